@@ -1,0 +1,1 @@
+"""The REST projection of the catalogue."""

@@ -1,0 +1,1 @@
+"""The composition root: settings and bootstrap. The only place that names real adapters."""

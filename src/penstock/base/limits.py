@@ -1,0 +1,62 @@
+"""Every limit of Penstock by name, each with the reason for its value.
+
+Plain constants only: no settings, no environment. A limit that operators may change is read from the settings by `app`,
+with the constant here as its default.
+"""
+
+# A workflow document is written by people; the largest real ones are a few hundred kilobytes.
+DOCUMENT_BYTES_MAX = 1_048_576
+# Nesting deeper than this is no longer readable, and deeper values exhaust recursive JSON encoders.
+DOCUMENT_DEPTH_MAX = 64
+# Values in a document after YAML aliases are expanded; stops documents that grow exponentially ("billion laughs").
+DOCUMENT_VALUES_MAX = 100_000
+
+# Ten years: longer waits are mistakes, and the sum with any instant stays well inside 64 bits.
+DURATION_MS_MAX = 10 * 366 * 24 * 60 * 60 * 1000
+
+# An expression is one line or a short paragraph; longer text belongs in a step.
+JQ_PROGRAM_CHARACTERS_MAX = 16_384
+# Compiled programs kept; a busy server has hundreds of definitions with a few dozen expressions each.
+JQ_CACHE_ENTRIES_MAX = 4_096
+# A generator that yields more than this is a mistake; the list would not be usable as state.
+JQ_OUTPUTS_MAX = 10_000
+# All outputs of one evaluation together; the same order as the largest state worth keeping in a history row.
+JQ_OUTPUT_BYTES_MAX = 1_048_576
+# Wall time one guarded evaluation may take before its worker is killed.
+JQ_TIME_BUDGET_MS = 1_000
+# Address space of a jq worker process above what the interpreter itself needs.
+JQ_WORKER_MEMORY_BYTES_MAX = 536_870_912
+
+# Compiled schemas kept; one definition has a handful (state, input, answers, outputs).
+SCHEMA_CACHE_ENTRIES_MAX = 2_048
+# Violations reported for one value; more do not help a reader.
+SCHEMA_VIOLATIONS_MAX = 200
+
+# A loop that needs more rounds is a job for a step or for several runs; each round costs several history rows.
+LOOP_ITERATIONS_MAX = 10_000
+# Findings reported for one document; looking for suggestions costs time, and nobody reads on.
+FINDINGS_MAX = 1_000
+
+# Bodies inside bodies; what needs more levels is a workflow of its own, and each level costs up to five levels of JSON.
+BODY_DEPTH_MAX = 8
+# Longer names are not misspelt names, and comparing them costs the product of both lengths.
+GUESS_CHARACTERS_MAX = 64
+# Name comparisons for the "did you mean" hints of one document: about a second of work in the worst case.
+GUESS_COMPARISONS_MAX = 50_000
+# Nodes visited while following the branches of one document; real documents need a few thousand.
+BRANCH_STEPS_MAX = 1_000_000
+
+# Node visits of one run; a run that needs more should continue as a new one. Also what ends an endless loop.
+STEPS_PER_RUN_MAX = 100_000
+# Records of one run. At roughly 200 bytes each this is a 100 MB history: more cannot be read or moved comfortably.
+HISTORY_ROWS_MAX = 500_000
+# The state of one run; it is written whole after each change, so it must stay small. Larger data belongs in a store.
+STATE_BYTES_MAX = 1_048_576
+# Nesting of inputs, answers and results; deeper values exhaust recursive JSON encoders.
+JSON_DEPTH_MAX = 64
+# Child runs inside child runs; deeper is almost always a workflow that starts itself.
+SUBWORKFLOW_DEPTH_MAX = 8
+# Items of one for_each; the results stand together in one record.
+FOR_EACH_ITEMS_MAX = 10_000
+# Signals that wait in a run for somebody to take them.
+SIGNALS_BUFFERED_MAX = 1_000

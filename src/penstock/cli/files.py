@@ -1,0 +1,97 @@
+"""Workflow files as commands name them: paths, `-` for standard input, and directories to search.
+
+Above it: the commands. It reads text and says in one sentence why it could not; what the text means is `definitions`'
+business.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.base.limits import DOCUMENT_BYTES_MAX
+
+__all__ = ["STANDARD_INPUT", "SourceText", "Unreadable", "read_path", "read_sources"]
+
+STANDARD_INPUT = "-"
+_STANDARD_INPUT_LABEL = "<stdin>"
+_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+# Folders that hold other people's files or generated ones.
+_SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "build", "dist"})
+# Only files that look like workflows count in a search: a folder holds many other YAML and JSON files.
+_NATIVE_MARK = re.compile(r"""(?m)(^|[{,\s])["']?penstock["']?\s*:""")
+_PUBLISHED_MARK = re.compile(r"""(?s)["']?state_schema["']?\s*:.*["']?nodes["']?\s*:""")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A file that was read; `label` is how messages call it."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A file that could not be read, and why."""
+
+    label: str
+    message: str
+    code: str = "UNREADABLE_FILE"
+
+
+def read_path(path: str) -> SourceText | Unreadable:
+    """Read one file, or standard input for `-`."""
+    label = _STANDARD_INPUT_LABEL if path == STANDARD_INPUT else path
+    try:
+        # One byte more than allowed is enough to know that the file is too large.
+        if path == STANDARD_INPUT:
+            data = sys.stdin.buffer.read(DOCUMENT_BYTES_MAX + 1)
+        else:
+            with Path(path).open("rb") as file:
+                data = file.read(DOCUMENT_BYTES_MAX + 1)
+    except OSError as error:
+        return Unreadable(label, error.strerror or str(error))
+    if len(data) > DOCUMENT_BYTES_MAX:
+        return Unreadable(label, f"the file is larger than {DOCUMENT_BYTES_MAX} bytes, the most a workflow may have")
+    try:
+        return SourceText(label, data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        return Unreadable(label, f"the file is not UTF-8 text (byte {error.start})")
+
+
+def read_sources(paths: list[str]) -> Iterator[SourceText | Unreadable]:
+    """Read every file named, and every workflow in the directories named; a file is read once."""
+    seen: set[str] = set()
+    for path in paths:
+        found = _search(path) if path != STANDARD_INPUT and Path(path).is_dir() else [read_path(path)]
+        for source in found:
+            if source.label not in seen:
+                seen.add(source.label)
+                yield source
+
+
+def _search(folder: str) -> list[SourceText | Unreadable]:
+    sources = [read_path(str(path)) for path in sorted(_walk(Path(folder)))]
+    workflows = [source for source in sources if isinstance(source, Unreadable) or _looks_like_workflow(source.text)]
+    if any(isinstance(source, SourceText) for source in workflows):
+        return workflows
+    return [Unreadable(folder, "no workflow found here; name the file to check it anyway")]
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if path.name.startswith(".") or path.is_symlink():
+            continue
+        if path.is_dir():
+            if path.name not in _SKIPPED_FOLDERS:
+                yield from _walk(path)
+        elif path.suffix in _SUFFIXES:
+            yield path
+
+
+def _looks_like_workflow(text: str) -> bool:
+    return _NATIVE_MARK.search(text) is not None or _PUBLISHED_MARK.search(text) is not None

@@ -1,0 +1,1 @@
+"""The web console: a projection of the catalogue for people."""

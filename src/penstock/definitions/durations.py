@@ -1,0 +1,119 @@
+"""Durations and instants as text: read into whole milliseconds, written back for people.
+
+Two forms of duration exist. The published form is what the published definition format accepts; the native form adds
+days, weeks, fractions, compound and ISO-8601 durations. Nothing here reads a clock.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from penstock.base import limits
+
+__all__ = [
+    "format_duration",
+    "format_instant",
+    "parse_duration_ms",
+    "parse_instant_ms",
+    "parse_native_duration_ms",
+]
+
+# Largest first: the order in which compound durations are read and written.
+UNIT_MS = {
+    "w": 7 * 24 * 60 * 60 * 1000,
+    "d": 24 * 60 * 60 * 1000,
+    "h": 60 * 60 * 1000,
+    "m": 60 * 1000,
+    "s": 1000,
+    "ms": 1,
+}
+NUMBER = r"\d+(?:\.\d+)?"
+PUBLISHED_FORM = re.compile(r"(?P<amount>\d+)\s*(?P<unit>ms|s|m|h)?", re.ASCII)
+COMPOUND_FORM = re.compile(r"\s*".join(rf"(?:(?P<{unit}>{NUMBER})\s*{unit}(?![a-z]))?" for unit in UNIT_MS), re.ASCII)
+ISO_FORM = re.compile(
+    rf"P(?:(?P<w>{NUMBER})W)?(?:(?P<d>{NUMBER})D)?"
+    rf"(?:T(?=\d)(?:(?P<h>{NUMBER})H)?(?:(?P<m>{NUMBER})M)?(?:(?P<s>{NUMBER})S)?)?",
+    re.ASCII,
+)
+INSTANT_FORM = re.compile(
+    r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?", re.ASCII
+)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
+# Far longer than any sensible duration; keeps hostile input away from arbitrary-precision arithmetic.
+TEXT_CHARACTERS_MAX = 64
+
+
+def parse_duration_ms(text: str) -> int | None:
+    """Read a duration of the published form (`250`, `30 s`, `5m`, `24h`; a bare number is milliseconds)."""
+    if len(text) > TEXT_CHARACTERS_MAX:
+        return None
+    match = PUBLISHED_FORM.fullmatch(text)
+    if match is None:
+        return None
+    return _bounded(Decimal(match["amount"]) * UNIT_MS[match["unit"] or "ms"])
+
+
+def parse_native_duration_ms(text: str | int) -> int | None:
+    """Read a duration of the native form: the published form and `2d`, `1.5s`, `1h30m`, `PT5M`, `P1DT2H`.
+
+    None means that the text is not a duration, is negative, is not a whole number of milliseconds,
+    or is longer than `limits.DURATION_MS_MAX`.
+    """
+    if isinstance(text, bool):
+        return None
+    if isinstance(text, int):
+        return text if 0 <= text <= limits.DURATION_MS_MAX else None
+    trimmed = text.strip()
+    if not trimmed or len(trimmed) > TEXT_CHARACTERS_MAX:
+        return None
+    published = parse_duration_ms(trimmed)
+    if published is not None:
+        return published
+    match = ISO_FORM.fullmatch(trimmed) or COMPOUND_FORM.fullmatch(trimmed)
+    amounts = {} if match is None else {unit: text for unit, text in match.groupdict().items() if text is not None}
+    if not amounts:
+        return None
+    return _bounded(sum((Decimal(amount) * UNIT_MS[unit] for unit, amount in amounts.items()), Decimal(0)))
+
+
+def format_duration(duration_ms: int) -> str:
+    """Write a duration the way `parse_native_duration_ms` reads it, largest unit first, for example `1h30m`."""
+    if duration_ms < 0:
+        raise ValueError(f"a duration cannot be negative: {duration_ms} ms")
+    parts: list[str] = []
+    rest = duration_ms
+    for unit, unit_ms in UNIT_MS.items():
+        if unit == "w":
+            # Days say more than weeks to most readers.
+            continue
+        amount, rest = divmod(rest, unit_ms)
+        if amount:
+            parts.append(f"{amount}{unit}")
+    return "".join(parts) or "0ms"
+
+
+def parse_instant_ms(text: str) -> int | None:
+    """Read an ISO-8601 date or timestamp as milliseconds since 1970; without an offset it is read as UTC."""
+    normalized = text.strip().upper()
+    if INSTANT_FORM.fullmatch(normalized) is None:
+        return None
+    try:
+        instant = datetime.fromisoformat(normalized)
+    except ValueError:
+        return None
+    if instant.tzinfo is None:
+        instant = instant.replace(tzinfo=UTC)
+    return (instant - EPOCH) // MILLISECOND
+
+
+def format_instant(instant_ms: int) -> str:
+    """Write milliseconds since 1970 as a UTC timestamp with milliseconds, for example `2026-11-15T10:00:00.000Z`."""
+    instant = EPOCH + timedelta(milliseconds=instant_ms)
+    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _bounded(duration_ms: Decimal) -> int | None:
+    if duration_ms > limits.DURATION_MS_MAX or duration_ms != duration_ms.to_integral_value():
+        return None
+    return int(duration_ms)

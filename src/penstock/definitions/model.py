@@ -1,0 +1,374 @@
+"""The compiled workflow: one model for published and native documents, ready to be walked by the engine.
+
+Above it: `engine` walks it, `diff` and `drawing` describe it. Below it: `build` makes it from an outline; expressions,
+templates and schemas in it are compiled already.
+It holds no behaviour beyond look-ups and knows nothing of runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.expressions import Expression
+from penstock.definitions.json_schemas import CompiledSchema
+from penstock.definitions.templates import Template
+
+__all__ = [
+    "ACTIVITY_TYPES",
+    "ActivityDetail",
+    "Case",
+    "Checkpointing",
+    "Compensation",
+    "EmitDetail",
+    "EndDetail",
+    "ErrorRoute",
+    "FailDetail",
+    "ForEachDetail",
+    "Format",
+    "InterruptDetail",
+    "ItemErrorPolicy",
+    "Join",
+    "LoopDetail",
+    "Node",
+    "NodeDetail",
+    "NodeType",
+    "ParallelDetail",
+    "Retry",
+    "RunBody",
+    "SetStateDetail",
+    "StartDetail",
+    "SubworkflowDetail",
+    "Successor",
+    "SwitchDetail",
+    "WaitDetail",
+    "WaitKind",
+    "Workflow",
+]
+
+
+class Format(StrEnum):
+    """Which document format a workflow was written in."""
+
+    PUBLISHED = "published"
+    NATIVE = "native"
+
+
+class NodeType(StrEnum):
+    """The closed set of node types; the first twelve are the published ones."""
+
+    START = "start"
+    END = "end"
+    STEP = "step"
+    LLM_CALL = "llm_call"
+    TOOL_CALL = "tool_call"
+    SWITCH = "switch"
+    INTERRUPT = "interrupt"
+    PARALLEL = "parallel"
+    WAIT = "wait"
+    SET_STATE = "set_state"
+    SUBWORKFLOW = "subworkflow"
+    AGENT_DELEGATE = "agent_delegate"
+    HTTP = "http"
+    FOR_EACH = "for_each"
+    LOOP = "loop"
+    RACE = "race"
+    EMIT = "emit"
+    FAIL = "fail"
+
+
+ACTIVITY_TYPES = frozenset(
+    {NodeType.STEP, NodeType.LLM_CALL, NodeType.TOOL_CALL, NodeType.AGENT_DELEGATE, NodeType.HTTP}
+)
+
+
+class Join(StrEnum):
+    """When a parallel node is done."""
+
+    ALL = "all"
+    ANY = "any"
+    N_OF_M = "n_of_m"
+
+
+class ItemErrorPolicy(StrEnum):
+    """What a failed item does to its for_each."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    COLLECT = "collect"
+
+
+class WaitKind(StrEnum):
+    """What a wait node waits for."""
+
+    DURATION = "duration"
+    UNTIL = "until"
+    SIGNAL = "signal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often and how fast a failed attempt is tried again."""
+
+    max_attempts: int = 1
+    initial_interval_ms: int = 0
+    backoff_coefficient: float = 1.0
+    max_interval_ms: int | None = None
+    max_elapsed_ms: int | None = None
+    jitter: bool = False
+    non_retryable_errors: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorRoute:
+    """Where a failure goes. No codes means any code; exactly one of `target` and `fallback` is used."""
+
+    codes: frozenset[str] = frozenset()
+    target: str | None = None
+    leaves_body: bool = False
+    fallback: Template | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Successor:
+    """Where a node goes when it is done; `when` chooses between two targets. None leaves the body."""
+
+    target: str | None
+    when: Expression | None = None
+    otherwise: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compensation:
+    """The activity that undoes a completed node."""
+
+    type: NodeType
+    config: JsonObject
+    arguments: Template
+    retry: Retry
+    timeout_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartDetail:
+    """The entry of a published document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndDetail:
+    """Ends the run with a result: a template, a jq expression, or the whole state."""
+
+    output: Template | None
+    output_schema: CompiledSchema | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailDetail:
+    """Fails on purpose with a code."""
+
+    code: str
+    message: Template
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivityDetail:
+    """Work that a run asks somebody to do."""
+
+    config: JsonObject  # what an executor needs, as written
+    arguments: Template | None  # what is rendered for it; None: nothing to render
+    agent_id: str | None = None
+    protocol: str | None = None
+    at_most_once: bool = False
+    compensate: Compensation | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One case of a switch."""
+
+    when: Expression
+    target: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchDetail:
+    """Chooses the successor; the first truthy case wins."""
+
+    cases: tuple[Case, ...]
+    default: str | None
+    has_default: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterruptDetail:
+    """A question to a person."""
+
+    prompt: Template
+    prompt_ref: str | None
+    answer_schema: CompiledSchema
+    answer_schema_json: JsonObject
+    approvers: JsonObject | None
+    on_timeout: str | None
+    has_timeout_route: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelDetail:
+    """Several bodies side by side (or, at concurrency 1, one after the other on one state)."""
+
+    join: Join
+    needed: int  # how many branches must complete
+    bodies: tuple[str, ...]
+    concurrency: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitDetail:
+    """Waits for time to pass or for a signal."""
+
+    kind: WaitKind
+    duration_ms: int | None = None
+    until: Template | None = None
+    signal: str | None = None
+    on_timeout: str | None = None
+    has_timeout_route: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetStateDetail:
+    """Writes state keys; every template sees the state before the node."""
+
+    assignments: tuple[tuple[str, Template], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubworkflowDetail:
+    """Runs another workflow as a child run."""
+
+    workflow_ref: str
+    input: Template
+    version_pin: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForEachDetail:
+    """Runs its body once per item."""
+
+    items: Template
+    item_name: str
+    concurrency: int
+    on_item_error: ItemErrorPolicy
+    result: Template | None
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopDetail:
+    """Runs its body again while a condition holds, at most `iterations_max` times."""
+
+    condition: Expression
+    until: bool  # True: test after each iteration and stop when it holds; False: test before, go on while it holds
+    iterations_max: int
+    fail_when_exhausted: bool
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmitDetail:
+    """Sends a signal to another run."""
+
+    run: Template
+    signal: str
+    payload: Template
+
+
+NodeDetail: TypeAlias = (
+    StartDetail
+    | EndDetail
+    | FailDetail
+    | ActivityDetail
+    | SwitchDetail
+    | InterruptDetail
+    | ParallelDetail
+    | WaitDetail
+    | SetStateDetail
+    | SubworkflowDetail
+    | ForEachDetail
+    | LoopDetail
+    | EmitDetail
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One node, whatever its type; what is special to the type is in `detail`."""
+
+    id: str
+    type: NodeType
+    body: str
+    path: str
+    detail: NodeDetail
+    successor: Successor | None
+    retry: Retry
+    timeout_ms: int | None = None
+    on_error: tuple[ErrorRoute, ...] = ()
+    output_schema: CompiledSchema | None = None
+    output_schema_json: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunBody:
+    """A body as the engine walks it."""
+
+    id: str
+    name: str
+    owner: str | None
+    entry: str
+    exit_target: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpointing:
+    """When `CheckpointWritten` rows are written."""
+
+    strategy: str  # after_each_node, every_n_nodes, disabled
+    interval_nodes: int = 1
+    declared: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workflow:
+    """A compiled document, identified by its hash."""
+
+    format: Format
+    name: str
+    version: str
+    hash: str
+    document: JsonObject
+    nodes: Mapping[str, Node]
+    bodies: Mapping[str, RunBody]
+    input_schema: CompiledSchema | None
+    input_schema_json: JsonObject | None
+    output_schema: CompiledSchema | None
+    state_schema: CompiledSchema | None
+    state_schema_json: JsonObject | None
+    reducers: Mapping[str, str]
+    checkpointing: Checkpointing
+    timeout_ms: int | None = None
+    on_error: tuple[ErrorRoute, ...] = ()
+    title: str | None = None
+    description: str | None = None
+    secrets: frozenset[str] = frozenset()
+    expose: JsonObject = field(default_factory=dict)
+    governance: JsonObject = field(default_factory=dict)
+    triggers: tuple[JsonObject, ...] = ()
+    tests: tuple[JsonObject, ...] = ()
+    initial_state: JsonValue = None
+
+    @property
+    def native(self) -> bool:
+        """True for a document of our own format."""
+        return self.format is Format.NATIVE

@@ -1,0 +1,372 @@
+"""Templates: JSON values with jq in them, compiled once.
+
+``"${ .order.id }"`` gives the value, ``"Refund ${ .input.amount }"`` a text, ``{"jq": "..."}`` the value,
+``{"literal": v}`` v untouched, and ``"${secret:NAME}"`` stays a reference: a secret's value is never known here.
+
+Above it: `build` compiles templates, `engine.values` renders them. Below it: `expressions` (libjq).
+It does not resolve secrets and does not decide what the jq root is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from penstock.base.json import JsonObject, JsonValue, json_pointer
+from penstock.definitions.expressions import (
+    Evaluated,
+    EvaluationFailed,
+    Evaluator,
+    Expression,
+    ExpressionProblem,
+    compile_expression,
+)
+
+__all__ = [
+    "SECRET_MASK",
+    "ListTemplate",
+    "LiteralTemplate",
+    "ObjectTemplate",
+    "QueryTemplate",
+    "Rendered",
+    "SecretTemplate",
+    "Template",
+    "TemplateProblem",
+    "TextTemplate",
+    "as_text",
+    "compile_mapping",
+    "compile_template",
+    "render",
+    "template_expressions",
+    "template_secrets",
+]
+
+# What stands in a rendered value where an executor will put a secret.
+SECRET_MASK = "***"
+_SECRET = re.compile(r"\$\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
+_WHOLE = re.compile(r"\s*\$\{(?!secret:)(.*)\}\s*", re.DOTALL)
+_JSON_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralTemplate:
+    """A value without jq in it."""
+
+    value: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTemplate:
+    """A value that jq gives."""
+
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class TextTemplate:
+    """A text with jq results inside it."""
+
+    parts: tuple[str | Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SecretTemplate:
+    """A text with secret references in it; rendered as a mask, resolved only by an executor."""
+
+    text: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectTemplate:
+    """An object with templates as members."""
+
+    members: tuple[tuple[str, Template], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListTemplate:
+    """A list with templates as items."""
+
+    items: tuple[Template, ...]
+
+
+Template: TypeAlias = "LiteralTemplate | QueryTemplate | TextTemplate | SecretTemplate | ObjectTemplate | ListTemplate"
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateProblem:
+    """jq in a template that does not compile, with the place inside the template."""
+
+    message: str
+    path: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A rendered template. `secrets` maps JSON pointers to the texts that an executor must fill in."""
+
+    value: JsonValue
+    secrets: dict[str, str] = field(default_factory=dict)
+
+
+def compile_template(value: JsonValue) -> Template | TemplateProblem:
+    """Compile a template; constant parts fold into literals so that rendering them costs nothing."""
+    return _compile(value, ())
+
+
+def compile_mapping(value: JsonValue) -> Template | TemplateProblem:
+    """Compile a published ``input_mapping``: jq only per key, and only where the whole value is an expression."""
+    if not isinstance(value, dict):
+        return LiteralTemplate(value)
+    members: list[tuple[str, Template]] = []
+    for key, member in value.items():
+        compiled: Template | TemplateProblem = LiteralTemplate(member)
+        if _is_query_object(member):
+            compiled = _query(str(_single(member)), (key,))
+        elif isinstance(member, dict) and set(member) == {"literal"}:
+            compiled = LiteralTemplate(member["literal"])
+        elif isinstance(member, str) and (whole := re.fullmatch(r"\$\{(.*)\}", member.strip(), re.DOTALL)):
+            compiled = _query(whole[1].strip(), (key,))
+        if isinstance(compiled, TemplateProblem):
+            return compiled
+        members.append((key, compiled))
+    return _fold(ObjectTemplate(tuple(members)))
+
+
+def _single(value: JsonValue) -> JsonValue:
+    return next(iter(value.values())) if isinstance(value, dict) else value
+
+
+def _is_query_object(value: JsonValue) -> bool:
+    return isinstance(value, dict) and set(value) == {"jq"} and isinstance(value["jq"], str)
+
+
+def _query(text: str, path: tuple[str | int, ...]) -> Template | TemplateProblem:
+    compiled = compile_expression(text)
+    if isinstance(compiled, ExpressionProblem):
+        return TemplateProblem(compiled.message, json_pointer(path), compiled.hint)
+    return QueryTemplate(compiled)
+
+
+def _compile(value: JsonValue, path: tuple[str | int, ...]) -> Template | TemplateProblem:
+    if isinstance(value, str):
+        return _compile_text(value, path)
+    if isinstance(value, list):
+        items: list[Template] = []
+        for index, item in enumerate(value):
+            compiled = _compile(item, (*path, index))
+            if isinstance(compiled, TemplateProblem):
+                return compiled
+            items.append(compiled)
+        return _fold(ListTemplate(tuple(items)))
+    if isinstance(value, dict):
+        return _compile_object(value, path)
+    return LiteralTemplate(value)
+
+
+def _compile_object(value: JsonObject, path: tuple[str | int, ...]) -> Template | TemplateProblem:
+    if _is_query_object(value):
+        return _query(str(value["jq"]), (*path, "jq"))
+    if set(value) == {"literal"}:
+        return LiteralTemplate(value["literal"])
+    members: list[tuple[str, Template]] = []
+    for key, member in value.items():
+        compiled = _compile(member, (*path, key))
+        if isinstance(compiled, TemplateProblem):
+            return compiled
+        members.append((key, compiled))
+    return _fold(ObjectTemplate(tuple(members)))
+
+
+def _fold(template: ObjectTemplate | ListTemplate) -> Template:
+    """Turn a container of literals into one literal."""
+    match template:
+        case ObjectTemplate(members=members):
+            if all(isinstance(member, LiteralTemplate) for _, member in members):
+                return LiteralTemplate({key: m.value for key, m in members if isinstance(m, LiteralTemplate)})
+        case ListTemplate(items=items):
+            if all(isinstance(item, LiteralTemplate) for item in items):
+                return LiteralTemplate([item.value for item in items if isinstance(item, LiteralTemplate)])
+    return template
+
+
+def _compile_text(text: str, path: tuple[str | int, ...]) -> Template | TemplateProblem:
+    if "${" not in text:
+        return LiteralTemplate(text)
+    names = tuple(match[1] for match in _SECRET.finditer(text))
+    if names:
+        if _SECRET.sub("", text).find("${") >= 0:
+            return TemplateProblem(
+                "a text with a secret in it cannot also hold jq",
+                json_pointer(path),
+                "put the secret in a field of its own, or compose the text in the step that uses it",
+            )
+        return SecretTemplate(text, names)
+    pieces = list(_split(text))
+    if any(piece is None for piece in pieces):
+        return TemplateProblem("`${` without its closing `}`", json_pointer(path), "write `$${` for a literal `${`")
+    whole = [piece for piece in pieces if piece is not None and (piece[0] or piece[1].strip())]
+    if len(whole) == 1 and whole[0][0] and _WHOLE.fullmatch(text):
+        return _query(whole[0][1].strip(), path)
+    parts: list[str | Expression] = []
+    for piece in pieces:
+        if piece is None:
+            continue
+        is_query, content = piece
+        if not is_query:
+            parts.append(content)
+            continue
+        compiled = compile_expression(content.strip())
+        if isinstance(compiled, ExpressionProblem):
+            return TemplateProblem(compiled.message, json_pointer(path), compiled.hint)
+        parts.append(compiled)
+    if all(isinstance(part, str) for part in parts):
+        return LiteralTemplate("".join(str(part) for part in parts))
+    return TextTemplate(tuple(parts))
+
+
+def _split(text: str) -> Iterator[tuple[bool, str] | None]:
+    """Split a text into literal and jq pieces; None for an opening that never closes."""
+    position, literal = 0, ""
+    while position < len(text):
+        if text.startswith("$${", position):
+            literal += "${"
+            position += 3
+        elif text.startswith("${", position):
+            end = _closing_brace(text, position + 2)
+            if end is None:
+                yield None
+                return
+            if literal:
+                yield False, literal
+                literal = ""
+            yield True, text[position + 2 : end]
+            position = end + 1
+        else:
+            literal += text[position]
+            position += 1
+    if literal:
+        yield False, literal
+
+
+def _closing_brace(text: str, start: int) -> int | None:
+    """The index of the brace that closes an expression, knowing jq's strings and nested braces."""
+    depth, position, in_string = 1, start, False
+    while position < len(text):
+        character = text[position]
+        if in_string:
+            if character == "\\":
+                position += 1
+            elif character == '"':
+                in_string = False
+        elif character == '"':
+            in_string = True
+        elif character == "{":
+            depth += 1
+        elif character == "}":
+            depth -= 1
+            if depth == 0:
+                return position
+        position += 1
+    return None
+
+
+def template_expressions(template: Template) -> Iterator[Expression]:
+    """Every jq expression of a template, in order."""
+    match template:
+        case QueryTemplate(expression=expression):
+            yield expression
+        case TextTemplate(parts=parts):
+            yield from (part for part in parts if isinstance(part, Expression))
+        case ObjectTemplate(members=members):
+            for _, member in members:
+                yield from template_expressions(member)
+        case ListTemplate(items=items):
+            for item in items:
+                yield from template_expressions(item)
+        case LiteralTemplate() | SecretTemplate():
+            return
+
+
+def template_secrets(template: Template) -> Iterator[str]:
+    """The names of the secrets that a template refers to."""
+    match template:
+        case SecretTemplate(names=names):
+            yield from names
+        case ObjectTemplate(members=members):
+            for _, member in members:
+                yield from template_secrets(member)
+        case ListTemplate(items=items):
+            for item in items:
+                yield from template_secrets(item)
+        case LiteralTemplate() | QueryTemplate() | TextTemplate():
+            return
+
+
+def render(template: Template, root: JsonValue, evaluator: Evaluator) -> Rendered | EvaluationFailed:
+    """Render a template on a jq root. Secrets become masks, listed with their places."""
+    if isinstance(template, LiteralTemplate):
+        return Rendered(template.value)
+    secrets: dict[str, str] = {}
+    outcome = _render(template, root, evaluator, (), secrets)
+    if isinstance(outcome, EvaluationFailed):
+        return outcome
+    return Rendered(outcome.value, secrets)
+
+
+def _render(
+    template: Template, root: JsonValue, evaluator: Evaluator, path: tuple[str | int, ...], secrets: dict[str, str]
+) -> Evaluated | EvaluationFailed:
+    match template:
+        case LiteralTemplate(value=value):
+            return Evaluated(value)
+        case QueryTemplate(expression=expression):
+            return evaluator.evaluate(expression, root)
+        case SecretTemplate(text=text):
+            secrets[json_pointer(path)] = text
+            return Evaluated(SECRET_MASK)
+        case TextTemplate(parts=parts):
+            return _render_text(parts, root, evaluator)
+        case ObjectTemplate(members=members):
+            rendered: dict[str, JsonValue] = {}
+            for key, member in members:
+                outcome = _render(member, root, evaluator, (*path, key), secrets)
+                if isinstance(outcome, EvaluationFailed):
+                    return outcome
+                rendered[key] = outcome.value
+            return Evaluated(rendered)
+        case ListTemplate(items=items):
+            values: list[JsonValue] = []
+            for index, item in enumerate(items):
+                outcome = _render(item, root, evaluator, (*path, index), secrets)
+                if isinstance(outcome, EvaluationFailed):
+                    return outcome
+                values.append(outcome.value)
+            return Evaluated(values)
+
+
+def _render_text(
+    parts: tuple[str | Expression, ...], root: JsonValue, evaluator: Evaluator
+) -> Evaluated | EvaluationFailed:
+    text = ""
+    for part in parts:
+        if isinstance(part, str):
+            text += part
+            continue
+        outcome = evaluator.evaluate(part, root)
+        if isinstance(outcome, EvaluationFailed):
+            return outcome
+        text += as_text(outcome.value)
+    return Evaluated(text)
+
+
+def as_text(value: JsonValue) -> str:
+    """How a value reads inside a text: strings as they are, null as nothing, the rest as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else _JSON_ENCODER.encode(value)

@@ -1,0 +1,141 @@
+"""All checks of a workflow document together, and loading: from text to findings and a compiled workflow.
+
+Above it: the command line, the operations that accept documents, and the runtime's definition cache. Below it: the
+checks (`check_schema`, `check_graph`, `check_edges`, `check_expressions`, `check_types`), `source`, and `build`.
+Every check runs on what it understands, even when another found mistakes, so that an author sees all of them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject, JsonValue
+from penstock.base.limits import FINDINGS_MAX
+from penstock.definitions.build import build_workflow
+from penstock.definitions.check_edges import edge_findings
+from penstock.definitions.check_expressions import expression_findings
+from penstock.definitions.check_graph import graph_findings
+from penstock.definitions.check_schema import schema_findings
+from penstock.definitions.check_types import type_findings
+from penstock.definitions.findings import Finding, Position, Severity
+from penstock.definitions.guesses import Guesses
+from penstock.definitions.model import Workflow
+from penstock.definitions.outline import Outline, outline_of
+from penstock.definitions.source import SourceDocument, read_source
+
+__all__ = ["Checked", "Loaded", "check_source", "load_workflow", "validate_document", "validate_source"]
+
+# After these the document is not understood well enough for any other check.
+_FATAL_CODES = frozenset({"NOT_A_WORKFLOW", "DOCUMENT_TOO_DEEP"})
+# What may only seem wrong while a node that cannot be read is missing from the graph.
+_CONSEQUENCES = frozenset({"DEAD_END", "END_COUNT", "NO_END", "START_COUNT", "UNREACHABLE_NODE", "UNKNOWN_TARGET"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A text as read, and what was found; `document` is None when it could not be read."""
+
+    document: JsonValue
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A compiled workflow, or None when a finding is an error."""
+
+    workflow: Workflow | None
+    findings: tuple[Finding, ...]
+
+
+def validate_document(document: JsonValue) -> tuple[Finding, ...]:
+    """Everything that is wrong with a document, in document order; positions are not known here."""
+    found = list(schema_findings(document))
+    if isinstance(document, dict) and not any(finding.code in _FATAL_CODES for finding in found):
+        found.extend(_other_findings(document))
+    ordered = sorted(_limited(dict.fromkeys(found)), key=lambda finding: (_order(document, finding.path), finding.code))
+    return tuple(ordered)
+
+
+def validate_source(text: str, *, file: str | None = None) -> tuple[Finding, ...]:
+    """Everything that is wrong with a document as text, JSON or YAML, each finding with its line and column."""
+    return check_source(text, file=file).findings
+
+
+def check_source(text: str, *, file: str | None = None) -> Checked:
+    """Read and check a text; for callers that also want to look at the document."""
+    source = read_source(text, file=file)
+    if not isinstance(source, SourceDocument):
+        return Checked(document=None, findings=source)
+    placed = [
+        replace(finding, position=_position(source.positions, finding.path), file=file)
+        for finding in validate_document(source.value)
+    ]
+    placed.sort(key=lambda finding: finding.position or Position(0, 0))
+    return Checked(document=source.value, findings=tuple(placed))
+
+
+def load_workflow(text: str, *, file: str | None = None) -> Loaded:
+    """Read, check and compile a workflow; warnings do not stop it."""
+    checked = check_source(text, file=file)
+    has_errors = any(finding.severity is Severity.ERROR for finding in checked.findings)
+    if has_errors or not isinstance(checked.document, dict):
+        return Loaded(workflow=None, findings=checked.findings)
+    try:
+        return Loaded(workflow=build_workflow(checked.document), findings=checked.findings)
+    except Rejected as refusal:
+        # The compilers are stricter than the checks: a gap of ours, which must not bring a caller down.
+        finding = Finding(code=refusal.code, message=refusal.message, hint=refusal.hint, file=file)
+        return Loaded(workflow=None, findings=(*checked.findings, finding))
+
+
+def _other_findings(document: JsonObject) -> Iterable[Finding]:
+    outline, guesses = outline_of(document), Guesses()
+    graph = (*graph_findings(outline, guesses), *edge_findings(document, outline, guesses))
+    if _is_incomplete(document, outline):
+        yield from (finding for finding in graph if finding.code not in _CONSEQUENCES)
+    else:
+        yield from graph
+    yield from expression_findings(document, outline, guesses)
+    yield from type_findings(document, outline, guesses)
+
+
+def _is_incomplete(document: JsonObject, outline: Outline) -> bool:
+    """Whether a node of the root is missing from the outline, because it has no id or no type."""
+    nodes = document.get("nodes")
+    return not isinstance(nodes, list) or len(nodes) != sum(node.body == "" for node in outline.nodes)
+
+
+def _limited(findings: Iterable[Finding]) -> list[Finding]:
+    found = list(findings)
+    if len(found) > FINDINGS_MAX:
+        found.sort(key=lambda finding: finding.severity is not Severity.ERROR)
+    return found[:FINDINGS_MAX]
+
+
+def _order(document: JsonValue, path: str) -> tuple[int, ...]:
+    """Where a JSON pointer stands in its document; a member that is missing comes before those that are there."""
+    order: list[int] = []
+    value = document
+    for part in path.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            order.append(int(name))
+            value = value[int(name)]
+        elif isinstance(value, dict) and name in value:
+            order.append(list(value).index(name))
+            value = value[name]
+        else:
+            order.append(-1)
+            break
+    return tuple(order)
+
+
+def _position(positions: Mapping[str, Position], path: str) -> Position | None:
+    """The position of a path, or of the nearest thing around it that is in the text."""
+    while path not in positions:
+        if not path:
+            return None
+        path = path.rpartition("/")[0]
+    return positions[path]

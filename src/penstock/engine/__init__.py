@@ -1,0 +1,38 @@
+"""The pure engine: a run is an append-only history, and these functions are everything that makes or reads it.
+
+``decide(workflow, state, input)`` gives records, ``evolve(state, record)`` folds one in, ``pending(workflow, state,
+now)`` lists the effects that are due. `replay` checks a history against its workflow, `fork` starts a new run from
+the beginning of another. No clock, no random, no I/O, no logging, no waiting.
+"""
+
+from penstock.engine.decide import decide
+from penstock.engine.evolve import evolve, fold
+from penstock.engine.fork import fork
+from penstock.engine.outcomes import Accepted, Decision, Refused
+from penstock.engine.pending import next_wake_up_at, pending, pending_activities
+from penstock.engine.records import Record, record_of, row_of
+from penstock.engine.replay import Diverged, Replayed, replay
+from penstock.engine.state import RunState
+from penstock.engine.status import published_phase, run_status
+
+__all__ = [
+    "Accepted",
+    "Decision",
+    "Diverged",
+    "Record",
+    "Refused",
+    "Replayed",
+    "RunState",
+    "decide",
+    "evolve",
+    "fold",
+    "fork",
+    "next_wake_up_at",
+    "pending",
+    "pending_activities",
+    "published_phase",
+    "record_of",
+    "replay",
+    "row_of",
+    "run_status",
+]

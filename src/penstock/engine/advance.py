@@ -1,0 +1,313 @@
+"""The walk: make every move that needs nobody, lowest scope first, until the run waits or ends.
+
+`settle` is the whole control flow of a decision after its input was recorded. The order (lowest scope serial first) is
+a function of the state alone, so a run that was cut anywhere and goes on makes the same moves in the same order.
+
+Above it: `decide`. Below it: `begin`, `bodies`, `completion`, `endings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.base import limits
+from penstock.base.errors import CorruptHistory
+from penstock.base.json import JsonObject
+from penstock.definitions.durations import parse_instant_ms
+from penstock.definitions.expressions import EvaluationFailed
+from penstock.definitions.json_schemas import is_valid
+from penstock.definitions.model import (
+    InterruptDetail,
+    Node,
+    NodeType,
+    ParallelDetail,
+    SubworkflowDetail,
+    WaitDetail,
+    WaitKind,
+)
+from penstock.definitions.templates import as_text
+from penstock.engine.begin import begin, branch_names, child_id, request_activity
+from penstock.engine.bodies import advance_bodies, close_scope, complete_join, fail_scope
+from penstock.engine.completion import (
+    after_completion,
+    complete,
+    complete_towards,
+    describe_violations,
+    fail,
+    write_checkpoint,
+)
+from penstock.engine.endings import compensate_next, end_run
+from penstock.engine.state import Activation, Failure, Scope
+from penstock.engine.transitions import Phase
+from penstock.engine.turn import Turn, node_of
+
+__all__ = ["settle"]
+
+
+def settle(turn: Turn) -> None:
+    """Move on until the run waits, pauses or ends."""
+    state = turn.state
+    while not state.terminal and not state.paused:
+        before = state.seq
+        if state.ending is not None and not state.compensating:
+            end_run(turn)
+        elif state.ready:
+            _advance(turn, state.scopes[min(state.ready)])
+        else:
+            return
+        if state.seq == before:
+            raise CorruptHistory("ENGINE_STUCK", f"run {state.run_id} has a next move that makes no record")
+
+
+def _advance(turn: Turn, scope: Scope) -> None:
+    activation = scope.activation
+    if turn.state.compensating and (activation is None or activation.phase in _OVER):
+        compensate_next(turn, scope)
+        return
+    if activation is None:
+        _go_on(turn, scope)
+        return
+    _MOVES[activation.phase](turn, scope, node_of(turn.workflow, activation), activation)
+
+
+def _where(activation: Activation) -> JsonObject:
+    return {"nodeId": activation.node_id, "visit": activation.visit}
+
+
+def _go_on(turn: Turn, scope: Scope) -> None:
+    """Schedule the next node of a scope, or close the scope at the end of its body."""
+    target = scope.next
+    body = turn.workflow.bodies[scope.body]
+    if target is None or (scope.parent is not None and target == body.exit_target):
+        close_scope(turn, scope)
+        return
+    state = turn.state
+    if state.steps >= limits.STEPS_PER_RUN_MAX or state.seq >= limits.HISTORY_ROWS_MAX:
+        _stop_at_limit(turn, scope)
+        return
+    payload: JsonObject = {"nodeId": target, "visit": state.visits.get(target, 0) + 1}
+    if scope.serial:
+        payload["scope"] = scope.serial
+    turn.command("ScheduleNode", payload)
+    turn.event("NodeScheduled", {"nodeId": target, "visit": state.visits[target]})
+
+
+def _stop_at_limit(turn: Turn, scope: Scope) -> None:
+    activation = scope.activation
+    if activation is None:
+        parent = turn.state.scopes[scope.parent or 0]
+        scope, activation = parent, parent.activation
+    if activation is None:
+        raise CorruptHistory("ENGINE_STUCK", "a limit was reached before the first node")
+    told = (
+        f"the run made {turn.state.steps} node visits and {turn.state.seq} records; the limits are "
+        f"{limits.STEPS_PER_RUN_MAX} visits and {limits.HISTORY_ROWS_MAX} records (is there an endless loop?)"
+    )
+    failure = Failure("RUN_LIMIT_EXCEEDED", told, "limit_exceeded", activation.node_id)
+    fail(turn, scope, node_of(turn.workflow, activation), failure, fatal=True)
+
+
+def _announce(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    turn.event("NodeScheduled", _where(activation))
+
+
+def _begin(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    begin(turn, scope, node)
+
+
+def _retry(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    request_activity(turn, scope, node)
+
+
+def _resolved(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    if turn.state.compensating:
+        complete_towards(turn, scope, node, activation.result, None)
+        return
+    complete(turn, scope, node, activation.result)
+
+
+def _failing(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    fail(turn, scope, node, activation.failure or Failure("FAILED", "failed", "activity_failed", node.id))
+
+
+def _timer_starting(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    detail = node.detail
+    if not isinstance(detail, WaitDetail):
+        raise AssertionError(f"{node.id} is no wait")
+    due_at = turn.at + (detail.duration_ms or 0)
+    if detail.kind is WaitKind.UNTIL:
+        due_at = parse_instant_ms(str(activation.arguments)) or turn.at
+    turn.event("TimerStarted", {**_where(activation), "kind": str(detail.kind), "deadline": due_at})
+    if due_at <= turn.at:
+        turn.event("TimerFired", {**_where(activation), "kind": str(detail.kind)})
+
+
+def _woken(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    complete(turn, scope, node, {})
+
+
+def _timed_out(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    detail = node.detail
+    if isinstance(detail, InterruptDetail | WaitDetail) and detail.has_timeout_route:
+        complete_towards(turn, scope, node, None, detail.on_timeout, {"timedOut": True})
+        return
+    code = "INTERRUPT_TIMEOUT" if isinstance(detail, InterruptDetail) else "TIMEOUT"
+    told = f"{node.id} did not finish within {node.timeout_ms} ms"
+    fail(turn, scope, node, Failure(code, told, "timed_out", node.id))
+
+
+def _raising(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    detail = node.detail
+    if not isinstance(detail, InterruptDetail):
+        raise AssertionError(f"{node.id} is no interrupt")
+    rendered = turn.render(detail.prompt, scope)
+    payload: JsonObject = {
+        **_where(activation),
+        "prompt": activation.arguments if isinstance(rendered, EvaluationFailed) else as_text(rendered.value),
+        "interruptId": f"{node.id}:{activation.visit}",
+        "answerSchema": detail.answer_schema_json,
+    }
+    if detail.prompt_ref is not None:
+        payload["promptRef"] = detail.prompt_ref
+    if detail.approvers is not None:
+        payload["approvers"] = detail.approvers
+    if node.timeout_ms is not None:
+        payload["deadline"] = turn.at + node.timeout_ms
+    turn.event("InterruptRaised", payload)
+    policy = turn.workflow.checkpointing
+    if policy.strategy == "after_each_node":
+        write_checkpoint(turn, node, activation)
+
+
+def _answering(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    turn.event("InterruptResumed", _where(activation))
+
+
+def _answered(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    complete(turn, scope, node, activation.result)
+
+
+def _signal_wait_starting(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    detail = node.detail
+    name = detail.signal if isinstance(detail, WaitDetail) else None
+    payload: JsonObject = {**_where(activation), "signalName": name}
+    if node.timeout_ms is not None:
+        payload["deadline"] = turn.at + node.timeout_ms
+    turn.event("SignalWaitStarted", payload)
+
+
+def _take_buffered(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    name = activation.external.get("signalName") if activation.external else None
+    signal = next(buffered for buffered in turn.state.signals if buffered.name == name)
+    payload: JsonObject = {**_where(activation), "signalName": name, "payload": signal.payload, "buffered": True}
+    turn.command("DeliverSignal", payload)
+
+
+def _delivering(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    name = activation.external.get("signalName") if activation.external else None
+    turn.event("SignalReceived", {**_where(activation), "signalName": name, "payload": activation.result})
+
+
+def _forking(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    detail = node.detail
+    if not isinstance(detail, ParallelDetail):
+        raise AssertionError(f"{node.id} is not parallel")
+    payload: JsonObject = {
+        **_where(activation),
+        "join": str(detail.join),
+        "branchNames": branch_names(turn, detail),
+        "needed": detail.needed,
+        "concurrency": detail.concurrency,
+    }
+    if node.timeout_ms is not None:
+        payload["deadline"] = turn.at + node.timeout_ms
+    turn.event("ParallelForked", payload)
+
+
+def _joining(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    if not isinstance(node.detail, ParallelDetail):
+        raise AssertionError(f"{node.id} is not parallel")
+    turn.event("ParallelJoined", {**_where(activation), "join": str(node.detail.join)})
+
+
+def _child_starting(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    detail = node.detail
+    if not isinstance(detail, SubworkflowDetail):
+        raise AssertionError(f"{node.id} is no subworkflow")
+    payload: JsonObject = {
+        **_where(activation),
+        "workflowRef": detail.workflow_ref,
+        "parentExecutionId": turn.state.run_id,
+        "childExecutionId": child_id(turn.state, activation),
+        "input": activation.arguments,
+    }
+    if detail.version_pin is not None:
+        payload["versionPin"] = detail.version_pin
+    if node.timeout_ms is not None:
+        payload["deadline"] = turn.at + node.timeout_ms
+    turn.event("SubworkflowStarted", payload)
+
+
+def _child_done(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    named = activation.external or {}
+    payload: JsonObject = {**_where(activation), "workflowRef": named.get("workflowRef")}
+    turn.command("CompleteSubworkflow", {**payload, "childExecutionId": named.get("childExecutionId")})
+
+
+def _merged(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    schema = node.output_schema
+    if schema is not None and not is_valid(schema, activation.result):
+        told = f"the child's result does not fit: {describe_violations(schema, activation.result)}"
+        fail(turn, scope, node, Failure("OUTPUT_SCHEMA_VIOLATION", told, "subworkflow_failed", node.id))
+        return
+    complete(turn, scope, node, activation.result)
+
+
+def _emitted(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    named = activation.external or {}
+    complete(turn, scope, node, {"run": named.get("targetExecutionId"), "signal": named.get("signalName")})
+
+
+def _over(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    if node.type is NodeType.END and activation.phase is Phase.COMPLETED:
+        turn.event("ExecutionCompleted", {"result": activation.result})
+    elif not after_completion(turn, scope, node):
+        _go_on(turn, scope)
+
+
+def _failed(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    fail_scope(turn, scope, activation.failure or Failure("FAILED", "failed", "failed", node.id))
+
+
+_OVER = frozenset({Phase.COMPLETED, Phase.UPDATED, Phase.CHECKPOINTED, Phase.ROUTED, Phase.FAILED})
+_Move = Callable[[Turn, Scope, Node, Activation], None]
+_MOVES: dict[Phase, _Move] = {
+    Phase.SCHEDULING: _announce,
+    Phase.SCHEDULED: _begin,
+    Phase.RETRYING: _retry,
+    Phase.RESOLVED: _resolved,
+    Phase.FAILING: _failing,
+    Phase.STARTING_TIMER: _timer_starting,
+    Phase.WOKEN: _woken,
+    Phase.TIMED_OUT: _timed_out,
+    Phase.RAISING: _raising,
+    Phase.ANSWERING: _answering,
+    Phase.ANSWERED: _answered,
+    Phase.STARTING_SIGNAL_WAIT: _signal_wait_starting,
+    Phase.AWAITING_SIGNAL: _take_buffered,
+    Phase.DELIVERING: _delivering,
+    Phase.SIGNALLED: _answered,
+    Phase.EMITTED: _emitted,
+    Phase.FORKING: _forking,
+    Phase.FORKED: advance_bodies,
+    Phase.JOINING: _joining,
+    Phase.JOINED: complete_join,
+    Phase.STARTING_CHILD: _child_starting,
+    Phase.CHILD_DONE: _child_done,
+    Phase.CHILD_MERGED: _merged,
+    Phase.COMPLETED: _over,
+    Phase.UPDATED: _over,
+    Phase.CHECKPOINTED: _over,
+    Phase.ROUTED: _over,
+    Phase.FAILED: _failed,
+}

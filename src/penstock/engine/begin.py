@@ -1,0 +1,314 @@
+"""The first move of a scheduled node: one function per node type, found in a table.
+
+Above it: `advance`. Below it: `completion`, `turn`. Nodes with bodies only open their frame here; `bodies` goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.base import limits
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.durations import parse_instant_ms
+from penstock.definitions.expressions import EvaluationFailed
+from penstock.definitions.json_schemas import CompiledSchema, is_valid
+from penstock.definitions.model import (
+    ActivityDetail,
+    EmitDetail,
+    EndDetail,
+    FailDetail,
+    ForEachDetail,
+    InterruptDetail,
+    LoopDetail,
+    Node,
+    ParallelDetail,
+    SetStateDetail,
+    StartDetail,
+    SubworkflowDetail,
+    SwitchDetail,
+    WaitDetail,
+    WaitKind,
+)
+from penstock.definitions.templates import as_text
+from penstock.engine.completion import complete, complete_towards, describe_violations, fail
+from penstock.engine.state import COMPENSATION_PREFIX, Activation, Failure, RunState, Scope
+from penstock.engine.turn import Turn, parallel_span, truthy
+
+__all__ = ["begin", "branch_names", "child_id", "request_activity"]
+
+_PROMPT_CHARACTERS_IN_COMMAND = 200  # as published: the event carries the whole prompt
+
+
+def begin(turn: Turn, scope: Scope, node: Node) -> None:
+    """Make the first move of a node that was scheduled."""
+    activation = scope.activation
+    if activation is None:
+        raise AssertionError("begin without an activation")
+    if activation.node_id.startswith(COMPENSATION_PREFIX):
+        request_activity(turn, scope, node)
+        return
+    _BEGIN[type(node.detail)](turn, scope, node, node.detail)
+
+
+def _where(scope: Scope) -> JsonObject:
+    activation = scope.activation
+    if activation is None:
+        raise AssertionError("a scope without an activation")
+    return {"nodeId": activation.node_id, "visit": activation.visit}
+
+
+def _deadline(turn: Turn, node: Node) -> JsonObject:
+    return {} if node.timeout_ms is None else {"deadline": turn.at + node.timeout_ms}
+
+
+def _start(turn: Turn, scope: Scope, node: Node, detail: StartDetail) -> None:
+    complete(turn, scope, node, {})
+
+
+def _end(turn: Turn, scope: Scope, node: Node, detail: EndDetail) -> None:
+    result: JsonValue = turn.state.values if not turn.state.native else None
+    if detail.output is not None:
+        rendered = turn.render(detail.output, scope)
+        if isinstance(rendered, EvaluationFailed):
+            fail(turn, scope, node, Failure("JQ_FAILED", rendered.message, "output_mapping_jq_failed", node.id))
+            return
+        result = rendered.value
+    for schema in (detail.output_schema, turn.workflow.output_schema):
+        if schema is not None and not is_valid(schema, result):
+            fail(turn, scope, node, _output_violation(schema, result))
+            return
+    complete_towards(turn, scope, node, result, None)
+
+
+def _output_violation(schema: CompiledSchema, result: JsonValue) -> Failure:
+    told = describe_violations(schema, result)
+    return Failure("OUTPUT_SCHEMA_VIOLATION", f"the result does not fit the output schema: {told}", "output_invalid")
+
+
+def _fail_node(turn: Turn, scope: Scope, node: Node, detail: FailDetail) -> None:
+    rendered = turn.render(detail.message, scope)
+    message = rendered.message if isinstance(rendered, EvaluationFailed) else as_text(rendered.value)
+    fail(turn, scope, node, Failure(detail.code, message, "failed_by_workflow", node.id))
+
+
+def _activity(turn: Turn, scope: Scope, node: Node, detail: ActivityDetail) -> None:
+    extra: JsonObject = {}
+    if detail.arguments is not None:
+        rendered = turn.render(detail.arguments, scope)
+        if isinstance(rendered, EvaluationFailed):
+            reason = "delegate_failed" if detail.agent_id is not None else "activity_failed"
+            fail(turn, scope, node, Failure("ARGUMENTS_FAILED", f"{node.id}: {rendered.message}", reason, node.id))
+            return
+        if turn.state.native:
+            extra["arguments"] = rendered.value
+        if rendered.secrets:
+            extra["secrets"] = dict(rendered.secrets)
+        if detail.agent_id is not None:
+            extra["delegateInput"] = rendered.value
+    request_activity(turn, scope, node, extra)
+
+
+def request_activity(turn: Turn, scope: Scope, node: Node, extra: JsonObject | None = None) -> None:
+    """Ask for the next attempt of an activity (or of the activity that undoes a node)."""
+    activation = scope.activation
+    detail = node.detail
+    if activation is None or not isinstance(detail, ActivityDetail):
+        raise AssertionError(f"{node.id} is no activity")
+    undo = detail.compensate if activation.node_id.startswith(COMPENSATION_PREFIX) else None
+    timeout_ms = undo.timeout_ms if undo else node.timeout_ms
+    payload: JsonObject = {
+        "nodeId": activation.node_id,
+        "visit": activation.visit,
+        "nodeType": str(undo.type if undo else node.type),
+        "attempt": activation.attempt + 1,
+    }
+    if timeout_ms is not None:
+        payload["timeoutMs"] = timeout_ms
+        payload["deadline"] = turn.at + timeout_ms
+    if scope.parent is not None:
+        span = parallel_span(turn.workflow, turn.state, scope)
+        if span is not None:
+            payload["parallelSpan"] = span
+    if detail.agent_id is not None and undo is None:
+        payload.update(_delegation(turn, detail, activation))
+    turn.event("ActivityRequested", {**payload, **extra} if extra else payload)
+
+
+def _delegation(turn: Turn, detail: ActivityDetail, activation: Activation) -> JsonObject:
+    correlation = f"{turn.state.run_id}:delegate:{activation.node_id}"
+    if activation.visit > 1:
+        correlation = f"{correlation}:{activation.visit}"
+    repeated = activation.external or {}
+    delegation: JsonObject = {
+        "agentId": detail.agent_id,
+        "protocol": detail.protocol,
+        "delegateCorrelationId": correlation,
+    }
+    if "delegateInput" in repeated:
+        delegation["delegateInput"] = repeated["delegateInput"]
+    return delegation
+
+
+def _switch(turn: Turn, scope: Scope, node: Node, detail: SwitchDetail) -> None:
+    root = turn.root(scope)
+    for case in detail.cases:
+        outcome = turn.evaluator.evaluate(case.when, root)
+        if isinstance(outcome, EvaluationFailed):
+            fail(turn, scope, node, Failure("JQ_FAILED", outcome.message, "switch_routing_failed", node.id))
+            return
+        if truthy(outcome.value):
+            complete_towards(turn, scope, node, {}, case.target)
+            return
+    if detail.has_default:
+        complete_towards(turn, scope, node, {}, detail.default)
+        return
+    told = f"no case of switch {node.id} matches and it has no default"
+    fail(turn, scope, node, Failure("SWITCH_NO_MATCH", told, "switch_routing_failed", node.id))
+
+
+def _interrupt(turn: Turn, scope: Scope, node: Node, detail: InterruptDetail) -> None:
+    rendered = turn.render(detail.prompt, scope)
+    if isinstance(rendered, EvaluationFailed):
+        fail(turn, scope, node, Failure("JQ_FAILED", rendered.message, "interrupt_failed", node.id))
+        return
+    prompt = as_text(rendered.value)
+    turn.command("RaiseInterrupt", {**_where(scope), "prompt": prompt[:_PROMPT_CHARACTERS_IN_COMMAND]})
+
+
+def _wait(turn: Turn, scope: Scope, node: Node, detail: WaitDetail) -> None:
+    match detail.kind:
+        case WaitKind.SIGNAL:
+            turn.command("StartSignalWait", {**_where(scope), "signalName": detail.signal})
+        case WaitKind.DURATION:
+            turn.command("StartTimer", {**_where(scope), "kind": "duration", "wait_ms": detail.duration_ms or 0})
+        case WaitKind.UNTIL:
+            _wait_until(turn, scope, node, detail)
+
+
+def _wait_until(turn: Turn, scope: Scope, node: Node, detail: WaitDetail) -> None:
+    rendered = turn.render(detail.until, scope) if detail.until is not None else EvaluationFailed("`until` is missing")
+    if isinstance(rendered, EvaluationFailed):
+        fail(turn, scope, node, Failure("JQ_FAILED", rendered.message, "wait_failed", node.id))
+        return
+    text = as_text(rendered.value)
+    if parse_instant_ms(text) is None:
+        told = f"`until` is no ISO timestamp: {text[:80]!r}"
+        fail(turn, scope, node, Failure("INVALID_TIMESTAMP", told, "wait_failed", node.id))
+        return
+    turn.command("StartTimer", {**_where(scope), "kind": "until", "until": text})
+
+
+def _set_state(turn: Turn, scope: Scope, node: Node, detail: SetStateDetail) -> None:
+    output: JsonObject = {}
+    for key, template in detail.assignments:
+        rendered = turn.render(template, scope)
+        if isinstance(rendered, EvaluationFailed):
+            fail(turn, scope, node, Failure("JQ_FAILED", f"{key}: {rendered.message}", "set_state_failed", node.id))
+            return
+        output[key] = rendered.value
+    complete(turn, scope, node, output)
+
+
+def _subworkflow(turn: Turn, scope: Scope, node: Node, detail: SubworkflowDetail) -> None:
+    state, activation = turn.state, scope.activation
+    if activation is None:
+        raise AssertionError("a scope without an activation")
+    if state.depth >= limits.SUBWORKFLOW_DEPTH_MAX:
+        told = f"child runs nest deeper than {limits.SUBWORKFLOW_DEPTH_MAX}"
+        fail(turn, scope, node, Failure("SUBWORKFLOW_DEPTH_EXCEEDED", told, "subworkflow_failed", node.id))
+        return
+    rendered = turn.render(detail.input, scope)
+    if isinstance(rendered, EvaluationFailed):
+        fail(turn, scope, node, Failure("JQ_FAILED", rendered.message, "subworkflow_failed", node.id))
+        return
+    named: JsonObject = {"workflowRef": detail.workflow_ref, "childExecutionId": child_id(state, activation)}
+    turn.command("StartSubworkflow", {**_where(scope), **named, "input": rendered.value})
+
+
+def child_id(state: RunState, activation: Activation) -> str:
+    """The id of a child run: from its parent, node and visit, so that starting it twice finds the first."""
+    first = f"{state.run_id}:sub:{activation.node_id}"
+    return first if activation.visit == 1 else f"{first}:{activation.visit}"
+
+
+def _parallel(turn: Turn, scope: Scope, node: Node, detail: ParallelDetail) -> None:
+    payload: JsonObject = {**_where(scope), "join": str(detail.join), "branchNames": branch_names(turn, detail)}
+    if detail.join == "n_of_m":
+        payload["n"] = detail.needed
+    turn.command("StartParallel", payload)
+
+
+def branch_names(turn: Turn, detail: ParallelDetail) -> list[JsonValue]:
+    """The names of a parallel node's branches, in listed order."""
+    return [turn.workflow.bodies[body].name for body in detail.bodies]
+
+
+def _for_each(turn: Turn, scope: Scope, node: Node, detail: ForEachDetail) -> None:
+    rendered = turn.render(detail.items, scope)
+    if isinstance(rendered, EvaluationFailed):
+        fail(turn, scope, node, Failure("JQ_FAILED", rendered.message, "for_each_failed", node.id))
+        return
+    items = rendered.value
+    if not isinstance(items, list):
+        told = f"`items` of {node.id} must give a list, not {type(items).__name__}"
+        fail(turn, scope, node, Failure("ITEMS_NOT_A_LIST", told, "for_each_failed", node.id))
+        return
+    if len(items) > limits.FOR_EACH_ITEMS_MAX:
+        told = f"`items` of {node.id} has {len(items)} items; at most {limits.FOR_EACH_ITEMS_MAX} are allowed"
+        fail(turn, scope, node, Failure("ITEMS_LIMIT_EXCEEDED", told, "for_each_failed", node.id))
+        return
+    turn.event(
+        "ForEachStarted",
+        {
+            **_where(scope),
+            "items": items,
+            "concurrency": detail.concurrency,
+            "onItemError": str(detail.on_item_error),
+            **_deadline(turn, node),
+        },
+    )
+
+
+def _loop(turn: Turn, scope: Scope, node: Node, detail: LoopDetail) -> None:
+    turn.event(
+        "LoopStarted", {**_where(scope), "maxIterations": detail.iterations_max, **_deadline(turn, node)}
+    )
+
+
+def _emit(turn: Turn, scope: Scope, node: Node, detail: EmitDetail) -> None:
+    target, payload = turn.render(detail.run, scope), turn.render(detail.payload, scope)
+    for rendered in (target, payload):
+        if isinstance(rendered, EvaluationFailed):
+            fail(turn, scope, node, Failure("JQ_FAILED", rendered.message, "emit_failed", node.id))
+            return
+    if isinstance(target, EvaluationFailed) or isinstance(payload, EvaluationFailed):
+        return
+    if not isinstance(target.value, str) or not target.value:
+        fail(turn, scope, node, Failure("EMIT_TARGET_INVALID", "`run` must give a run id", "emit_failed", node.id))
+        return
+    turn.command(
+        "EmitSignal",
+        {
+            **_where(scope),
+            "targetExecutionId": target.value,
+            "signalName": detail.signal,
+            "payload": payload.value,
+        },
+    )
+
+
+_BEGIN: dict[type, Callable[..., None]] = {
+    StartDetail: _start,
+    EndDetail: _end,
+    FailDetail: _fail_node,
+    ActivityDetail: _activity,
+    SwitchDetail: _switch,
+    InterruptDetail: _interrupt,
+    WaitDetail: _wait,
+    SetStateDetail: _set_state,
+    SubworkflowDetail: _subworkflow,
+    ParallelDetail: _parallel,
+    ForEachDetail: _for_each,
+    LoopDetail: _loop,
+    EmitDetail: _emit,
+}

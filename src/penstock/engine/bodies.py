@@ -1,0 +1,194 @@
+"""Nodes with bodies: starting branches, items and iterations, closing them, joining, and cancelling losers.
+
+Above it: `advance`. Below it: `completion`, `turn`. The arithmetic of when there is a move lives in `state.Frame`;
+here is what the move is.
+"""
+
+from __future__ import annotations
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.expressions import EvaluationFailed
+from penstock.definitions.model import ForEachDetail, ItemErrorPolicy, LoopDetail, Node, NodeType, ParallelDetail
+from penstock.engine.completion import complete, fail
+from penstock.engine.state import Activation, Failure, Frame, Scope
+from penstock.engine.turn import Turn, truthy
+
+__all__ = ["advance_bodies", "close_scope", "complete_join", "fail_scope"]
+
+
+def advance_bodies(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    """Make the next move of a node whose bodies run."""
+    frame = activation.frame
+    if frame is None:
+        raise AssertionError(f"{node.id} has no frame")
+    match node.detail:
+        case ParallelDetail():
+            _advance_parallel(turn, scope, node, activation, frame)
+        case ForEachDetail():
+            _advance_for_each(turn, scope, node, activation, frame)
+        case LoopDetail():
+            _advance_loop(turn, scope, node, activation, frame)
+        case _:
+            raise AssertionError(f"{node.id} has no bodies")
+
+
+def _where(activation: Activation) -> JsonObject:
+    return {"nodeId": activation.node_id, "visit": activation.visit}
+
+
+def _open(turn: Turn, activation: Activation, index: int, body: str, extra: JsonObject) -> None:
+    opened: JsonObject = {
+        **_where(activation),
+        "index": index,
+        "scope": turn.state.next_serial,
+        "body": body,
+        "entry": turn.workflow.bodies[body].entry,
+    }
+    turn.event("ScopeOpened", {**opened, **extra})
+
+
+def _advance_parallel(turn: Turn, scope: Scope, node: Node, activation: Activation, frame: Frame) -> None:
+    detail = node.detail
+    if not isinstance(detail, ParallelDetail):
+        raise AssertionError(f"{node.id} is not parallel")
+    if frame.completed >= frame.needed:
+        remaining = [index for index in range(frame.total) if index not in frame.settled]
+        if remaining:
+            _cancel_branch(turn, activation, detail, remaining[0])
+        else:
+            turn.command("JoinParallel", {**_where(activation), "join": str(detail.join)})
+    elif frame.total - frame.failed < frame.needed:
+        _fail_parallel(turn, scope, node, detail, frame)
+    else:
+        body = detail.bodies[frame.started]
+        _open(turn, activation, frame.started, body, {"branchName": turn.workflow.bodies[body].name})
+
+
+def _cancel_branch(turn: Turn, activation: Activation, detail: ParallelDetail, index: int) -> None:
+    named: JsonObject = {
+        **_where(activation),
+        "branchName": turn.workflow.bodies[detail.bodies[index]].name,
+        "index": index,
+    }
+    turn.command("CancelParallelBranch", dict(named))
+    turn.event("ParallelBranchCancelled", named)
+
+
+def _fail_parallel(turn: Turn, scope: Scope, node: Node, detail: ParallelDetail, frame: Frame) -> None:
+    first = frame.failure
+    code = first.code if first else "PARALLEL_JOIN_FAILED"
+    told = first.message if first else "no branch completed"
+    message = f"{frame.failed} of {frame.total} branches failed, {frame.needed} must complete; first: {told}"
+    details: JsonObject = {"failedNodeId": first.node_id if first else None}
+    fail(turn, scope, node, Failure(code, message, "parallel_join_failed", node.id, details=details))
+
+
+def complete_join(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    """Complete a joined parallel node with what its branches gave."""
+    detail, frame = node.detail, activation.frame
+    if not isinstance(detail, ParallelDetail) or frame is None:
+        raise AssertionError(f"{node.id} was not joined")
+    if not turn.state.native:
+        complete(turn, scope, node, {})
+        return
+    names = {index: turn.workflow.bodies[body].name for index, body in enumerate(detail.bodies)}
+    if node.type is NodeType.RACE:
+        winner = min(frame.results)
+        complete(turn, scope, node, {"winner": names[winner], "output": frame.results[winner]})
+        return
+    complete(turn, scope, node, {names[index]: frame.results[index] for index in sorted(frame.results)})
+
+
+def _advance_for_each(turn: Turn, scope: Scope, node: Node, activation: Activation, frame: Frame) -> None:
+    detail = node.detail
+    if not isinstance(detail, ForEachDetail):
+        raise AssertionError(f"{node.id} is no for_each")
+    if frame.failed > 0 and detail.on_item_error is ItemErrorPolicy.FAIL:
+        first = frame.failure
+        code, told = (first.code, first.message) if first else ("ITEM_FAILED", "an item failed")
+        fail(turn, scope, node, Failure(code, f"an item of {node.id} failed: {told}", "for_each_failed", node.id))
+    elif frame.started < frame.total:
+        _open(turn, activation, frame.started, detail.body, {"itemName": detail.item_name})
+    else:
+        complete(turn, scope, node, [frame.results[index] for index in sorted(frame.results)])
+
+
+def _advance_loop(turn: Turn, scope: Scope, node: Node, activation: Activation, frame: Frame) -> None:
+    detail = node.detail
+    if not isinstance(detail, LoopDetail):
+        raise AssertionError(f"{node.id} is no loop")
+    if frame.failed:
+        first = frame.failure
+        code, told = (first.code, first.message) if first else ("ITERATION_FAILED", "an iteration failed")
+        fail(turn, scope, node, Failure(code, told, "loop_failed", node.id))
+        return
+    output: JsonObject = {"iterations": frame.completed, "last": frame.results.get(0)}
+    if not detail.until or frame.completed > 0:
+        outcome = turn.evaluate(detail.condition, scope)
+        if isinstance(outcome, EvaluationFailed):
+            fail(turn, scope, node, Failure("JQ_FAILED", outcome.message, "loop_failed", node.id))
+            return
+        if truthy(outcome.value) == detail.until:
+            complete(turn, scope, node, output)
+            return
+    if frame.completed < detail.iterations_max:
+        _open(turn, activation, frame.started, detail.body, {})
+    elif detail.fail_when_exhausted:
+        told = f"loop {node.id} did not finish within {detail.iterations_max} iterations"
+        fail(turn, scope, node, Failure("LOOP_LIMIT_REACHED", told, "loop_failed", node.id))
+    else:
+        complete(turn, scope, node, output)
+
+
+def close_scope(turn: Turn, scope: Scope) -> None:
+    """Close a scope that left its body."""
+    parent, activation, node = _owner(turn, scope)
+    output: JsonValue = scope.last_output
+    if isinstance(node.detail, ForEachDetail) and node.detail.result is not None:
+        rendered = turn.render(node.detail.result, scope)
+        if isinstance(rendered, EvaluationFailed):
+            failure = Failure("JQ_FAILED", f"result of {node.id}: {rendered.message}", "for_each_failed", node.id)
+            _close_failed(turn, scope, activation, node, failure)
+            return
+        output = rendered.value
+    closed: JsonObject = {**_where(activation), "index": scope.index}
+    if scope.name:
+        closed["branchName"] = scope.name
+    if turn.state.native:
+        closed["output"] = output
+    turn.event("ScopeCompleted", closed)
+
+
+def fail_scope(turn: Turn, scope: Scope, failure: Failure) -> None:
+    """Close a scope whose node failed for good; the node around it decides what that means."""
+    _, activation, node = _owner(turn, scope)
+    _close_failed(turn, scope, activation, node, failure)
+
+
+def _close_failed(turn: Turn, scope: Scope, activation: Activation, node: Node, failure: Failure) -> None:
+    closed: JsonObject = {
+        **_where(activation),
+        "index": scope.index,
+        "code": failure.code,
+        "error": failure.message,
+        "reason": failure.reason,
+        "failedNodeId": failure.node_id,
+    }
+    if scope.name:
+        closed["branchName"] = scope.name
+    if isinstance(node.detail, ForEachDetail):
+        match node.detail.on_item_error:
+            case ItemErrorPolicy.SKIP | ItemErrorPolicy.FAIL:
+                pass
+            case ItemErrorPolicy.COLLECT:
+                closed["output"] = {"error": {"code": failure.code, "message": failure.message}}
+    turn.event("ScopeFailed", closed)
+
+
+def _owner(turn: Turn, scope: Scope) -> tuple[Scope, Activation, Node]:
+    if scope.parent is None:
+        raise AssertionError("the root scope belongs to no node")
+    parent = turn.state.scopes[scope.parent]
+    if parent.activation is None:
+        raise AssertionError("a body whose node is not active")
+    return parent, parent.activation, turn.workflow.nodes[parent.activation.node_id]

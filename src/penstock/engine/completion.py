@@ -1,0 +1,241 @@
+"""The end of a visit: completing a node, failing it, and where the walk goes from there.
+
+Above it: `advance`, `begin`, `bodies`, `decide`. Below it: `turn`, `reducers`. A failure looks for its route here:
+the node's `on_error`, then (at the root) the workflow's; the bodies around it decide in `bodies`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.expressions import EvaluationFailed
+from penstock.definitions.json_schemas import CompiledSchema, is_valid, violations
+from penstock.definitions.model import (
+    ACTIVITY_TYPES,
+    ActivityDetail,
+    ErrorRoute,
+    Join,
+    Node,
+    NodeType,
+    ParallelDetail,
+)
+from penstock.engine.reducers import merge_state
+from penstock.engine.state import COMPENSATION_PREFIX, Activation, Failure, Scope
+from penstock.engine.transitions import Phase
+from penstock.engine.turn import Turn, truthy
+
+__all__ = ["after_completion", "complete", "complete_towards", "describe_violations", "fail", "write_checkpoint"]
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def describe_violations(schema: CompiledSchema, value: JsonValue) -> str:
+    """The first few things wrong with a value, in one line."""
+    found = [f"{item.instance_path or '/'} {item.message}" for item in violations(schema, value)]
+    return "; ".join(found[:3]) + (f" (and {len(found) - 3} more)" if len(found) > 3 else "")  # noqa: PLR2004
+
+
+def complete(turn: Turn, scope: Scope, node: Node, output: JsonValue, extra: JsonObject | None = None) -> None:
+    """Complete the scope's activation and go on to its successor."""
+    successor = node.successor
+    target = successor.target if successor else None
+    if successor is not None and successor.when is not None:
+        seen = {**_as_object(turn.root(scope)), node.id: output} if turn.state.native else turn.root(scope)
+        outcome = turn.evaluator.evaluate(successor.when, seen)
+        if isinstance(outcome, EvaluationFailed):
+            fail(turn, scope, node, _jq_failure(node, "next_failed", outcome.message))
+            return
+        target = successor.target if truthy(outcome.value) else successor.otherwise
+    complete_towards(turn, scope, node, output, target, extra)
+
+
+def complete_towards(
+    turn: Turn, scope: Scope, node: Node, output: JsonValue, target: str | None, extra: JsonObject | None = None
+) -> None:
+    """Complete the scope's activation towards a target; None leaves the body."""
+    activation = _activation(scope)
+    payload: JsonObject = {"nodeId": activation.node_id, "visit": activation.visit, "output": output}
+    updated = _merged_state(turn, node, output)
+    if isinstance(updated, Failure):
+        fail(turn, scope, node, updated)
+        return
+    if target is not None:
+        payload["next"] = target
+    compensation = _compensation(turn, scope, node, output)
+    if isinstance(compensation, Failure):
+        fail(turn, scope, node, compensation)
+        return
+    if compensation is not None:
+        payload["compensation"] = compensation
+    turn.command("CompleteNode", {**payload, **extra} if extra else payload)
+    if updated is not None:
+        turn.event("StateUpdated", {"nodeId": node.id, "visit": activation.visit, "state": updated})
+
+
+def after_completion(turn: Turn, scope: Scope, node: Node) -> bool:
+    """Write what still belongs to a completed visit (state, checkpoint); False when nothing is missing."""
+    activation = _activation(scope)
+    if activation.phase is Phase.COMPLETED:
+        updated = _merged_state(turn, node, activation.result)
+        if isinstance(updated, dict):
+            turn.event("StateUpdated", {"nodeId": node.id, "visit": activation.visit, "state": updated})
+            return True
+    if activation.phase in (Phase.COMPLETED, Phase.UPDATED) and _checkpoint_due(turn, node):
+        write_checkpoint(turn, node, activation)
+        return True
+    return False
+
+
+def _merged_state(turn: Turn, node: Node, output: JsonValue) -> JsonObject | Failure | None:
+    """The new state, None where the node does not write state, or why it cannot."""
+    state, workflow = turn.state, turn.workflow
+    writes = node.type is NodeType.SET_STATE if state.native else node.type is not NodeType.END
+    if not writes or state.compensating:
+        return None
+    produced = output if isinstance(output, dict) else {}
+    if not produced and isinstance(state.values, dict):
+        return state.values
+    merged = merge_state(state.values, produced, workflow.reducers)
+    if workflow.state_schema is not None and not is_valid(workflow.state_schema, merged):
+        told = describe_violations(workflow.state_schema, merged)
+        return Failure("STATE_SCHEMA_VIOLATION", f"the state no longer fits its schema: {told}", "orchestration_error")
+    if len(_ENCODER.encode(merged)) > limits.STATE_BYTES_MAX:
+        told = f"the state grew beyond {limits.STATE_BYTES_MAX} bytes"
+        return Failure("STATE_LIMIT_EXCEEDED", told, "orchestration_error")
+    return merged
+
+
+def _compensation(turn: Turn, scope: Scope, node: Node, output: JsonValue) -> JsonObject | Failure | None:
+    detail = node.detail
+    if not isinstance(detail, ActivityDetail) or detail.compensate is None or turn.state.compensating:
+        return None
+    rendered = turn.render(detail.compensate.arguments, scope, {node.id: output})
+    if isinstance(rendered, EvaluationFailed):
+        return _jq_failure(node, "compensation_failed", rendered.message)
+    entry: JsonObject = {"arguments": rendered.value}
+    if rendered.secrets:
+        entry["secrets"] = dict(rendered.secrets)
+    return entry
+
+
+def _checkpoint_due(turn: Turn, node: Node) -> bool:
+    policy = turn.workflow.checkpointing
+    if policy.strategy == "disabled" or turn.state.compensating or node.type is NodeType.END:
+        return False
+    if policy.strategy == "every_n_nodes":
+        return turn.state.nodes_since_checkpoint >= policy.interval_nodes
+    if policy.declared:
+        return True
+    # The published default: after everything but the start and the activities done in process.
+    if node.type is NodeType.START:
+        return False
+    plain = node.type in ACTIVITY_TYPES and node.type is not NodeType.AGENT_DELEGATE
+    return not plain or turn.state.mode == "host_mediated"
+
+
+def write_checkpoint(turn: Turn, node: Node, activation: Activation) -> None:
+    """Write a checkpoint row, which other readers of the published history expect."""
+    policy, state = turn.workflow.checkpointing, turn.state
+    payload: JsonObject = {
+        "policy": policy.strategy,
+        "workflowVersion": state.workflow_version,
+        "definitionHash": state.definition_hash,
+        "lastAppliedEventSeq": state.seq,
+        "nodeId": node.id,
+        "visit": activation.visit,
+        "stateRef": {"kind": "inline_state", "state": state.values},
+    }
+    if policy.strategy == "every_n_nodes":
+        payload["intervalNodes"] = policy.interval_nodes
+    turn.event("CheckpointWritten", payload)
+
+
+def fail(turn: Turn, scope: Scope, node: Node, failure: Failure, *, fatal: bool = False) -> None:
+    """Fail the scope's activation: by a route if one fits, for good otherwise."""
+    activation = _activation(scope)
+    payload: JsonObject = {
+        "nodeId": activation.node_id,
+        "visit": activation.visit,
+        "reason": failure.reason,
+        "message": failure.message,
+        "code": failure.code,
+    }
+    if failure.details is not None:
+        payload["details"] = failure.details
+    if fatal or _fails_the_run(turn, scope):
+        turn.command("FailNode", {**payload, "fatal": True})
+        return
+    route, handled_by = _route(turn, scope, node, activation, failure)
+    if route is None:
+        turn.command("FailNode", payload)
+    elif route.fallback is not None:
+        _fall_back(turn, scope, node, failure, route)
+    else:
+        turn.command("FailNode", {**payload, "next": route.target, "handledBy": handled_by})
+
+
+def _fails_the_run(turn: Turn, scope: Scope) -> bool:
+    """As published: a failure inside branches that must all complete is the failure of the run, at once."""
+    if turn.state.native or scope.parent is None:
+        return False
+    inner: Scope = scope
+    while inner.parent is not None:
+        inner = turn.state.scopes[inner.parent]
+        owner = turn.workflow.nodes[_activation(inner).node_id].detail
+        if not isinstance(owner, ParallelDetail) or owner.join is not Join.ALL:
+            return False
+    return True
+
+
+def _route(
+    turn: Turn, scope: Scope, node: Node, activation: Activation, failure: Failure
+) -> tuple[ErrorRoute | None, str]:
+    if activation.node_id.startswith(COMPENSATION_PREFIX):
+        return None, ""
+    for route in node.on_error:
+        if not route.codes or failure.code in route.codes or "*" in route.codes:
+            return route, "node"
+    if scope.parent is None and not turn.state.workflow_error_routed:
+        for route in turn.workflow.on_error:
+            if not route.codes or failure.code in route.codes or "*" in route.codes:
+                return route, "workflow"
+    return None, ""
+
+
+def _fall_back(turn: Turn, scope: Scope, node: Node, failure: Failure, route: ErrorRoute) -> None:
+    error: JsonObject = {"code": failure.code, "message": failure.message, "node": node.id}
+    rendered = turn.render(route.fallback, scope, {"error": error}) if route.fallback is not None else None
+    if rendered is None or isinstance(rendered, EvaluationFailed):
+        message = rendered.message if isinstance(rendered, EvaluationFailed) else "no fallback"
+        fail(turn, scope, _without_routes(node), _jq_failure(node, "fallback_failed", message))
+        return
+    complete(turn, scope, _without_routes(node), rendered.value, {"fallback": error})
+
+
+def _without_routes(node: Node) -> Node:
+    """The node without its error routes, so that a failing fallback cannot fall back again."""
+    return Node(
+        id=node.id,
+        type=node.type,
+        body=node.body,
+        path=node.path,
+        detail=node.detail,
+        successor=node.successor,
+        retry=node.retry,
+    )
+
+
+def _jq_failure(node: Node, reason: str, message: str) -> Failure:
+    return Failure("JQ_FAILED", f"{node.id}: {message}", reason, node.id)
+
+
+def _activation(scope: Scope) -> Activation:
+    if scope.activation is None:
+        raise AssertionError(f"scope {scope.serial} is at no node")
+    return scope.activation
+
+
+def _as_object(value: JsonValue) -> JsonObject:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,273 @@
+"""`decide`: what an input means for a run, as records to store or as a refusal.
+
+One function per input, found in a table: it checks, records the input, and lets `advance.settle` make the moves that
+follow. The given state is never changed; a refusal therefore leaves the run exactly as it was.
+
+Above it: the driver, the control plane, the simulator, replay. Below it: `advance`, `turn`. No clock: inputs carry
+their time. No I/O: what must be done outside is read off the new state by `pending`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.base import limits
+from penstock.base.json import JsonObject, JsonValue, exceeds_depth
+from penstock.definitions.expressions import Evaluator, InProcessEvaluator
+from penstock.definitions.json_schemas import apply_defaults, is_valid
+from penstock.definitions.model import InterruptDetail, Workflow
+from penstock.engine import inputs
+from penstock.engine.activities import complete_activity, fail_activity, report_outcome_unknown, retry_activity
+from penstock.engine.advance import settle
+from penstock.engine.completion import describe_violations
+from penstock.engine.outcomes import Accepted, Decision, Refused
+from penstock.engine.reducers import merge_state
+from penstock.engine.state import Activation, RunState
+from penstock.engine.timers import fire_timer
+from penstock.engine.transitions import Phase
+from penstock.engine.turn import Turn
+
+__all__ = ["decide"]
+
+_IN_PROCESS = InProcessEvaluator()
+
+
+def decide(
+    workflow: Workflow, state: RunState, given: inputs.Input, *, evaluator: Evaluator = _IN_PROCESS
+) -> Decision:
+    """The records that an input leads to, or why it cannot be taken."""
+    if state.terminal and not isinstance(given, inputs.ContinueRun):
+        return _refuse_after_end(state, given)
+    turn = Turn(workflow=workflow, state=state.copy(), at=given.at, evaluator=evaluator)
+    if state.ready and not isinstance(given, inputs.StartRun):
+        settle(turn)  # the history was cut inside a decision: finish that one first, in its own order
+        if turn.state.terminal and not isinstance(given, inputs.ContinueRun):
+            return Accepted(tuple(turn.records), turn.state)
+    refused = _TAKE[type(given)](turn, given)
+    if refused is not None:
+        return refused
+    settle(turn)
+    return Accepted(tuple(turn.records), turn.state)
+
+
+def _refuse_after_end(state: RunState, given: inputs.Input) -> Refused:
+    codes = {
+        inputs.StartRun: "DUPLICATE_EXECUTION_ID",
+        inputs.CompleteActivity: "ACTIVITY_SUBMIT_NOT_AWAITING",
+        inputs.FailActivity: "ACTIVITY_SUBMIT_NOT_AWAITING",
+        inputs.AnswerInterrupt: "INVALID_RESUME_PAYLOAD",
+        inputs.SendSignal: "SIGNAL_NOT_AWAITING",
+        inputs.CancelRun: "CANCEL_NOT_ALLOWED",
+    }
+    code = codes.get(type(given), "RUN_ENDED")
+    return Refused(code, f"run {state.run_id} is {state.status} already; nothing can change it any more")
+
+
+def _start(turn: Turn, given: inputs.StartRun) -> Refused | None:
+    state, workflow = turn.state, turn.workflow
+    if state.seq:
+        return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} exists already")
+    prepared = _prepared_input(workflow, given.input)
+    if isinstance(prepared, Refused):
+        return prepared
+    initial: JsonValue = workflow.initial_state
+    if not workflow.native:
+        initial = merge_state({}, prepared, {}) if isinstance(prepared, dict) else {}
+    state.run_id = given.run_id
+    payload: JsonObject = {
+        "workflowName": workflow.name,
+        "workflowVersion": workflow.version,
+        "inputKeys": list(prepared) if isinstance(prepared, dict) else [],
+        "definitionHash": workflow.hash,
+        "format": str(workflow.format),
+        "input": prepared,
+        "state": initial,
+        "entry": workflow.bodies[""].entry,
+        "activityExecutionMode": given.mode,
+    }
+    if given.run_attempt != 1:
+        payload["runAttempt"] = given.run_attempt
+    if given.parent_run_id is not None:
+        payload["parentExecutionId"] = given.parent_run_id
+        payload["depth"] = given.depth
+    timeouts = [value for value in (given.timeout_ms, workflow.timeout_ms) if value is not None]
+    if timeouts:
+        payload["deadline"] = given.at + min(timeouts)
+    turn.event("ExecutionStarted", payload)
+    return None
+
+
+def _prepared_input(workflow: Workflow, given: JsonValue) -> JsonValue | Refused:
+    """The input with its defaults, or why it does not fit."""
+    if exceeds_depth(given, limits.JSON_DEPTH_MAX):
+        return Refused("VALIDATION_ERROR", f"the input nests deeper than {limits.JSON_DEPTH_MAX} levels")
+    value: JsonValue = {} if given is None else given
+    if workflow.input_schema_json is not None:
+        value = apply_defaults(workflow.input_schema_json, value)
+    if workflow.input_schema is not None and not is_valid(workflow.input_schema, value):
+        told = describe_violations(workflow.input_schema, value)
+        hint = "look at the workflow's input schema and correct the input"
+        return Refused("VALIDATION_ERROR", f"the input does not fit {workflow.name}: {told}", hint)
+    if not workflow.native:
+        if not isinstance(value, dict):
+            return Refused("VALIDATION_ERROR", "the input must be an object: it becomes the state")
+        if workflow.state_schema is not None and not is_valid(workflow.state_schema, value):
+            told = describe_violations(workflow.state_schema, value)
+            return Refused("VALIDATION_ERROR", f"the input does not fit the state schema: {told}")
+    return value
+
+
+def _continue(turn: Turn, given: inputs.ContinueRun) -> Refused | None:
+    if not turn.state.seq:
+        return Refused("EXECUTION_NOT_FOUND", "there is no history to continue")
+    return None
+
+
+def _open_question(state: RunState, given: inputs.AnswerInterrupt) -> Activation | Refused:
+    questions = [item for item in state.activations() if item.phase is Phase.INTERRUPTED]
+    if given.node_id is not None:
+        questions = [item for item in questions if item.node_id == given.node_id]
+    if given.visit is not None:
+        questions = [item for item in questions if item.visit == given.visit]
+    if not questions:
+        about = f" at {given.node_id}" if given.node_id else ""
+        return Refused("INVALID_RESUME_PAYLOAD", f"run {state.run_id} has no open question{about}")
+    if len(questions) > 1:
+        names = ", ".join(f"{item.node_id}:{item.visit}" for item in questions)
+        return Refused(
+            "INVALID_RESUME_PAYLOAD", f"several questions are open ({names})", "say which node the answer is for"
+        )
+    return questions[0]
+
+
+def _answer(turn: Turn, given: inputs.AnswerInterrupt) -> Refused | None:
+    question = _open_question(turn.state, given)
+    if isinstance(question, Refused):
+        return question
+    detail = turn.workflow.nodes[question.node_id].detail
+    if not isinstance(detail, InterruptDetail):
+        raise AssertionError(f"{question.node_id} is no interrupt")
+    if exceeds_depth(given.answer, limits.JSON_DEPTH_MAX) or not is_valid(detail.answer_schema, given.answer):
+        told = describe_violations(detail.answer_schema, given.answer)
+        hint = "correct the answer and send it again; the run is still waiting"
+        return Refused("INVALID_RESUME_PAYLOAD", f"the answer to {question.node_id} does not fit: {told}", hint)
+    payload: JsonObject = {"nodeId": question.node_id, "visit": question.visit, "answer": given.answer}
+    if given.by is not None:
+        payload["answeredBy"] = given.by
+    turn.command("ResumeInterrupt", payload)
+    return None
+
+
+def _signal(turn: Turn, given: inputs.SendSignal) -> Refused | None:
+    state = turn.state
+    if not state.seq:
+        return Refused("EXECUTION_NOT_FOUND", "the run was not started")
+    if given.signal_id is not None and given.signal_id in state.signal_ids:
+        return None
+    payload: JsonObject = {"signalName": given.name, "payload": given.payload}
+    if given.signal_id is not None:
+        payload["signalId"] = given.signal_id
+    waiting = [
+        item
+        for item in state.activations()
+        if item.phase is Phase.AWAITING_SIGNAL and (item.external or {}).get("signalName") == given.name
+    ]
+    if waiting and not state.paused:
+        turn.command("DeliverSignal", {"nodeId": waiting[0].node_id, "visit": waiting[0].visit, **payload})
+        return None
+    if len(state.signals) >= limits.SIGNALS_BUFFERED_MAX:
+        told = f"{limits.SIGNALS_BUFFERED_MAX} signals wait already and nobody takes them"
+        return Refused("SIGNAL_LIMIT_EXCEEDED", told, "let the workflow wait for this signal, or send fewer")
+    turn.event("SignalBuffered", payload)
+    return None
+
+
+def _finish_child(turn: Turn, given: inputs.FinishChild) -> Refused | None:
+    child = turn.state.children.get(given.child_id)
+    if child is None:
+        return Refused("CHILD_NOT_AWAITED", f"run {turn.state.run_id} does not wait for {given.child_id}")
+    failed = given.status != "completed"
+    payload: JsonObject = {
+        "nodeId": child.node_id,
+        "visit": child.visit,
+        "workflowRef": child.workflow_ref,
+        "parentExecutionId": turn.state.run_id,
+        "childExecutionId": child.child_id,
+        "childFinalState": given.final_state,
+        "childResult": given.result,
+    }
+    if failed:
+        payload["failed"] = True
+        payload["code"] = given.code or ("CHILD_CANCELLED" if given.status == "cancelled" else "CHILD_FAILED")
+        payload["error"] = given.error or f"child run {child.child_id} {given.status}"
+    else:
+        payload["mergedOutput"] = given.result if turn.state.native else given.final_state
+    turn.event("SubworkflowCompleted", payload)
+    return None
+
+
+def _acknowledge(turn: Turn, given: inputs.AcknowledgeEmit) -> Refused | None:
+    activation = turn.state.activation(given.node_id, given.visit)
+    if activation is None or activation.phase is not Phase.EMITTING:
+        return Refused("EMIT_NOT_AWAITED", f"{given.node_id} (visit {given.visit}) has no signal under way")
+    payload: JsonObject = {"nodeId": given.node_id, "visit": given.visit, "delivered": given.delivered}
+    if not given.delivered:
+        payload["code"] = given.code or "SIGNAL_TARGET_NOT_FOUND"
+        payload["error"] = given.error or "the signal could not be delivered"
+    turn.event("SignalEmitted", payload)
+    return None
+
+
+def _cancel(turn: Turn, given: inputs.CancelRun) -> Refused | None:
+    state = turn.state
+    if not state.seq:
+        return Refused("EXECUTION_NOT_FOUND", "the run was not started")
+    if state.ending is not None:
+        return Refused("CANCEL_NOT_ALLOWED", f"run {state.run_id} is ending already ({state.ending.outcome})")
+    payload: JsonObject = {}
+    if state.last_node_id is not None:
+        payload["nodeId"] = state.last_node_id
+    if given.reason is not None:
+        payload["reason"] = given.reason
+    turn.command("CancelExecution", payload)
+    if state.paused:
+        turn.event("ExecutionResumed", {"reason": "cancelled"})
+    return None
+
+
+def _pause(turn: Turn, given: inputs.PauseRun) -> Refused | None:
+    state = turn.state
+    if not state.seq:
+        return Refused("EXECUTION_NOT_FOUND", "the run was not started")
+    if state.paused:
+        return Refused("PAUSE_NOT_ALLOWED", f"run {state.run_id} is paused already")
+    payload: JsonObject = {} if given.reason is None else {"reason": given.reason}
+    turn.command("PauseExecution", dict(payload))
+    turn.event("ExecutionPaused", payload)
+    return None
+
+
+def _resume(turn: Turn, given: inputs.ResumeRun) -> Refused | None:
+    if not turn.state.paused:
+        return Refused("RESUME_NOT_ALLOWED", f"run {turn.state.run_id} is not paused")
+    turn.command("ResumeExecution", {})
+    turn.event("ExecutionResumed", {})
+    return None
+
+
+_TAKE: dict[type, Callable[..., Refused | None]] = {
+    inputs.StartRun: _start,
+    inputs.ContinueRun: _continue,
+    inputs.CompleteActivity: complete_activity,
+    inputs.FailActivity: fail_activity,
+    inputs.ReportOutcomeUnknown: report_outcome_unknown,
+    inputs.RetryActivity: retry_activity,
+    inputs.AnswerInterrupt: _answer,
+    inputs.SendSignal: _signal,
+    inputs.FireTimer: fire_timer,
+    inputs.FinishChild: _finish_child,
+    inputs.AcknowledgeEmit: _acknowledge,
+    inputs.CancelRun: _cancel,
+    inputs.PauseRun: _pause,
+    inputs.ResumeRun: _resume,
+}

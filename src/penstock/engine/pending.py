@@ -1,0 +1,113 @@
+"""`pending`: the effects that are due, read off the state of a run.
+
+Above it: the driver asks after every decision and after every restart. Below it: `state`, `timers`.
+It decides nothing: an effect is due because a record says so.
+"""
+
+from __future__ import annotations
+
+from penstock.definitions.model import ActivityDetail, Workflow
+from penstock.engine.effects import CancelChild, DeliverSignal, Effect, PerformActivity, StartChild, WakeUp
+from penstock.engine.state import COMPENSATION_PREFIX, Activation, RunState
+from penstock.engine.timers import timers_of
+from penstock.engine.transitions import Phase
+from penstock.engine.turn import node_of, parallel_span
+
+__all__ = ["next_wake_up_at", "pending", "pending_activities"]
+
+
+def pending(workflow: Workflow, state: RunState, now: int) -> list[Effect]:
+    """Everything that is to be done now, oldest scope first, timers last."""
+    effects: list[Effect] = []
+    for activation in state.activations():
+        effect = _effect(workflow, state, activation)
+        if effect is not None:
+            effects.append(effect)
+    for child in state.children.values():
+        if child.abandoned:
+            effects.append(CancelChild(effect_id=f"{child.child_id}/cancel", child_id=child.child_id))
+    if not state.paused:
+        effects.extend(
+            WakeUp(
+                effect_id=f"{state.run_id}/{timer.node_id}/{timer.visit}/{timer.kind}/{timer.due_at}",
+                kind=timer.kind,
+                node_id=timer.node_id,
+                visit=timer.visit,
+                due_at=timer.due_at,
+            )
+            for timer in timers_of(state)
+            if timer.due_at <= now
+        )
+    return effects
+
+
+def pending_activities(workflow: Workflow, state: RunState) -> list[PerformActivity]:
+    """The activities that wait for somebody to do them."""
+    return [
+        _perform(workflow, state, activation)
+        for activation in state.activations()
+        if activation.phase in (Phase.REQUESTED, Phase.OUTCOME_UNKNOWN)
+    ]
+
+
+def next_wake_up_at(state: RunState) -> int | None:
+    """When the next timer of a run is due; None when it has none or is paused."""
+    if state.paused:
+        return None
+    timers = timers_of(state)
+    return timers[0].due_at if timers else None
+
+
+def _effect(workflow: Workflow, state: RunState, activation: Activation) -> Effect | None:
+    match activation.phase:
+        case Phase.REQUESTED:
+            return _perform(workflow, state, activation)
+        case Phase.EMITTING:
+            named = activation.external or {}
+            return DeliverSignal(
+                effect_id=f"{state.run_id}/{activation.node_id}/{activation.visit}/emit",
+                node_id=activation.node_id,
+                visit=activation.visit,
+                target_run_id=str(named.get("targetExecutionId")),
+                signal_name=str(named.get("signalName")),
+                payload=named.get("payload"),
+            )
+        case Phase.CHILD_RUNNING:
+            child = state.children[str((activation.external or {}).get("childExecutionId"))]
+            return StartChild(
+                effect_id=f"{child.child_id}/start",
+                child_id=child.child_id,
+                workflow_ref=child.workflow_ref,
+                input=child.input,
+                version_pin=child.version_pin,
+                depth=state.depth + 1,
+            )
+        case _:
+            return None
+
+
+def _perform(workflow: Workflow, state: RunState, activation: Activation) -> PerformActivity:
+    node = node_of(workflow, activation)
+    detail = node.detail
+    if not isinstance(detail, ActivityDetail):
+        raise AssertionError(f"{node.id} is no activity")
+    undo = detail.compensate if activation.node_id.startswith(COMPENSATION_PREFIX) else None
+    scope = state.scope_of(activation.key)
+    key = f"{state.run_id}/{activation.node_id}/{activation.visit}"
+    return PerformActivity(
+        effect_id=f"{key}/{activation.attempt}",
+        idempotency_key=key,
+        node_id=activation.node_id,
+        visit=activation.visit,
+        attempt=activation.attempt,
+        node_type=str(undo.type if undo else node.type),
+        config=undo.config if undo else detail.config,
+        arguments=activation.arguments,
+        secrets=activation.secrets,
+        deadline=activation.deadline,
+        timeout_ms=undo.timeout_ms if undo else node.timeout_ms,
+        at_most_once=detail.at_most_once and undo is None,
+        parallel_span=parallel_span(workflow, state, scope) if scope and scope.parent is not None else None,
+        delegate=activation.external if undo is None else None,
+        output_schema=node.output_schema_json if undo is None else None,
+    )

@@ -1,0 +1,121 @@
+"""Book-keeping of the scope tree: opening, closing and dropping scopes, and who has a next move.
+
+Above it: `evolve`. Below it: `state`, `transitions`. It reads no records beyond the payload keys it is handed.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from penstock.base.json import JsonObject
+from penstock.engine.state import Activation, Failure, RunState, Scope
+from penstock.engine.transitions import READY_PHASES, Phase
+
+__all__ = ["abandon_child", "book", "close_scope", "drop_bodies", "drop_scope", "open_scope"]
+
+
+def book(draft: RunState, scope: Scope) -> None:
+    """Keep a changed scope, and whether the engine has a next move in it."""
+    draft.scopes[scope.serial] = scope
+    if _has_next_move(draft, scope.activation):
+        draft.ready.add(scope.serial)
+    else:
+        draft.ready.discard(scope.serial)
+
+
+def _has_next_move(draft: RunState, activation: Activation | None) -> bool:
+    if activation is None or activation.phase in READY_PHASES:
+        return True
+    if activation.phase is Phase.FORKED:
+        return activation.frame is not None and activation.frame.ready
+    if activation.phase is Phase.AWAITING_SIGNAL and draft.signals:
+        name = activation.external.get("signalName") if activation.external else None
+        return any(signal.name == name for signal in draft.signals)
+    return False
+
+
+def open_scope(draft: RunState, parent: Scope, activation: Activation, payload: JsonObject) -> None:
+    """Open the scope of one branch, item or iteration."""
+    frame = activation.frame
+    index, serial, entry = payload.get("index"), payload.get("scope"), payload.get("entry")
+    if frame is None or not isinstance(index, int) or not isinstance(serial, int):
+        return
+    scope = Scope(
+        serial=serial,
+        body=str(payload.get("body", "")),
+        parent=parent.serial,
+        index=index,
+        name=str(payload.get("branchName", "")),
+        item_name=str(payload.get("itemName", "")),
+        item=frame.items[index] if index < len(frame.items) else None,
+        shares_outputs=frame.kind == "loop",
+        next=entry if isinstance(entry, str) else None,
+    )
+    draft.next_serial = max(draft.next_serial, serial + 1)
+    book(draft, scope)
+    changed = replace(frame, started=frame.started + 1, open={**frame.open, index: serial})
+    book(draft, replace(parent, activation=replace(activation, frame=changed)))
+
+
+def close_scope(
+    draft: RunState, parent: Scope, activation: Activation, payload: JsonObject, failure: Failure | None
+) -> None:
+    """Close a scope that completed or failed, and count it in its frame."""
+    frame = activation.frame
+    index = payload.get("index")
+    if frame is None or not isinstance(index, int):
+        return
+    opened = dict(frame.open)
+    closed = _forget(draft, opened.pop(index))
+    counted = replace(
+        frame,
+        open=opened,
+        completed=frame.completed + (failure is None),
+        failed=frame.failed + (failure is not None),
+        failure=frame.failure or failure,
+    )
+    if frame.kind == "loop":
+        counted = replace(counted, results={0: payload.get("output")})
+    elif failure is None or "output" in payload:
+        counted = replace(counted, results={**frame.results, index: payload.get("output")})
+    if frame.kind == "parallel":
+        outputs = {**frame.outputs, index: closed.outputs} if failure is None and closed.outputs else frame.outputs
+        counted = replace(counted, settled=frame.settled | {index}, outputs=outputs)
+    book(draft, replace(parent, activation=replace(activation, frame=counted)))
+
+
+def drop_bodies(draft: RunState, serial: int | None) -> None:
+    """Drop every scope below one, or every scope there is."""
+    if serial is None:
+        for root in [scope.serial for scope in draft.scopes.values() if scope.parent is None]:
+            drop_scope(draft, root)
+        return
+    activation = draft.scopes[serial].activation
+    if activation is not None and activation.frame is not None:
+        for inner in tuple(activation.frame.open.values()):
+            drop_scope(draft, inner)
+
+
+def drop_scope(draft: RunState, serial: int) -> None:
+    """Drop a scope with everything below it; a child run in it is to be cancelled."""
+    drop_bodies(draft, serial)
+    _forget(draft, serial)
+
+
+def _forget(draft: RunState, serial: int) -> Scope:
+    scope = draft.scopes.pop(serial)
+    draft.ready.discard(serial)
+    activation = scope.activation
+    if activation is not None:
+        draft.active.pop(activation.key, None)
+        abandon_child(draft, activation)
+    return scope
+
+
+def abandon_child(draft: RunState, activation: Activation) -> None:
+    """Note that an activation's child run, if it has one, is to be cancelled."""
+    if activation.phase is Phase.CHILD_RUNNING and activation.external is not None:
+        child_id = str(activation.external.get("childExecutionId"))
+        child = draft.children.get(child_id)
+        if child is not None:
+            draft.children[child_id] = replace(child, abandoned=True)

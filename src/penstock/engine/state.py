@@ -1,0 +1,239 @@
+"""The state of a run: what `evolve` folds a history into and what `decide` and `pending` read.
+
+A run is a tree of *scopes*. A scope is one thread of the walk: the root, a branch, an item, an iteration. It is at one
+node at a time; that visit is its *activation*. A node with bodies (parallel, race, for_each, loop) keeps a *frame*
+that counts what became of them.
+
+Above it: `evolve` writes it, everything else in the engine reads it. Below it: `transitions`.
+Values inside are never changed in place: containers are copied when a turn begins, the rest is replaced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Literal, Self
+
+import msgspec
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.engine.transitions import TERMINAL_STATUSES, Phase, RunStatus
+
+__all__ = [
+    "COMPENSATION_PREFIX",
+    "Activation",
+    "BufferedSignal",
+    "Child",
+    "CompensationEntry",
+    "Ending",
+    "Failure",
+    "Frame",
+    "Key",
+    "RunState",
+    "Scope",
+]
+
+# The node id under which the undoing of a node is recorded; native ids cannot contain a colon.
+COMPENSATION_PREFIX = "compensate:"
+
+Key = tuple[str, int]  # node id and visit: one activation, once and for all
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why something failed. `reason` is the published word, `code` the one that routes and retries match."""
+
+    code: str
+    message: str
+    reason: str
+    node_id: str | None = None
+    visit: int | None = None
+    details: JsonValue = None
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """The bodies of one activation: how many there are, how many run, what became of them."""
+
+    kind: Literal["parallel", "for_each", "loop"]
+    total: int = 0
+    needed: int = 0
+    concurrency: int = 1
+    policy: str = "fail"
+    started: int = 0
+    completed: int = 0
+    failed: int = 0
+    items: tuple[JsonValue, ...] = ()
+    open: dict[int, int] = msgspec.field(default_factory=dict)  # index -> scope serial
+    results: dict[int, JsonValue] = msgspec.field(default_factory=dict)
+    outputs: dict[int, JsonObject] = msgspec.field(default_factory=dict)
+    settled: frozenset[int] = frozenset()  # branches that completed, failed or were cancelled
+    failure: Failure | None = None
+
+    @property
+    def ready(self) -> bool:
+        """True when the engine has a next move for this frame."""
+        may_start = self.started < self.total and len(self.open) < self.concurrency
+        if self.kind == "loop":
+            return not self.open
+        if self.kind == "for_each":
+            fatal = self.failed > 0 and self.policy == "fail"
+            return fatal or may_start or (not self.open and self.started >= self.total)
+        impossible = self.total - self.failed < self.needed
+        return self.completed >= self.needed or impossible or may_start
+
+
+class Activation(msgspec.Struct, frozen=True):
+    """One visit of one node."""
+
+    node_id: str
+    visit: int
+    phase: Phase
+    scheduled_at: int
+    attempt: int = 0
+    arguments: JsonValue = None
+    secrets: dict[str, str] | None = None
+    deadline: int | None = None  # when the attempt, the question or the whole node times out
+    due_at: int | None = None  # when a sleep or a back-off ends
+    result: JsonValue = None
+    failure: Failure | None = None
+    next: str | None = None  # where the scope goes when the visit is over
+    external: JsonObject | None = None  # child id, signal name, prompt, correlation id: what the outside refers to
+    frame: Frame | None = None
+
+    @property
+    def key(self) -> Key:
+        """The activation's identity within its run."""
+        return self.node_id, self.visit
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """One thread of the walk."""
+
+    serial: int
+    body: str
+    parent: int | None = None
+    index: int = 0
+    name: str = ""
+    item_name: str = ""
+    item: JsonValue = None
+    shares_outputs: bool = False  # a loop's iterations write where their loop stands
+    next: str | None = None
+    activation: Activation | None = None
+    outputs: JsonObject = msgspec.field(default_factory=dict)
+    last_output: JsonValue = None
+
+
+class BufferedSignal(msgspec.Struct, frozen=True):
+    """A signal that came before anybody waited for it."""
+
+    name: str
+    payload: JsonValue
+    signal_id: str | None = None
+
+
+class CompensationEntry(msgspec.Struct, frozen=True):
+    """A completed node that must be undone if the run fails or is cancelled."""
+
+    node_id: str
+    visit: int
+    arguments: JsonValue
+    secrets: dict[str, str] | None = None
+
+
+class Child(msgspec.Struct, frozen=True):
+    """A child run that has not reported its end."""
+
+    child_id: str
+    node_id: str
+    visit: int
+    workflow_ref: str
+    input: JsonValue
+    version_pin: str | None = None
+    abandoned: bool = False  # its node is gone; the child is to be cancelled
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """The run is on its way to `failed` or `cancelled`."""
+
+    outcome: Literal["failed", "cancelled"]
+    failure: Failure | None = None
+    reason: str | None = None
+    node_id: str | None = None
+
+
+@dataclass(slots=True)
+class RunState:
+    """Everything known about a run. Equal histories fold to equal states."""
+
+    run_id: str = ""
+    status: RunStatus = RunStatus.PENDING
+    workflow_name: str = ""
+    workflow_version: str = ""
+    definition_hash: str = ""
+    native: bool = False
+    mode: str = "in_process"
+    attempt: int = 1
+    parent_run_id: str | None = None
+    depth: int = 0
+    input: JsonValue = None
+    started_at: int = 0
+    updated_at: int = 0
+    deadline: int | None = None
+    seq: int = 0
+    commands: int = 0
+    steps: int = 0
+    values: JsonValue = None
+    scopes: dict[int, Scope] = field(default_factory=dict)
+    next_serial: int = 0
+    visits: dict[str, int] = field(default_factory=dict)
+    active: dict[Key, int] = field(default_factory=dict)
+    ready: set[int] = field(default_factory=set)
+    signals: tuple[BufferedSignal, ...] = ()
+    signal_ids: frozenset[str] = frozenset()
+    compensations: tuple[CompensationEntry, ...] = ()
+    compensating: bool = False
+    compensation_failures: tuple[Failure, ...] = ()
+    children: dict[str, Child] = field(default_factory=dict)
+    paused: bool = False
+    ending: Ending | None = None
+    workflow_error_routed: bool = False
+    error: JsonValue = None  # what jq sees as `error` after an error route
+    nodes_since_checkpoint: int = 0
+    last_node_id: str | None = None
+    last_child: JsonObject | None = None
+    last_delegate: JsonObject | None = None
+    result: JsonValue = None
+    failure: Failure | None = None
+    cancel_reason: str | None = None
+
+    @property
+    def terminal(self) -> bool:
+        """True when nothing can happen any more."""
+        return self.status in TERMINAL_STATUSES
+
+    def copy(self) -> Self:
+        """A state that can be evolved without touching this one."""
+        twin = type(self)()
+        for name in _FIELD_NAMES:
+            setattr(twin, name, getattr(self, name))
+        twin.scopes = self.scopes.copy()
+        twin.visits = self.visits.copy()
+        twin.active = self.active.copy()
+        twin.ready = self.ready.copy()
+        twin.children = self.children.copy()
+        return twin
+
+    def activation(self, node_id: str, visit: int | None = None) -> Activation | None:
+        """The live activation of a node: the one of that visit, or the newest."""
+        serial = self.active.get((node_id, self.visits.get(node_id, 0) if visit is None else visit))
+        return None if serial is None else self.scopes[serial].activation
+
+    def activations(self) -> list[Activation]:
+        """Every live activation, by scope in order of creation."""
+        return [scope.activation for scope in self.scopes.values() if scope.activation is not None]
+
+    def scope_of(self, key: Key) -> Scope | None:
+        """The scope in which an activation lives."""
+        serial = self.active.get(key)
+        return None if serial is None else self.scopes[serial]
+
+
+_FIELD_NAMES = tuple(item.name for item in fields(RunState))

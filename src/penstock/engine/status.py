@@ -1,0 +1,61 @@
+"""The status of a run in words: what it is doing, or what it waits for.
+
+Two vocabularies are read off one state: ours (`run_status`, see the glossary) and the published phase
+(`published_phase`). A run that waits for several things at once reports the one that a person can help with first.
+
+Above it: views and the control plane. It changes nothing.
+"""
+
+from __future__ import annotations
+
+from penstock.engine.state import Activation, RunState
+from penstock.engine.transitions import Phase, RunStatus
+
+__all__ = ["current_activation", "published_phase", "run_status"]
+
+# What a waiting run reports, most helpful first.
+_WAITS: tuple[tuple[Phase, str, str], ...] = (
+    (Phase.INTERRUPTED, "waiting_input", "interrupted"),
+    (Phase.OUTCOME_UNKNOWN, "waiting_decision", "awaiting_activity"),
+    (Phase.REQUESTED, "waiting_activity", "awaiting_activity"),
+    (Phase.AWAITING_SIGNAL, "waiting_signal", "awaiting_signal"),
+    (Phase.CHILD_RUNNING, "waiting_child", "running"),
+    (Phase.SLEEPING, "waiting_timer", "running"),
+    (Phase.BACKING_OFF, "waiting_timer", "running"),
+    (Phase.EMITTING, "running", "running"),
+)
+
+
+def run_status(state: RunState) -> str:
+    """Our word for the status of a run."""
+    if state.status is not RunStatus.RUNNING:
+        return str(state.status)
+    if state.paused:
+        return "paused"
+    if state.ending is not None:
+        return "cancelling" if state.ending.outcome == "cancelled" else "compensating"
+    found = _wait(state)
+    return found[1] if found else "running"
+
+
+def published_phase(state: RunState) -> str:
+    """The published word for the phase of a run."""
+    if state.status is not RunStatus.RUNNING:
+        return "running" if state.status is RunStatus.PENDING else str(state.status)
+    found = _wait(state)
+    return found[2] if found else "running"
+
+
+def current_activation(state: RunState) -> Activation | None:
+    """The activation that the status is about."""
+    found = _wait(state)
+    return found[0] if found else None
+
+
+def _wait(state: RunState) -> tuple[Activation, str, str] | None:
+    activations = state.activations()
+    for phase, ours, published in _WAITS:
+        for activation in activations:
+            if activation.phase is phase:
+                return activation, ours, published
+    return None

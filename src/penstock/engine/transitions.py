@@ -1,0 +1,208 @@
+"""All states of the machine and every transition between them, as data.
+
+Two rules. Everything that decides which state follows which lives in this file; and this file knows nothing of
+documents, time or payloads. `evolve` looks transitions up here, `advance` asks which phases have a next move, and the
+diagram in ``docs/reference/engine-states.md`` is drawn from the tables.
+
+An *activation* is one visit of one node. Its phase says what was recorded last and therefore what comes next:
+phases in `READY_PHASES` have a next move that needs nobody; the others wait for an input from outside.
+A *run* has a status; `RUN_TRANSITIONS` says which records move it.
+
+Some records lead to different phases by what they say (a failure that will be retried or not); such a record is
+looked up as ``Name:variant``, and `evolve` picks the variant.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+__all__ = [
+    "ACTIVATION_TRANSITIONS",
+    "FINISHED_PHASES",
+    "READY_PHASES",
+    "RUN_TRANSITIONS",
+    "TERMINAL_STATUSES",
+    "Phase",
+    "RunStatus",
+]
+
+
+class RunStatus(StrEnum):
+    """The life of a run. What a running run waits for is read from its activations, see `status`."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Phase(StrEnum):
+    """The life of one visit of one node."""
+
+    SCHEDULING = "scheduling"
+    SCHEDULED = "scheduled"
+    # activities
+    REQUESTED = "requested"
+    OUTCOME_UNKNOWN = "outcome_unknown"
+    BACKING_OFF = "backing_off"
+    RETRYING = "retrying"
+    RESOLVED = "resolved"
+    # timers
+    STARTING_TIMER = "starting_timer"
+    SLEEPING = "sleeping"
+    WOKEN = "woken"
+    TIMED_OUT = "timed_out"
+    # questions to people
+    RAISING = "raising"
+    INTERRUPTED = "interrupted"
+    ANSWERING = "answering"
+    ANSWERED = "answered"
+    # signals
+    STARTING_SIGNAL_WAIT = "starting_signal_wait"
+    AWAITING_SIGNAL = "awaiting_signal"
+    DELIVERING = "delivering"
+    SIGNALLED = "signalled"
+    EMITTING = "emitting"
+    EMITTED = "emitted"
+    # bodies inside a node
+    FORKING = "forking"
+    FORKED = "forked"
+    JOINING = "joining"
+    JOINED = "joined"
+    # child runs
+    STARTING_CHILD = "starting_child"
+    CHILD_RUNNING = "child_running"
+    CHILD_DONE = "child_done"
+    CHILD_MERGED = "child_merged"
+    # the end of a visit
+    FAILING = "failing"
+    COMPLETED = "completed"
+    UPDATED = "updated"
+    CHECKPOINTED = "checkpointed"
+    ROUTED = "routed"
+    FAILED = "failed"
+
+
+TERMINAL_STATUSES: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
+
+# Phases in which the engine itself makes the next record. FORKED is ready or not by its frame's arithmetic, and
+# AWAITING_SIGNAL when a fitting signal is buffered: `evolve` works both out.
+READY_PHASES: Final = frozenset(
+    {
+        Phase.SCHEDULING,
+        Phase.SCHEDULED,
+        Phase.RETRYING,
+        Phase.RESOLVED,
+        Phase.STARTING_TIMER,
+        Phase.WOKEN,
+        Phase.TIMED_OUT,
+        Phase.RAISING,
+        Phase.ANSWERING,
+        Phase.ANSWERED,
+        Phase.STARTING_SIGNAL_WAIT,
+        Phase.DELIVERING,
+        Phase.SIGNALLED,
+        Phase.EMITTED,
+        Phase.FORKING,
+        Phase.JOINING,
+        Phase.JOINED,
+        Phase.STARTING_CHILD,
+        Phase.CHILD_DONE,
+        Phase.CHILD_MERGED,
+        Phase.FAILING,
+        Phase.COMPLETED,
+        Phase.UPDATED,
+        Phase.CHECKPOINTED,
+        Phase.ROUTED,
+        Phase.FAILED,
+    }
+)
+
+# The visit is over and its scope goes on to the next node.
+FINISHED_PHASES: Final = frozenset({Phase.COMPLETED, Phase.UPDATED, Phase.CHECKPOINTED, Phase.ROUTED})
+
+_WAITING_WITH_TIMEOUT = frozenset(
+    {
+        Phase.INTERRUPTED,
+        Phase.AWAITING_SIGNAL,
+        Phase.FORKED,
+        Phase.CHILD_RUNNING,
+    }
+)
+# From any of these a node may complete; which one depends on its type.
+_MAY_COMPLETE = frozenset(
+    {
+        Phase.SCHEDULED,
+        Phase.RESOLVED,
+        Phase.WOKEN,
+        Phase.TIMED_OUT,
+        Phase.ANSWERED,
+        Phase.SIGNALLED,
+        Phase.EMITTED,
+        Phase.FORKED,
+        Phase.JOINED,
+        Phase.CHILD_MERGED,
+        Phase.FAILING,
+    }
+)
+# A limit can end a run after any finished visit, so a finished phase may fail too.
+_MAY_FAIL = _MAY_COMPLETE | FINISHED_PHASES | {Phase.CHILD_DONE, Phase.FAILED}
+
+
+def _from(*phases: Phase) -> frozenset[Phase]:
+    return frozenset(phases)
+
+
+# record name (and variant) -> (phases it may follow, phase it leads to)
+ACTIVATION_TRANSITIONS: Final[dict[str, tuple[frozenset[Phase], Phase]]] = {
+    "NodeScheduled": (_from(Phase.SCHEDULING), Phase.SCHEDULED),
+    "ActivityRequested": (_from(Phase.SCHEDULED, Phase.RETRYING), Phase.REQUESTED),
+    "ActivityOutcomeUnknown": (_from(Phase.REQUESTED), Phase.OUTCOME_UNKNOWN),
+    "ActivityCompleted": (_from(Phase.REQUESTED, Phase.OUTCOME_UNKNOWN), Phase.RESOLVED),
+    "ActivityFailed:final": (_from(Phase.REQUESTED, Phase.OUTCOME_UNKNOWN), Phase.FAILING),
+    "ActivityFailed:backoff": (_from(Phase.REQUESTED, Phase.OUTCOME_UNKNOWN), Phase.BACKING_OFF),
+    "ActivityFailed:retry": (_from(Phase.REQUESTED, Phase.OUTCOME_UNKNOWN), Phase.RETRYING),
+    "ActivityRetried": (_from(Phase.OUTCOME_UNKNOWN), Phase.RETRYING),
+    "TimerFired:retry": (_from(Phase.BACKING_OFF), Phase.RETRYING),
+    "StartTimer": (_from(Phase.SCHEDULED), Phase.STARTING_TIMER),
+    "TimerStarted": (_from(Phase.STARTING_TIMER), Phase.SLEEPING),
+    "TimerFired:wait": (_from(Phase.SLEEPING), Phase.WOKEN),
+    "TimerFired:timeout": (_WAITING_WITH_TIMEOUT, Phase.TIMED_OUT),
+    "RaiseInterrupt": (_from(Phase.SCHEDULED), Phase.RAISING),
+    "InterruptRaised": (_from(Phase.RAISING), Phase.INTERRUPTED),
+    "ResumeInterrupt": (_from(Phase.INTERRUPTED), Phase.ANSWERING),
+    "InterruptResumed": (_from(Phase.ANSWERING), Phase.ANSWERED),
+    "StartSignalWait": (_from(Phase.SCHEDULED), Phase.STARTING_SIGNAL_WAIT),
+    "SignalWaitStarted": (_from(Phase.STARTING_SIGNAL_WAIT), Phase.AWAITING_SIGNAL),
+    "DeliverSignal": (_from(Phase.AWAITING_SIGNAL), Phase.DELIVERING),
+    "SignalReceived": (_from(Phase.DELIVERING), Phase.SIGNALLED),
+    "EmitSignal": (_from(Phase.SCHEDULED), Phase.EMITTING),
+    "SignalEmitted:delivered": (_from(Phase.EMITTING), Phase.EMITTED),
+    "SignalEmitted:refused": (_from(Phase.EMITTING), Phase.FAILING),
+    "StartParallel": (_from(Phase.SCHEDULED), Phase.FORKING),
+    "ParallelForked": (_from(Phase.FORKING), Phase.FORKED),
+    "ForEachStarted": (_from(Phase.SCHEDULED), Phase.FORKED),
+    "LoopStarted": (_from(Phase.SCHEDULED), Phase.FORKED),
+    "JoinParallel": (_from(Phase.FORKED), Phase.JOINING),
+    "ParallelJoined": (_from(Phase.JOINING), Phase.JOINED),
+    "StartSubworkflow": (_from(Phase.SCHEDULED), Phase.STARTING_CHILD),
+    "SubworkflowStarted": (_from(Phase.STARTING_CHILD), Phase.CHILD_RUNNING),
+    "SubworkflowCompleted:done": (_from(Phase.CHILD_RUNNING), Phase.CHILD_DONE),
+    "SubworkflowCompleted:failed": (_from(Phase.CHILD_RUNNING), Phase.FAILING),
+    "CompleteSubworkflow": (_from(Phase.CHILD_DONE), Phase.CHILD_MERGED),
+    "CompleteNode": (_MAY_COMPLETE, Phase.COMPLETED),
+    "StateUpdated": (_from(Phase.COMPLETED), Phase.UPDATED),
+    "CheckpointWritten:node": (_from(Phase.COMPLETED, Phase.UPDATED), Phase.CHECKPOINTED),
+    "CheckpointWritten:waiting": (_from(Phase.INTERRUPTED), Phase.INTERRUPTED),
+    "FailNode:routed": (_MAY_FAIL, Phase.ROUTED),
+    "FailNode:final": (_MAY_FAIL, Phase.FAILED),
+}
+
+RUN_TRANSITIONS: Final[dict[str, tuple[frozenset[RunStatus], RunStatus]]] = {
+    "ExecutionStarted": (frozenset({RunStatus.PENDING}), RunStatus.RUNNING),
+    "ExecutionCompleted": (frozenset({RunStatus.RUNNING}), RunStatus.COMPLETED),
+    "ExecutionFailed": (frozenset({RunStatus.PENDING, RunStatus.RUNNING}), RunStatus.FAILED),
+    "ExecutionCancelled": (frozenset({RunStatus.RUNNING}), RunStatus.CANCELLED),
+}

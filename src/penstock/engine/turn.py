@@ -1,0 +1,119 @@
+"""A turn: one decision in the making.
+
+It owns a copy of the state, appends records to it one at a time through `evolve`, and builds the jq root for whatever
+the walk evaluates. Since every record is folded the moment it is made, a history may end after any of them and the
+next turn goes on from there.
+
+Above it: `decide` opens a turn; `advance` and its siblings fill it. Below it: `evolve`, the compiled workflow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.durations import format_instant
+from penstock.definitions.expressions import Evaluated, EvaluationFailed, Evaluator, Expression
+from penstock.definitions.model import Node, Workflow
+from penstock.definitions.templates import Rendered, Template, render
+from penstock.engine.evolve import apply
+from penstock.engine.records import Kind, Record
+from penstock.engine.state import COMPENSATION_PREFIX, Activation, RunState, Scope
+
+__all__ = ["Turn", "node_of", "parallel_span", "truthy"]
+
+
+@dataclass(slots=True)
+class Turn:
+    """The decision being made: workflow, draft state, time, and the records so far."""
+
+    workflow: Workflow
+    state: RunState
+    at: int
+    evaluator: Evaluator
+    records: list[Record] = field(default_factory=list)
+
+    def command(self, name: str, payload: JsonObject) -> None:
+        """Record a decision of the engine."""
+        self._append("command", name, payload)
+
+    def event(self, name: str, payload: JsonObject) -> None:
+        """Record something that happened."""
+        self._append("event", name, payload)
+
+    def _append(self, kind: Kind, name: str, payload: JsonObject) -> None:
+        payload["executionId"] = self.state.run_id
+        record = Record(self.state.seq + 1, kind, name, payload, self.at)
+        apply(self.state, record)
+        self.records.append(record)
+
+    def evaluate(self, expression: Expression, scope: Scope) -> Evaluated | EvaluationFailed:
+        """Evaluate jq where a scope stands."""
+        return self.evaluator.evaluate(expression, self.root(scope))
+
+    def render(
+        self, template: Template, scope: Scope, extra: JsonObject | None = None
+    ) -> Rendered | EvaluationFailed:
+        """Render a template where a scope stands; `extra` adds keys to a native root."""
+        root = self.root(scope)
+        if extra and isinstance(root, dict) and self.state.native:
+            root = {**root, **extra}
+        return render(template, root, self.evaluator)
+
+    def root(self, scope: Scope) -> JsonValue:
+        """The jq root: the bare state for published documents, the native root otherwise."""
+        state = self.state
+        if not state.native:
+            return state.values
+        root: JsonObject = {
+            "input": state.input,
+            "run": {"id": state.run_id, "started_at": format_instant(state.started_at), "attempt": state.attempt},
+            "state": state.values,
+        }
+        if state.error is not None:
+            root["error"] = state.error
+        for link in self._chain(scope):
+            if link.item_name:
+                root[link.item_name] = link.item
+                root["index"] = link.index
+            elif link.shares_outputs:
+                root["loop"] = {"index": link.index}
+            root.update(link.outputs)
+        return root
+
+    def _chain(self, scope: Scope) -> list[Scope]:
+        chain = [scope]
+        while scope.parent is not None:
+            scope = self.state.scopes[scope.parent]
+            chain.append(scope)
+        chain.reverse()
+        return chain
+
+
+def truthy(value: JsonValue) -> bool:
+    """jq's truth: everything but false and null."""
+    return value is not None and value is not False
+
+
+def node_of(workflow: Workflow, activation: Activation) -> Node:
+    """The node of an activation; a compensation belongs to the node it undoes."""
+    return workflow.nodes[activation.node_id.removeprefix(COMPENSATION_PREFIX)]
+
+
+def parallel_span(workflow: Workflow, state: RunState, scope: Scope) -> JsonObject | None:
+    """The published description of the branch a scope is in, or None outside of branches."""
+    inner: Scope | None = scope
+    while inner is not None and inner.parent is not None:
+        parent = state.scopes[inner.parent]
+        activation = parent.activation
+        if activation is not None and activation.frame is not None and activation.frame.kind == "parallel":
+            body = workflow.bodies[inner.body]
+            successor = workflow.nodes[activation.node_id].successor
+            return {
+                "parallelNodeId": activation.node_id,
+                "joinTargetId": body.exit_target or (successor.target if successor else None),
+                "branchName": inner.name,
+                "branchEntryNodeId": body.entry,
+            }
+        inner = parent
+    return None

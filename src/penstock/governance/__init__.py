@@ -1,0 +1,1 @@
+"""Pure rules of who may do what: decisions, limits, drafts and approvals."""

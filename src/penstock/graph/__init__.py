@@ -1,0 +1,1 @@
+"""Pure operations on graphs, branches, commits, snapshots and stored queries."""

@@ -1,0 +1,1 @@
+"""The MCP projection of the catalogue."""

@@ -1,0 +1,1 @@
+"""The shell around the pure cores: ports, the driver, timers and leases."""

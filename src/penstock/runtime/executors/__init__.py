@@ -1,0 +1,1 @@
+"""Adapters that perform activities. Only the composition root names them."""

@@ -1,0 +1,1 @@
+"""Adapters that keep histories and indexes. Only the composition root names them."""

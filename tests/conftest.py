@@ -1,0 +1,11 @@
+"""Settings that hold for every test."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Wall-clock limits per example say more about the machine than about the code, so there are none.
+settings.register_profile("local", deadline=None)
+# In CI the same examples are drawn every time: a red build is then always about the change at hand.
+settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ci" if os.environ.get("CI") else "local")

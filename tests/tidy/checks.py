@@ -1,0 +1,256 @@
+"""The project's habits as functions from source text to a list of complaints.
+
+`test_tidy.py` applies them to the project and shows that each can fail. They know nothing of pytest.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePosixPath
+
+__all__ = [
+    "BANNED_MODULE_NAMES",
+    "FUNCTION_LINES_MAX",
+    "MODULE_LINES_HARD_MAX",
+    "MODULE_LINES_MAX",
+    "check_docstring",
+    "check_exports",
+    "check_foreign_addresses",
+    "check_function_length",
+    "check_import_cycles",
+    "check_imports_in_functions",
+    "check_module_length",
+    "check_module_name",
+    "check_script",
+    "check_sleeps",
+    "check_unfinished_marks",
+    "imported_modules",
+]
+
+FUNCTION_LINES_MAX = 70
+MODULE_LINES_MAX = 500
+MODULE_LINES_HARD_MAX = 800
+# Names that say nothing about what is inside, and so collect everything.
+BANNED_MODULE_NAMES = frozenset({"common", "helpers", "misc", "util", "utils"})
+
+_FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+# Joined from parts, so that this file does not contain what it looks for.
+_REGISTRY_HOSTS = tuple(
+    ".".join(parts)
+    for parts in (
+        ("pypi", "org"),
+        ("files", "pythonhosted", "org"),
+        ("registry", "npmjs", "org"),
+        ("registry", "yarnpkg", "com"),
+        ("deb", "debian", "org"),
+        ("static", "crates", "io"),
+    )
+)
+_MACHINE_PATH = re.compile(r"(?<![\w./~$}-])/(?:work|root|tmp|home|opt|Users)/")
+_UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
+
+
+def check_function_length(source: str) -> list[str]:
+    """A function fits on a screen; its docstring does not count."""
+    problems = []
+    for node in _functions(ast.parse(source)):
+        lines = _span(node) - _docstring_span(node)
+        if lines > FUNCTION_LINES_MAX:
+            problems.append(f"line {node.lineno}: '{node.name}' has {lines} lines, at most {FUNCTION_LINES_MAX}")
+    return problems
+
+
+def check_module_length(source: str, lines_max: int = MODULE_LINES_MAX) -> list[str]:
+    """A module is read in one sitting."""
+    lines = len(source.splitlines())
+    return [f"the module has {lines} lines, at most {lines_max}"] if lines > lines_max else []
+
+
+def check_imports_in_functions(source: str) -> list[str]:
+    """Imports stand at the top, where a reader and the import linter see them."""
+    return [
+        f"line {node.lineno}: import inside '{function.name}'"
+        for function in _functions(ast.parse(source))
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+
+
+def check_docstring(source: str) -> list[str]:
+    """A module says what it is."""
+    return [] if ast.get_docstring(ast.parse(source)) else ["the module has no docstring"]
+
+
+def check_exports(source: str) -> list[str]:
+    """A module with code lists its public names: sorted, once each, and all of them real."""
+    tree = ast.parse(source)
+    if all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in tree.body):
+        return []
+    names = _exported_names(tree)
+    if names is None:
+        return ["the module has no literal __all__"]
+    problems = []
+    if names != sorted(names, key=_export_order):
+        problems.append("__all__ is not sorted: constants, then classes, then the rest")
+    if len(names) != len(set(names)):
+        problems.append("__all__ names something twice")
+    missing = sorted(set(names) - set(_bound_names(tree.body)))
+    if missing:
+        problems.append(f"__all__ names what the module does not have: {', '.join(missing)}")
+    return problems
+
+
+def check_module_name(path: str) -> list[str]:
+    """A module is named for what it holds."""
+    pure = PurePosixPath(path)
+    named = {pure.stem, *pure.parent.parts} & BANNED_MODULE_NAMES
+    return [f"'{name}' says nothing about what is inside; name the idea" for name in sorted(named)]
+
+
+def check_unfinished_marks(source: str) -> list[str]:
+    """What is left to do is written in the roadmap, not in the code."""
+    return [
+        f"line {number}: '{match.group()}' belongs in docs/roadmap.md"
+        for number, line in enumerate(source.splitlines(), start=1)
+        if (match := _UNFINISHED.search(line))
+    ]
+
+
+def check_sleeps(source: str) -> list[str]:
+    """A test waits for an event or moves a fake clock; it does not sleep."""
+    problems = []
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Attribute(value=ast.Name(id="time"), attr="sleep"):
+                problems.append(f"line {node.lineno}: time.sleep")
+            case ast.ImportFrom(module="time", names=names) if any(alias.name == "sleep" for alias in names):
+                problems.append(f"line {node.lineno}: from time import sleep")
+            case _:
+                pass
+    return problems
+
+
+def check_foreign_addresses(text: str) -> list[str]:
+    """No path of somebody's machine and no host of a package registry."""
+    problems = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if match := _MACHINE_PATH.search(line):
+            problems.append(f"line {number}: path of one machine '{match.group()}'")
+        problems.extend(f"line {number}: registry host '{host}'" for host in _REGISTRY_HOSTS if host in line)
+    return problems
+
+
+def check_script(text: str, *, is_executable: bool) -> list[str]:
+    """A script starts by itself and stops at the first error."""
+    problems = []
+    first_line = text.partition("\n")[0]
+    if not is_executable:
+        problems.append("the script is not executable; run chmod +x")
+    if not first_line.startswith("#!/usr/bin/env "):
+        problems.append("the first line is not '#!/usr/bin/env ...'")
+    if first_line.endswith("bash") and "\nset -euo pipefail\n" not in text:
+        problems.append("a bash script has the line 'set -euo pipefail'")
+    return problems
+
+
+def check_import_cycles(imports: Mapping[str, Iterable[str]]) -> list[str]:
+    """No two modules need each other, not even for type checking."""
+    cycles = (component for component in _components(imports) if len(component) > 1)
+    problems = [f"import cycle: {' -> '.join(sorted(cycle))}" for cycle in cycles]
+    problems.extend(f"'{module}' imports itself" for module, targets in imports.items() if module in targets)
+    return sorted(problems)
+
+
+def imported_modules(source: str, known: Iterable[str]) -> set[str]:
+    """Those of the known modules that a source names in an import, wherever the import stands."""
+    modules = frozenset(known)
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=names):
+                found.update(alias.name for alias in names)
+            case ast.ImportFrom(module=str(module), names=names):
+                # "from package import name" means the submodule if there is one, else the package.
+                qualified = {f"{module}.{alias.name}" for alias in names}
+                found.update(qualified & modules)
+                if qualified - modules:
+                    found.add(module)
+            case _:
+                pass
+    return found & modules
+
+
+def _functions(tree: ast.AST) -> Iterator[_FunctionNode]:
+    return (node for node in ast.walk(tree) if isinstance(node, _FunctionNode))
+
+
+def _span(node: ast.stmt) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def _docstring_span(node: _FunctionNode) -> int:
+    return _span(node.body[0]) if ast.get_docstring(node, clean=False) is not None else 0
+
+
+def _exported_names(tree: ast.Module) -> list[str] | None:
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
+                pass
+            case ast.AnnAssign(target=ast.Name(id="__all__"), value=ast.expr() as value):
+                pass
+            case _:
+                continue
+        if isinstance(value, ast.List | ast.Tuple):
+            return [item.value for item in value.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    return None
+
+
+def _export_order(name: str) -> tuple[int, list[tuple[int, str]]]:
+    """The order that ruff's RUF022 keeps: constants, classes, the rest; digits compare as numbers."""
+    is_constant = len(name) > 1 and name.isupper()
+    kind = 0 if is_constant else 2 - name[:1].isupper()
+    parts = re.findall(r"\d+|\D+", name)
+    return kind, [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+
+
+def _bound_names(statements: Iterable[ast.stmt]) -> Iterator[str]:
+    for node in statements:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                yield from (alias.asname or alias.name.partition(".")[0] for alias in aliases)
+            case ast.If(body=body, orelse=otherwise) | ast.Try(body=body, orelse=otherwise):
+                yield from _bound_names([*body, *otherwise])
+            case _:
+                stored = (name for name in ast.walk(node) if isinstance(name, ast.Name))
+                yield from (name.id for name in stored if isinstance(name.ctx, ast.Store))
+
+
+def _components(imports: Mapping[str, Iterable[str]]) -> list[set[str]]:
+    """Strongly connected components, by Tarjan's algorithm."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    components: list[set[str]] = []
+
+    def visit(module: str) -> None:
+        order[module] = low[module] = len(order)
+        stack.append(module)
+        for target in imports.get(module, ()):
+            if target not in order:
+                visit(target)
+                low[module] = min(low[module], low[target])
+            elif target in stack:
+                low[module] = min(low[module], order[target])
+        if low[module] == order[module]:
+            cut = stack.index(module)
+            components.append(set(stack[cut:]))
+            del stack[cut:]
+
+    for module in imports:
+        if module not in order:
+            visit(module)
+    return components

@@ -1,0 +1,231 @@
+"""The habits that keep the project readable, held from the first commit, and proof that each check can fail."""
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.tidy import checks
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
+# Modules that may have more than 500 lines (never more than 800), each with its reason. Better: split the module.
+LONG_MODULES: dict[str, str] = {}
+
+# Folders that are made by tools and hold nothing of ours; needed only where git cannot say what is ignored.
+GENERATED_FOLDERS = frozenset({".git", ".venv", "__pycache__", "build", "dist", "node_modules"})
+
+
+def python_files(*folders: str) -> list[str]:
+    return sorted(path.relative_to(ROOT).as_posix() for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def project_files() -> list[str]:
+    """Files that are tracked or would be; in a copy without history, all that no tool has made."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    if (ROOT / ".git").exists():
+        listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+        return sorted(path for path in set(listed) if (ROOT / path).is_file())
+    walked = (path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file())
+    return sorted(path.as_posix() for path in walked if not _is_generated(path))
+
+
+def _is_generated(path: Path) -> bool:
+    return any(part in GENERATED_FOLDERS or part.endswith("_cache") for part in path.parts) or path.suffix == ".lock"
+
+
+@cache
+def read(path: str) -> str:
+    # Files that are not text have nothing to say here.
+    return (ROOT / path).read_bytes().decode("utf-8", errors="ignore")
+
+
+def module_name(path: str) -> str:
+    return path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+SOURCE_FILES = python_files("src")
+SCRIPTS = sorted(
+    [".ci/run", *(path.relative_to(ROOT).as_posix() for path in (ROOT / "scripts").iterdir() if path.is_file())]
+)
+
+
+@pytest.mark.parametrize("path", SOURCE_FILES)
+def test_a_source_module_is_tidy(path: str) -> None:
+    source = read(path)
+    lines_max = checks.MODULE_LINES_HARD_MAX if path in LONG_MODULES else checks.MODULE_LINES_MAX
+    problems = [
+        *checks.check_docstring(source),
+        *checks.check_exports(source),
+        *checks.check_function_length(source),
+        *checks.check_imports_in_functions(source),
+        *checks.check_module_length(source, lines_max),
+        *checks.check_module_name(path.removeprefix("src/")),
+        *checks.check_unfinished_marks(source),
+    ]
+    assert not problems, f"{path}:\n" + "\n".join(problems)
+
+
+def test_no_source_module_takes_part_in_an_import_cycle() -> None:
+    paths = {module_name(path): path for path in SOURCE_FILES}
+    imports = {name: checks.imported_modules(read(path), paths) for name, path in paths.items()}
+    assert checks.check_import_cycles(imports) == []
+
+
+def test_a_module_that_may_be_long_exists_and_is_long() -> None:
+    stale = [path for path in LONG_MODULES if path not in SOURCE_FILES or not checks.check_module_length(read(path))]
+    assert stale == []
+
+
+def test_no_file_names_a_machine_or_a_package_registry() -> None:
+    problems = {path: found for path in project_files() if (found := checks.check_foreign_addresses(read(path)))}
+    assert problems == {}
+
+
+def test_no_test_sleeps() -> None:
+    problems = {path: found for path in python_files("tests") if (found := checks.check_sleeps(read(path)))}
+    assert problems == {}
+
+
+@pytest.mark.parametrize("path", SCRIPTS)
+def test_a_script_starts_by_itself(path: str) -> None:
+    assert checks.check_script(read(path), is_executable=os.access(ROOT / path, os.X_OK)) == []
+
+
+# From here on: each check complains about what it is meant to find, and about nothing else.
+
+
+def function_of(body_lines: int, docstring: str = "") -> str:
+    return f"def work():\n{docstring}" + "    pass\n" * body_lines
+
+
+def test_a_function_of_71_lines_is_too_long() -> None:
+    assert checks.check_function_length(function_of(69)) == []
+    assert checks.check_function_length(function_of(70)) == ["line 1: 'work' has 71 lines, at most 70"]
+
+
+def test_a_docstring_does_not_make_a_function_long() -> None:
+    docstring = '    """First.\n\n    Second.\n    """\n'
+    assert checks.check_function_length(function_of(69, docstring)) == []
+    assert checks.check_function_length(function_of(70, docstring)) != []
+
+
+def test_a_method_and_an_async_function_can_be_too_long() -> None:
+    method = "class Box:\n" + "".join(f"    {line}\n" for line in function_of(70).splitlines())
+    assert checks.check_function_length(method) != []
+    assert checks.check_function_length("async " + function_of(70)) != []
+
+
+def test_a_module_of_501_lines_is_too_long() -> None:
+    assert checks.check_module_length("pass\n" * 500) == []
+    assert checks.check_module_length("pass\n" * 501) == ["the module has 501 lines, at most 500"]
+    assert checks.check_module_length("pass\n" * 801, checks.MODULE_LINES_HARD_MAX) != []
+
+
+def test_an_import_inside_a_function_is_found() -> None:
+    assert checks.check_imports_in_functions("import json\n\ndef work():\n    return json\n") == []
+    assert checks.check_imports_in_functions("def work():\n    import json\n") == ["line 2: import inside 'work'"]
+    assert checks.check_imports_in_functions("def work():\n    if 1:\n        from a import b\n") != []
+
+
+def test_a_module_without_a_docstring_is_found() -> None:
+    assert checks.check_docstring('"""What it is."""\n') == []
+    assert checks.check_docstring("value = 1\n") == ["the module has no docstring"]
+    assert checks.check_docstring("") != []
+
+
+def test_a_module_with_code_needs_a_list_of_public_names() -> None:
+    assert checks.check_exports('"""Only a docstring."""\n') == []
+    assert checks.check_exports("value = 1\n") == ["the module has no literal __all__"]
+    assert checks.check_exports("__all__ = ['value']\nvalue = 1\n") == []
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ("__all__ = ['b', 'a']\na = b = 1\n", "not sorted"),
+        ("__all__ = ['Alpha', 'BETA']\nclass Alpha: ...\nBETA = 1\n", "not sorted"),
+        ("__all__ = ['a', 'a']\na = 1\n", "twice"),
+        ("__all__ = ['a', 'b']\nimport a\n", "does not have: b"),
+    ],
+    ids=["unsorted", "constant_after_class", "twice", "missing"],
+)
+def test_a_wrong_list_of_public_names_is_found(source: str, complaint: str) -> None:
+    [problem] = checks.check_exports(source)
+    assert complaint in problem
+
+
+def test_every_way_to_bind_a_name_counts_as_having_it() -> None:
+    source = """
+__all__ = ["ONE", "Two", "five", "four", "seven", "six", "three"]
+ONE: int = 1
+class Two: ...
+def three(): ...
+async def four(): ...
+from somewhere import other as five
+if ONE:
+    six, seven = 6, 7
+"""
+    assert checks.check_exports(source) == []
+
+
+def test_a_module_named_for_nothing_is_found() -> None:
+    assert checks.check_module_name("penstock/base/limits.py") == []
+    assert checks.check_module_name("penstock/base/utils.py") != []
+    assert checks.check_module_name("penstock/helpers/limits.py") != []
+
+
+def test_an_unfinished_mark_is_found() -> None:
+    mark = "TO" + "DO"
+    assert checks.check_unfinished_marks("todo_list = 1\n") == []
+    assert checks.check_unfinished_marks(f"a = 1\n# {mark}: later\n") == [
+        f"line 2: '{mark}' belongs in docs/roadmap.md"
+    ]
+
+
+@pytest.mark.parametrize("source", ["import time\ntime.sleep(1)\n", "from time import monotonic, sleep\n"])
+def test_a_sleep_is_found(source: str) -> None:
+    assert len(checks.check_sleeps(source)) == 1
+    assert checks.check_sleeps(source.replace("sleep", "monotonic_ns")) == []
+
+
+@pytest.mark.parametrize("folder", ["work", "root", "tmp", "home", "opt", "Users"])
+def test_a_path_of_one_machine_is_found(folder: str) -> None:
+    assert len(checks.check_foreign_addresses(f"see '/{folder}/penstock'")) == 1
+    assert checks.check_foreign_addresses(f"see ../{folder}/penstock, $HOME/{folder}/x and a/{folder}/b") == []
+
+
+def test_a_registry_host_is_found() -> None:
+    host = ".".join(["pypi", "org"])
+    assert checks.check_foreign_addresses(f"https://{host}/simple") == [f"line 1: registry host '{host}'"]
+    assert checks.check_foreign_addresses("https://example.org/simple") == []
+
+
+def test_a_script_that_cannot_start_or_hides_errors_is_found() -> None:
+    good = "#!/usr/bin/env bash\n# What it does.\nset -euo pipefail\n"
+    assert checks.check_script(good, is_executable=True) == []
+    assert len(checks.check_script(good, is_executable=False)) == 1
+    assert len(checks.check_script(good.replace("set -euo pipefail", ""), is_executable=True)) == 1
+    assert len(checks.check_script("echo hello\n", is_executable=True)) == 1
+    assert checks.check_script("#!/usr/bin/env python3\n", is_executable=True) == []
+
+
+def test_an_import_cycle_of_any_length_is_found() -> None:
+    assert checks.check_import_cycles({"a": ["b", "c"], "b": ["c"], "c": []}) == []
+    assert checks.check_import_cycles({"a": ["b"], "b": ["c"], "c": ["a"], "d": ["a"]}) == ["import cycle: a -> b -> c"]
+    assert checks.check_import_cycles({"a": ["a"]}) == ["'a' imports itself"]
+
+
+def test_imports_for_type_checking_and_of_submodules_count() -> None:
+    source = """
+import json
+import pack.one
+from pack import two, name
+from other import thing
+if TYPE_CHECKING:
+    from pack.three import Three
+"""
+    known = ["pack", "pack.one", "pack.two", "pack.three", "pack.four"]
+    assert checks.imported_modules(source, known) == {"pack", "pack.one", "pack.two", "pack.three"}
