@@ -36,7 +36,7 @@ def _print_version(value: bool) -> None:
 @app.callback()
 def _options(
     *,
-    version: Annotated[  # noqa: ARG001
+    version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:

@@ -124,7 +124,5 @@ def _print_accepted(console: Console, verdict: _Verdict) -> None:
 def _print_summary(console: Console, verdicts: list[_Verdict]) -> None:
     checked = [verdict for verdict in verdicts if isinstance(verdict.source, SourceText)]
     errors, warnings = sum(verdict.errors for verdict in checked), sum(verdict.warnings for verdict in checked)
-    counts = ", ".join(
-        [count_words(errors, "error")] + ([count_words(warnings, "warning")] if warnings else [])
-    )
+    counts = ", ".join([count_words(errors, "error")] + ([count_words(warnings, "warning")] if warnings else []))
     console.print(f"{count_words(len(checked), 'file')} checked: {counts}")

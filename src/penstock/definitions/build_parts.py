@@ -101,7 +101,9 @@ def build_error_routes(value: JsonValue, path: str) -> tuple[ErrorRoute, ...]:
     if value is None:
         return ()
     routes = value if isinstance(value, list) else [value]
-    return tuple(_error_route(route, f"{path}/{index}") for index, route in enumerate(routes) if isinstance(route, dict))
+    return tuple(
+        _error_route(route, f"{path}/{index}") for index, route in enumerate(routes) if isinstance(route, dict)
+    )
 
 
 def _error_route(route: JsonObject, path: str) -> ErrorRoute:

@@ -26,6 +26,7 @@ __all__ = [
     "has_type",
     "kind_of",
     "list_at",
+    "meets_condition",
     "number_at",
     "number_defects",
     "object_at",
@@ -269,10 +270,12 @@ def presence_defects(schema: JsonObject, value: JsonObject, place: Place, shape:
 def _check_choices(schema: JsonObject, value: JsonObject, place: Place) -> Iterator[Defect]:
     for keyword in ("oneOf", "anyOf"):
         names = choice_names(list_at(schema, keyword))
+        if not names:
+            continue
         given = [name for name in names if name in value]
         standard = "must match exactly one schema in oneOf" if keyword == "oneOf" else "must match a schema in anyOf"
         listed = ", ".join(f"`{name}`" for name in names)
-        if names and not given:
+        if not given:
             yield general_defect(place, keyword, f"one of {listed} is missing", standard, code=MISSING_FIELD)
         elif keyword == "oneOf" and len(given) > 1:
             both = " and ".join(f"`{name}`" for name in given)
@@ -289,6 +292,19 @@ def _check_choices(schema: JsonObject, value: JsonObject, place: Place) -> Itera
 def _about(name: str, shape: Shape | None) -> str | None:
     described = [member.description for member in shape.fields if member.name == name] if shape else []
     return f"`{name}`: {described[0]}" if described else None
+
+
+def meets_condition(condition: JsonObject, value: JsonValue) -> bool:
+    """Whether an `if` holds; it only ever asks for members, and for members with a certain value."""
+    if not isinstance(value, dict):
+        return True
+    if not all(name in value for name in _strings(condition, "required")):
+        return False
+    return all(
+        same_value(rule.get("const"), value[name])
+        for name, rule in object_at(condition, "properties").items()
+        if name in value and isinstance(rule, dict)
+    )
 
 
 def counted(count: float, noun: str) -> str:

@@ -25,6 +25,7 @@ from penstock.definitions.check_keywords import (
     has_type,
     kind_of,
     list_at,
+    meets_condition,
     number_at,
     number_defects,
     object_at,
@@ -107,8 +108,8 @@ class ShapeChecker:
         if alternatives and not choice_names(alternatives):
             yield from self._check_union(alternatives, value, place)
         if "if" in schema:
-            accepted = next(self._check(schema["if"], value, place), None) is None
-            yield from self._check(schema.get("then" if accepted else "else"), value, place)
+            branch = "then" if meets_condition(object_at(schema, "if"), value) else "else"
+            yield from self._check(schema.get(branch), value, place)
 
     def _check_reference(self, name: str, value: JsonValue, place: Place) -> Iterator[Defect]:
         piece = self.pieces.get(name, _PLAIN_PIECE)
@@ -167,12 +168,11 @@ class ShapeChecker:
         properties = object_at(schema, "properties")
         additional = schema.get("additionalProperties", True)
         for name, member in value.items():
-            if name in properties:
-                yield from self._check(properties[name], member, place.member(name))
-            elif additional is False:
+            rule = properties.get(name, additional)
+            if rule is False:
                 yield self._unknown_field(name, properties, place)
-            else:
-                yield from self._check(additional, member, place.member(name))
+            elif rule is not True:
+                yield from self._check(rule, member, place.member(name))
 
     def _unknown_field(self, name: str, properties: JsonObject, place: Place) -> Defect:
         shape = self.shapes.get(place.shape)

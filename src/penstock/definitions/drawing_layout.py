@@ -1,14 +1,14 @@
 """Coordinates for a drawing: where boxes and labels stand and how links run between them.
 
 Links run downwards in smooth curves between the rows and never through a box: every row they pass has a cell for them.
-Links that lead back up run in lanes beside the rows they span.
+Links that lead back up, and the longest when there are too many, run in lanes beside the rows they span.
 
 Above it: `drawing_svg`. Below it: `drawing_order` decides rows and order. It knows nothing of workflows or markup.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeAlias
@@ -160,7 +160,7 @@ class _Row:
 
 def _rows(layers: Layers, links: Sequence[Link]) -> list[_Row]:
     rows = [_Row() for _ in layers.rows]
-    for index in layers.back:
+    for index in layers.aside:
         rows[layers.boxes[links[index].source].row].lanes_below.append(index)
         rows[layers.boxes[links[index].target].row].lanes_above.append(index)
     y = _lane_room(rows[0].lanes_above) if rows else 0.0
@@ -207,7 +207,7 @@ class _Router:
         for index, chain in self.layers.chains.items():
             self._draw_chain(index, chain, drawn)
         # Short lanes first: longer ones run around them.
-        for index in sorted(self.layers.back, key=self._span):
+        for index in sorted(self.layers.aside, key=self._span):
             self._draw_lane(index)
         self._normalise()
 
@@ -262,7 +262,7 @@ class _Router:
 
     def _span(self, index: int) -> int:
         link = self.links[index]
-        return self.layers.boxes[link.source].row - self.layers.boxes[link.target].row
+        return abs(self.layers.boxes[link.source].row - self.layers.boxes[link.target].row)
 
     def _draw_lane(self, index: int) -> None:
         link = self.links[index]
@@ -270,8 +270,9 @@ class _Router:
         source_row, target_row = self.rows[source.row], self.rows[target.row]
         x, side = self._lane_position(target, source)
         label_x = x + side * max(0.0, link.label_width / 2 - _LABEL_INSET)
+        first_row, last_row = sorted((source.row, target.row))
         self._lanes.append(
-            (target.row, source.row, min(x, label_x - link.label_width / 2), max(x, label_x + link.label_width / 2))
+            (first_row, last_row, min(x, label_x - link.label_width / 2), max(x, label_x + link.label_width / 2))
         )
         below, above = source_row.lanes_below.index(index), target_row.lanes_above.index(index)
         is_outermost = self.layers.rows[source.row][-1 if side > 0 else 0] is source
@@ -299,8 +300,9 @@ class _Router:
 
     def _lane_position(self, target: Cell, source: Cell) -> tuple[float, int]:
         """The place of a lane beside everything in its rows, on the side that is nearer; -1 is left, 1 is right."""
-        cells = [cell for row in self.layers.rows[target.row : source.row + 1] for cell in row]
-        lanes = [lane for lane in self._lanes if lane[0] <= source.row and lane[1] >= target.row]
+        first_row, last_row = sorted((source.row, target.row))
+        cells = [cell for row in self.layers.rows[first_row : last_row + 1] for cell in row]
+        lanes = [lane for lane in self._lanes if lane[0] <= last_row and lane[1] >= first_row]
         left = min([cell.x - cell.width / 2 for cell in cells] + [lane[2] for lane in lanes]) - _LANE_GAP
         right = max([cell.x + cell.width / 2 for cell in cells] + [lane[3] for lane in lanes]) + _LANE_GAP
         to_left, to_right = source.x + target.x - 2 * left, 2 * right - source.x - target.x
@@ -360,7 +362,8 @@ def _corners(points: Sequence[tuple[float, float]]) -> Iterator[Command]:
 
 def _towards(corner: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
     """A point near a corner in the direction of another point, at most half way."""
-    move: Callable[[float, float], float] = lambda start, end: start + max(  # noqa: E731
-        -_CORNER, min(_CORNER, (end - start) / 2)
-    )
-    return move(corner[0], other[0]), move(corner[1], other[1])
+    return _nearer(corner[0], other[0]), _nearer(corner[1], other[1])
+
+
+def _nearer(start: float, end: float) -> float:
+    return start + max(-_CORNER, min(_CORNER, (end - start) / 2))

@@ -1,7 +1,7 @@
 """A workflow as a picture: figures, panels and arrows with their words, before anything has a place or a format.
 
-Above it: `drawing` (Mermaid) and `drawing_svg`. Below it: `outline` and `placement`. Every text in it is cleaned but not
-escaped. A broken document gives a picture too: targets that do not exist become figures of their own.
+Above it: `drawing` (Mermaid) and `drawing_svg`. Below it: `outline` and `placement`. Every text in it is cleaned but
+not escaped. A broken document gives a picture too: targets that do not exist become figures of their own.
 """
 
 from __future__ import annotations
@@ -61,9 +61,10 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One body: its figures in document order and the arrows between them."""
+    """One body: its figures in document order, the arrows between them, and the figure that comes first."""
 
     name: str
+    entry: int | None
     figures: tuple[Figure, ...]
     arrows: tuple[Arrow, ...]
 
@@ -164,6 +165,7 @@ class _PanelPainter:
     members: list[tuple[int, OutlineNode]]
     figures: list[Figure] = field(default_factory=list)
     arrows: list[Arrow] = field(default_factory=list)
+    _entry: int | None = None
     _missing: dict[str, int] = field(default_factory=dict)
     _keys: dict[str, int] = field(default_factory=dict)
 
@@ -187,8 +189,12 @@ class _PanelPainter:
                 self.arrows.append(Arrow(source=key, target=self._target(body.entry), kind="branch", label=label))
 
     def add_entry(self, entry: str | None) -> None:
-        if entry is not None:
-            self.arrows.insert(0, Arrow(source=ENTRY, target=self._target(entry), kind="entry"))
+        if entry is None:
+            return
+        self._entry = self._target(entry)
+        # A start node says by itself that the run begins there.
+        if not any(figure.key == self._entry and figure.family is Family.TERMINAL for figure in self.figures):
+            self.arrows.insert(0, Arrow(source=ENTRY, target=self._entry, kind="entry"))
 
     def add_error_routes(self, routes: tuple[Route, ...], raw: JsonValue) -> None:
         if not routes:
@@ -219,7 +225,7 @@ class _PanelPainter:
         return self._missing[name]
 
     def finished(self, name: str) -> Panel:
-        return Panel(name=name, figures=tuple(self.figures), arrows=tuple(self.arrows))
+        return Panel(name=name, entry=self._entry, figures=tuple(self.figures), arrows=tuple(self.arrows))
 
 
 def _figure(key: int, node: OutlineNode, panels: tuple[Panel, ...]) -> Figure:

@@ -13,6 +13,7 @@ from bisect import bisect_right, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 
 __all__ = ["Box", "Cell", "CellKind", "Layers", "Link", "layers_of"]
 
@@ -21,6 +22,9 @@ _SWEEPS_MAX = 12
 # Above this number of cells a drawing is a map rather than a picture, and a few sweeps must do.
 _CELLS_MANY = 3000
 _SWEEPS_FEW = 2
+# Every row that a link passes costs a cell; without a bound, many long links would make it the square of the boxes.
+_BENDS_MAX = 12_000
+_SHORT_BENDS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +75,13 @@ class Cell:
 
 @dataclass(slots=True, kw_only=True)
 class Layers:
-    """The rows, the cells of each link from its source to its target, and the links that lead back."""
+    """The rows, the cells of each link from its source to its target, and the links that run beside the rows."""
 
     rows: list[list[Cell]]
     boxes: dict[int, Cell]
     chains: dict[int, list[Cell]]  # by the link's index
     labels: dict[int, Cell]
-    back: list[int]
+    aside: list[int]
 
 
 def layers_of(boxes: Sequence[Box], links: Sequence[Link], last: int | None = None) -> Layers:
@@ -85,14 +89,16 @@ def layers_of(boxes: Sequence[Box], links: Sequence[Link], last: int | None = No
     back = _links_back(boxes, links)
     forward = [index for index in range(len(links)) if index not in back]
     ranks = _ranks(boxes, links, forward, last)
+    inside = _with_room_inside(links, forward, ranks)
     rows: list[list[Cell]] = [[] for _ in range(2 * max(ranks.values(), default=0) + 1)]
-    layers = Layers(rows=rows, boxes={}, chains={}, labels={}, back=sorted(back))
+    aside = sorted(back.union(forward).difference(inside))
+    layers = Layers(rows=rows, boxes={}, chains={}, labels={}, aside=aside)
     for box in boxes:
         cell = Cell(kind=CellKind.BOX, row=2 * ranks[box.key], width=box.width, height=box.height, box=box.key)
         layers.boxes[box.key] = cell
         _put(layers, cell)
     bends: dict[tuple[int, str, int], Cell] = {}
-    for index in forward:
+    for index in inside:
         layers.chains[index] = _chain(layers, bends, links[index], index)
     _reduce_crossings(layers)
     return layers
@@ -119,8 +125,8 @@ def _links_back(boxes: Sequence[Box], links: Sequence[Link]) -> set[int]:
         walk = [(box.key, iter(leaving[box.key]))]
         while walk:
             key, rest = walk[-1]
-            index = next(rest, None)
-            if index is None:
+            index = next(rest, -1)
+            if index < 0:
                 walk.pop()
                 open_boxes.discard(key)
                 done.add(key)
@@ -160,6 +166,23 @@ def _ranks(boxes: Sequence[Box], links: Sequence[Link], forward: Iterable[int], 
     return ranks
 
 
+def _with_room_inside(links: Sequence[Link], forward: list[int], ranks: dict[int, int]) -> list[int]:
+    """The links that may bend through the rows; when there are too many, the longest go around instead."""
+    first: dict[tuple[int, str], int] = {}
+    bends = 0
+    inside: list[int] = []
+    for index in sorted(forward, key=lambda index: ranks[links[index].target] - ranks[links[index].source]):
+        link = links[index]
+        way = (link.target, link.bundle)
+        shared_from = first.get(way, ranks[link.target])
+        added = 2 * max(0, shared_from - ranks[link.source])
+        if bends + added <= _BENDS_MAX or added <= _SHORT_BENDS:
+            bends += added
+            first[way] = min(shared_from, ranks[link.source])
+            inside.append(index)
+    return sorted(inside)
+
+
 def _chain(layers: Layers, bends: dict[tuple[int, str, int], Cell], link: Link, index: int) -> list[Cell]:
     """The cells of a link, row by row; bends of links with the same target and bundle are shared."""
     source, target = layers.boxes[link.source], layers.boxes[link.target]
@@ -176,7 +199,7 @@ def _chain(layers: Layers, bends: dict[tuple[int, str, int], Cell], link: Link, 
         cell.is_main = cell.is_main or link.is_main
         chain.append(cell)
     chain.append(target)
-    for upper, lower in zip(chain, chain[1:], strict=False):
+    for upper, lower in pairwise(chain):
         if lower not in upper.below:
             upper.below.append(lower)
             lower.above.append(upper)

@@ -129,23 +129,16 @@ class _LaidOut:
 
 def _lay_out(panel: Panel, *, is_root: bool) -> _LaidOut:
     figures = {figure.key: _draw_figure(figure) for figure in panel.figures}
-    arrows = tuple(arrow for arrow in panel.arrows if not (is_root and _is_obvious(arrow, panel)))
     border = _DOT_RADIUS * 2 if is_root else 0.0
     boxes = [Box(key=key, width=figure.width, height=figure.height) for key, figure in figures.items()]
-    if any(arrow.source == ENTRY for arrow in arrows):
+    boxes.sort(key=lambda box: box.key != panel.entry)
+    if any(arrow.source == ENTRY for arrow in panel.arrows):
         boxes.insert(0, Box(key=ENTRY, width=border, height=border))
-    leaves = any(arrow.target == EXIT for arrow in arrows)
+    leaves = any(arrow.target == EXIT for arrow in panel.arrows)
     if leaves:
         boxes.append(Box(key=EXIT, width=border, height=border))
-    arrangement = arrange(boxes, [_link(arrow) for arrow in arrows], EXIT if leaves else None)
-    return _LaidOut(arrangement=arrangement, arrows=arrows, figures=figures)
-
-
-def _is_obvious(arrow: Arrow, panel: Panel) -> bool:
-    """An arrow into a start node would say the same thing twice."""
-    return arrow.source == ENTRY and any(
-        figure.key == arrow.target and figure.family is Family.TERMINAL for figure in panel.figures
-    )
+    arrangement = arrange(boxes, [_link(arrow) for arrow in panel.arrows], EXIT if leaves else None)
+    return _LaidOut(arrangement=arrangement, arrows=panel.arrows, figures=figures)
 
 
 def _link(arrow: Arrow) -> Link:

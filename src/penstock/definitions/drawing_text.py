@@ -1,6 +1,6 @@
 """Text in drawings: cleaned, measured and cut to a width.
 
-Widths come from a table of an ordinary sans-serif face; drawings name no particular font, so every measure has some air.
+Widths come from a table of an ordinary sans-serif face; drawings name no particular font, so every measure has air.
 Above it: `drawing_model`, `drawing` and `drawing_svg`. It writes no markup: escaping is up to each format.
 """
 

@@ -44,7 +44,11 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A value that may contain jq. `body` is the body whose nodes it can read; None: its root is not the run's data."""
+    """A value that may contain jq.
+
+    `body` is the body whose nodes it can read (None: its root is not the run's data), `assigns` the state key that a
+    `set_state` writes with it.
+    """
 
     name: str
     form: Form
@@ -52,6 +56,7 @@ class Site:
     path: str
     node: OutlineNode | None = None
     body: str | None = None
+    assigns: str | None = None
     allows_secrets: bool = False
 
 
@@ -180,7 +185,13 @@ def _members(document: JsonObject, node: OutlineNode, name: str) -> Iterator[Sit
     path = field_pointer(document, node, name)
     for key, value in (members if isinstance(members, dict) else {}).items():
         yield Site(
-            name=key, form=Form.TEMPLATE, value=value, path=path + json_pointer((key,)), node=node, body=node.body
+            name=name,
+            form=Form.TEMPLATE,
+            value=value,
+            path=path + json_pointer((key,)),
+            node=node,
+            body=node.body,
+            assigns=key,
         )
 
 

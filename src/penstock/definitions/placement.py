@@ -137,7 +137,7 @@ def _sources(placement: Placement) -> dict[str, set[str]]:
         for target in placement.steps(node):
             if target in sources:
                 sources[target].add(name)
-    for target in (placement.outline.entry, *(route.target for route in placement.outline.error_routes)):
-        if target in sources:
-            sources[target].add("")  # no node: the run itself
+    for start in (placement.outline.entry, *(route.target for route in placement.outline.error_routes)):
+        if start in sources:
+            sources[start].add("")  # no node: the run itself
     return sources

@@ -1,21 +1,30 @@
 """Workflow documents as text: JSON or YAML, read into one value with the position of every part.
 
-Skeleton: the final version adds YAML and positions.
+Both forms give the same value for the same document; nothing above knows which it was. The readers are `source_json`
+and `source_yaml`. What the document says is checked elsewhere; here only whether it can be read at all.
 """
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from penstock.base import limits
 from penstock.base.json import JsonValue
 from penstock.definitions.findings import Finding, Position
+from penstock.definitions.source_json import read_json
+from penstock.definitions.source_tree import SourceNode, assemble
+from penstock.definitions.source_yaml import read_yaml
 
 __all__ = ["SourceDocument", "read_source"]
+
+BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDocument:
-    """A document as read."""
+    """A document as read: its value, and for every JSON pointer into it where it stands in the file.
+
+    The position of a member of an object is that of its key, of anything else that of the value.
+    """
 
     value: JsonValue
     positions: Mapping[str, Position]
@@ -23,8 +32,42 @@ class SourceDocument:
 
 
 def read_source(text: str, *, file: str | None = None) -> SourceDocument | tuple[Finding, ...]:
-    """Read a document."""
+    """Read a document; findings instead of a document mean that it cannot be used.
+
+    Text that begins with `{` and files named `*.json` are JSON, everything else is YAML.
+    """
+    node, findings = _read(text.removeprefix(BYTE_ORDER_MARK), file)
+    if findings or node is None:
+        return tuple(replace(finding, file=file) for finding in findings)
+    value, positions = assemble(node)
+    return SourceDocument(value=value, positions=positions, file=file)
+
+
+def _read(text: str, file: str | None) -> tuple[SourceNode | None, tuple[Finding, ...]]:
     try:
-        return SourceDocument(value=json.loads(text), positions={}, file=file)
-    except json.JSONDecodeError as error:
-        return (Finding(code="SYNTAX_ERROR", message=error.msg, position=Position(error.lineno, error.colno), file=file),)
+        size_bytes = len(text.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        return None, (_not_unicode(text, error.start),)
+    if size_bytes > limits.DOCUMENT_BYTES_MAX:
+        return None, (_too_large(size_bytes),)
+    is_json = text.lstrip().startswith("{") or (file is not None and file.lower().endswith(".json"))
+    return read_json(text) if is_json else read_yaml(text)
+
+
+def _too_large(size_bytes: int) -> Finding:
+    return Finding(
+        code="DOCUMENT_TOO_LARGE",
+        message=f"the document has {size_bytes:,} bytes; {limits.DOCUMENT_BYTES_MAX:,} are allowed",
+        hint="move large constants out of the document, or split it into subworkflows",
+        position=Position(1, 1),
+    )
+
+
+def _not_unicode(text: str, index: int) -> Finding:
+    before = text[:index]
+    return Finding(
+        code="TEXT_NOT_UNICODE",
+        message="a character here is one half of a surrogate pair, which no Unicode text can contain",
+        hint="save the file as UTF-8",
+        position=Position(before.count("\n") + 1, len(before) - before.rfind("\n")),
+    )

@@ -30,7 +30,9 @@ def _pending(state: RunState, node_id: str, visit: int | None, attempt: int | No
     named = [item for item in under_way if item.node_id == node_id and visit in (None, item.visit)]
     if not named:
         waiting = ", ".join(sorted({item.node_id for item in under_way}))
-        code = "ACTIVITY_SUBMIT_NOT_AWAITING" if _was_visited(state, node_id, visit) else "ACTIVITY_SUBMIT_NODE_MISMATCH"
+        code = (
+            "ACTIVITY_SUBMIT_NOT_AWAITING" if _was_visited(state, node_id, visit) else "ACTIVITY_SUBMIT_NODE_MISMATCH"
+        )
         return Refused(code, f"{node_id} is not waiting for a result; waiting: {waiting}")
     activation = named[0]
     if attempt is not None and attempt != activation.attempt:
@@ -80,9 +82,7 @@ def fail_activity(turn: Turn, given: FailActivity) -> Refused | None:
     return None
 
 
-def _record_failure(
-    turn: Turn, activation: Activation, node: Node, code: str, error: str, *, retryable: bool
-) -> None:
+def _record_failure(turn: Turn, activation: Activation, node: Node, code: str, error: str, *, retryable: bool) -> None:
     decision = next_attempt(
         _retry_of(node, activation),
         attempt=activation.attempt,

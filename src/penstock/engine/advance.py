@@ -39,7 +39,7 @@ from penstock.engine.completion import (
 from penstock.engine.endings import compensate_next, end_run
 from penstock.engine.state import Activation, Failure, Scope
 from penstock.engine.transitions import Phase
-from penstock.engine.turn import Turn, node_of
+from penstock.engine.turn import Turn, detail_of, node_of
 
 __all__ = ["settle"]
 
@@ -131,9 +131,7 @@ def _failing(turn: Turn, scope: Scope, node: Node, activation: Activation) -> No
 
 
 def _timer_starting(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
-    detail = node.detail
-    if not isinstance(detail, WaitDetail):
-        raise AssertionError(f"{node.id} is no wait")
+    detail = detail_of(node, WaitDetail)
     due_at = turn.at + (detail.duration_ms or 0)
     if detail.kind is WaitKind.UNTIL:
         due_at = parse_instant_ms(str(activation.arguments)) or turn.at
@@ -157,9 +155,7 @@ def _timed_out(turn: Turn, scope: Scope, node: Node, activation: Activation) -> 
 
 
 def _raising(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
-    detail = node.detail
-    if not isinstance(detail, InterruptDetail):
-        raise AssertionError(f"{node.id} is no interrupt")
+    detail = detail_of(node, InterruptDetail)
     rendered = turn.render(detail.prompt, scope)
     payload: JsonObject = {
         **_where(activation),
@@ -209,9 +205,7 @@ def _delivering(turn: Turn, scope: Scope, node: Node, activation: Activation) ->
 
 
 def _forking(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
-    detail = node.detail
-    if not isinstance(detail, ParallelDetail):
-        raise AssertionError(f"{node.id} is not parallel")
+    detail = detail_of(node, ParallelDetail)
     payload: JsonObject = {
         **_where(activation),
         "join": str(detail.join),
@@ -225,15 +219,11 @@ def _forking(turn: Turn, scope: Scope, node: Node, activation: Activation) -> No
 
 
 def _joining(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
-    if not isinstance(node.detail, ParallelDetail):
-        raise AssertionError(f"{node.id} is not parallel")
-    turn.event("ParallelJoined", {**_where(activation), "join": str(node.detail.join)})
+    turn.event("ParallelJoined", {**_where(activation), "join": str(detail_of(node, ParallelDetail).join)})
 
 
 def _child_starting(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
-    detail = node.detail
-    if not isinstance(detail, SubworkflowDetail):
-        raise AssertionError(f"{node.id} is no subworkflow")
+    detail = detail_of(node, SubworkflowDetail)
     payload: JsonObject = {
         **_where(activation),
         "workflowRef": detail.workflow_ref,

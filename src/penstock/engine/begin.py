@@ -32,7 +32,7 @@ from penstock.definitions.model import (
 from penstock.definitions.templates import as_text
 from penstock.engine.completion import complete, complete_towards, describe_violations, fail
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, Failure, RunState, Scope
-from penstock.engine.turn import Turn, parallel_span, truthy
+from penstock.engine.turn import Turn, activation_of, detail_of, parallel_span, truthy
 
 __all__ = ["begin", "branch_names", "child_id", "request_activity"]
 
@@ -41,19 +41,14 @@ _PROMPT_CHARACTERS_IN_COMMAND = 200  # as published: the event carries the whole
 
 def begin(turn: Turn, scope: Scope, node: Node) -> None:
     """Make the first move of a node that was scheduled."""
-    activation = scope.activation
-    if activation is None:
-        raise AssertionError("begin without an activation")
-    if activation.node_id.startswith(COMPENSATION_PREFIX):
+    if activation_of(scope).node_id.startswith(COMPENSATION_PREFIX):
         request_activity(turn, scope, node)
         return
     _BEGIN[type(node.detail)](turn, scope, node, node.detail)
 
 
 def _where(scope: Scope) -> JsonObject:
-    activation = scope.activation
-    if activation is None:
-        raise AssertionError("a scope without an activation")
+    activation = activation_of(scope)
     return {"nodeId": activation.node_id, "visit": activation.visit}
 
 
@@ -110,10 +105,7 @@ def _activity(turn: Turn, scope: Scope, node: Node, detail: ActivityDetail) -> N
 
 def request_activity(turn: Turn, scope: Scope, node: Node, extra: JsonObject | None = None) -> None:
     """Ask for the next attempt of an activity (or of the activity that undoes a node)."""
-    activation = scope.activation
-    detail = node.detail
-    if activation is None or not isinstance(detail, ActivityDetail):
-        raise AssertionError(f"{node.id} is no activity")
+    activation, detail = activation_of(scope), detail_of(node, ActivityDetail)
     undo = detail.compensate if activation.node_id.startswith(COMPENSATION_PREFIX) else None
     timeout_ms = undo.timeout_ms if undo else node.timeout_ms
     payload: JsonObject = {
@@ -210,9 +202,7 @@ def _set_state(turn: Turn, scope: Scope, node: Node, detail: SetStateDetail) -> 
 
 
 def _subworkflow(turn: Turn, scope: Scope, node: Node, detail: SubworkflowDetail) -> None:
-    state, activation = turn.state, scope.activation
-    if activation is None:
-        raise AssertionError("a scope without an activation")
+    state, activation = turn.state, activation_of(scope)
     if state.depth >= limits.SUBWORKFLOW_DEPTH_MAX:
         told = f"child runs nest deeper than {limits.SUBWORKFLOW_DEPTH_MAX}"
         fail(turn, scope, node, Failure("SUBWORKFLOW_DEPTH_EXCEEDED", told, "subworkflow_failed", node.id))
@@ -270,9 +260,7 @@ def _for_each(turn: Turn, scope: Scope, node: Node, detail: ForEachDetail) -> No
 
 
 def _loop(turn: Turn, scope: Scope, node: Node, detail: LoopDetail) -> None:
-    turn.event(
-        "LoopStarted", {**_where(scope), "maxIterations": detail.iterations_max, **_deadline(turn, node)}
-    )
+    turn.event("LoopStarted", {**_where(scope), "maxIterations": detail.iterations_max, **_deadline(turn, node)})
 
 
 def _emit(turn: Turn, scope: Scope, node: Node, detail: EmitDetail) -> None:

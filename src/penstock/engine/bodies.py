@@ -11,7 +11,7 @@ from penstock.definitions.expressions import EvaluationFailed
 from penstock.definitions.model import ForEachDetail, ItemErrorPolicy, LoopDetail, Node, NodeType, ParallelDetail
 from penstock.engine.completion import complete, fail
 from penstock.engine.state import Activation, Failure, Frame, Scope
-from penstock.engine.turn import Turn, truthy
+from penstock.engine.turn import Turn, activation_of, detail_of, truthy
 
 __all__ = ["advance_bodies", "close_scope", "complete_join", "fail_scope"]
 
@@ -20,7 +20,7 @@ def advance_bodies(turn: Turn, scope: Scope, node: Node, activation: Activation)
     """Make the next move of a node whose bodies run."""
     frame = activation.frame
     if frame is None:
-        raise AssertionError(f"{node.id} has no frame")
+        raise TypeError(f"{node.id} has no frame")
     match node.detail:
         case ParallelDetail():
             _advance_parallel(turn, scope, node, activation, frame)
@@ -29,7 +29,7 @@ def advance_bodies(turn: Turn, scope: Scope, node: Node, activation: Activation)
         case LoopDetail():
             _advance_loop(turn, scope, node, activation, frame)
         case _:
-            raise AssertionError(f"{node.id} has no bodies")
+            raise TypeError(f"{node.id} has no bodies")
 
 
 def _where(activation: Activation) -> JsonObject:
@@ -48,9 +48,7 @@ def _open(turn: Turn, activation: Activation, index: int, body: str, extra: Json
 
 
 def _advance_parallel(turn: Turn, scope: Scope, node: Node, activation: Activation, frame: Frame) -> None:
-    detail = node.detail
-    if not isinstance(detail, ParallelDetail):
-        raise AssertionError(f"{node.id} is not parallel")
+    detail = detail_of(node, ParallelDetail)
     if frame.completed >= frame.needed:
         remaining = [index for index in range(frame.total) if index not in frame.settled]
         if remaining:
@@ -85,9 +83,9 @@ def _fail_parallel(turn: Turn, scope: Scope, node: Node, detail: ParallelDetail,
 
 def complete_join(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
     """Complete a joined parallel node with what its branches gave."""
-    detail, frame = node.detail, activation.frame
-    if not isinstance(detail, ParallelDetail) or frame is None:
-        raise AssertionError(f"{node.id} was not joined")
+    detail, frame = detail_of(node, ParallelDetail), activation.frame
+    if frame is None:
+        raise TypeError(f"{node.id} was not joined")
     if not turn.state.native:
         complete(turn, scope, node, {})
         return
@@ -100,9 +98,7 @@ def complete_join(turn: Turn, scope: Scope, node: Node, activation: Activation) 
 
 
 def _advance_for_each(turn: Turn, scope: Scope, node: Node, activation: Activation, frame: Frame) -> None:
-    detail = node.detail
-    if not isinstance(detail, ForEachDetail):
-        raise AssertionError(f"{node.id} is no for_each")
+    detail = detail_of(node, ForEachDetail)
     if frame.failed > 0 and detail.on_item_error is ItemErrorPolicy.FAIL:
         first = frame.failure
         code, told = (first.code, first.message) if first else ("ITEM_FAILED", "an item failed")
@@ -114,9 +110,7 @@ def _advance_for_each(turn: Turn, scope: Scope, node: Node, activation: Activati
 
 
 def _advance_loop(turn: Turn, scope: Scope, node: Node, activation: Activation, frame: Frame) -> None:
-    detail = node.detail
-    if not isinstance(detail, LoopDetail):
-        raise AssertionError(f"{node.id} is no loop")
+    detail = detail_of(node, LoopDetail)
     if frame.failed:
         first = frame.failure
         code, told = (first.code, first.message) if first else ("ITERATION_FAILED", "an iteration failed")
@@ -142,7 +136,7 @@ def _advance_loop(turn: Turn, scope: Scope, node: Node, activation: Activation, 
 
 def close_scope(turn: Turn, scope: Scope) -> None:
     """Close a scope that left its body."""
-    parent, activation, node = _owner(turn, scope)
+    activation, node = _owner(turn, scope)
     output: JsonValue = scope.last_output
     if isinstance(node.detail, ForEachDetail) and node.detail.result is not None:
         rendered = turn.render(node.detail.result, scope)
@@ -161,7 +155,7 @@ def close_scope(turn: Turn, scope: Scope) -> None:
 
 def fail_scope(turn: Turn, scope: Scope, failure: Failure) -> None:
     """Close a scope whose node failed for good; the node around it decides what that means."""
-    _, activation, node = _owner(turn, scope)
+    activation, node = _owner(turn, scope)
     _close_failed(turn, scope, activation, node, failure)
 
 
@@ -185,10 +179,9 @@ def _close_failed(turn: Turn, scope: Scope, activation: Activation, node: Node, 
     turn.event("ScopeFailed", closed)
 
 
-def _owner(turn: Turn, scope: Scope) -> tuple[Scope, Activation, Node]:
+def _owner(turn: Turn, scope: Scope) -> tuple[Activation, Node]:
+    """The activation and the node that a scope's body belongs to."""
     if scope.parent is None:
-        raise AssertionError("the root scope belongs to no node")
-    parent = turn.state.scopes[scope.parent]
-    if parent.activation is None:
-        raise AssertionError("a body whose node is not active")
-    return parent, parent.activation, turn.workflow.nodes[parent.activation.node_id]
+        raise TypeError("the root scope belongs to no node")
+    activation = activation_of(turn.state.scopes[scope.parent])
+    return activation, turn.workflow.nodes[activation.node_id]

@@ -24,7 +24,7 @@ from penstock.definitions.model import (
 from penstock.engine.reducers import merge_state
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, Failure, Scope
 from penstock.engine.transitions import Phase
-from penstock.engine.turn import Turn, truthy
+from penstock.engine.turn import Turn, activation_of, truthy
 
 __all__ = ["after_completion", "complete", "complete_towards", "describe_violations", "fail", "write_checkpoint"]
 
@@ -55,7 +55,7 @@ def complete_towards(
     turn: Turn, scope: Scope, node: Node, output: JsonValue, target: str | None, extra: JsonObject | None = None
 ) -> None:
     """Complete the scope's activation towards a target; None leaves the body."""
-    activation = _activation(scope)
+    activation = activation_of(scope)
     payload: JsonObject = {"nodeId": activation.node_id, "visit": activation.visit, "output": output}
     updated = _merged_state(turn, node, output)
     if isinstance(updated, Failure):
@@ -76,7 +76,7 @@ def complete_towards(
 
 def after_completion(turn: Turn, scope: Scope, node: Node) -> bool:
     """Write what still belongs to a completed visit (state, checkpoint); False when nothing is missing."""
-    activation = _activation(scope)
+    activation = activation_of(scope)
     if activation.phase is Phase.COMPLETED:
         updated = _merged_state(turn, node, activation.result)
         if isinstance(updated, dict):
@@ -154,7 +154,7 @@ def write_checkpoint(turn: Turn, node: Node, activation: Activation) -> None:
 
 def fail(turn: Turn, scope: Scope, node: Node, failure: Failure, *, fatal: bool = False) -> None:
     """Fail the scope's activation: by a route if one fits, for good otherwise."""
-    activation = _activation(scope)
+    activation = activation_of(scope)
     payload: JsonObject = {
         "nodeId": activation.node_id,
         "visit": activation.visit,
@@ -183,7 +183,7 @@ def _fails_the_run(turn: Turn, scope: Scope) -> bool:
     inner: Scope = scope
     while inner.parent is not None:
         inner = turn.state.scopes[inner.parent]
-        owner = turn.workflow.nodes[_activation(inner).node_id].detail
+        owner = turn.workflow.nodes[activation_of(inner).node_id].detail
         if not isinstance(owner, ParallelDetail) or owner.join is not Join.ALL:
             return False
     return True
@@ -229,12 +229,6 @@ def _without_routes(node: Node) -> Node:
 
 def _jq_failure(node: Node, reason: str, message: str) -> Failure:
     return Failure("JQ_FAILED", f"{node.id}: {message}", reason, node.id)
-
-
-def _activation(scope: Scope) -> Activation:
-    if scope.activation is None:
-        raise AssertionError(f"scope {scope.serial} is at no node")
-    return scope.activation
 
 
 def _as_object(value: JsonValue) -> JsonObject:

@@ -25,16 +25,14 @@ from penstock.engine.reducers import merge_state
 from penstock.engine.state import Activation, RunState
 from penstock.engine.timers import fire_timer
 from penstock.engine.transitions import Phase
-from penstock.engine.turn import Turn
+from penstock.engine.turn import Turn, detail_of
 
 __all__ = ["decide"]
 
 _IN_PROCESS = InProcessEvaluator()
 
 
-def decide(
-    workflow: Workflow, state: RunState, given: inputs.Input, *, evaluator: Evaluator = _IN_PROCESS
-) -> Decision:
+def decide(workflow: Workflow, state: RunState, given: inputs.Input, *, evaluator: Evaluator = _IN_PROCESS) -> Decision:
     """The records that an input leads to, or why it cannot be taken."""
     if state.terminal and not isinstance(given, inputs.ContinueRun):
         return _refuse_after_end(state, given)
@@ -144,9 +142,7 @@ def _answer(turn: Turn, given: inputs.AnswerInterrupt) -> Refused | None:
     question = _open_question(turn.state, given)
     if isinstance(question, Refused):
         return question
-    detail = turn.workflow.nodes[question.node_id].detail
-    if not isinstance(detail, InterruptDetail):
-        raise AssertionError(f"{question.node_id} is no interrupt")
+    detail = detail_of(turn.workflow.nodes[question.node_id], InterruptDetail)
     if exceeds_depth(given.answer, limits.JSON_DEPTH_MAX) or not is_valid(detail.answer_schema, given.answer):
         told = describe_violations(detail.answer_schema, given.answer)
         hint = "correct the answer and send it again; the run is still waiting"

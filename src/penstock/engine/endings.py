@@ -43,7 +43,7 @@ def _last_record(turn: Turn) -> None:
     state = turn.state
     ending = state.ending
     if ending is None:
-        raise AssertionError("a run without an ending cannot end")
+        raise TypeError("a run without an ending cannot end")
     payload: JsonObject = {}
     if ending.node_id is not None:
         payload["nodeId"] = ending.node_id

@@ -15,23 +15,22 @@ from msgspec.structs import replace
 
 from penstock.base.errors import CorruptHistory
 from penstock.base.json import JsonObject, JsonValue
+from penstock.engine.evolve_waits import WAIT_HANDLERS, plain
+from penstock.engine.reading import corrupt, failure_of, instant_of, located, moved, number_of, secrets_of, text_of
 from penstock.engine.records import Record
-from penstock.engine.scopes import abandon_child, book, close_scope, drop_bodies, drop_scope, open_scope
+from penstock.engine.scopes import book, close_scope, drop_bodies, drop_scope, open_scope
 from penstock.engine.state import (
     COMPENSATION_PREFIX,
     Activation,
-    BufferedSignal,
-    Child,
     CompensationEntry,
     Ending,
-    Failure,
     Frame,
     RunState,
     Scope,
 )
-from penstock.engine.transitions import ACTIVATION_TRANSITIONS, RUN_TRANSITIONS, Phase
+from penstock.engine.transitions import RUN_TRANSITIONS, Phase
 
-__all__ = ["apply", "evolve", "failure_of", "fold"]
+__all__ = ["apply", "evolve", "fold"]
 
 
 def evolve(state: RunState, record: Record) -> RunState:
@@ -65,64 +64,13 @@ def apply(draft: RunState, record: Record) -> None:
     handler(draft, record)
 
 
-def failure_of(payload: JsonObject, *, reason: str, node_id: str | None, visit: int | None) -> Failure:
-    """A failure from the keys that records carry."""
-    message = payload.get("message", payload.get("error"))
-    return Failure(
-        code=str(payload.get("code") or "FAILED"),
-        message=str(message or ""),
-        reason=str(payload.get("reason") or reason),
-        node_id=node_id,
-        visit=visit,
-        details=payload.get("details"),
-    )
-
-
-def _corrupt(record: Record, why: str) -> CorruptHistory:
-    return CorruptHistory("HISTORY_IMPOSSIBLE", f"row {record.seq} ({record.name}) {why}")
-
-
-def _located(draft: RunState, record: Record) -> tuple[Scope, Activation]:
-    node_id = str(record.payload["nodeId"])
-    visit = record.payload.get("visit")
-    key = (node_id, visit if isinstance(visit, int) else draft.visits.get(node_id, 0))
-    serial = draft.active.get(key)
-    scope = draft.scopes.get(serial) if serial is not None else None
-    if scope is None or scope.activation is None:
-        raise _corrupt(record, f"names {node_id} (visit {key[1]}), which is not active")
-    return scope, scope.activation
-
-
-def _moved(activation: Activation, record: Record, variant: str = "") -> Phase:
-    allowed, phase = ACTIVATION_TRANSITIONS[record.name + variant]
-    if activation.phase not in allowed:
-        raise _corrupt(record, f"cannot follow phase {activation.phase} of {activation.node_id}")
-    return phase
-
-
-def _instant(value: JsonValue) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _number(value: JsonValue, default: int = 0) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
-
-
-def _text(value: JsonValue) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _secrets(value: JsonValue) -> dict[str, str] | None:
-    return {key: str(text) for key, text in value.items()} if isinstance(value, dict) else None
-
-
 # --- the run -------------------------------------------------------------------------------------
 
 
 def _run_moved(draft: RunState, record: Record) -> None:
     allowed, status = RUN_TRANSITIONS[record.name]
     if draft.status not in allowed:
-        raise _corrupt(record, f"cannot follow run status {draft.status}")
+        raise corrupt(record, f"cannot follow run status {draft.status}")
     draft.status = status
 
 
@@ -135,14 +83,14 @@ def _execution_started(draft: RunState, record: Record) -> None:
     draft.definition_hash = str(payload.get("definitionHash", ""))
     draft.native = payload.get("format") == "native"
     draft.mode = str(payload.get("activityExecutionMode", "in_process"))
-    draft.attempt = _number(payload.get("runAttempt"), 1)
-    draft.parent_run_id = _text(payload.get("parentExecutionId"))
-    draft.depth = _number(payload.get("depth"))
+    draft.attempt = number_of(payload.get("runAttempt"), 1)
+    draft.parent_run_id = text_of(payload.get("parentExecutionId"))
+    draft.depth = number_of(payload.get("depth"))
     draft.input = payload.get("input")
     draft.values = payload.get("state")
     draft.started_at = record.at
-    draft.deadline = _instant(payload.get("deadline"))
-    draft.scopes[0] = Scope(serial=0, body="", next=_text(payload.get("entry")))
+    draft.deadline = instant_of(payload.get("deadline"))
+    draft.scopes[0] = Scope(serial=0, body="", next=text_of(payload.get("entry")))
     draft.next_serial = 1
     draft.ready.add(0)
 
@@ -153,9 +101,11 @@ def _execution_ended(draft: RunState, record: Record) -> None:
     draft.result = payload.get("result")
     if record.name == "ExecutionFailed":
         ending = draft.ending.failure if draft.ending else None
-        draft.failure = ending or failure_of(payload, reason="failed", node_id=_text(payload.get("nodeId")), visit=None)
+        draft.failure = ending or failure_of(
+            payload, reason="failed", node_id=text_of(payload.get("nodeId")), visit=None
+        )
     elif record.name == "ExecutionCancelled":
-        draft.cancel_reason = _text(payload.get("reason"))
+        draft.cancel_reason = text_of(payload.get("reason"))
     for child_id, child in draft.children.items():
         draft.children[child_id] = replace(child, abandoned=True)
     draft.scopes.clear()
@@ -165,9 +115,9 @@ def _execution_ended(draft: RunState, record: Record) -> None:
 
 def _cancel_execution(draft: RunState, record: Record) -> None:
     if draft.ending is not None:
-        raise _corrupt(record, "comes when the run is ending already")
+        raise corrupt(record, "comes when the run is ending already")
     draft.ending = Ending(
-        outcome="cancelled", reason=_text(record.payload.get("reason")), node_id=_text(record.payload.get("nodeId"))
+        outcome="cancelled", reason=text_of(record.payload.get("reason")), node_id=text_of(record.payload.get("nodeId"))
     )
 
 
@@ -192,10 +142,10 @@ def _pause(draft: RunState, record: Record) -> None:
 def _schedule_node(draft: RunState, record: Record) -> None:
     payload = record.payload
     node_id = str(payload["nodeId"])
-    serial = _number(payload.get("scope"))
+    serial = number_of(payload.get("scope"))
     scope = draft.scopes.get(serial)
     if scope is None:
-        raise _corrupt(record, f"names scope {serial}, which is not open")
+        raise corrupt(record, f"names scope {serial}, which is not open")
     visit = draft.visits.get(node_id, 0) + 1
     draft.visits[node_id] = visit
     draft.steps += 1
@@ -211,24 +161,11 @@ def _schedule_node(draft: RunState, record: Record) -> None:
     book(draft, replace(scope, activation=activation))
 
 
-def _plain(draft: RunState, record: Record) -> None:
-    scope, activation = _located(draft, record)
-    book(draft, replace(scope, activation=replace(activation, phase=_moved(activation, record))))
-
-
-def _prepared(draft: RunState, record: Record) -> None:
-    """A command that carries what the event after it needs."""
-    scope, activation = _located(draft, record)
-    payload = record.payload
-    kept = payload.get("input", payload.get("until", payload.get("prompt")))
-    book(draft, replace(scope, activation=replace(activation, phase=_moved(activation, record), arguments=kept)))
-
-
 def _complete_node(draft: RunState, record: Record) -> None:
-    scope, activation = _located(draft, record)
-    phase = _moved(activation, record)
+    scope, activation = located(draft, record)
+    phase = moved(activation, record)
     payload = record.payload
-    output, target = payload.get("output"), _text(payload.get("next"))
+    output, target = payload.get("output"), text_of(payload.get("next"))
     if activation.frame is not None:
         drop_bodies(draft, scope.serial)
     compensation = payload.get("compensation")
@@ -237,7 +174,7 @@ def _complete_node(draft: RunState, record: Record) -> None:
             node_id=activation.node_id,
             visit=activation.visit,
             arguments=compensation.get("arguments"),
-            secrets=_secrets(compensation.get("secrets")),
+            secrets=secrets_of(compensation.get("secrets")),
         )
         draft.compensations = (*draft.compensations, entry)
     draft.nodes_since_checkpoint += 1
@@ -262,18 +199,18 @@ def _write_output(draft: RunState, serial: int, activation: Activation, output: 
 
 def _state_updated(draft: RunState, record: Record) -> None:
     draft.values = record.payload.get("state")
-    _plain(draft, record)
+    plain(draft, record)
 
 
 def _checkpoint_written(draft: RunState, record: Record) -> None:
-    scope, activation = _located(draft, record)
+    scope, activation = located(draft, record)
     variant = ":waiting" if activation.phase is Phase.INTERRUPTED else ":node"
     draft.nodes_since_checkpoint = 0
-    book(draft, replace(scope, activation=replace(activation, phase=_moved(activation, record, variant))))
+    book(draft, replace(scope, activation=replace(activation, phase=moved(activation, record, variant))))
 
 
 def _fail_node(draft: RunState, record: Record) -> None:
-    scope, activation = _located(draft, record)
+    scope, activation = located(draft, record)
     payload = record.payload
     failure = failure_of(payload, reason="failed", node_id=activation.node_id, visit=activation.visit)
     if activation.frame is not None:
@@ -282,171 +219,16 @@ def _fail_node(draft: RunState, record: Record) -> None:
         draft.error = {"code": failure.code, "message": failure.message, "node": activation.node_id}
         draft.workflow_error_routed = draft.workflow_error_routed or payload.get("handledBy") == "workflow"
         routed = replace(
-            activation, phase=_moved(activation, record, ":routed"), next=_text(payload["next"]), frame=None
+            activation, phase=moved(activation, record, ":routed"), next=text_of(payload["next"]), frame=None
         )
         book(draft, replace(scope, activation=routed, next=routed.next))
         return
-    failed = replace(activation, phase=_moved(activation, record, ":final"), failure=failure, frame=None)
+    failed = replace(activation, phase=moved(activation, record, ":final"), failure=failure, frame=None)
     book(draft, replace(scope, activation=failed))
     if draft.compensating:
         draft.compensation_failures = (*draft.compensation_failures, failure)
     elif scope.parent is None or payload.get("fatal") is True:
         draft.ending = draft.ending or Ending(outcome="failed", failure=failure, node_id=activation.node_id)
-
-
-# --- activities ----------------------------------------------------------------------------------
-
-
-def _activity_requested(draft: RunState, record: Record) -> None:
-    scope, activation = _located(draft, record)
-    payload = record.payload
-    changed = replace(
-        activation,
-        phase=_moved(activation, record),
-        attempt=_number(payload.get("attempt"), activation.attempt + 1),
-        deadline=_instant(payload.get("deadline")),
-        due_at=None,
-    )
-    if "arguments" in payload or "secrets" in payload:
-        changed = replace(changed, arguments=payload.get("arguments"), secrets=_secrets(payload.get("secrets")))
-    if payload.get("nodeType") == "agent_delegate":
-        external: JsonObject = {
-            name: payload.get(name) for name in ("agentId", "protocol", "delegateInput", "delegateCorrelationId")
-        }
-        draft.last_delegate = external
-        changed = replace(changed, external=external)
-    book(draft, replace(scope, activation=changed))
-
-
-def _activity_completed(draft: RunState, record: Record) -> None:
-    scope, activation = _located(draft, record)
-    changed = replace(
-        activation, phase=_moved(activation, record), result=record.payload.get("result"), deadline=None, due_at=None
-    )
-    book(draft, replace(scope, activation=changed))
-
-
-def _activity_failed(draft: RunState, record: Record) -> None:
-    scope, activation = _located(draft, record)
-    payload = record.payload
-    retry_at = _instant(payload.get("retryAt"))
-    variant = ":final"
-    if payload.get("willRetry") is True:
-        variant = ":retry" if retry_at is None else ":backoff"
-    reason = "delegate_failed" if activation.external else "activity_failed"
-    changed = replace(
-        activation,
-        phase=_moved(activation, record, variant),
-        failure=failure_of(payload, reason=reason, node_id=activation.node_id, visit=activation.visit),
-        deadline=None,
-        due_at=retry_at,
-    )
-    book(draft, replace(scope, activation=changed))
-
-
-# --- waiting -------------------------------------------------------------------------------------
-
-
-def _timer_started(draft: RunState, record: Record) -> None:
-    scope, activation = _located(draft, record)
-    due_at = _instant(record.payload.get("deadline"))
-    book(draft, replace(scope, activation=replace(activation, phase=_moved(activation, record), due_at=due_at)))
-
-
-def _timer_fired(draft: RunState, record: Record) -> None:
-    kind = record.payload.get("kind")
-    if kind == "run":
-        failure = Failure("RUN_TIMEOUT", "the run took longer than its timeout allows", "run_timeout")
-        draft.ending = draft.ending or Ending(outcome="failed", failure=failure, node_id=draft.last_node_id)
-        return
-    scope, activation = _located(draft, record)
-    variant = f":{kind}" if kind in ("retry", "timeout") else ":wait"
-    changed = replace(activation, phase=_moved(activation, record, variant), due_at=None)
-    if kind == "timeout":
-        drop_bodies(draft, scope.serial)
-        abandon_child(draft, activation)
-        changed = replace(changed, deadline=None, frame=None)
-    book(draft, replace(scope, activation=changed))
-
-
-def _interrupt_raised(draft: RunState, record: Record) -> None:
-    scope, activation = _located(draft, record)
-    payload = record.payload
-    names = ("prompt", "promptRef", "interruptId", "answerSchema", "approvers")
-    changed = replace(
-        activation,
-        phase=_moved(activation, record),
-        deadline=_instant(payload.get("deadline")),
-        external={name: payload[name] for name in names if name in payload},
-    )
-    book(draft, replace(scope, activation=changed))
-
-
-def _resume_interrupt(draft: RunState, record: Record) -> None:
-    scope, activation = _located(draft, record)
-    answer = record.payload.get("answer")
-    changed = replace(activation, phase=_moved(activation, record), result=answer, deadline=None)
-    book(draft, replace(scope, activation=changed))
-
-
-def _signal_wait(draft: RunState, record: Record) -> None:
-    scope, activation = _located(draft, record)
-    payload = record.payload
-    changed = replace(
-        activation,
-        phase=_moved(activation, record),
-        deadline=_instant(payload.get("deadline")),
-        external={"signalName": payload.get("signalName")},
-    )
-    book(draft, replace(scope, activation=changed))
-
-
-def _deliver_signal(draft: RunState, record: Record) -> None:
-    scope, activation = _located(draft, record)
-    payload = record.payload
-    if payload.get("buffered") is True:
-        name = payload.get("signalName")
-        position = next((n for n, signal in enumerate(draft.signals) if signal.name == name), None)
-        if position is None:
-            raise _corrupt(record, f"takes the signal {name} from the buffer, which has none")
-        draft.signals = draft.signals[:position] + draft.signals[position + 1 :]
-    _remember_signal(draft, payload)
-    changed = replace(activation, phase=_moved(activation, record), result=payload.get("payload"), deadline=None)
-    book(draft, replace(scope, activation=changed))
-
-
-def _signal_buffered(draft: RunState, record: Record) -> None:
-    payload = record.payload
-    _remember_signal(draft, payload)
-    signal = BufferedSignal(
-        name=str(payload.get("signalName")), payload=payload.get("payload"), signal_id=_text(payload.get("signalId"))
-    )
-    draft.signals = (*draft.signals, signal)
-    # A waiting activation with this name would have got it: the engine buffers only when nobody waits.
-
-
-def _remember_signal(draft: RunState, payload: JsonObject) -> None:
-    signal_id = payload.get("signalId")
-    if isinstance(signal_id, str):
-        draft.signal_ids = draft.signal_ids | {signal_id}
-
-
-def _emit_signal(draft: RunState, record: Record) -> None:
-    scope, activation = _located(draft, record)
-    names = ("targetExecutionId", "signalName", "payload")
-    external = {name: record.payload.get(name) for name in names}
-    book(draft, replace(scope, activation=replace(activation, phase=_moved(activation, record), external=external)))
-
-
-def _signal_emitted(draft: RunState, record: Record) -> None:
-    scope, activation = _located(draft, record)
-    payload = record.payload
-    refused = payload.get("delivered") is False
-    failure = None
-    if refused:
-        failure = failure_of(payload, reason="emit_failed", node_id=activation.node_id, visit=activation.visit)
-    phase = _moved(activation, record, ":refused" if refused else ":delivered")
-    book(draft, replace(scope, activation=replace(activation, phase=phase, failure=failure)))
 
 
 # --- bodies --------------------------------------------------------------------------------------
@@ -459,8 +241,8 @@ def _parallel_forked(draft: RunState, record: Record) -> None:
     frame = Frame(
         kind="parallel",
         total=total,
-        needed=_number(payload.get("needed"), total),
-        concurrency=_number(payload.get("concurrency"), 1),
+        needed=number_of(payload.get("needed"), total),
+        concurrency=number_of(payload.get("concurrency"), 1),
     )
     _open_frame(draft, record, frame)
 
@@ -473,49 +255,49 @@ def _for_each_started(draft: RunState, record: Record) -> None:
         kind="for_each",
         total=len(listed),
         items=listed,
-        concurrency=_number(payload.get("concurrency"), 1),
+        concurrency=number_of(payload.get("concurrency"), 1),
         policy=str(payload.get("onItemError", "fail")),
     )
     _open_frame(draft, record, frame)
 
 
 def _loop_started(draft: RunState, record: Record) -> None:
-    _open_frame(draft, record, Frame(kind="loop", total=_number(record.payload.get("maxIterations"))))
+    _open_frame(draft, record, Frame(kind="loop", total=number_of(record.payload.get("maxIterations"))))
 
 
 def _open_frame(draft: RunState, record: Record, frame: Frame) -> None:
-    scope, activation = _located(draft, record)
-    deadline = _instant(record.payload.get("deadline"))
-    changed = replace(activation, phase=_moved(activation, record), frame=frame, deadline=deadline)
+    scope, activation = located(draft, record)
+    deadline = instant_of(record.payload.get("deadline"))
+    changed = replace(activation, phase=moved(activation, record), frame=frame, deadline=deadline)
     book(draft, replace(scope, activation=changed))
 
 
 def _scope_opened(draft: RunState, record: Record) -> None:
-    scope, activation = _located(draft, record)
+    scope, activation = located(draft, record)
     if activation.frame is None:
-        raise _corrupt(record, "opens a scope in a node without bodies")
+        raise corrupt(record, "opens a scope in a node without bodies")
     open_scope(draft, scope, activation, record.payload)
 
 
 def _scope_closed(draft: RunState, record: Record) -> None:
-    scope, activation = _located(draft, record)
+    scope, activation = located(draft, record)
     payload = record.payload
-    index = _number(payload.get("index"))
+    index = number_of(payload.get("index"))
     frame = activation.frame
     if frame is None or index not in frame.open:
-        raise _corrupt(record, f"closes scope {index}, which is not open")
+        raise corrupt(record, f"closes scope {index}, which is not open")
     failure = None
     if record.name == "ScopeFailed":
-        failure = failure_of(payload, reason="scope_failed", node_id=_text(payload.get("failedNodeId")), visit=None)
+        failure = failure_of(payload, reason="scope_failed", node_id=text_of(payload.get("failedNodeId")), visit=None)
     close_scope(draft, scope, activation, payload, failure)
 
 
 def _cancel_branch(draft: RunState, record: Record) -> None:
-    scope, activation = _located(draft, record)
+    scope, activation = located(draft, record)
     frame = activation.frame
     if frame is None:
-        raise _corrupt(record, "cancels a branch of a node without branches")
-    index = _number(record.payload.get("index"))
+        raise corrupt(record, "cancels a branch of a node without branches")
+    index = number_of(record.payload.get("index"))
     opened = dict(frame.open)
     serial = opened.pop(index, None)
     if serial is not None:
@@ -528,53 +310,8 @@ def _nothing(draft: RunState, record: Record) -> None:
     """Records that only tell what another record did."""
 
 
-# --- children ------------------------------------------------------------------------------------
-
-
-def _subworkflow_started(draft: RunState, record: Record) -> None:
-    scope, activation = _located(draft, record)
-    payload = record.payload
-    child_id = str(payload.get("childExecutionId"))
-    draft.children[child_id] = Child(
-        child_id=child_id,
-        node_id=activation.node_id,
-        visit=activation.visit,
-        workflow_ref=str(payload.get("workflowRef")),
-        input=payload.get("input"),
-        version_pin=_text(payload.get("versionPin")),
-    )
-    names = ("childExecutionId", "workflowRef", "parentExecutionId")
-    draft.last_child = {name: payload.get(name) for name in names}
-    changed = replace(
-        activation,
-        phase=_moved(activation, record),
-        external=draft.last_child,
-        deadline=_instant(payload.get("deadline")),
-    )
-    book(draft, replace(scope, activation=changed))
-
-
-def _subworkflow_completed(draft: RunState, record: Record) -> None:
-    payload = record.payload
-    child = draft.children.pop(str(payload.get("childExecutionId")), None)
-    if child is not None and child.abandoned:
-        return
-    scope, activation = _located(draft, record)
-    failed = payload.get("failed") is True
-    failure = None
-    if failed:
-        failure = failure_of(payload, reason="subworkflow_failed", node_id=activation.node_id, visit=activation.visit)
-    changed = replace(
-        activation,
-        phase=_moved(activation, record, ":failed" if failed else ":done"),
-        result=payload.get("mergedOutput"),
-        failure=failure,
-        deadline=None,
-    )
-    book(draft, replace(scope, activation=changed))
-
-
 _HANDLERS: dict[str, Callable[[RunState, Record], None]] = {
+    **WAIT_HANDLERS,
     "ExecutionStarted": _execution_started,
     "ExecutionCompleted": _execution_ended,
     "ExecutionFailed": _execution_ended,
@@ -586,31 +323,12 @@ _HANDLERS: dict[str, Callable[[RunState, Record], None]] = {
     "ResumeExecution": _nothing,
     "ExecutionResumed": _pause,
     "ScheduleNode": _schedule_node,
-    "NodeScheduled": _plain,
+    "NodeScheduled": plain,
     "CompleteNode": _complete_node,
     "StateUpdated": _state_updated,
     "CheckpointWritten": _checkpoint_written,
     "FailNode": _fail_node,
-    "ActivityRequested": _activity_requested,
-    "ActivityCompleted": _activity_completed,
-    "ActivityFailed": _activity_failed,
-    "ActivityOutcomeUnknown": _plain,
-    "ActivityRetried": _plain,
-    "StartTimer": _prepared,
-    "TimerStarted": _timer_started,
-    "TimerFired": _timer_fired,
-    "RaiseInterrupt": _prepared,
-    "InterruptRaised": _interrupt_raised,
-    "ResumeInterrupt": _resume_interrupt,
-    "InterruptResumed": _plain,
-    "StartSignalWait": _plain,
-    "SignalWaitStarted": _signal_wait,
-    "DeliverSignal": _deliver_signal,
-    "SignalReceived": _plain,
-    "SignalBuffered": _signal_buffered,
-    "EmitSignal": _emit_signal,
-    "SignalEmitted": _signal_emitted,
-    "StartParallel": _plain,
+    "StartParallel": plain,
     "ParallelForked": _parallel_forked,
     "ForEachStarted": _for_each_started,
     "LoopStarted": _loop_started,
@@ -619,10 +337,6 @@ _HANDLERS: dict[str, Callable[[RunState, Record], None]] = {
     "ScopeFailed": _scope_closed,
     "CancelParallelBranch": _cancel_branch,
     "ParallelBranchCancelled": _nothing,
-    "JoinParallel": _plain,
-    "ParallelJoined": _plain,
-    "StartSubworkflow": _prepared,
-    "SubworkflowStarted": _subworkflow_started,
-    "SubworkflowCompleted": _subworkflow_completed,
-    "CompleteSubworkflow": _plain,
+    "JoinParallel": plain,
+    "ParallelJoined": plain,
 }

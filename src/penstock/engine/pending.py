@@ -11,7 +11,7 @@ from penstock.engine.effects import CancelChild, DeliverSignal, Effect, PerformA
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, RunState
 from penstock.engine.timers import timers_of
 from penstock.engine.transitions import Phase
-from penstock.engine.turn import node_of, parallel_span
+from penstock.engine.turn import detail_of, node_of, parallel_span
 
 __all__ = ["next_wake_up_at", "pending", "pending_activities"]
 
@@ -88,9 +88,7 @@ def _effect(workflow: Workflow, state: RunState, activation: Activation) -> Effe
 
 def _perform(workflow: Workflow, state: RunState, activation: Activation) -> PerformActivity:
     node = node_of(workflow, activation)
-    detail = node.detail
-    if not isinstance(detail, ActivityDetail):
-        raise AssertionError(f"{node.id} is no activity")
+    detail = detail_of(node, ActivityDetail)
     undo = detail.compensate if activation.node_id.startswith(COMPENSATION_PREFIX) else None
     scope = state.scope_of(activation.key)
     key = f"{state.run_id}/{activation.node_id}/{activation.visit}"

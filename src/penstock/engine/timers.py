@@ -54,9 +54,7 @@ def _timers(activation: Activation) -> list[Timer]:
 def fire_timer(turn: Turn, given: FireTimer) -> Refused | None:
     """Take a fired timer; one that is unknown or not due yet is refused."""
     wanted = (given.kind, given.node_id, given.visit)
-    timer = next(
-        (item for item in timers_of(turn.state) if (item.kind, item.node_id, item.visit) == wanted), None
-    )
+    timer = next((item for item in timers_of(turn.state) if (item.kind, item.node_id, item.visit) == wanted), None)
     if timer is None:
         return Refused("TIMER_NOT_FOUND", f"run {turn.state.run_id} has no {given.kind} timer for {given.node_id}")
     if given.at < timer.due_at:

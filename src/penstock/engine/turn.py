@@ -10,6 +10,7 @@ Above it: `decide` opens a turn; `advance` and its siblings fill it. Below it: `
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import format_instant
@@ -20,7 +21,9 @@ from penstock.engine.evolve import apply
 from penstock.engine.records import Kind, Record
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, RunState, Scope
 
-__all__ = ["Turn", "node_of", "parallel_span", "truthy"]
+__all__ = ["Turn", "activation_of", "detail_of", "node_of", "parallel_span", "truthy"]
+
+D = TypeVar("D")
 
 
 @dataclass(slots=True)
@@ -51,9 +54,7 @@ class Turn:
         """Evaluate jq where a scope stands."""
         return self.evaluator.evaluate(expression, self.root(scope))
 
-    def render(
-        self, template: Template, scope: Scope, extra: JsonObject | None = None
-    ) -> Rendered | EvaluationFailed:
+    def render(self, template: Template, scope: Scope, extra: JsonObject | None = None) -> Rendered | EvaluationFailed:
         """Render a template where a scope stands; `extra` adds keys to a native root."""
         root = self.root(scope)
         if extra and isinstance(root, dict) and self.state.native:
@@ -93,6 +94,20 @@ class Turn:
 def truthy(value: JsonValue) -> bool:
     """jq's truth: everything but false and null."""
     return value is not None and value is not False
+
+
+def detail_of(node: Node, kind: type[D]) -> D:
+    """The node's detail, known to be of a kind; anything else is a bug of the engine."""
+    if not isinstance(node.detail, kind):
+        raise TypeError(f"{node.id} is a {node.type}, not what {kind.__name__} is for")
+    return node.detail
+
+
+def activation_of(scope: Scope) -> Activation:
+    """The activation of a scope that is at a node; anything else is a bug of the engine."""
+    if scope.activation is None:
+        raise TypeError(f"scope {scope.serial} is at no node")
+    return scope.activation
 
 
 def node_of(workflow: Workflow, activation: Activation) -> Node:

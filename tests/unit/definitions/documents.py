@@ -239,9 +239,10 @@ def minimal_published(*nodes: JsonValue, **fields: JsonValue) -> JsonObject:
 
 
 def at(value: JsonValue, path: str) -> JsonValue:
-    """The value at a JSON pointer without escapes."""
+    """The value at a JSON pointer."""
     for part in path.split("/")[1:]:
-        value = value[int(part)] if isinstance(value, list) else cast(JsonObject, value)[part]
+        name = part.replace("~1", "/").replace("~0", "~")
+        value = value[int(name)] if isinstance(value, list) else cast(JsonObject, value)[name]
     return value
 
 

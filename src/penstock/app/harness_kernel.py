@@ -1,0 +1,164 @@
+"""The harness's `kernel` surface: run, submit and resume on history rows that a driver appended.
+
+Rows from elsewhere are replayed against the definition; what they lack at their end is written, and the walk goes on.
+
+Above it: `harness`. Below it: `replay`, `MemoryHost`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.build import build_workflow
+from penstock.definitions.canonical import definition_hash
+from penstock.definitions.model import Workflow
+from penstock.engine import inputs
+from penstock.engine.outcomes import Refused
+from penstock.engine.pending import pending_activities
+from penstock.engine.records import Record, record_of, row_of
+from penstock.engine.replay import Diverged, Replayed, replay
+from penstock.engine.transitions import RunStatus
+from penstock.runtime.control_views import run_body
+from penstock.runtime.memory_host import HostedRun, MemoryHost
+
+__all__ = ["Kernel"]
+
+
+def _failed(code: str, message: str) -> JsonObject:
+    return {"status": "failed", "code": code, "error": message}
+
+
+@dataclass(slots=True, kw_only=True)
+class Kernel:
+    """Histories by run id, and the host that walks them."""
+
+    host: MemoryHost
+    _rows: dict[str, list[Record]] = field(default_factory=dict)
+
+    def append(self, run_id: str, rows: list[JsonValue]) -> int:
+        """Append given rows to a history."""
+        records = self._rows.setdefault(run_id, [])
+        for row in rows:
+            if isinstance(row, dict):
+                records.append(record_of(row, seq=len(records) + 1, at=self.host.clock()))
+        return len(rows)
+
+    def history(self, run_id: str) -> Iterator[JsonObject]:
+        """The whole history of a run, given and new."""
+        run = self.host.runs.get(run_id)
+        for record in run.records if run is not None else self._rows.get(run_id, []):
+            yield row_of(run_id, record)
+
+    def run(self, given: JsonObject) -> JsonObject:
+        """Start or continue a run from its rows."""
+        run_id, definition = str(given.get("execution_id")), given.get("definition")
+        workflow = build_workflow(definition if isinstance(definition, dict) else {})
+        mode = str(given.get("mode") or "in_process")
+        if run_id not in self.host.runs:
+            refusal = self._adopt(run_id, workflow, given, mode)
+            if refusal is not None:
+                return refusal
+        return self._drive(run_id, mode)
+
+    def _adopt(self, run_id: str, workflow: Workflow, given: JsonObject, mode: str) -> JsonObject | None:
+        rows = self._rows.get(run_id, [])
+        pinned = _pinned_hash(rows)
+        if pinned is not None and pinned != workflow.hash:
+            return _failed("SUBMIT_VALIDATION_ERROR", "the history was written for another definition (hash differs)")
+        start = inputs.StartRun(at=self.host.clock(), run_id=run_id, input=given.get("input"), mode=mode)
+        if not rows:
+            decision = self.host.start(workflow, start)
+            return _failed(decision.code, decision.message) if isinstance(decision, Refused) else None
+        outcome = replay(workflow, rows, start=start, evaluator=self.host.evaluator)
+        match outcome:
+            case Refused(code=code, message=message):
+                return _failed(code, message)
+            case Diverged(message=message):
+                payload: JsonObject = {"executionId": run_id, **outcome.payload()}
+                rows.append(Record(len(rows) + 1, "event", "ExecutionFailed", payload, self.host.clock()))
+                return _failed("NONDETERMINISM_DETECTED", message)
+            case Replayed(state=state, missing=missing):
+                self.host.adopt(run_id, workflow, state, [*rows, *missing])
+                return None
+
+    def submit(self, given: JsonObject) -> JsonObject:
+        """Report an activity's outcome."""
+        run = self._checked(given, "SUBMIT_VALIDATION_ERROR")
+        if not isinstance(run, HostedRun):
+            return run
+        node_id, outcome = str(given.get("node_id")), given.get("outcome")
+        if not isinstance(outcome, dict):
+            return _failed("SUBMIT_VALIDATION_ERROR", "outcome must be an object")
+        refused = _span_refusal(run, node_id, given.get("parallel_span"), outcome)
+        if refused is not None:
+            return _failed(refused.code, refused.message)
+        at = self.host.clock()
+        submitted: inputs.Input
+        if outcome.get("ok") is True:
+            extra = {name: outcome[name] for name in ("delegateCorrelationId", "externalTaskId") if name in outcome}
+            submitted = inputs.CompleteActivity(
+                at=at, node_id=node_id, result=outcome.get("result"), extra=extra or None
+            )
+        else:
+            code = outcome.get("code")
+            submitted = inputs.FailActivity(
+                at=at,
+                node_id=node_id,
+                error=str(outcome.get("error", "failed")),
+                code=code if isinstance(code, str) else None,
+            )
+        return self._send(run, submitted, given)
+
+    def resume(self, given: JsonObject) -> JsonObject:
+        """Answer the open question."""
+        run = self._checked(given, "INVALID_RESUME_PAYLOAD")
+        if not isinstance(run, HostedRun):
+            return run
+        return self._send(run, inputs.AnswerInterrupt(at=self.host.clock(), answer=given.get("payload")), given)
+
+    def _checked(self, given: JsonObject, code: str) -> HostedRun | JsonObject:
+        run = self.host.runs.get(str(given.get("execution_id")))
+        if run is None:
+            missing = "ACTIVITY_SUBMIT_NOT_AWAITING" if code == "SUBMIT_VALIDATION_ERROR" else code
+            return _failed(missing, "there is no such run")
+        definition = given.get("definition")
+        if isinstance(definition, dict) and definition_hash(definition) != run.state.definition_hash:
+            return _failed(code, "the definition is not the one the run was started with")
+        return run
+
+    def _send(self, run: HostedRun, submitted: inputs.Input, given: JsonObject) -> JsonObject:
+        run_id = run.state.run_id
+        decision = self.host.send(run_id, submitted)
+        if isinstance(decision, Refused):
+            return _failed(decision.code, decision.message)
+        return self._drive(run_id, str(given.get("mode") or run.state.mode))
+
+    def _drive(self, run_id: str, mode: str) -> JsonObject:
+        self.host.drive(run_id, activities=mode != "host_mediated")
+        run = self.host.runs[run_id]
+        body = run_body(run.workflow, run.state)
+        if run.state.status is RunStatus.FAILED:
+            body.setdefault("code", "ENGINE_FAILURE")
+        return body
+
+
+def _pinned_hash(rows: list[Record]) -> str | None:
+    for record in reversed(rows):
+        pinned = record.payload.get("definitionHash")
+        if isinstance(pinned, str):
+            return pinned
+    return None
+
+
+def _span_refusal(run: HostedRun, node_id: str, span: JsonValue, outcome: JsonObject) -> Refused | None:
+    activity = next((item for item in pending_activities(run.workflow, run.state) if item.node_id == node_id), None)
+    if activity is None:
+        return None
+    if span != activity.parallel_span:
+        return Refused("ACTIVITY_SUBMIT_PARALLEL_MISMATCH", f"the parallel span does not fit {node_id}")
+    if activity.delegate is not None and outcome.get("ok") is True:
+        if outcome.get("delegateCorrelationId") != activity.delegate.get("delegateCorrelationId"):
+            return Refused("SUBMIT_VALIDATION_ERROR", "the correlation id does not fit the pending delegation")
+    return None

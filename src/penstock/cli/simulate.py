@@ -1,0 +1,221 @@
+"""`penstock simulate`: a dry run of a workflow in memory, with a step-by-step trace.
+
+Exit codes: 0 when the run completed, 1 when it failed or waits for something that was not given, 2 when a file or an
+option could not be read.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.files import SourceText, Unreadable, read_path
+from penstock.cli.report import console_for, print_findings, print_problem
+from penstock.definitions.durations import format_duration
+from penstock.definitions.model import Workflow
+from penstock.definitions.source import SourceDocument, read_source
+from penstock.definitions.validate import load_workflow
+from penstock.runtime.guarded_jq import GuardedEvaluator
+from penstock.runtime.simulation import Script, Signal, SimulationRefused, SimulationReport, simulate
+from penstock.runtime.tracing import TraceLine
+
+__all__ = ["simulate_command"]
+
+_MARKS = {"done": ("✓", "green"), "wait": ("◌", "yellow"), "retry": ("↻", "yellow"), "fail": ("✗", "red")}
+_NODE_COLUMN_MAX = 24
+
+
+class _UsageError(Exception):
+    """An option that cannot be read."""
+
+
+def simulate_command(  # noqa: PLR0913  # every option is one the user can give
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The workflow (YAML or JSON), or - for standard input.")],
+    *,
+    given: Annotated[
+        str | None, typer.Option("--input", help="The run's input: JSON, or @FILE (YAML or JSON).", metavar="JSON")
+    ] = None,
+    mock: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--mock",
+            metavar="NODE=JSON",
+            help='What an activity gives: a value, {"error": {"code": …}}, {"sequence": […]}; or @FILE with all.',
+        ),
+    ] = None,
+    answer: Annotated[
+        list[str] | None, typer.Option("--answer", metavar="NODE=JSON", help="The answer to an interrupt.")
+    ] = None,
+    signal: Annotated[
+        list[str] | None,
+        typer.Option("--signal", metavar="NAME=JSON", help="A signal to send when the run waits for it."),
+    ] = None,
+    time_out: Annotated[
+        list[str] | None, typer.Option("--time-out", metavar="NODE", help="Let this node run into its timeout.")
+    ] = None,
+    other: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="FILE", help="Another workflow that this one starts, found by its name."),
+    ] = None,
+    case: Annotated[
+        str | None, typer.Option("--case", metavar="NAME", help="Take input, mocks and answers from this test case.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+) -> None:
+    """Run a workflow in memory with mocked activities and show every step.
+
+    Nothing is called and nothing is stored. Exits with 0 when the run completed, 1 when it failed or waits for
+    something that was not given, 2 when a file or an option cannot be read.
+    """
+    try:
+        workflow = _load(file)
+        chosen = _case(workflow, case)
+        script = Script(
+            mocks={**_object(chosen.get("mock")), **_pairs(mock, "--mock")},
+            answers={**_object(chosen.get("answers")), **_pairs(answer, "--answer")},
+            signals=(*_case_signals(chosen), *_signals(signal)),
+            time_outs=frozenset(time_out or ()),
+            workflows={name: loaded for path in other or () for name, loaded in [_named(path)]},
+        )
+        value = chosen.get("input", {}) if given is None else _value(given, "--input")
+    except _UsageError as error:
+        print_problem(str(error))
+        raise typer.Exit(2) from None
+    with GuardedEvaluator() as evaluator:
+        report = simulate(workflow, value, script, evaluator=evaluator)
+    _show(workflow, report, as_json=as_json)
+    if isinstance(report, SimulationRefused) or report.status != "completed":
+        raise typer.Exit(1)
+
+
+def _load(path: str) -> Workflow:
+    source = read_path(path)
+    if isinstance(source, Unreadable):
+        raise _UsageError(f"{source.label}: {source.message}")
+    loaded = load_workflow(source.text, file=source.label)
+    if loaded.workflow is None:
+        print_findings(console_for(sys.stderr), loaded.findings, label=source.label, text=source.text)
+        raise _UsageError(f"{source.label} has mistakes; correct them first")
+    return loaded.workflow
+
+
+def _named(path: str) -> tuple[str, Workflow]:
+    workflow = _load(path)
+    return workflow.name, workflow
+
+
+def _object(value: JsonValue) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _case(workflow: Workflow, name: str | None) -> JsonObject:
+    if name is None:
+        return {}
+    for test in workflow.tests:
+        if test.get("name") == name:
+            return test
+    known = ", ".join(f"`{test.get('name')}`" for test in workflow.tests) or "none"
+    raise _UsageError(f"{workflow.name} has no test case `{name}`; its cases: {known}")
+
+
+def _case_signals(chosen: JsonObject) -> list[Signal]:
+    listed = chosen.get("signals")
+    return [
+        Signal(name=str(item.get("name")), payload=item.get("payload"))
+        for item in (listed if isinstance(listed, list) else [])
+        if isinstance(item, dict)
+    ]
+
+
+def _value(text: str, option: str) -> JsonValue:
+    """A JSON value, or the content of @FILE."""
+    if text.startswith("@"):
+        source = read_path(text[1:])
+        if isinstance(source, Unreadable):
+            raise _UsageError(f"{option}: {source.label}: {source.message}")
+        return _parsed(source, option)
+    try:
+        value: JsonValue = json.loads(text)
+    except ValueError:
+        raise _UsageError(f"{option}: {text!r} is not JSON; quote it for the shell, or use @FILE") from None
+    return value
+
+
+def _parsed(source: SourceText, option: str) -> JsonValue:
+    document = read_source(source.text, file=source.label)
+    if not isinstance(document, SourceDocument):
+        raise _UsageError(f"{option}: {document[0].location}: {document[0].message}")
+    return document.value
+
+
+def _pairs(options: Iterable[str] | None, option: str) -> JsonObject:
+    pairs: JsonObject = {}
+    for text in options or ():
+        if text.startswith("@"):
+            pairs.update(_object(_value(text, option)))
+            continue
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise _UsageError(f"{option} takes NAME=JSON or @FILE, not {text!r}")
+        pairs[name] = _value(value, f"{option} {name}")
+    return pairs
+
+
+def _signals(options: Iterable[str] | None) -> list[Signal]:
+    signals = []
+    for text in options or ():
+        name, separator, value = text.partition("=")
+        signals.append(Signal(name=name, payload=_value(value, f"--signal {name}") if separator else None))
+    return signals
+
+
+def _show(workflow: Workflow, report: SimulationReport | SimulationRefused, *, as_json: bool) -> None:
+    if isinstance(report, SimulationRefused):
+        if as_json:
+            error: JsonObject = {"code": report.code, "message": report.message, "hint": report.hint}
+            typer.echo(
+                json.dumps({"ok": False, "workflow": workflow.name, "status": "refused", "error": error}, indent=2)
+            )
+        else:
+            print_problem(f"{report.code}: {report.message}" + (f"\nhint: {report.hint}" if report.hint else ""))
+        return
+    if as_json:
+        body: JsonObject = {"ok": report.status == "completed", "workflow": workflow.name, "hash": workflow.hash}
+        typer.echo(json.dumps({**body, **report.to_json()}, indent=2, ensure_ascii=False))
+        return
+    console = console_for(sys.stdout)
+    console.print(Text.assemble(("● ", "bold"), (workflow.name, "bold"), f"  {workflow.version}  dry run"))
+    begin = report.trace[0].at if report.trace else 0
+    width = min(_NODE_COLUMN_MAX, max((len(line.node_id) for line in report.trace), default=0))
+    for line in report.trace:
+        _show_line(console, line, begin, width)
+    _show_end(console, report)
+
+
+def _show_line(console: Console, line: TraceLine, begin: int, width: int) -> None:
+    mark, style = _MARKS.get(line.mark, ("·", "dim"))
+    offset = f"+{format_duration(line.at - begin)}" if line.at > begin else ""
+    text = Text("  " * (line.depth + 1))
+    text.append(f"{mark} ", style)
+    text.append(line.node_id.ljust(width) + "  ", "bold" if line.node_id else "")
+    text.append(line.text)
+    if offset:
+        text.append(f"  {offset}", "dim")
+    console.print(text, soft_wrap=True)
+
+
+def _show_end(console: Console, report: SimulationReport) -> None:
+    style = "green" if report.status == "completed" else "red" if report.status == "failed" else "yellow"
+    summary = Text.assemble((report.status, style))
+    summary.append(f" after {format_duration(report.elapsed_ms)} of simulated time, {len(report.records)} records")
+    console.print(summary)
+    for item in report.waiting_for:
+        hint = f"; {item['hint']}" if "hint" in item else ""
+        console.print(Text(f"  waiting at {item['node']} for {item['for']}{hint}"), soft_wrap=True)

@@ -1,0 +1,143 @@
+"""The jq inside a site, piece by piece: expressions, texts, literals, secrets and mistakes, each with its pointer.
+
+Above it: `check_expressions` reports the mistakes and names, `check_types` asks what an expression gives. Below it:
+`jq_sites`, and the compilers of expressions and templates. A template of many mistakes gives all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from penstock.base.json import JsonValue, json_pointer
+from penstock.definitions.expressions import ExpressionProblem, compile_expression
+from penstock.definitions.jq_sites import Form, Site
+from penstock.definitions.templates import (
+    LiteralTemplate,
+    QueryTemplate,
+    SecretTemplate,
+    TemplateProblem,
+    TextTemplate,
+    compile_template,
+    template_expressions,
+)
+
+__all__ = ["JsonLeaf", "Leaf", "Mistake", "Query", "SecretText", "Text", "leaf_of", "leaves_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A value that an expression gives."""
+
+    path: str
+    program: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text with expressions in it."""
+
+    path: str
+    programs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SecretText:
+    """A text that refers to secrets."""
+
+    path: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLeaf:
+    """A value without jq in it."""
+
+    path: str
+    value: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """jq that cannot be used."""
+
+    path: str
+    code: str
+    message: str
+    hint: str | None
+
+
+Leaf: TypeAlias = Query | Text | SecretText | JsonLeaf | Mistake
+
+
+def leaves_of(site: Site) -> Iterator[Leaf]:
+    """Every piece of a site, in order."""
+    match site.form:
+        case Form.JQ:
+            yield _query(str(site.value), site.path)
+        case Form.TEMPLATE:
+            yield from _template_leaves(site.value, site.path)
+        case Form.MAPPING:
+            members = site.value if isinstance(site.value, dict) else {}
+            for key, value in members.items():
+                yield _mapping_leaf(value, site.path + json_pointer((key,)))
+
+
+def leaf_of(value: JsonValue, path: str) -> Leaf | None:
+    """The piece that a template value is as a whole; None for an object or a list with pieces inside."""
+    if isinstance(value, dict):
+        if set(value) == {"jq"} and isinstance(program := value["jq"], str):
+            return _query(program, f"{path}/jq")
+        if set(value) == {"literal"}:
+            return JsonLeaf(f"{path}/literal", value["literal"])
+        return None
+    if isinstance(value, list):
+        return None
+    return _text(value, path) if isinstance(value, str) else JsonLeaf(path, value)
+
+
+def _template_leaves(value: JsonValue, path: str) -> Iterator[Leaf]:
+    leaf = leaf_of(value, path)
+    if leaf is not None:
+        yield leaf
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            yield from _template_leaves(member, path + json_pointer((key,)))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _template_leaves(item, f"{path}/{index}")
+
+
+def _mapping_leaf(value: JsonValue, path: str) -> Leaf:
+    """A member of a published mapping: jq as a whole value, or nothing but a literal."""
+    if isinstance(value, dict):
+        leaf = leaf_of(value, path)
+        return leaf if leaf is not None else JsonLeaf(path, value)
+    if isinstance(value, str) and (stripped := value.strip()).startswith("${") and stripped.endswith("}"):
+        return _query(stripped[2:-1].strip(), path)
+    return JsonLeaf(path, value)
+
+
+def _query(program: str, path: str) -> Leaf:
+    compiled = compile_expression(program)
+    if isinstance(compiled, ExpressionProblem):
+        return _mistake(compiled.message, compiled.hint, path)
+    return Query(path, program)
+
+
+def _text(text: str, path: str) -> Leaf:
+    template = compile_template(text)
+    match template:
+        case TemplateProblem(message=message, hint=hint):
+            return _mistake(message, hint, path)
+        case QueryTemplate(expression=expression):
+            return Query(path, expression.text)
+        case TextTemplate():
+            return Text(path, tuple(expression.text for expression in template_expressions(template)))
+        case SecretTemplate(names=names):
+            return SecretText(path, names)
+        case LiteralTemplate(value=value):
+            return JsonLeaf(path, value)
+        case _:
+            return JsonLeaf(path, text)

@@ -1,0 +1,202 @@
+"""Histories as a person reads them: one line per thing that happened, with its node and what came of it.
+
+Above it: the simulator, the command line, later the console. Below it: records. Lines are values; how they are
+printed is for the surface to say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.durations import format_duration
+from penstock.definitions.model import Workflow
+from penstock.engine.records import Record
+from penstock.engine.state import COMPENSATION_PREFIX
+
+__all__ = ["TraceLine", "shorten", "trace_lines"]
+
+_TEXT_CHARACTERS_MAX = 160
+
+
+class TraceLine(msgspec.Struct, frozen=True):
+    """One line: `mark` is done, wait, retry, fail, go or info."""
+
+    at: int
+    run_id: str
+    depth: int
+    mark: str
+    node_id: str
+    text: str
+
+    def to_json(self) -> JsonObject:
+        """The line as JSON."""
+        return {
+            "at": self.at,
+            "run": self.run_id,
+            "depth": self.depth,
+            "mark": self.mark,
+            "node": self.node_id,
+            "text": self.text,
+        }
+
+
+def shorten(value: JsonValue, characters_max: int = _TEXT_CHARACTERS_MAX) -> str:
+    """A value as one short line of JSON."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= characters_max else text[: characters_max - 1] + "…"
+
+
+def trace_lines(log: Iterable[tuple[str, Record]], workflows: Mapping[str, Workflow]) -> Iterator[TraceLine]:
+    """The lines of a log of records from one or more runs, in order."""
+    for run_id, record in log:
+        teller = _TELLERS.get(record.name)
+        told = teller(record.payload, workflows[run_id]) if teller is not None else None
+        if told is None:
+            continue
+        mark, text = told
+        node_id = str(record.payload.get("nodeId", ""))
+        yield TraceLine(record.at, run_id, run_id.count(":sub:"), mark, node_id, text)
+
+
+_Told = tuple[str, str] | None
+
+
+def _started(payload: JsonObject, workflow: Workflow) -> _Told:
+    return "go", f"{workflow.name} {workflow.version} started with {shorten(payload.get('input'))}"
+
+
+def _requested(payload: JsonObject, workflow: Workflow) -> _Told:
+    node = workflow.nodes[str(payload["nodeId"]).removeprefix(COMPENSATION_PREFIX)]
+    config = getattr(node.detail, "config", {})
+    named = [str(config[name]) for name in ("server", "tool", "handler", "url", "model", "agent_id") if name in config]
+    attempt = payload.get("attempt", 1)
+    text = f"{payload.get('nodeType')} {'.'.join(named)}".strip()
+    if "arguments" in payload:
+        text += f" {shorten(payload['arguments'])}"
+    return "go", text if attempt == 1 else f"{text} (attempt {attempt})"
+
+
+def _completed(payload: JsonObject, workflow: Workflow) -> _Told:
+    node_id = str(payload["nodeId"])
+    node = workflow.nodes.get(node_id.removeprefix(COMPENSATION_PREFIX))
+    if node is None or node.type == "start":
+        return None
+    target = payload.get("next")
+    if node.type == "switch":
+        return "done", f"switch → {target or 'end of body'}"
+    if node_id.startswith(COMPENSATION_PREFIX):
+        return "done", "undone"
+    suffix = " (fallback)" if "fallback" in payload else " (timed out)" if payload.get("timedOut") else ""
+    return "done", f"{node.type} gave {shorten(payload.get('output'))}{suffix}"
+
+
+def _attempt_failed(payload: JsonObject, workflow: Workflow) -> _Told:
+    code = payload.get("code") or "FAILED"
+    if payload.get("willRetry") is not True:
+        return None
+    return "retry", f"attempt {payload.get('attempt')} failed: {code} {payload.get('error')}; trying again"
+
+
+def _failed(payload: JsonObject, workflow: Workflow) -> _Told:
+    where = f" → {payload['next'] or 'end of body'}" if "next" in payload else ""
+    return "fail", f"failed: {payload.get('code')} {payload.get('message')}{where}"
+
+
+def _interrupted(payload: JsonObject, workflow: Workflow) -> _Told:
+    return "wait", f"waiting for a person: {payload.get('prompt') or payload.get('promptRef')}"
+
+
+def _answered(payload: JsonObject, workflow: Workflow) -> _Told:
+    by = f" by {payload['answeredBy']}" if "answeredBy" in payload else ""
+    return "go", f"answered{by}: {shorten(payload.get('answer'))}"
+
+
+def _timer(payload: JsonObject, workflow: Workflow) -> _Told:
+    if "wait_ms" in payload and isinstance(payload["wait_ms"], int):
+        return "wait", f"waiting for {format_duration(payload['wait_ms'])}"
+    return "wait", f"waiting until {payload.get('until')}"
+
+
+def _signal_wait(payload: JsonObject, workflow: Workflow) -> _Told:
+    return "wait", f"waiting for the signal {payload.get('signalName')}"
+
+
+def _signalled(payload: JsonObject, workflow: Workflow) -> _Told:
+    return "go", f"signal {payload.get('signalName')} {shorten(payload.get('payload'))}"
+
+
+def _buffered(payload: JsonObject, workflow: Workflow) -> _Told:
+    return "info", f"signal {payload.get('signalName')} kept until somebody waits for it"
+
+
+def _forked(payload: JsonObject, workflow: Workflow) -> _Told:
+    names = payload.get("branchNames")
+    listed = ", ".join(str(name) for name in names) if isinstance(names, list) else ""
+    return "go", f"branches {listed} (join {payload.get('join')})"
+
+
+def _for_each(payload: JsonObject, workflow: Workflow) -> _Told:
+    items = payload.get("items")
+    return "go", f"{len(items) if isinstance(items, list) else 0} items, {payload.get('concurrency')} at a time"
+
+
+def _scope(payload: JsonObject, workflow: Workflow) -> _Told:
+    name = payload.get("branchName") or f"#{payload.get('index')}"
+    return "info", f"{name} begins"
+
+
+def _scope_failed(payload: JsonObject, workflow: Workflow) -> _Told:
+    name = payload.get("branchName") or f"#{payload.get('index')}"
+    return "fail", f"{name} failed: {payload.get('code')} {payload.get('error')}"
+
+
+def _branch_cancelled(payload: JsonObject, workflow: Workflow) -> _Told:
+    return "info", f"{payload.get('branchName')} cancelled"
+
+
+def _child(payload: JsonObject, workflow: Workflow) -> _Told:
+    return "go", f"child run of {payload.get('workflowRef')} with {shorten(payload.get('input'))}"
+
+
+def _emitted(payload: JsonObject, workflow: Workflow) -> _Told:
+    return "go", f"signal {payload.get('signalName')} to run {payload.get('targetExecutionId')}"
+
+
+def _compensating(payload: JsonObject, workflow: Workflow) -> _Told:
+    names = payload.get("nodeIds")
+    listed = ", ".join(str(name) for name in names) if isinstance(names, list) else ""
+    return "info", f"undoing {listed}"
+
+
+def _ended(mark: str, text: str, key: str) -> Callable[[JsonObject, Workflow], _Told]:
+    return lambda payload, workflow: (mark, f"{text} {shorten(payload.get(key))}")
+
+
+_TELLERS: dict[str, Callable[[JsonObject, Workflow], _Told]] = {
+    "ExecutionStarted": _started,
+    "ActivityRequested": _requested,
+    "ActivityFailed": _attempt_failed,
+    "CompleteNode": _completed,
+    "FailNode": _failed,
+    "InterruptRaised": _interrupted,
+    "ResumeInterrupt": _answered,
+    "StartTimer": _timer,
+    "SignalWaitStarted": _signal_wait,
+    "SignalReceived": _signalled,
+    "SignalBuffered": _buffered,
+    "ParallelForked": _forked,
+    "ForEachStarted": _for_each,
+    "ScopeOpened": _scope,
+    "ScopeFailed": _scope_failed,
+    "ParallelBranchCancelled": _branch_cancelled,
+    "SubworkflowStarted": _child,
+    "EmitSignal": _emitted,
+    "StartCompensation": _compensating,
+    "ExecutionCompleted": _ended("done", "completed with", "result"),
+    "ExecutionFailed": _ended("fail", "failed:", "error"),
+    "ExecutionCancelled": _ended("fail", "cancelled:", "reason"),
+}
