@@ -16,6 +16,8 @@ DURATION_MS_MAX = 10 * 366 * 24 * 60 * 60 * 1000
 
 # An expression is one line or a short paragraph; longer text belongs in a step.
 JQ_PROGRAM_CHARACTERS_MAX = 16_384
+# Text that libjq would build from constants while compiling (`"=" * 80`); more is an attempt to exhaust memory.
+JQ_CONSTANT_CHARACTERS_MAX = 65_536
 # Compiled programs kept; a busy server has hundreds of definitions with a few dozen expressions each.
 JQ_CACHE_ENTRIES_MAX = 4_096
 # A generator that yields more than this is a mistake; the list would not be usable as state.
@@ -24,8 +26,13 @@ JQ_OUTPUTS_MAX = 10_000
 JQ_OUTPUT_BYTES_MAX = 1_048_576
 # Wall time one guarded evaluation may take before its worker is killed.
 JQ_TIME_BUDGET_MS = 1_000
-# Address space of a jq worker process above what the interpreter itself needs.
+# Roots up to this size are evaluated inside the server when the program is bounded: at about 10 µs per element and
+# step, even an unlucky program then blocks it for a fraction of a second.
+JQ_IN_PROCESS_BYTES_MAX = 65_536
+# Address space of a jq worker process, the interpreter included.
 JQ_WORKER_MEMORY_BYTES_MAX = 536_870_912
+# Starting a worker loads an interpreter and libjq; even a busy machine does it in a second or two.
+JQ_WORKER_START_MS_MAX = 20_000
 
 # Compiled schemas kept; one definition has a handful (state, input, answers, outputs).
 SCHEMA_CACHE_ENTRIES_MAX = 2_048

@@ -61,7 +61,18 @@ ACTIVITY_ARGUMENTS: dict[NodeType, tuple[str, ...]] = {
 _SINGLE_ARGUMENT = frozenset({NodeType.STEP, NodeType.TOOL_CALL, NodeType.AGENT_DELEGATE})
 # Fields that say how a node is run, not what an executor does.
 _ENGINE_FIELDS = frozenset(
-    {"retry", "timeout", "metadata", "next", "on_error", "title", "description", "compensate", "effects"}
+    {
+        "retry",
+        "timeout",
+        "metadata",
+        "next",
+        "on_error",
+        "title",
+        "description",
+        "compensate",
+        "effects",
+        "idempotency_key",
+    }
 )
 
 
@@ -123,13 +134,14 @@ class NodeBuilder:
         arguments = self._arguments(node_type, node)
         protocol = node.fields.get("protocol", "a2a")
         delegate = node_type is NodeType.AGENT_DELEGATE
-        compensate = node.fields.get("compensate")
+        compensate, key = node.fields.get("compensate"), node.fields.get("idempotency_key")
         return ActivityDetail(
             config={key: value for key, value in node.fields.items() if key not in _ENGINE_FIELDS},
             arguments=arguments,
             agent_id=str(node.fields.get("agent_id", "")) if delegate else None,
             protocol=str(protocol) if delegate else None,
             at_most_once=node.fields.get("effects") == "at_most_once",
+            idempotency_key=None if key is None else template_of(key, node.field_path("idempotency_key")),
             compensate=_compensation(compensate, node) if isinstance(compensate, dict) else None,
         )
 

@@ -132,14 +132,14 @@ def _published_defects(document: JsonValue) -> Iterator[Defect]:
 
 def _profile_defects(document: JsonObject) -> Iterator[Defect]:
     for fork, branch, node in interrupts_in_branches(document):
-        where = f"on branch {quoted(branch)} of {quoted(fork.id)}"
-        message = f"INTERRUPT_IN_PARALLEL_BRANCH: {quoted(node.id)} asks a person {where}"
+        where = f"the branch `{branch}` of `{fork.id}`"
+        message = f"INTERRUPT_IN_PARALLEL_BRANCH: the interrupt `{node.id}` is on {where}"
         yield Defect(
             code="INTERRUPT_IN_PARALLEL_BRANCH",
             path=node.path,
             keyword="profile",
             message=message,
-            hint="ask before the fork or after the join, or use the native format (`penstock: v1`)",
+            hint="ask after the join, or write the document in the native format (`penstock: v1`)",
             standard_path=node.path,
             standard_message=message,
         )

@@ -23,8 +23,8 @@ _PROSE_FIELDS = frozenset({"title", "description", "metadata", "labels", "tests"
 def secret_findings(document: JsonObject, allowed: frozenset[str], guesses: Guesses) -> Iterator[Finding]:
     """What is wrong with secrets; `allowed` are the pointers below which references are resolved."""
     declared = document.get("secrets")
-    names = declared if isinstance(declared, list) else []
-    known = dict.fromkeys(name for name in names if isinstance(name, str))
+    listed = declared if isinstance(declared, list) else []
+    known = dict.fromkeys(name for name in listed if isinstance(name, str))
     used: set[str] = set()
     for name, path in _references(document, ""):
         used.add(name)
@@ -43,13 +43,13 @@ def secret_findings(document: JsonObject, allowed: frozenset[str], guesses: Gues
                 path=path,
                 hint="secrets belong in the fields of an activity: `with`, `arguments`, `headers`, `body`, …",
             )
-    for index, name in enumerate(names):
-        if isinstance(name, str) and name not in used:
+    for index, unused in enumerate(listed):
+        if isinstance(unused, str) and unused not in used:
             yield Finding(
                 code="UNUSED_SECRET",
-                message=f"the secret `{name}` is declared but never used",
+                message=f"the secret `{unused}` is declared but never used",
                 path=f"/secrets/{index}",
-                hint=f"remove it, or refer to it as ${{secret:{name}}} in an activity",
+                hint=f"remove it, or refer to it as ${{secret:{unused}}} in an activity",
                 severity=Severity.WARNING,
             )
 

@@ -23,7 +23,9 @@ from penstock.definitions.declared import (
 from penstock.definitions.findings import Finding, Severity
 from penstock.definitions.guesses import Guesses
 from penstock.definitions.jq_leaves import JsonLeaf, Leaf, Mistake, Query, SecretText, Text, leaf_of, leaves_of
+from penstock.definitions.jq_reads import Reads, reads_of
 from penstock.definitions.jq_sites import Form, Site, sites_of
+from penstock.definitions.jq_syntax import parse_program
 from penstock.definitions.jq_text import simple_path
 from penstock.definitions.json_schemas import CompiledSchema, compile_schema, violations
 from penstock.definitions.outline import Outline, OutlineNode
@@ -77,18 +79,13 @@ class _TypeChecker:
     def check_paths(self, leaf: Leaf) -> Iterator[Finding]:
         programs = leaf.programs if isinstance(leaf, Text) else (leaf.program,) if isinstance(leaf, Query) else ()
         for program in programs:
-            steps = simple_path(program)
-            meaning = self.declarations.meaning(steps) if steps else None
-            if isinstance(meaning, NoMember):
-                yield from self._no_member(meaning, leaf.path)
-            elif isinstance(meaning, NotAContainer):
-                parent = path_text(meaning.parent)
-                step = f"`{meaning.step}`" if isinstance(meaning.step, str) else f"item {meaning.step}"
-                yield Finding(
-                    code="TYPE_IMPOSSIBLE",
-                    message=f"`{parent}` is {describe_types(meaning.types)} and has no {step}",
-                    path=leaf.path,
-                )
+            is_plain = simple_path(program) is not None
+            for steps in _paths_read(program):
+                meaning = self.declarations.meaning(steps)
+                if isinstance(meaning, NoMember):
+                    yield from self._no_member(meaning, leaf.path)
+                elif isinstance(meaning, NotAContainer) and is_plain:
+                    yield _no_container(meaning, leaf.path)
 
     def _no_member(self, meaning: NoMember, path: str) -> Iterator[Finding]:
         guess = self.guesses.nearest(meaning.name, meaning.declared)
@@ -241,6 +238,26 @@ class _TypeChecker:
                 return value_types(value)
 
 
+def _paths_read(program: str) -> Iterator[tuple[str, ...]]:
+    """Every path of the root that a program reads, as far as it can be followed."""
+    tree = parse_program(program)
+    reads = None if tree is None else reads_of(tree)
+    pending: list[tuple[tuple[str, ...], Reads]] = [] if reads is None else [((), reads)]
+    while pending:
+        steps, read = pending.pop(0)
+        if steps and (read.whole or not read.members):
+            yield steps
+        pending.extend(((*steps, name), inner) for name, inner in read.members.items())
+
+
+def _no_container(meaning: NotAContainer, path: str) -> Finding:
+    return Finding(
+        code="TYPE_IMPOSSIBLE",
+        message=f"`{path_text(meaning.parent)}` is {describe_types(meaning.types)} and has no field `{meaning.name}`",
+        path=path,
+    )
+
+
 def _fit_types(types: TypeSet, path: str, target: _Target) -> Iterator[Finding]:
     wanted = target.view.types()
     if types and wanted and not types & wanted:
@@ -276,7 +293,7 @@ def _compile_part(view: SchemaView) -> CompiledSchema | None:
     if not isinstance(view.schema, dict) or not _refers_only_to_definitions(view.schema):
         return None
     root = view.root if isinstance(view.root, dict) else {}
-    definitions = {name: root[name] for name in ("$schema", "$defs", "definitions") if name in root}
+    definitions: JsonObject = {name: root[name] for name in ("$schema", "$defs", "definitions") if name in root}
     if not _refers_only_to_definitions(definitions):
         return None
     compiled = compile_schema({**view.schema, **definitions})

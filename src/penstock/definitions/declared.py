@@ -6,6 +6,8 @@ fallback, the answers of several people), anything is possible.
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -15,7 +17,8 @@ from penstock.definitions.schema_types import ANY_TYPE, Presence, SchemaView, Ty
 
 __all__ = ["Declarations", "NoMember", "NotAContainer", "PathMeaning", "Steps", "declarations_of", "path_text"]
 
-Steps: TypeAlias = tuple[str | int, ...]
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+Steps: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +44,12 @@ class NotAContainer:
 
     parent: Steps
     types: TypeSet
-    step: str | int
+    name: str
 
 
 def path_text(steps: Steps) -> str:
     """A path as jq writes it."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+    return "".join(f".{step}" if _PLAIN.fullmatch(step) else f".[{json.dumps(step)}]" for step in steps)
 
 
 def declarations_of(document: JsonObject, outline: Outline) -> Declarations:
@@ -69,19 +72,14 @@ class Declarations:
         """What a plain path gives, or why it gives nothing."""
         view, position = self._source(steps)
         while view is not None and position < len(steps):
-            step = steps[position]
-            types = view.types()
-            container = "array" if isinstance(step, int) else "object"
-            if types and not types & {container, "null"}:
-                return NotAContainer(parent=steps[:position], types=types, step=step)
-            if isinstance(step, int):
-                view = view.item(step)
-            else:
-                member = view.member(step)
-                if member.presence is not Presence.DECLARED and member.names:
-                    certain = member.presence is Presence.FORBIDDEN
-                    return NoMember(parent=steps[:position], name=step, declared=member.names, certain=certain)
-                view = member.view
+            name, types = steps[position], view.types()
+            if types and not types & {"object", "null"}:
+                return NotAContainer(parent=steps[:position], types=types, name=name)
+            member = view.member(name)
+            if member.presence is not Presence.DECLARED and (member.names or member.presence is Presence.FORBIDDEN):
+                certain = member.presence is Presence.FORBIDDEN
+                return NoMember(parent=steps[:position], name=name, declared=member.names, certain=certain)
+            view = member.view
             position += 1
         return PathMeaning(types=ANY_TYPE if view is None else view.types() | {"null"})
 
@@ -114,8 +112,7 @@ class Declarations:
         if first == "state":
             return self.state_schema(), 1
         # The name of an item hides a node of the same name.
-        named = isinstance(first, str) and first not in self.item_names
-        node = self.nodes.get(str(first)) if named else None
+        node = self.nodes.get(first) if first is not None and first not in self.item_names else None
         return (self.output_of(node) if node is not None else None), 1
 
 

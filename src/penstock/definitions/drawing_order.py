@@ -65,7 +65,6 @@ class Cell:
     width: float
     height: float = 0
     box: int = -1  # the key, for a box
-    bundle: str = ""
     is_main: bool = False
     order: int = 0
     x: float = 0
@@ -184,21 +183,26 @@ def _with_room_inside(links: Sequence[Link], forward: list[int], ranks: dict[int
 
 
 def _chain(layers: Layers, bends: dict[tuple[int, str, int], Cell], link: Link, index: int) -> list[Cell]:
-    """The cells of a link, row by row; bends of links with the same target and bundle are shared."""
+    """The cells of a link, row by row; it ends where it joins another link with the same target and bundle."""
     source, target = layers.boxes[link.source], layers.boxes[link.target]
     chain = [source]
     for row in range(source.row + 1, target.row):
+        shared = bends.get((link.target, link.bundle, row))
         if row == source.row + 1 and link.label_width > 0:
             cell = Cell(kind=CellKind.LABEL, row=row, width=link.label_width, height=link.label_height)
             layers.labels[index] = _put(layers, cell)
-        elif (shared := bends.get((link.target, link.bundle, row))) is not None:
+        elif shared is not None:
             cell = shared
         else:
-            cell = _put(layers, Cell(kind=CellKind.BEND, row=row, width=0, bundle=link.bundle))
+            cell = _put(layers, Cell(kind=CellKind.BEND, row=row, width=0))
             bends[link.target, link.bundle, row] = cell
-        cell.is_main = cell.is_main or link.is_main
         chain.append(cell)
-    chain.append(target)
+        # From here on all cells are there; walking on is needed only to tell them that they are on a main line.
+        if cell is shared and (cell.is_main or not link.is_main):
+            break
+        cell.is_main = cell.is_main or link.is_main
+    else:
+        chain.append(target)
     for upper, lower in pairwise(chain):
         if lower not in upper.below:
             upper.below.append(lower)

@@ -1,16 +1,38 @@
 """jq expressions: compiled once, evaluated many times, always with the same answer for the same input.
 
-Skeleton: the final version adds the deny-list, the fast path for plain paths and the limits.
+A program is first checked against the deny-list of `jq_text`, then compiled by libjq and kept in a bounded cache. The
+engine evaluates through the `Evaluator` protocol: in this process here, or with a time budget in `runtime.guarded_jq`.
+
+Numbers: a plain path hands its value on untouched. Everything else goes through libjq, where numbers are doubles: whole
+ones come back as int (`1.0` as `1`), integers beyond 2^53 lose their last digits, NaN and infinities are failures.
+
+Threads: libjq's bindings give every evaluation its own interpreter state, from a pool of one per program. Concurrent
+evaluations of one program are safe; the second one pays for another compilation (about a millisecond).
 """
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol
+from itertools import islice
+from typing import Any, Final, Protocol
 
 import jq
+import msgspec
 
 from penstock.base import limits
 from penstock.base.json import JsonValue
+from penstock.definitions.findings import suggestion
+from penstock.definitions.jq_bounds import has_linear_bound
+from penstock.definitions.jq_reads import Reads, project, reads_of
+from penstock.definitions.jq_syntax import parse_program
+from penstock.definitions.jq_text import (
+    constant_is_too_large,
+    forbidden_uses,
+    formats_used,
+    may_give_non_finite,
+    path_of,
+)
 
 __all__ = [
     "Evaluated",
@@ -23,19 +45,49 @@ __all__ = [
     "evaluate_expression",
 ]
 
+MESSAGE_CHARACTERS_MAX = 500
+NOT_FINITE_MESSAGE = "the result contains a number that JSON cannot hold (not a number, or infinite)"
+# The bindings turn NaN into null and infinities into the largest double; writing and reading back shows the difference.
+# The empty lines end a comment that goes on after a backslash.
+NOT_FINITE_CHECK = f'(%s\n\n) | if . == (tojson | fromjson) then . else error("{NOT_FINITE_MESSAGE}") end'
+COMPILE_ERROR = re.compile(r"jq: error: (?P<message>.*?) at <top-level>, line (?P<line>\d+), column (?P<column>\d+)")
+UNDEFINED = re.compile(r"(?P<name>[\w:]+)/(?P<arity>\d+) is not defined")
+# What the names of libjq's grammar mean to a reader.
+GRAMMAR_WORDS = {
+    "BINDING": "variable",
+    "FIELD": "field",
+    "FORMAT": "format",
+    "IDENT": "name",
+    "INVALID_CHARACTER": "character",
+    "LITERAL": "number",
+    "QQSTRING_START": "text",
+}
+FORMATS = ("base32", "base64", "base64d", "csv", "html", "json", "sh", "text", "tsv", "uri")
+HINTS = (
+    ("unexpected end of file", "something is missing at the end: a bracket, an `end` or a value after an operator"),
+    ("INVALID_CHARACTER", 'texts need double quotes; "and" and "or" are written as words'),
+    ("is not defined", "variables are bound with `… as $name | …`; the data is read with paths such as `.input.name`"),
+    ("syntax error", "check brackets, quotes and operators near this place"),
+)
+
+encode: Final = msgspec.json.Encoder().encode
+
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A compiled jq program."""
+    """A compiled jq program; `bounded` says that its work is limited by the size of its input."""
 
     text: str
     bounded: bool
+    # Only for `evaluate_expression`: the libjq program, the path if it is nothing but one, and what it reads.
     program: Any = field(compare=False, repr=False)
+    path: tuple[str, ...] | None = field(compare=False, repr=False)
+    reads: Reads | None = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ExpressionProblem:
-    """Why a text is not a usable expression."""
+    """Why a text is not a usable expression, in one line, and what to do about it."""
 
     message: str
     hint: str | None = None
@@ -43,27 +95,28 @@ class ExpressionProblem:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """What an expression gave."""
+    """The result of an evaluation; it may share parts with the root and must not be changed."""
 
     value: JsonValue
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationFailed:
-    """Why an expression gave nothing."""
+    """Why an evaluation has no result."""
 
     message: str
 
 
 class Evaluator(Protocol):
-    """Whoever evaluates expressions."""
+    """Whoever evaluates expressions for the engine."""
 
     def evaluate(self, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
         """Evaluate an expression on a root value."""
+        ...
 
 
 class InProcessEvaluator:
-    """Evaluates in this process."""
+    """Evaluates in this process, without a time limit: for trusted definitions, tests and simulations."""
 
     def evaluate(self, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
         """Evaluate an expression on a root value."""
@@ -72,17 +125,134 @@ class InProcessEvaluator:
 
 @lru_cache(maxsize=limits.JQ_CACHE_ENTRIES_MAX)
 def compile_expression(text: str) -> Expression | ExpressionProblem:
-    """Compile a jq program."""
+    """Check and compile a jq program; the same text gives the same object while it is in the cache."""
+    problem = _refusal(text)
+    if problem is not None:
+        return problem
     try:
-        return Expression(text, False, jq.compile(text))
+        program = jq.compile(text)
     except ValueError as error:
-        return ExpressionProblem(str(error).splitlines()[0])
+        return _compile_problem(text, str(error))
+    unknown = next((name for name in formats_used(text) if not _is_format(name)), None)
+    if unknown is not None:
+        return ExpressionProblem(f"jq has no format `@{unknown}`", suggestion(unknown, FORMATS))
+    tree = parse_program(text)
+    if tree is None:
+        return Expression(text, False, jq.compile(NOT_FINITE_CHECK % text), None, None)
+    if may_give_non_finite(tree):
+        program = jq.compile(NOT_FINITE_CHECK % text)
+    return Expression(text, has_linear_bound(tree), program, path_of(tree), reads_of(tree))
 
 
 def evaluate_expression(expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
-    """Evaluate a compiled program on a root value."""
+    """Evaluate a compiled program: no output gives null, one gives its value, several give the list of them."""
+    if expression.path is not None:
+        value: JsonValue = root
+        for name in expression.path:
+            if not isinstance(value, dict):
+                break
+            value = value.get(name)
+        else:
+            return Evaluated(value)
     try:
-        outputs = expression.program.input_value(root).all()
+        text = encode(root if expression.reads is None else project(root, expression.reads)).decode()
+        outputs = list(islice(expression.program.input_text(text), limits.JQ_OUTPUTS_MAX + 1))
+        return _result(outputs)
+    except RecursionError:
+        return EvaluationFailed("the data is nested too deeply to be evaluated")
     except ValueError as error:
-        return EvaluationFailed(str(error))
-    return Evaluated(None if not outputs else outputs[0] if len(outputs) == 1 else outputs)
+        return EvaluationFailed(_shortened(str(error)))
+
+
+def _result(outputs: list[Any]) -> Evaluated | EvaluationFailed:
+    if not outputs:
+        return Evaluated(None)
+    if len(outputs) > limits.JQ_OUTPUTS_MAX:
+        return EvaluationFailed(f"the expression has more than {limits.JQ_OUTPUTS_MAX:,} outputs; use `limit`")
+    value = outputs[0] if len(outputs) == 1 else outputs
+    if isinstance(value, str | list | dict) and len(encode(value)) > limits.JQ_OUTPUT_BYTES_MAX:
+        return EvaluationFailed(f"the result is larger than {limits.JQ_OUTPUT_BYTES_MAX:,} bytes")
+    return Evaluated(value)
+
+
+def _refusal(text: str) -> ExpressionProblem | None:
+    if not text.strip():
+        return ExpressionProblem("the expression is empty", "write `.` for the whole input")
+    if len(text) > limits.JQ_PROGRAM_CHARACTERS_MAX:
+        return ExpressionProblem(
+            f"the expression is longer than {limits.JQ_PROGRAM_CHARACTERS_MAX:,} characters",
+            "move the work into a step",
+        )
+    if "\0" in text or not _is_unicode(text):
+        return ExpressionProblem("the expression contains a character that jq cannot read", "remove or escape it")
+    uses = forbidden_uses(text)
+    if uses:
+        reason, _, hint = uses[0].reason.partition("; ")
+        names = " and ".join(f"`{name}`" for name in dict.fromkeys(use.name for use in uses))
+        verb = "is" if len({use.name for use in uses}) == 1 else "are"
+        return ExpressionProblem(f"{names} {verb} not allowed in an expression: {reason}", hint or None)
+    if constant_is_too_large(text):
+        return ExpressionProblem(
+            f"the expression multiplies a text to more than {limits.JQ_CONSTANT_CHARACTERS_MAX:,} characters",
+            "repeat it less often",
+        )
+    return None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _compile_problem(text: str, errors: str) -> ExpressionProblem:
+    """The first of libjq's errors in one line, with a hint for the usual mistakes."""
+    match = COMPILE_ERROR.search(errors)
+    if match is None:
+        first = errors.removeprefix("jq: error: ").partition("\n")[0]
+        return ExpressionProblem(_shortened(first or "the expression is not valid jq"))
+    message = match["message"].partition(", expecting ")[0]
+    for word, meaning in GRAMMAR_WORDS.items():
+        message = message.replace(word, meaning)
+    place = f"line {match['line']}, column {match['column']}" if "\n" in text else f"column {match['column']}"
+    return ExpressionProblem(_shortened(f"{message} ({place})"), _hint(text, match))
+
+
+def _hint(text: str, match: re.Match[str]) -> str | None:
+    undefined = UNDEFINED.search(match["message"])
+    if undefined is not None:
+        return _undefined_hint(text, undefined["name"])
+    return next((hint for words, hint in HINTS if words in match["message"]), None)
+
+
+def _undefined_hint(text: str, name: str) -> str | None:
+    if re.search(rf"\.[\w.]*\w-{re.escape(name)}\b", text):
+        return f'a name with `-` needs brackets: `.["…-{name}"]`'
+    arities = sorted(int(arity) for known, arity in _builtins() if known == name)
+    if arities:
+        return f"`{name}` takes {' or '.join(map(str, arities))} argument{'' if arities == [1] else 's'}"
+    guess = suggestion(name, {known for known, _ in _builtins()})
+    return guess or f'write `.{name}` for a field, or `"{name}"` for a text'
+
+
+@lru_cache(maxsize=64)
+def _is_format(name: str) -> bool:
+    # libjq notices an unknown format only when it is used.
+    try:
+        jq.compile(f"@{name}").input_text('""').first()
+    except ValueError as error:
+        return "is not a valid format" not in str(error)
+    return True
+
+
+@lru_cache(maxsize=1)
+def _builtins() -> tuple[tuple[str, str], ...]:
+    names: Iterable[str] = jq.compile("builtins").input_text("null").first()
+    return tuple((name, arity) for name, _, arity in (entry.partition("/") for entry in names))
+
+
+def _shortened(message: str) -> str:
+    line = " ".join(message.split())
+    return line if len(line) <= MESSAGE_CHARACTERS_MAX else line[: MESSAGE_CHARACTERS_MAX - 1] + "…"

@@ -1,9 +1,10 @@
 """Whether the work of a jq program is bounded by the size of its input.
 
-Every node gets a bound on how many outputs it has and how large they are together, each a sum of a constant, a multiple of
-its input's size and a multiple of the root's size. A program is bounded when all bounds stay linear with small factors:
-then a small root means little work, and it may run inside the server. Products of two sizes, recursion, ranges, regular
-expressions and everything not listed here are not bounded; such programs are still right, but run in the guard.
+Every node gets a bound on how many outputs it has and how large they are together, each a sum of a constant, a multiple
+of its input's size and a multiple of the root's size. A program is bounded when all bounds stay linear with small
+factors: then a small root means little work, and it may run inside the server. Products of two sizes, recursion,
+ranges, regular expressions and everything not listed here are not bounded; such programs are still right, but run in
+the guard. Sizes are bytes of JSON.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from penstock.definitions.jq_syntax import ASSIGNMENTS, COMPARISONS, Node, NodeK
 __all__ = ["has_linear_bound"]
 
 # A result may be this many times the size of what it is made from.
-FACTOR_MAX = 64.0
+FACTOR_MAX = 128.0
 CONSTANT_MAX = 100_000.0
 
 
@@ -56,7 +57,8 @@ class _Unbounded(Exception):
 ONE = _Linear(constant=1.0)
 SCALAR = _Bound(ONE, ONE)
 SAME = _Bound(ONE, _Linear(constant=1.0, of_input=1.0))
-EACH = _Bound(_Linear(of_input=1.0), _Linear(of_input=1.0))
+# An element is at least one character and a comma.
+EACH = _Bound(_Linear(of_input=0.5), _Linear(of_input=1.0))
 
 # Without arguments: the result is a scalar.
 SCALAR_FUNCTIONS = frozenset(
@@ -68,13 +70,17 @@ SCALAR_FUNCTIONS = frozenset(
 )
 # Without arguments: the result is at most so many times as large as the input.
 LINEAR_FUNCTIONS = {
-    **dict.fromkeys(("add", "arrays", "ascii_downcase", "ascii_upcase", "booleans", "empty", "error", "explode"), 4.0),
-    **dict.fromkeys(("first", "flatten", "fromjson", "gmtime", "implode", "iterables", "keys", "keys_unsorted"), 4.0),
-    **dict.fromkeys(("last", "ltrim", "max", "min", "nulls", "numbers", "objects", "reverse", "rtrim", "scalars"), 1.0),
-    **dict.fromkeys(("sort", "strings", "trim", "unique", "values", "abs"), 1.0),
-    **dict.fromkeys(("from_entries", "to_entries", "tojson", "tostring"), 8.0),
+    **dict.fromkeys(("abs", "add", "arrays", "ascii_downcase", "ascii_upcase", "booleans", "empty", "error"), 1.0),
+    **dict.fromkeys(("first", "flatten", "from_entries", "fromjson", "implode", "iterables", "keys", "last"), 1.0),
+    **dict.fromkeys(("keys_unsorted", "ltrim", "max", "min", "nulls", "numbers", "objects", "reverse", "rtrim"), 1.0),
+    **dict.fromkeys(("scalars", "sort", "strings", "trim", "unique", "values"), 1.0),
+    # A quote or backslash becomes two characters.
+    **dict.fromkeys(("tojson", "tostring"), 2.0),
+    # A character becomes a number and a comma; an entry gets the words "key" and "value".
+    **dict.fromkeys(("explode", "gmtime", "to_entries"), 4.0),
 }
-FORMAT_FACTOR = 8.0
+# The widest: a quote becomes `&#39;` in @html.
+FORMAT_FACTOR = 5.0
 # With one argument that is evaluated on the input and compared with or cut from it.
 ARGUMENT_FUNCTIONS = frozenset(
     {"endswith", "has", "ltrimstr", "rtrimstr", "startswith", "strftime", "strptime", "trimstr"}
@@ -90,17 +96,25 @@ NUMBER_CALLS = frozenset({"length", "tonumber", "utf8bytelength", "floor", "ceil
 def has_linear_bound(node: Node) -> bool:
     """Say whether the work of the program is at most a small multiple of the size of its input."""
     try:
-        bound = _bound(node, _Linear(of_root=1.0), {})
+        _bound(node, _Linear(of_root=1.0), {})
     except _Unbounded:
         return False
-    return all(
-        linear.constant <= CONSTANT_MAX and linear.of_input + linear.of_root <= FACTOR_MAX
-        for linear in (bound.count, bound.size)
-    )
+    return True
 
 
 def _bound(node: Node, reach: _Linear, variables: Mapping[str, _Linear]) -> _Bound:
-    """The bound of a node; `reach` is the size of its input and `variables` their sizes, both in terms of the root."""
+    """The bound of a node; `reach` is the size of its input in terms of the root, `variables` theirs in terms of the input."""
+    return _limited(_bound_of_kind(node, reach, variables))
+
+
+def _limited(bound: _Bound) -> _Bound:
+    for linear in (bound.count, bound.size):
+        if linear.constant > CONSTANT_MAX or linear.of_input + linear.of_root > FACTOR_MAX:
+            raise _Unbounded
+    return bound
+
+
+def _bound_of_kind(node: Node, reach: _Linear, variables: Mapping[str, _Linear]) -> _Bound:
     match node.kind:
         case NodeKind.IDENTITY:
             return SAME
@@ -119,19 +133,24 @@ def _bound(node: Node, reach: _Linear, variables: Mapping[str, _Linear]) -> _Bou
             return _call(node, reach, variables)
         case NodeKind.BINARY:
             return _binary(node, reach, variables)
+        case NodeKind.INDEX | NodeKind.SLICE | NodeKind.ITERATE:
+            return _access(node, reach, variables)
         case _:
             return _structured(node, reach, variables)
+
+
+def _access(node: Node, reach: _Linear, variables: Mapping[str, _Linear]) -> _Bound:
+    if node.kind is NodeKind.ITERATE:
+        return _then(_bound(node.children[0], reach, variables), EACH)
+    if node.kind is NodeKind.INDEX and not _is_scalar(node.children[1]):
+        # A list as the key of a list searches for it.
+        raise _Unbounded
+    return _crossed(node.children, reach, variables)
 
 
 def _structured(node: Node, reach: _Linear, variables: Mapping[str, _Linear]) -> _Bound:
     parts = node.children
     match node.kind:
-        case NodeKind.INDEX if _is_scalar(parts[1]):
-            return _crossed(parts, reach, variables)
-        case NodeKind.SLICE if _is_scalar(parts[1]) and _is_scalar(parts[2]):
-            return _crossed(parts, reach, variables)
-        case NodeKind.ITERATE:
-            return _then(_bound(parts[0], reach, variables), EACH)
         case NodeKind.NEGATE:
             return _scalars(_bound(parts[0], reach, variables))
         case NodeKind.COLLECT:
@@ -154,9 +173,11 @@ def _structured(node: Node, reach: _Linear, variables: Mapping[str, _Linear]) ->
 
 
 def _pipe(stages: tuple[Node, ...], reach: _Linear, variables: Mapping[str, _Linear]) -> _Bound:
-    bound = SAME
-    for stage in stages:
-        bound = _then(bound, _bound(stage, _in_root(bound.size, reach), variables))
+    bound = _bound(stages[0], reach, variables)
+    # From the second stage on the input is another one, so the variables are told in terms of the root.
+    outer = {name: _in_root(size, reach) for name, size in variables.items()}
+    for stage in stages[1:]:
+        bound = _limited(_then(bound, _bound(stage, _in_root(bound.size, reach), outer)))
     return bound
 
 
@@ -208,7 +229,8 @@ def _attempt(parts: tuple[Node, ...], reach: _Linear, variables: Mapping[str, _L
         return body
     # The handler sees what `error` was given, or a message of limited length.
     error = _Bound(ONE, body.size + _Linear(constant=200.0, of_input=1.0))
-    handler = _bound(parts[1], _in_root(error.size, reach), variables)
+    outer = {name: _in_root(size, reach) for name, size in variables.items()}
+    handler = _bound(parts[1], _in_root(error.size, reach), outer)
     return _sum([body, _then(error, handler)])
 
 
@@ -217,13 +239,13 @@ def _if(parts: tuple[Node, ...], reach: _Linear, variables: Mapping[str, _Linear
     result = _bound(otherwise, reach, variables)
     for condition, then in zip(pairs[-2::-2], pairs[-1::-2], strict=True):
         branches = _sum([_bound(then, reach, variables), result])
-        result = _cross(_scalars(_checked(_bound(condition, reach, variables))), branches)
+        result = _cross(_scalars(_bound(condition, reach, variables)), branches)
     return result
 
 
 def _bind(node: Node, reach: _Linear, variables: Mapping[str, _Linear]) -> _Bound:
     source = _bound(node.children[0], reach, variables)
-    inner = {**variables, node.names[0]: _in_root(source.size, reach)}
+    inner = {**variables, node.names[0]: source.size}
     body = _bound(node.children[1], reach, inner)
     return _Bound(body.count * source.count, body.size * source.count)
 
@@ -269,31 +291,27 @@ def _call_with_one(name: str, argument: Node, reach: _Linear, variables: Mapping
         return _each_element(name, argument, reach, variables)
     bound = _bound(argument, reach, variables)
     if name == "select":
-        return _cross(_scalars(_checked(bound)), SAME)
+        return _cross(_scalars(bound), SAME)
     if name in ("first", "last", "error", "add"):
         return bound
     if name == "isempty":
-        return _scalars(_checked(bound))
+        return _scalars(bound)
     if name in ARGUMENT_FUNCTIONS:
         return _cross(bound, SAME)
     if name in LITERAL_FUNCTIONS and argument.kind is NodeKind.LITERAL:
-        # `join` writes the argument between all elements, `split` makes many small texts of one.
-        return _linear(4.0 + bound.size.constant)
+        # `join` writes the argument between all elements, `split` makes a quoted text of every character.
+        return _linear(4.0 + bound.size.constant / 2.0)
     raise _Unbounded
 
 
 def _each_element(name: str, argument: Node, reach: _Linear, variables: Mapping[str, _Linear]) -> _Bound:
     elements = EACH if name != "with_entries" else _then(_linear(LINEAR_FUNCTIONS["to_entries"]), EACH)
-    results = _then(elements, _bound(argument, _in_root(elements.size, reach), variables))
+    outer = {name: _in_root(size, reach) for name, size in variables.items()}
+    results = _then(elements, _bound(argument, _in_root(elements.size, reach), outer))
     collected = _Bound(ONE, ONE + results.size + results.count)
     if name in ELEMENT_FUNCTIONS:
         return _Bound(ONE, collected.size + SAME.size)
     return collected
-
-
-def _checked(bound: _Bound) -> _Bound:
-    """The bound as it is; named where only whether it exists matters."""
-    return bound
 
 
 def _is_scalar(node: Node) -> bool:

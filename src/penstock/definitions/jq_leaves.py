@@ -6,6 +6,7 @@ Above it: `check_expressions` reports the mistakes and names, `check_types` asks
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -13,6 +14,7 @@ from typing import TypeAlias
 from penstock.base.json import JsonValue, json_pointer
 from penstock.definitions.expressions import ExpressionProblem, compile_expression
 from penstock.definitions.jq_sites import Form, Site
+from penstock.definitions.jq_text import forbidden_uses
 from penstock.definitions.templates import (
     LiteralTemplate,
     QueryTemplate,
@@ -24,6 +26,10 @@ from penstock.definitions.templates import (
 )
 
 __all__ = ["JsonLeaf", "Leaf", "Mistake", "Query", "SecretText", "Text", "leaf_of", "leaves_of"]
+
+# How the template compiler begins when the mistake is not in the jq; a test holds this to its word.
+_TEMPLATE_MESSAGES = ("`${` without", "a text with a secret")
+_SPACED_SECRET = re.compile(r"\$\{\s+secret\s*:|\$\{secret\s+:|\$\{secret:\s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +128,20 @@ def _mapping_leaf(value: JsonValue, path: str) -> Leaf:
 def _query(program: str, path: str) -> Leaf:
     compiled = compile_expression(program)
     if isinstance(compiled, ExpressionProblem):
-        return _mistake(compiled.message, compiled.hint, path)
+        code = "JQ_FORBIDDEN" if forbidden_uses(program) else "JQ_INVALID"
+        return Mistake(path, code, _about_jq(compiled.message, code), compiled.hint)
     return Query(path, program)
+
+
+def _about_jq(message: str, code: str) -> str:
+    return message if code == "JQ_FORBIDDEN" else f"the jq expression does not compile: {message}"
 
 
 def _text(text: str, path: str) -> Leaf:
     template = compile_template(text)
     match template:
         case TemplateProblem(message=message, hint=hint):
-            return _mistake(message, hint, path)
+            return _template_mistake(text, message, hint, path)
         case QueryTemplate(expression=expression):
             return Query(path, expression.text)
         case TextTemplate():
@@ -141,3 +152,12 @@ def _text(text: str, path: str) -> Leaf:
             return JsonLeaf(path, value)
         case _:
             return JsonLeaf(path, text)
+
+
+def _template_mistake(text: str, message: str, hint: str | None, path: str) -> Mistake:
+    if _SPACED_SECRET.search(text):
+        return Mistake(path, "TEMPLATE_INVALID", "a secret is referred to without spaces", "write ${secret:NAME}")
+    if message.startswith(_TEMPLATE_MESSAGES):
+        return Mistake(path, "TEMPLATE_INVALID", message, hint)
+    code = "JQ_FORBIDDEN" if "not allowed in an expression" in message else "JQ_INVALID"
+    return Mistake(path, code, _about_jq(message, code), hint)

@@ -31,7 +31,9 @@ MADE: Origins = frozenset({None})
 NOTHING: Origins = frozenset()
 # Functions that hand on what their argument gives, and functions that do not look at their input.
 TRANSPARENT_ARITIES = {("first", 1): 0, ("last", 1): 0, ("limit", 2): 1}
-BLIND_ARITIES = frozenset({("empty", 0), ("error", 1)})
+BLIND_ARITIES = frozenset({("empty", 0), ("error", 1), ("range", 1), ("range", 2), ("range", 3)})
+# Functions that apply their second argument to what the first gives.
+PIPING_ARITIES = frozenset({("all", 2), ("any", 2)})
 
 
 def reads_of(node: Node) -> Reads | None:
@@ -169,6 +171,10 @@ class _Reader:
             handed_on = TRANSPARENT_ARITIES[signature]
             self._consume_all(node.children[:handed_on], inputs, variables)
             return self.origins(node.children[handed_on], inputs, variables)
+        if signature in PIPING_ARITIES:
+            found = self.origins(node.children[0], inputs, variables)
+            self.consume(found)
+            return self._consume_all(node.children[1:], found, variables)
         self.consume(inputs)
         # An argument may be applied to the input or to something made from it; both are covered.
         return self._consume_all(node.children, inputs.union(MADE), variables)

@@ -182,6 +182,7 @@ class ActivityDetail:
     agent_id: str | None = None
     protocol: str | None = None
     at_most_once: bool = False
+    idempotency_key: Template | None = None  # None: made from run, node and visit
     compensate: Compensation | None = None
 
 

@@ -26,7 +26,7 @@ from penstock.definitions.model import (
     WaitKind,
 )
 from penstock.definitions.templates import as_text
-from penstock.engine.begin import begin, branch_names, child_id, request_activity
+from penstock.engine.begin import begin, branch_names, request_activity, start_child
 from penstock.engine.bodies import advance_bodies, close_scope, complete_join, fail_scope
 from penstock.engine.completion import (
     after_completion,
@@ -116,7 +116,10 @@ def _begin(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None
 
 
 def _retry(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
-    request_activity(turn, scope, node)
+    if isinstance(node.detail, SubworkflowDetail):
+        start_child(turn, scope, node, node.detail)
+    else:
+        request_activity(turn, scope, node)
 
 
 def _resolved(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
@@ -228,7 +231,7 @@ def _child_starting(turn: Turn, scope: Scope, node: Node, activation: Activation
         **_where(activation),
         "workflowRef": detail.workflow_ref,
         "parentExecutionId": turn.state.run_id,
-        "childExecutionId": child_id(turn.state, activation),
+        "childExecutionId": (activation.external or {}).get("childExecutionId"),
         "input": activation.arguments,
     }
     if detail.version_pin is not None:

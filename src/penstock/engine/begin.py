@@ -34,7 +34,7 @@ from penstock.engine.completion import complete, complete_towards, describe_viol
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, Failure, RunState, Scope
 from penstock.engine.turn import Turn, activation_of, detail_of, parallel_span, truthy
 
-__all__ = ["begin", "branch_names", "child_id", "request_activity"]
+__all__ = ["begin", "branch_names", "request_activity", "start_child"]
 
 _PROMPT_CHARACTERS_IN_COMMAND = 200  # as published: the event carries the whole prompt
 
@@ -100,6 +100,14 @@ def _activity(turn: Turn, scope: Scope, node: Node, detail: ActivityDetail) -> N
             extra["secrets"] = dict(rendered.secrets)
         if detail.agent_id is not None:
             extra["delegateInput"] = rendered.value
+    if detail.idempotency_key is not None:
+        key = turn.render(detail.idempotency_key, scope)
+        if isinstance(key, EvaluationFailed):
+            fail(
+                turn, scope, node, Failure("ARGUMENTS_FAILED", f"{node.id}: {key.message}", "activity_failed", node.id)
+            )
+            return
+        extra["idempotencyKey"] = as_text(key.value)
     request_activity(turn, scope, node, extra)
 
 
@@ -201,7 +209,8 @@ def _set_state(turn: Turn, scope: Scope, node: Node, detail: SetStateDetail) -> 
     complete(turn, scope, node, output)
 
 
-def _subworkflow(turn: Turn, scope: Scope, node: Node, detail: SubworkflowDetail) -> None:
+def start_child(turn: Turn, scope: Scope, node: Node, detail: SubworkflowDetail) -> None:
+    """Start a child run, or the next one after a failed attempt."""
     state, activation = turn.state, activation_of(scope)
     if state.depth >= limits.SUBWORKFLOW_DEPTH_MAX:
         told = f"child runs nest deeper than {limits.SUBWORKFLOW_DEPTH_MAX}"
@@ -211,13 +220,15 @@ def _subworkflow(turn: Turn, scope: Scope, node: Node, detail: SubworkflowDetail
     if isinstance(rendered, EvaluationFailed):
         fail(turn, scope, node, Failure("JQ_FAILED", rendered.message, "subworkflow_failed", node.id))
         return
-    named: JsonObject = {"workflowRef": detail.workflow_ref, "childExecutionId": child_id(state, activation)}
+    named: JsonObject = {"workflowRef": detail.workflow_ref, "childExecutionId": _child_id(state, activation)}
     turn.command("StartSubworkflow", {**_where(scope), **named, "input": rendered.value})
 
 
-def child_id(state: RunState, activation: Activation) -> str:
-    """The id of a child run: from its parent, node and visit, so that starting it twice finds the first."""
-    first = f"{state.run_id}:sub:{activation.node_id}"
+def _child_id(state: RunState, activation: Activation) -> str:
+    """The id of the next child run: from parent, node, visit and attempt, so that starting it twice finds the first."""
+    first, attempt = f"{state.run_id}:sub:{activation.node_id}", activation.attempt + 1
+    if attempt > 1:
+        return f"{first}:{activation.visit}.{attempt}"
     return first if activation.visit == 1 else f"{first}:{activation.visit}"
 
 
@@ -294,7 +305,7 @@ _BEGIN: dict[type, Callable[..., None]] = {
     InterruptDetail: _interrupt,
     WaitDetail: _wait,
     SetStateDetail: _set_state,
-    SubworkflowDetail: _subworkflow,
+    SubworkflowDetail: start_child,
     ParallelDetail: _parallel,
     ForEachDetail: _for_each,
     LoopDetail: _loop,

@@ -22,7 +22,8 @@ from penstock.engine.advance import settle
 from penstock.engine.completion import describe_violations
 from penstock.engine.outcomes import Accepted, Decision, Refused
 from penstock.engine.reducers import merge_state
-from penstock.engine.state import Activation, RunState
+from penstock.engine.retries import GiveUp, RetryAt, next_attempt
+from penstock.engine.state import Activation, Child, RunState
 from penstock.engine.timers import fire_timer
 from penstock.engine.transitions import Phase
 from penstock.engine.turn import Turn, detail_of
@@ -196,10 +197,32 @@ def _finish_child(turn: Turn, given: inputs.FinishChild) -> Refused | None:
         payload["failed"] = True
         payload["code"] = given.code or ("CHILD_CANCELLED" if given.status == "cancelled" else "CHILD_FAILED")
         payload["error"] = given.error or f"child run {child.child_id} {given.status}"
+        if not child.abandoned:
+            payload.update(_child_retry(turn, child, str(payload["code"])))
     else:
         payload["mergedOutput"] = given.result if turn.state.native else given.final_state
     turn.event("SubworkflowCompleted", payload)
     return None
+
+
+def _child_retry(turn: Turn, child: Child, code: str) -> JsonObject:
+    """Whether a failed child run is followed by another one."""
+    activation = turn.state.activation(child.node_id, child.visit)
+    if activation is None:
+        return {}
+    decision = next_attempt(
+        turn.workflow.nodes[child.node_id].retry,
+        attempt=activation.attempt,
+        code=code,
+        began_at=activation.scheduled_at,
+        now=turn.at,
+        identity=child.child_id,
+    )
+    match decision:
+        case RetryAt(at=at):
+            return {"willRetry": True, "retryAt": at} if at > turn.at else {"willRetry": True}
+        case GiveUp():
+            return {}
 
 
 def _acknowledge(turn: Turn, given: inputs.AcknowledgeEmit) -> Refused | None:

@@ -14,6 +14,7 @@ from penstock.engine.reading import corrupt, failure_of, instant_of, located, mo
 from penstock.engine.records import Record
 from penstock.engine.scopes import abandon_child, book, drop_bodies
 from penstock.engine.state import BufferedSignal, Child, Ending, Failure, RunState
+from penstock.engine.transitions import Phase
 
 __all__ = ["WAIT_HANDLERS", "plain"]
 
@@ -39,6 +40,8 @@ def _activity_requested(draft: RunState, record: Record) -> None:
     )
     if "arguments" in payload or "secrets" in payload:
         changed = replace(changed, arguments=payload.get("arguments"), secrets=secrets_of(payload.get("secrets")))
+    if "idempotencyKey" in payload:
+        changed = replace(changed, idempotency_key=text_of(payload["idempotencyKey"]))
     if payload.get("nodeType") == "agent_delegate":
         external: JsonObject = {
             name: payload.get(name) for name in ("agentId", "protocol", "delegateInput", "delegateCorrelationId")
@@ -152,7 +155,10 @@ def _signal_buffered(draft: RunState, record: Record) -> None:
         name=str(payload.get("signalName")), payload=payload.get("payload"), signal_id=text_of(payload.get("signalId"))
     )
     draft.signals = (*draft.signals, signal)
-    # A waiting activation with this name would have got it: the engine buffers only when nobody waits.
+    # In a paused run somebody may be waiting already: the signal is theirs once the run goes on.
+    for scope in tuple(draft.scopes.values()):
+        if scope.activation is not None and scope.activation.phase is Phase.AWAITING_SIGNAL:
+            book(draft, scope)
 
 
 def _remember_signal(draft: RunState, payload: JsonObject) -> None:
@@ -205,22 +211,39 @@ def _subworkflow_started(draft: RunState, record: Record) -> None:
     book(draft, replace(scope, activation=changed))
 
 
+def _start_subworkflow(draft: RunState, record: Record) -> None:
+    scope, activation = located(draft, record)
+    payload = record.payload
+    changed = replace(
+        activation,
+        phase=moved(activation, record),
+        attempt=activation.attempt + 1,
+        arguments=payload.get("input"),
+        external={"childExecutionId": payload.get("childExecutionId")},
+        due_at=None,
+    )
+    book(draft, replace(scope, activation=changed))
+
+
 def _subworkflow_completed(draft: RunState, record: Record) -> None:
     payload = record.payload
     child = draft.children.pop(str(payload.get("childExecutionId")), None)
     if child is not None and child.abandoned:
         return
     scope, activation = located(draft, record)
-    failed = payload.get("failed") is True
-    failure = None
-    if failed:
+    failure, variant, retry_at = None, ":done", instant_of(payload.get("retryAt"))
+    if payload.get("failed") is True:
         failure = failure_of(payload, reason="subworkflow_failed", node_id=activation.node_id, visit=activation.visit)
+        variant = ":failed"
+        if payload.get("willRetry") is True:
+            variant = ":retry" if retry_at is None else ":backoff"
     changed = replace(
         activation,
-        phase=moved(activation, record, ":failed" if failed else ":done"),
+        phase=moved(activation, record, variant),
         result=payload.get("mergedOutput"),
         failure=failure,
         deadline=None,
+        due_at=retry_at,
     )
     book(draft, replace(scope, activation=changed))
 
@@ -229,7 +252,7 @@ def _prepared(draft: RunState, record: Record) -> None:
     """A command that carries what the event after it needs."""
     scope, activation = located(draft, record)
     payload = record.payload
-    kept = payload.get("input", payload.get("until", payload.get("prompt")))
+    kept = payload.get("until", payload.get("prompt"))
     book(draft, replace(scope, activation=replace(activation, phase=moved(activation, record), arguments=kept)))
 
 
@@ -253,7 +276,7 @@ WAIT_HANDLERS: dict[str, Callable[[RunState, Record], None]] = {
     "SignalBuffered": _signal_buffered,
     "EmitSignal": _emit_signal,
     "SignalEmitted": _signal_emitted,
-    "StartSubworkflow": _prepared,
+    "StartSubworkflow": _start_subworkflow,
     "SubworkflowStarted": _subworkflow_started,
     "SubworkflowCompleted": _subworkflow_completed,
     "CompleteSubworkflow": plain,

@@ -94,7 +94,7 @@ def _perform(workflow: Workflow, state: RunState, activation: Activation) -> Per
     key = f"{state.run_id}/{activation.node_id}/{activation.visit}"
     return PerformActivity(
         effect_id=f"{key}/{activation.attempt}",
-        idempotency_key=key,
+        idempotency_key=activation.idempotency_key or key,
         node_id=activation.node_id,
         visit=activation.visit,
         attempt=activation.attempt,

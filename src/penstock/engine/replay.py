@@ -354,6 +354,7 @@ _READERS: dict[str, _Reader] = {
     "ActivityCompleted": _completed,
     "ActivityFailed": _failed,
     "ActivityRequested": _requested,
+    "SubworkflowStarted": _requested,
     "ActivityOutcomeUnknown": _unknown,
     "ActivityRetried": _retried,
     "TimerFired": _timer_fired,

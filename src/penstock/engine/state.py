@@ -90,6 +90,7 @@ class Activation(msgspec.Struct, frozen=True):
     attempt: int = 0
     arguments: JsonValue = None
     secrets: dict[str, str] | None = None
+    idempotency_key: str | None = None  # as the document gives it; None: made from run, node and visit
     deadline: int | None = None  # when the attempt, the question or the whole node times out
     due_at: int | None = None  # when a sleep or a back-off ends
     result: JsonValue = None
