@@ -81,7 +81,7 @@ def simulate_command(  # noqa: PLR0913  # every option is one the user can give
             mocks={**_object(chosen.get("mock")), **_pairs(mock, "--mock")},
             answers={**_object(chosen.get("answers")), **_pairs(answer, "--answer")},
             signals=(*_case_signals(chosen), *_signals(signal)),
-            time_outs=frozenset(time_out or ()),
+            time_outs=frozenset([*_texts(chosen.get("time_outs")), *(time_out or ())]),
             workflows={name: loaded for path in other or () for name, loaded in [_named(path)]},
         )
         value = chosen.get("input", {}) if given is None else _value(given, "--input")
@@ -123,6 +123,10 @@ def _case(workflow: Workflow, name: str | None) -> JsonObject:
             return test
     known = ", ".join(f"`{test.get('name')}`" for test in workflow.tests) or "none"
     raise _UsageError(f"{workflow.name} has no test case `{name}`; its cases: {known}")
+
+
+def _texts(value: JsonValue) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else []
 
 
 def _case_signals(chosen: JsonObject) -> list[Signal]:

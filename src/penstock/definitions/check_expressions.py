@@ -22,6 +22,7 @@ from penstock.definitions.reach import Graph, graph_of
 __all__ = ["expression_findings"]
 
 _ALWAYS_VISIBLE = ("input", "run", "state", "error")
+_ROOT_HINT = "expressions read `.input`, `.state`, `.run` and the outputs of nodes by their ids"
 
 
 def expression_findings(document: JsonObject, outline: Outline, guesses: Guesses | None = None) -> tuple[Finding, ...]:
@@ -101,7 +102,8 @@ class _Names:
             if name in _property_names(self.document.get(source)):
                 hint = f"did you mean `.{source}.{name}`?"
         if hint is None:
-            hint = self.graph.guesses.hint(name, self._visible(body), otherwise="expressions here can read")
+            guess = self.graph.guesses.nearest(name, self._visible(body))
+            hint = f"did you mean `.{guess}`?" if guess is not None else _ROOT_HINT
         return Finding(
             code="UNKNOWN_REFERENCE", message=f"`.{name}` names nothing that exists here", path=path, hint=hint
         )

@@ -108,7 +108,7 @@ def _other_body_hint(graph: Graph, elsewhere: OutlineNode, body: str) -> str:
 
 def _start_nodes(outline: Outline) -> Iterator[Finding]:
     starts = [node for node in outline.nodes if node.type == "start"]
-    if not outline.native and outline.nodes and not starts:
+    if not outline.native and not starts and _all_known(outline):
         yield Finding(
             code="START_COUNT",
             message="there is no start node",
@@ -135,10 +135,10 @@ def _start_nodes(outline: Outline) -> Iterator[Finding]:
 
 
 def _end_count(outline: Outline) -> Iterator[Finding]:
-    if outline.native or not outline.nodes:
+    if outline.native:
         return
     ends = [node for node in outline.nodes if node.type == "end"]
-    if not ends:
+    if not ends and _all_known(outline):
         yield Finding(
             code="END_COUNT", message="there is no end node", path="/nodes", hint="add one node with `type: end`"
         )
@@ -149,6 +149,11 @@ def _end_count(outline: Outline) -> Iterator[Finding]:
             path=f"{extra.path}/type",
             hint="the published format has exactly one end; lead both paths to it, or write `penstock: v1`",
         )
+
+
+def _all_known(outline: Outline) -> bool:
+    """Whether there are nodes, all of known types: a misspelt type may be the one that seems to be missing."""
+    return bool(outline.nodes) and all(node.type in KNOWN_TYPES for node in outline.nodes)
 
 
 def _unreachable(graph: Graph, reached: set[str]) -> Iterator[Finding]:

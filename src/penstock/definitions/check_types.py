@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from penstock.base.json import JsonObject, JsonValue, json_pointer
 from penstock.definitions.check_cases import case_findings
+from penstock.definitions.check_keywords import quoted
 from penstock.definitions.declared import (
     Declarations,
     NoMember,
@@ -67,6 +68,14 @@ class _Target:
 
     label: str
     view: SchemaView
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The kinds of value that a place takes."""
+
+    label: str
+    types: TypeSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +141,7 @@ class _TypeChecker:
         reducer = member.view.schema.get("reducer") if isinstance(member.view.schema, dict) else None
         if reducer == "merge":
             # The value is only a part of what the state will hold.
-            yield from _fit_types(self._value_types(site.value, site.path), site.path, target)
+            yield from _fit_types(self._value_types(site.value, site.path), site.path, "this", target)
         elif reducer != "append":  # what is appended to a list need not be a list
             yield from self._fit(site.value, site.path, target)
 
@@ -161,11 +170,10 @@ class _TypeChecker:
                     yield from self._fit(site.value, site.path, target)
 
     def _check_kind(self, site: Site, wanted: TypeSet, label: str) -> Iterator[Finding]:
-        types = (
-            self._program_types(str(site.value)) if site.form is Form.JQ else self._value_types(site.value, site.path)
-        )
+        is_jq = site.form is Form.JQ
+        types = self._program_types(str(site.value)) if is_jq else self._value_types(site.value, site.path)
         if types and not types & wanted:
-            yield _impossible(site.path, types, label, wanted)
+            yield _impossible(site.path, quoted(site.value) if is_jq else "this", types, _Wanted(label, wanted))
 
     def _fit(self, value: JsonValue, path: str, target: _Target) -> Iterator[Finding]:
         leaf = leaf_of(value, path)
@@ -175,17 +183,17 @@ class _TypeChecker:
             case JsonLeaf(value=literal):
                 yield from _fit_literal(literal, leaf.path, target)
             case Text() | SecretText():
-                yield from _fit_types(_STRING, leaf.path, target)
+                yield from _fit_types(_STRING, leaf.path, "this", target)
             case Mistake():
                 return
             case None:
                 yield from self._fit_container(value, path, target)
 
     def _fit_query(self, program: str, path: str, target: _Target) -> Iterator[Finding]:
-        yield from _fit_types(self._program_types(program), path, target)
+        yield from _fit_types(self._program_types(program), path, quoted(program), target)
 
     def _fit_container(self, value: JsonValue, path: str, target: _Target) -> Iterator[Finding]:
-        misfits = list(_fit_types(value_types(value), path, target))
+        misfits = list(_fit_types(value_types(value), path, "this", target))
         yield from misfits
         if misfits:
             return
@@ -258,25 +266,25 @@ def _no_container(meaning: NotAContainer, path: str) -> Finding:
     )
 
 
-def _fit_types(types: TypeSet, path: str, target: _Target) -> Iterator[Finding]:
+def _fit_types(types: TypeSet, path: str, what: str, target: _Target) -> Iterator[Finding]:
     wanted = target.view.types()
     if types and wanted and not types & wanted:
-        yield _impossible(path, types, target.label, wanted)
+        yield _impossible(path, what, types, _Wanted(target.label, wanted))
 
 
-def _impossible(path: str, types: TypeSet, label: str, wanted: TypeSet) -> Finding:
+def _impossible(path: str, what: str, types: TypeSet, wanted: _Wanted) -> Finding:
     # That a value may also be missing does not help the reader; that it is of the wrong kind does.
     given = types - {"null"} or types
     return Finding(
         code="TYPE_IMPOSSIBLE",
-        message=f"this is {describe_types(given)}, but {label} must be {describe_types(wanted)}",
+        message=f"{what} is {describe_types(given)}, but {wanted.label} must be {describe_types(wanted.types)}",
         path=path,
         hint="convert it with jq (`tostring`, `tonumber`, `[.]`), or change the schema",
     )
 
 
 def _fit_literal(value: JsonValue, path: str, target: _Target) -> Iterator[Finding]:
-    misfits = list(_fit_types(value_types(value), path, target))
+    misfits = list(_fit_types(value_types(value), path, quoted(value), target))
     yield from misfits
     compiled = None if misfits else _compile_part(target.view)
     if compiled is not None:

@@ -244,6 +244,7 @@ _TEST = Shape(
         ),
         optional("answers", OBJECT, "Per interrupt the answer."),
         optional("signals", array_of(ref("test_signal")), "Signals that arrive during the run."),
+        optional("time_outs", array_of(STRING), "Nodes that run into their timeout."),
         required("expect", ref("expect"), "What must be true at the end."),
         optional("skip", {**BOOLEAN, "default": False}, "Leave the test out."),
     ),

@@ -103,7 +103,7 @@ def has_linear_bound(node: Node) -> bool:
 
 
 def _bound(node: Node, reach: _Linear, variables: Mapping[str, _Linear]) -> _Bound:
-    """The bound of a node; `reach` is the size of its input in terms of the root, `variables` theirs in terms of the input."""
+    """The bound of a node; `reach` is its input in terms of the root, `variables` are in terms of the input."""
     return _limited(_bound_of_kind(node, reach, variables))
 
 
