@@ -4,6 +4,43 @@ Plain constants only: no settings, no environment. A limit that operators may ch
 with the constant here as its default.
 """
 
+__all__ = [
+    "ACTIVITIES_AT_ONCE_MAX",
+    "BODY_DEPTH_MAX",
+    "BRANCH_STEPS_MAX",
+    "CLAIM_BATCH_MAX",
+    "DOCUMENT_BYTES_MAX",
+    "DOCUMENT_DEPTH_MAX",
+    "DOCUMENT_EXPRESSIONS_MAX",
+    "DOCUMENT_VALUES_MAX",
+    "DURATION_MS_MAX",
+    "FINDINGS_MAX",
+    "FOREIGN_CHANGE_POLL_SECONDS",
+    "FOR_EACH_ITEMS_MAX",
+    "GUESS_CHARACTERS_MAX",
+    "GUESS_COMPARISONS_MAX",
+    "HISTORY_ROWS_MAX",
+    "JQ_CACHE_ENTRIES_MAX",
+    "JQ_CONSTANT_CHARACTERS_MAX",
+    "JQ_IN_PROCESS_BYTES_MAX",
+    "JQ_OUTPUTS_MAX",
+    "JQ_OUTPUT_BYTES_MAX",
+    "JQ_PROGRAM_CHARACTERS_MAX",
+    "JQ_TIME_BUDGET_MS",
+    "JQ_WORKER_MEMORY_BYTES_MAX",
+    "JQ_WORKER_START_MS_MAX",
+    "JSON_DEPTH_MAX",
+    "LIVE_RUNS_MAX",
+    "LOOP_ITERATIONS_MAX",
+    "SCHEMA_CACHE_ENTRIES_MAX",
+    "SCHEMA_VIOLATIONS_MAX",
+    "SIGNALS_BUFFERED_MAX",
+    "STATE_BYTES_MAX",
+    "STEPS_PER_RUN_MAX",
+    "SUBWORKFLOW_DEPTH_MAX",
+    "WORKER_LEASE_MS",
+]
+
 # A workflow document is written by people; the largest real ones are a few hundred kilobytes.
 DOCUMENT_BYTES_MAX = 1_048_576
 # Nesting deeper than this is no longer readable, and deeper values exhaust recursive JSON encoders.
@@ -67,3 +104,16 @@ SUBWORKFLOW_DEPTH_MAX = 8
 FOR_EACH_ITEMS_MAX = 10_000
 # Signals that wait in a run for somebody to take them.
 SIGNALS_BUFFERED_MAX = 1_000
+# Expressions of one document; each takes milliseconds to compile, so this bounds what checking a document costs.
+DOCUMENT_EXPRESSIONS_MAX = 1_000
+
+# Runs whose state is kept in memory; others are read again when something happens to them.
+LIVE_RUNS_MAX = 1_000
+# How often a waiting reader looks for changes that another process made.
+FOREIGN_CHANGE_POLL_SECONDS = 0.1
+# Activities one process performs at a time.
+ACTIVITIES_AT_ONCE_MAX = 256
+# How long a process is believed alive after its last sign of life.
+WORKER_LEASE_MS = 5_000
+# Runs claimed or woken in one go; more are found in the next round.
+CLAIM_BATCH_MAX = 200

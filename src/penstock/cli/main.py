@@ -11,8 +11,11 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.cli.schema import schema
-from penstock.cli.validate import validate
+from penstock.cli.diff import diff_command
+from penstock.cli.graph import graph_command
+from penstock.cli.schema import schema_command
+from penstock.cli.simulate import simulate_command
+from penstock.cli.validate import validate_command
 
 __all__ = ["app", "main"]
 
@@ -23,8 +26,11 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(validate)
-app.command()(schema)
+app.command("validate")(validate_command)
+app.command("graph")(graph_command)
+app.command("diff")(diff_command)
+app.command("simulate")(simulate_command)
+app.command("schema")(schema_command)
 
 
 def _print_version(value: bool) -> None:

@@ -11,7 +11,7 @@ import typer
 from penstock.base.json import JsonObject
 from penstock.definitions.schema import document_schema, native_schema, published_schema
 
-__all__ = ["SchemaFormat", "schema"]
+__all__ = ["SchemaFormat", "schema_command"]
 
 
 class SchemaFormat(StrEnum):
@@ -22,7 +22,7 @@ class SchemaFormat(StrEnum):
     ALL = "all"
 
 
-def schema(
+def schema_command(
     document_format: Annotated[
         SchemaFormat, typer.Option("--format", help="Which documents the schema is for.")
     ] = SchemaFormat.ALL,

@@ -22,6 +22,7 @@ from penstock.definitions.durations import format_duration
 from penstock.definitions.model import Workflow
 from penstock.definitions.source import SourceDocument, read_source
 from penstock.definitions.validate import load_workflow
+from penstock.runtime.cases import script_of_case
 from penstock.runtime.guarded_jq import GuardedEvaluator
 from penstock.runtime.simulation import Script, Signal, SimulationRefused, SimulationReport, simulate
 from penstock.runtime.tracing import TraceLine
@@ -77,12 +78,13 @@ def simulate_command(  # noqa: PLR0913  # every option is one the user can give
     try:
         workflow = _load(file)
         chosen = _case(workflow, case)
+        scripted = script_of_case(chosen)
         script = Script(
-            mocks={**_object(chosen.get("mock")), **_pairs(mock, "--mock")},
-            answers={**_object(chosen.get("answers")), **_pairs(answer, "--answer")},
-            signals=(*_case_signals(chosen), *_signals(signal)),
-            time_outs=frozenset([*_texts(chosen.get("time_outs")), *(time_out or ())]),
-            workflows={name: loaded for path in other or () for name, loaded in [_named(path)]},
+            mocks={**scripted.mocks, **_pairs(mock, "--mock")},
+            answers={**scripted.answers, **_pairs(answer, "--answer")},
+            signals=(*scripted.signals, *_signals(signal)),
+            time_outs=scripted.time_outs | frozenset(time_out or ()),
+            workflows=dict(_named(path) for path in other or ()),
         )
         value = chosen.get("input", {}) if given is None else _value(given, "--input")
     except _UsageError as error:
@@ -123,19 +125,6 @@ def _case(workflow: Workflow, name: str | None) -> JsonObject:
             return test
     known = ", ".join(f"`{test.get('name')}`" for test in workflow.tests) or "none"
     raise _UsageError(f"{workflow.name} has no test case `{name}`; its cases: {known}")
-
-
-def _texts(value: JsonValue) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, list) else []
-
-
-def _case_signals(chosen: JsonObject) -> list[Signal]:
-    listed = chosen.get("signals")
-    return [
-        Signal(name=str(item.get("name")), payload=item.get("payload"))
-        for item in (listed if isinstance(listed, list) else [])
-        if isinstance(item, dict)
-    ]
 
 
 def _value(text: str, option: str) -> JsonValue:

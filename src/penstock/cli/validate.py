@@ -22,7 +22,7 @@ from penstock.definitions.findings import Finding, Severity
 from penstock.definitions.outline import is_native
 from penstock.definitions.validate import check_source
 
-__all__ = ["validate"]
+__all__ = ["validate_command"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +43,11 @@ class _Verdict:
         return not self.errors and not (strict and self.warnings)
 
 
-def validate(
+def validate_command(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE...",
+            metavar="FILE",
             help="Workflow files (YAML or JSON), directories to search for them, or - for standard input.",
         ),
     ],

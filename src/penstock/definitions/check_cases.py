@@ -16,6 +16,8 @@ from penstock.definitions.json_schemas import SchemaProblem, apply_defaults, com
 
 __all__ = ["case_findings"]
 
+# How tests and histories name the undoing of a node.
+_UNDO_PREFIX = "compensate:"
 # Nodes that do nothing an outside could be asked for.
 _NOT_MOCKED = frozenset({"start", "end", "switch", "set_state", "fail"})
 
@@ -49,18 +51,26 @@ def _names(test: JsonObject, path: str, declarations: Declarations, guesses: Gue
     ]
     visited = _list(_object(test.get("expect")).get("path"))
     named += [(name, f"{path}/expect/path/{index}") for index, name in enumerate(visited) if isinstance(name, str)]
+    timed_out = enumerate(_list(test.get("time_outs")))
+    named += [(name, f"{path}/time_outs/{index}") for index, name in timed_out if isinstance(name, str)]
     for index, signal in enumerate(_list(test.get("signals"))):
         after = _object(signal).get("after")
         if isinstance(after, str) and parse_native_duration_ms(after) is None:
             named.append((after, f"{path}/signals/{index}/after"))
     for name, place in named:
-        if name not in declarations.nodes:
-            yield Finding(
-                code="UNKNOWN_NODE_IN_TEST",
-                message=f"unknown node `{name}`",
-                path=place,
-                hint=guesses.hint(name, declarations.nodes, otherwise="the nodes are"),
-            )
+        if name in declarations.nodes or _is_undo(name, declarations):
+            continue
+        yield Finding(
+            code="UNKNOWN_NODE_IN_TEST",
+            message=f"unknown node `{name}`",
+            path=place,
+            hint=guesses.hint(name, declarations.nodes, otherwise="the nodes are"),
+        )
+
+
+def _is_undo(name: str, declarations: Declarations) -> bool:
+    node = declarations.nodes.get(name.removeprefix(_UNDO_PREFIX))
+    return name.startswith(_UNDO_PREFIX) and node is not None and "compensate" in node.fields
 
 
 def _expects_failure(test: JsonObject) -> bool:
@@ -127,12 +137,15 @@ def _mocks(test: JsonObject, path: str, declarations: Declarations) -> Iterator[
 
 def _outputs(mock: JsonValue, path: str) -> Iterator[tuple[JsonValue, str]]:
     """The outputs that a mock gives: one, one per try, or none when it fails."""
-    if isinstance(mock, dict) and set(mock) == {"sequence"} and isinstance(tries := mock["sequence"], list):
-        for index, attempt in enumerate(tries):
-            if not _is_failure(attempt):
-                yield attempt, f"{path}/sequence/{index}"
-    elif not _is_failure(mock):
-        yield mock, path
+    return ((value, place) for value, place in _in_sequence(mock, path) if not _is_failure(value))
+
+
+def _in_sequence(value: JsonValue, path: str) -> Iterator[tuple[JsonValue, str]]:
+    """The values of a sequence, one after the other, or the value itself."""
+    if isinstance(value, dict) and set(value) == {"sequence"} and isinstance(listed := value["sequence"], list):
+        yield from ((item, f"{path}/sequence/{index}") for index, item in enumerate(listed))
+    else:
+        yield value, path
 
 
 def _is_failure(mock: JsonValue) -> bool:
@@ -156,9 +169,11 @@ def _answers(test: JsonObject, path: str, declarations: Declarations) -> Iterato
             continue
         declared = declarations.answer_of(node)
         # A refused answer leaves the run waiting, which a test may want to show.
-        if declared is not None and isinstance(declared.schema, dict) and status != "waiting_input":
+        if declared is None or not isinstance(declared.schema, dict) or status == "waiting_input":
+            continue
+        for given, inner in _in_sequence(answer, place):
             yield from _misfits(
-                declared.schema, answer, path=place, code="TEST_ANSWER_INVALID", what=f"the answer to `{name}`"
+                declared.schema, given, path=inner, code="TEST_ANSWER_INVALID", what=f"the answer to `{name}`"
             )
 
 

@@ -10,18 +10,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.limits import DOCUMENT_EXPRESSIONS_MAX
 from penstock.definitions.check_secrets import secret_findings
 from penstock.definitions.findings import Finding
 from penstock.definitions.guesses import Guesses
-from penstock.definitions.jq_leaves import JsonLeaf, Leaf, Mistake, Query, SecretText, Text, leaves_of
-from penstock.definitions.jq_sites import Site, sites_of
+from penstock.definitions.jq_leaves import JsonLeaf, Leaf, Mistake, Query, SecretText, Text, collect_leaves
+from penstock.definitions.jq_sites import Site
 from penstock.definitions.jq_text import root_keys
-from penstock.definitions.outline import Outline
+from penstock.definitions.outline import Outline, OutlineNode
 from penstock.definitions.reach import Graph, graph_of
 
 __all__ = ["expression_findings"]
 
 _ALWAYS_VISIBLE = ("input", "run", "state", "error")
+# What runs inside these is read from outside by its own name once it is done; a for_each has one output per item.
+_TRANSPARENT_TYPES = frozenset({"loop", "parallel", "race"})
 _ROOT_HINT = "expressions read `.input`, `.state`, `.run` and the outputs of nodes by their ids"
 
 
@@ -30,12 +33,20 @@ def expression_findings(document: JsonObject, outline: Outline, guesses: Guesses
     names = _Names(document=document, graph=graph_of(outline, guesses))
     findings: list[Finding] = []
     allowed: set[str] = set()
-    for site in sites_of(document, outline):
-        for leaf in leaves_of(site):
-            findings.extend(_check_leaf(leaf, site, names))
+    collected = collect_leaves(document, outline)
+    for site, leaves in collected.sites:
+        findings.extend(finding for leaf in leaves for finding in _check_leaf(leaf, site, names))
         if site.allows_secrets:
             allowed.add(site.path)
-    if outline.native:
+    if not collected.complete:
+        findings.append(
+            Finding(
+                code="TOO_MANY_EXPRESSIONS",
+                message=f"the document has more than {DOCUMENT_EXPRESSIONS_MAX:,} jq expressions; not all were checked",
+                hint="move parts of it into workflows of their own and call them with `type: subworkflow`",
+            )
+        )
+    elif outline.native:
         findings.extend(secret_findings(document, frozenset(allowed), names.graph.guesses))
     return tuple(findings)
 
@@ -71,32 +82,46 @@ class _Names:
                     yield self._unknown(name, path, site.body)
 
     def _is_visible(self, name: str, body: str) -> bool:
-        return name in _ALWAYS_VISIBLE or any(
-            name in self.graph.ids_by_body.get(around, ()) or name in self._names_of_owner(around)
-            for around in self.graph.enclosing(body)
-        )
+        around = tuple(self.graph.enclosing(body))
+        return name in _ALWAYS_VISIBLE or self._is_readable(name, around) or name in self._names_around(around)
+
+    def _is_readable(self, name: str, around: tuple[str, ...]) -> bool:
+        """Whether a node's output is kept in one of these bodies, or will be when a node in them is done."""
+        if any(name in self.graph.ids_by_body.get(body, ()) for body in around):
+            return True
+        node = self.graph.nodes.get(name)
+        return node is not None and any(home in around for home in self._homes(node))
+
+    def _homes(self, node: OutlineNode) -> Iterator[str]:
+        """The bodies that see a node's output: its own, and those around it up to a for_each, whose items are many."""
+        for home in self.graph.enclosing(node.body):
+            yield home
+            owner = self._owner(home)
+            if owner is None or owner.type == "for_each":
+                return
 
     def _visible(self, body: str) -> dict[str, None]:
-        """The names that an expression in a body can read, from the outside in."""
-        names = dict.fromkeys(_ALWAYS_VISIBLE)
-        for around in self.graph.enclosing(body):
-            names.update(dict.fromkeys((*self.graph.names_in(around), *self._names_of_owner(around))))
-        return names
+        """The names that an expression in a body can read."""
+        around = tuple(self.graph.enclosing(body))
+        nodes = (name for name in self.graph.nodes if self._is_readable(name, around))
+        return dict.fromkeys((*_ALWAYS_VISIBLE, *self._names_around(around), *nodes))
 
-    def _names_of_owner(self, body: str) -> tuple[str, ...]:
+    def _names_around(self, around: tuple[str, ...]) -> Iterator[str]:
+        for owner in map(self._owner, around):
+            if owner is not None and owner.type == "for_each":
+                item = owner.fields.get("as", "item")
+                yield from (str(item), "index")
+            elif owner is not None and owner.type == "loop":
+                yield "loop"
+
+    def _owner(self, body: str) -> OutlineNode | None:
         described = self.graph.outline.bodies.get(body)
-        owner = self.graph.nodes.get(described.owner) if described is not None and described.owner else None
-        if owner is None:
-            return ()
-        if owner.type == "for_each":
-            item = owner.fields.get("as")
-            return ("item", "index", item) if isinstance(item, str) else ("item", "index")
-        return ("loop",) if owner.type == "loop" else ()
+        return self.graph.nodes.get(described.owner) if described is not None and described.owner else None
 
     def _unknown(self, name: str, path: str, body: str) -> Finding:
         hidden = self.graph.nodes.get(name)
         if hidden is not None:
-            return self._hidden(name, path, hidden.body)
+            return self._hidden(hidden, path)
         hint = None
         for source in ("input", "state"):
             if name in _property_names(self.document.get(source)):
@@ -108,14 +133,15 @@ class _Names:
             code="UNKNOWN_REFERENCE", message=f"`.{name}` names nothing that exists here", path=path, hint=hint
         )
 
-    def _hidden(self, name: str, path: str, body: str) -> Finding:
-        described = self.graph.outline.bodies.get(body)
-        owner = described.owner if described is not None else None
+    def _hidden(self, node: OutlineNode, path: str) -> Finding:
+        *_, outermost = self._homes(node)
+        owner = self._owner(outermost)
+        name = owner.id if owner is not None else outermost
         return Finding(
             code="UNKNOWN_REFERENCE",
-            message=f"`{name}` is inside `{owner or body}` and cannot be read from here",
+            message=f"`{node.id}` is inside `{name}` and cannot be read from here",
             path=path,
-            hint=f"read the output of `{owner}` instead: `.{owner}`" if owner is not None else None,
+            hint=f"read the results of all items instead: `.{name}`",
         )
 
 

@@ -23,9 +23,9 @@ from penstock.definitions.declared import (
 )
 from penstock.definitions.findings import Finding, Severity
 from penstock.definitions.guesses import Guesses
-from penstock.definitions.jq_leaves import JsonLeaf, Leaf, Mistake, Query, SecretText, Text, leaf_of, leaves_of
+from penstock.definitions.jq_leaves import JsonLeaf, Leaf, Mistake, Query, SecretText, Text, collect_leaves, leaf_of
 from penstock.definitions.jq_reads import Reads, reads_of
-from penstock.definitions.jq_sites import Form, Site, sites_of
+from penstock.definitions.jq_sites import Form, Site
 from penstock.definitions.jq_syntax import parse_program
 from penstock.definitions.jq_text import simple_path
 from penstock.definitions.json_schemas import CompiledSchema, compile_schema, violations
@@ -51,12 +51,10 @@ def type_findings(document: JsonObject, outline: Outline, guesses: Guesses | Non
     declarations = declarations_of(document, outline)
     checker = _TypeChecker(declarations, guesses or Guesses())
     findings: list[Finding] = []
-    for site in sites_of(document, outline):
-        if site.body is None:
-            continue
-        for leaf in leaves_of(site):
-            findings.extend(checker.check_paths(leaf))
-        findings.extend(checker.check_site(site))
+    for site, leaves in collect_leaves(document, outline).sites:
+        if site.body is not None:
+            findings.extend(finding for leaf in leaves for finding in checker.check_paths(leaf))
+            findings.extend(checker.check_site(site))
     if outline.native:
         findings.extend(case_findings(document, declarations, checker.guesses))
     return tuple(findings)

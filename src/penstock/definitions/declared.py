@@ -93,6 +93,8 @@ class Declarations:
             return None
         if node.type == "interrupt":
             return self.answer_of(node)
+        if node.type == "for_each":
+            return _view({"type": "array"})
         return None if node.type == "end" else _view(node.fields.get("output_schema"))
 
     def answer_of(self, node: OutlineNode) -> SchemaView | None:

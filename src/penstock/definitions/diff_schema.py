@@ -1,8 +1,8 @@
 """What changed between two JSON Schemas, and in which direction.
 
 A change *narrows* when a value that was accepted may be refused now, and *widens* when a value that was refused may be
-accepted now. Whoever sends values is hurt by the first, whoever reads them by the second; which of the two matters is up
-to the caller. Two conventions follow practice rather than logic: a new optional property of an open object narrows
+accepted now. Whoever sends values is hurt by the first, whoever reads them by the second; which of the two matters is
+up to the caller. Two conventions follow practice rather than logic: a new optional property of an open object narrows
 nothing, and a property that is gone widens, because a reader who looks for it finds nothing.
 
 Above it: `diff_contract`. It knows nothing of workflows. A rule it cannot judge counts as both.
@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 from penstock.base.json import JsonObject, JsonValue, json_pointer
 from penstock.base.limits import DOCUMENT_DEPTH_MAX
 from penstock.definitions.diff_model import ChangeKind
+from penstock.definitions.diff_schema_values import value_differences
 from penstock.definitions.diff_values import alike, brief
 
 __all__ = ["SchemaChange", "compare_schemas"]
 
-_TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 _REF_HOPS_MAX = 32
 # Keywords that say something about a value without refusing any.
 _NOTES = ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly")
@@ -43,10 +43,6 @@ _OPAQUE = (
     "dependentSchemas",
     "dependencies",
 )
-_MINIMA = {"minLength": "characters", "minItems": "items", "minProperties": "members"}
-_MAXIMA = {"maxLength": "characters", "maxItems": "items", "maxProperties": "members"}
-# More names than this make a sentence unreadable.
-_VALUES_SHOWN_MAX = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +115,7 @@ class _Comparison:
 
     def called(self, place: _Place) -> str:
         """The thing at a place, for the middle of a sentence."""
-        return f"`{place.names}` of the {self.what}" if place.names else f"the {self.what}"
+        return f"{brief(place.names)} of the {self.what}" if place.names else f"the {self.what}"
 
     def changed(
         self, keyword: str, place: _Place, values: tuple[JsonValue, JsonValue], effects: tuple[bool, bool], text: str
@@ -195,174 +191,12 @@ def _look_up(root: JsonValue, pointer: str) -> JsonValue:
     return current
 
 
-# Types and values
+# What a schema consists of
 
 
-def _types_of(schema: JsonObject) -> frozenset[str]:
-    """The types a schema accepts; the values of an enum count when no type is written."""
-    declared = schema.get("type")
-    names = declared if isinstance(declared, list) else [declared]
-    types = {name for name in names if isinstance(name, str)}
-    if not types:
-        allowed = _allowed(schema)
-        types = set(_TYPES) if allowed is None else {_type_of(value) for value in allowed}
-    return frozenset(types | ({"integer"} if "number" in types else set()))
-
-
-def _type_of(value: JsonValue) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "integer" if value.is_integer() else "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case dict():
-            return "object"
-
-
-def _allowed(schema: JsonObject) -> list[JsonValue] | None:
-    values = schema.get("enum")
-    allowed = values if isinstance(values, list) else None
-    if "const" in schema:
-        constant = schema["const"]
-        return [constant] if allowed is None or any(alike(constant, value) for value in allowed) else []
-    return allowed
-
-
-def _compare_types(comparison: _Comparison, before: JsonObject, after: JsonObject, place: _Place) -> None:
-    old, new = _types_of(before), _types_of(after)
-    if old != new:
-        text = f"{comparison.called(place)} is now {_type_words(new)} (before: {_type_words(old)})."
-        effects = bool(old - new), bool(new - old)
-        comparison.changed("type", place, (before.get("type"), after.get("type")), effects, text)
-
-
-def _type_words(types: frozenset[str]) -> str:
-    if types == _TYPES:
-        return "anything"
-    shown = types - {"integer"} if "number" in types else types
-    return " or ".join(sorted(shown)) or "nothing"
-
-
-def _compare_values(comparison: _Comparison, before: JsonObject, after: JsonObject, place: _Place) -> None:
-    old, new = _allowed(before), _allowed(after)
-    keyword = "const" if "const" in after or "const" in before else "enum"
-    values: tuple[JsonValue, JsonValue] = (old, new)
-    if old is None and new is not None:
-        text = f"{comparison.called(place)} is now limited to {_listed(new)}."
-        comparison.changed(keyword, place, values, (True, False), text)
-    elif old is not None and new is None:
-        text = f"{comparison.called(place)} is no longer limited to {_listed(old)}."
-        comparison.changed(keyword, place, values, (False, True), text)
-    elif old is not None and new is not None:
-        gone = [value for value in old if not any(alike(value, other) for other in new)]
-        extra = [value for value in new if not any(alike(value, other) for other in old)]
-        if gone:
-            text = f"{comparison.called(place)} no longer allows {_listed(gone)}."
-            comparison.changed(keyword, place, values, (True, False), text)
-        if extra:
-            text = f"{comparison.called(place)} now also allows {_listed(extra)}."
-            comparison.changed(keyword, place, values, (False, True), text)
-
-
-def _listed(values: list[JsonValue]) -> str:
-    shown = ", ".join(brief(value) for value in values[:_VALUES_SHOWN_MAX])
-    more = len(values) - _VALUES_SHOWN_MAX
-    return f"{shown} and {more} more" if more > 0 else shown or "nothing"
-
-
-# Bounds
-
-
-def _number(value: JsonValue) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _limit(schema: JsonObject, word: str) -> tuple[float, bool] | None:
-    """The tighter of an inclusive and an exclusive bound as (value, exclusive); older drafts mark it by a flag."""
-    inclusive, exclusive = _number(schema.get(word)), schema.get(f"exclusive{word.capitalize()}")
-    bounds = [] if inclusive is None else [(inclusive, exclusive is True)]
-    strict = _number(exclusive)
-    if strict is not None:
-        bounds.append((strict, True))
-    if word == "minimum":
-        return max(bounds, default=None)
-    return min(bounds, default=None, key=lambda bound: (bound[0], not bound[1]))
-
-
-def _compare_limits(comparison: _Comparison, before: JsonObject, after: JsonObject, place: _Place) -> None:
-    for word, direction in (("minimum", 1), ("maximum", -1)):
-        old, new = _limit(before, word), _limit(after, word)
-        if old == new:
-            continue
-        tighter = old is None or (new is not None and _tightness(new, direction) > _tightness(old, direction))
-        text = f"{comparison.called(place)} must now be {_limit_words(new, word)} (before: {_limit_words(old, word)})."
-        values = (before.get(word), after.get(word))
-        comparison.changed(word, place, values, (tighter, not tighter), text)
-
-
-def _tightness(bound: tuple[float, bool], direction: int) -> tuple[float, bool]:
-    return direction * bound[0], bound[1]
-
-
-def _limit_words(bound: tuple[float, bool] | None, word: str) -> str:
-    if bound is None:
-        return "any number"
-    words = {("minimum", False): "at least", ("minimum", True): "more than"}
-    words |= {("maximum", False): "at most", ("maximum", True): "less than"}
-    return f"{words[word, bound[1]]} {bound[0]:g}"
-
-
-def _compare_sizes(comparison: _Comparison, before: JsonObject, after: JsonObject, place: _Place) -> None:
-    for keyword, unit in (*_MINIMA.items(), *_MAXIMA.items()):
-        is_minimum = keyword in _MINIMA
-        unlimited = 0.0 if is_minimum else float("inf")
-        old, new = _number(before.get(keyword)), _number(after.get(keyword))
-        was = unlimited if old is None else old
-        now = unlimited if new is None else new
-        if was == now:
-            continue
-        tighter = now > was if is_minimum else now < was
-        side = "at least" if is_minimum else "at most"
-        earlier = "no limit" if old is None else f"{old:g}"
-        limit = f"must now have {side} {new:g} {unit}" if new is not None else f"has no `{keyword}` any more"
-        text = f"{comparison.called(place)} {limit} (before: {earlier})."
-        comparison.changed(keyword, place, (old, new), (tighter, not tighter), text)
-
-
-def _compare_multiples(comparison: _Comparison, before: JsonObject, after: JsonObject, place: _Place) -> None:
-    old, new = _number(before.get("multipleOf")), _number(after.get("multipleOf"))
-    if old == new:
-        return
-    finer = old is not None and (new is None or (new > 0 and (old / new).is_integer()))
-    coarser = new is not None and (old is None or (old > 0 and (new / old).is_integer()))
-    limit = "need not be a multiple of anything now" if new is None else f"must now be a multiple of {new:g}"
-    text = f"{comparison.called(place)} {limit}."
-    comparison.changed("multipleOf", place, (old, new), (not finer, not coarser), text)
-
-
-def _compare_forms(comparison: _Comparison, before: JsonObject, after: JsonObject, place: _Place) -> None:
-    for keyword, words in (("pattern", "match the pattern"), ("format", "have the format")):
-        old, new = before.get(keyword), after.get(keyword)
-        if alike(old, new):
-            continue
-        limit = f"need not {words} {brief(old)} any more" if new is None else f"must now {words} {brief(new)}"
-        text = f"{comparison.called(place)} {limit}."
-        comparison.changed(keyword, place, (old, new), (new is not None, old is not None), text)
-    if (before.get("uniqueItems") is True) != (after.get("uniqueItems") is True):
-        tighter = after.get("uniqueItems") is True
-        text = f"the items of {comparison.called(place)} {'must now all differ' if tighter else 'may now be equal'}."
-        comparison.changed("uniqueItems", place, (not tighter, tighter), (tighter, not tighter), text)
-
-
-# Objects
+def _compare_value(comparison: _Comparison, before: JsonObject, after: JsonObject, place: _Place) -> None:
+    for difference in value_differences(before, after, comparison.called(place)):
+        comparison.changed(difference.keyword, place, difference.values, difference.effects, difference.text)
 
 
 def _required(schema: JsonObject) -> list[str]:
@@ -434,9 +268,6 @@ def _compare_openness(comparison: _Comparison, before: JsonObject, after: JsonOb
         words = ("are now allowed", "are now checked", "are now refused")
         text = f"members of {comparison.called(place)} that are not listed {words[now]}."
         comparison.changed("additionalProperties", place, (old, new), (now > was, now < was), text)
-
-
-# Lists and combinations
 
 
 def _compare_items(comparison: _Comparison, before: JsonObject, after: JsonObject, place: _Place) -> None:
@@ -523,12 +354,7 @@ def _compare_notes(comparison: _Comparison, before: JsonObject, after: JsonObjec
 
 
 _KEYWORDS: tuple[Callable[[_Comparison, JsonObject, JsonObject, _Place], None], ...] = (
-    _compare_types,
-    _compare_values,
-    _compare_limits,
-    _compare_sizes,
-    _compare_multiples,
-    _compare_forms,
+    _compare_value,
     _compare_properties,
     _compare_items,
     _compare_combinations,

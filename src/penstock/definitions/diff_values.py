@@ -1,15 +1,18 @@
 """Comparing and showing the values of a document: equal by JSON's rules, short enough for a sentence.
 
-Above it: the parts of `diff`. Below it: plain JSON values.
+Above it: the parts of `diff`. Below it: `diff_model`, and `drawing_text` for clean lines.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 from penstock.base.json import JsonValue
+from penstock.definitions.diff_model import Change, ChangeKind, InFlight, Subject
+from penstock.definitions.drawing_text import clean
 
-__all__ = ["alike", "brief"]
+__all__ = ["Effect", "alike", "brief", "change_of", "kind_of"]
 
 _BRIEF_CHARACTERS_MAX = 48
 
@@ -26,8 +29,43 @@ def alike(first: JsonValue, second: JsonValue) -> bool:
 
 
 def brief(value: JsonValue) -> str:
-    """A value in a few words, as code."""
+    """A value in a few words, as code; nothing where there is nothing."""
+    if value is None:
+        return "nothing"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    line = " ".join(text.split())
+    # Sentences end up on terminals, where control characters act.
+    line = clean(text)
     shown = line if len(line) <= _BRIEF_CHARACTERS_MAX else line[: _BRIEF_CHARACTERS_MAX - 1].rstrip() + "…"
     return f"`{shown}`"
+
+
+def kind_of(before: JsonValue, after: JsonValue) -> ChangeKind:
+    """Whether something appeared, disappeared or changed, where None stands for nothing."""
+    if before is None:
+        return ChangeKind.ADDED
+    return ChangeKind.REMOVED if after is None else ChangeKind.CHANGED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What a change means for callers and for runs in flight."""
+
+    breaking: bool = False
+    in_flight: InFlight = InFlight.SAFE
+    reason: str = ""
+
+
+def change_of(subject: Subject, path: str, message: str, values: tuple[JsonValue, JsonValue], effect: Effect) -> Change:
+    """A change whose kind follows from its two values."""
+    before, after = values
+    return Change(
+        kind=kind_of(before, after),
+        subject=subject,
+        path=path,
+        message=message,
+        before=before,
+        after=after,
+        breaking=effect.breaking,
+        in_flight=effect.in_flight,
+        reason=effect.reason,
+    )

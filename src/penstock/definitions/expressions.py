@@ -11,6 +11,7 @@ evaluations of one program are safe; the second one pays for another compilation
 """
 
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -43,13 +44,19 @@ __all__ = [
     "InProcessEvaluator",
     "compile_expression",
     "evaluate_expression",
+    "evaluate_text",
+    "input_text",
+    "path_value",
 ]
 
 MESSAGE_CHARACTERS_MAX = 500
 NOT_FINITE_MESSAGE = "the result contains a number that JSON cannot hold (not a number, or infinite)"
-# The bindings turn NaN into null and infinities into the largest double; writing and reading back shows the difference.
-# The empty lines end a comment that goes on after a backslash.
+# The bindings turn NaN into null; writing and reading back shows the difference. The empty lines end a comment that
+# goes on after a backslash.
 NOT_FINITE_CHECK = f'(%s\n\n) | if . == (tojson | fromjson) then . else error("{NOT_FINITE_MESSAGE}") end'
+# What the bindings give for infinities. They give a finite number of this size as int, so no finite one is mistaken.
+INFINITY = sys.float_info.max
+INFINITY_TEXT = b"1.7976931348623157e308"
 COMPILE_ERROR = re.compile(r"jq: error: (?P<message>.*?) at <top-level>, line (?P<line>\d+), column (?P<column>\d+)")
 UNDEFINED = re.compile(r"(?P<name>[\w:]+)/(?P<arity>\d+) is not defined")
 # What the names of libjq's grammar mean to a reader.
@@ -146,20 +153,42 @@ def compile_expression(text: str) -> Expression | ExpressionProblem:
 
 def evaluate_expression(expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
     """Evaluate a compiled program: no output gives null, one gives its value, several give the list of them."""
-    if expression.path is not None:
-        value: JsonValue = root
-        for name in expression.path:
-            if not isinstance(value, dict):
-                break
-            value = value.get(name)
-        else:
-            return Evaluated(value)
+    found = path_value(expression, root)
+    if found is not None:
+        return found
+    text = input_text(expression, root)
+    return text if isinstance(text, EvaluationFailed) else evaluate_text(expression, text)
+
+
+def path_value(expression: Expression, root: JsonValue) -> Evaluated | None:
+    """The result of a program that is nothing but a path, without libjq; None when libjq has to answer."""
+    if expression.path is None:
+        return None
+    value = root
+    for name in expression.path:
+        if not isinstance(value, dict):
+            # Null, or an error in libjq's words.
+            return None
+        value = value.get(name)
+    return Evaluated(value)
+
+
+def input_text(expression: Expression, root: JsonValue) -> str | EvaluationFailed:
+    """The parts of the root that the program reads, as JSON text."""
     try:
-        text = encode(root if expression.reads is None else project(root, expression.reads)).decode()
-        outputs = list(islice(expression.program.input_text(text), limits.JQ_OUTPUTS_MAX + 1))
-        return _result(outputs)
+        return encode(root if expression.reads is None else project(root, expression.reads)).decode()
     except RecursionError:
         return EvaluationFailed("the data is nested too deeply to be evaluated")
+    except UnicodeEncodeError:
+        return EvaluationFailed("the data contains text that is not Unicode")
+
+
+def evaluate_text(expression: Expression, text: str) -> Evaluated | EvaluationFailed:
+    """Evaluate a program on a text made by `input_text`."""
+    try:
+        return _result(list(islice(expression.program.input_text(text), limits.JQ_OUTPUTS_MAX + 1)))
+    except RecursionError:
+        return EvaluationFailed("the result is nested too deeply")
     except ValueError as error:
         return EvaluationFailed(_shortened(str(error)))
 
@@ -170,9 +199,23 @@ def _result(outputs: list[Any]) -> Evaluated | EvaluationFailed:
     if len(outputs) > limits.JQ_OUTPUTS_MAX:
         return EvaluationFailed(f"the expression has more than {limits.JQ_OUTPUTS_MAX:,} outputs; use `limit`")
     value = outputs[0] if len(outputs) == 1 else outputs
-    if isinstance(value, str | list | dict) and len(encode(value)) > limits.JQ_OUTPUT_BYTES_MAX:
-        return EvaluationFailed(f"the result is larger than {limits.JQ_OUTPUT_BYTES_MAX:,} bytes")
+    if isinstance(value, str | list | dict):
+        text = encode(value)
+        if len(text) > limits.JQ_OUTPUT_BYTES_MAX:
+            return EvaluationFailed(f"the result is larger than {limits.JQ_OUTPUT_BYTES_MAX:,} bytes")
+        if INFINITY_TEXT in text and _has_infinity(value):
+            return EvaluationFailed(NOT_FINITE_MESSAGE)
+    elif isinstance(value, float) and _has_infinity(value):
+        return EvaluationFailed(NOT_FINITE_MESSAGE)
     return Evaluated(value)
+
+
+def _has_infinity(value: JsonValue) -> bool:
+    if isinstance(value, float):
+        return abs(value) == INFINITY
+    if isinstance(value, dict):
+        return any(_has_infinity(member) for member in value.values())
+    return isinstance(value, list) and any(_has_infinity(item) for item in value)
 
 
 def _refusal(text: str) -> ExpressionProblem | None:

@@ -34,6 +34,10 @@ RUN_STATUSES = (
     "waiting_approval",
     "waiting_activity",
     "waiting_signal",
+    "waiting_child",
+    "waiting_timer",
+    "waiting_decision",
+    "compensating",
     "completed",
     "failed",
     "cancelling",
@@ -203,7 +207,11 @@ _TEST_SIGNAL = Shape(
     fields=(
         required("name", STRING, "The signal's name."),
         optional("payload", ANYTHING, "What the signal carries."),
-        optional("after", {"type": ["string", "number"]}, "When it arrives: after this node, or this much time."),
+        optional(
+            "after",
+            {"type": ["string", "number"]},
+            "When it arrives: after this node or this much time; by itself when the run waits for it.",
+        ),
     ),
 )
 
@@ -233,16 +241,16 @@ _EXPECT = Shape(
 _TEST = Shape(
     name="test",
     title="Test",
-    description="A case with mocked activities, run by `penstock test`.",
+    description="A case with mocked activities; `penstock simulate --case` runs it.",
     fields=(
         required("name", STRING, "The fact that the test shows."),
         optional("input", ANYTHING, "The run's input."),
         optional(
             "mock",
             OBJECT,
-            "Per node id its output, {error: {code, message}} for a failure, or {sequence: [...]} for one per try.",
+            "Per node, or compensate:<node>, its output, {error: {code, message}}, or {sequence: [...]}, one per try.",
         ),
-        optional("answers", OBJECT, "Per interrupt the answer."),
+        optional("answers", OBJECT, "Per interrupt the answer, or {sequence: [...]} for one per time it is asked."),
         optional("signals", array_of(ref("test_signal")), "Signals that arrive during the run."),
         optional("time_outs", array_of(STRING), "Nodes that run into their timeout."),
         required("expect", ref("expect"), "What must be true at the end."),

@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from penstock.base.json import JsonValue, json_pointer
+from penstock.base.json import JsonObject, JsonValue, json_pointer
+from penstock.base.limits import DOCUMENT_EXPRESSIONS_MAX
 from penstock.definitions.expressions import ExpressionProblem, compile_expression
-from penstock.definitions.jq_sites import Form, Site
+from penstock.definitions.jq_sites import Form, Site, sites_of
 from penstock.definitions.jq_text import forbidden_uses
+from penstock.definitions.outline import Outline
 from penstock.definitions.templates import (
     LiteralTemplate,
     QueryTemplate,
@@ -25,7 +27,18 @@ from penstock.definitions.templates import (
     template_expressions,
 )
 
-__all__ = ["JsonLeaf", "Leaf", "Mistake", "Query", "SecretText", "Text", "leaf_of", "leaves_of"]
+__all__ = [
+    "Collected",
+    "JsonLeaf",
+    "Leaf",
+    "Mistake",
+    "Query",
+    "SecretText",
+    "Text",
+    "collect_leaves",
+    "leaf_of",
+    "leaves_of",
+]
 
 # How the template compiler begins when the mistake is not in the jq; a test holds this to its word.
 _TEMPLATE_MESSAGES = ("`${` without", "a text with a secret")
@@ -75,6 +88,39 @@ class Mistake:
 
 
 Leaf: TypeAlias = Query | Text | SecretText | JsonLeaf | Mistake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """The sites of a document with their pieces; not `complete` when it has more expressions than it may have."""
+
+    sites: tuple[tuple[Site, tuple[Leaf, ...]], ...]
+    complete: bool
+
+
+def collect_leaves(document: JsonObject, outline: Outline) -> Collected:
+    """Every site with its pieces, as far as the limit on expressions allows."""
+    left = DOCUMENT_EXPRESSIONS_MAX
+    sites: list[tuple[Site, tuple[Leaf, ...]]] = []
+    for site in sites_of(document, outline):
+        leaves: list[Leaf] = []
+        for leaf in leaves_of(site):
+            left -= _expressions_in(leaf)
+            if left < 0:
+                return Collected(sites=tuple(sites), complete=False)
+            leaves.append(leaf)
+        sites.append((site, tuple(leaves)))
+    return Collected(sites=tuple(sites), complete=True)
+
+
+def _expressions_in(leaf: Leaf) -> int:
+    match leaf:
+        case Text(programs=programs):
+            return len(programs)
+        case Query() | Mistake():
+            return 1
+        case SecretText() | JsonLeaf():
+            return 0
 
 
 def leaves_of(site: Site) -> Iterator[Leaf]:

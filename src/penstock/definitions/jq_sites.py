@@ -117,8 +117,8 @@ def _native_sites(document: JsonObject, node: OutlineNode) -> Iterator[Site]:
             yield from _field(document, node, "items", Form.JQ if is_bare else Form.TEMPLATE)
             yield from _field(document, node, "result", Form.TEMPLATE, inside=True)
         case "loop":
-            yield from _field(document, node, "while", Form.JQ, inside=True)
-            yield from _field(document, node, "until", Form.JQ, inside=True)
+            yield from _field(document, node, "while", Form.JQ)
+            yield from _field(document, node, "until", Form.JQ)
         case _:
             pass
     yield from _condition(document, node)

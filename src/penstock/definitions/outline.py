@@ -90,14 +90,15 @@ def is_native(document: JsonValue) -> bool:
 def outline_of(document: JsonObject) -> Outline:
     """Read the outline of a document in either format; never fails."""
     native = is_native(document)
-    edges = list(_edges(document))
+    edges: dict[str, list[Route]] = {}
+    for source, route in _edges(document):
+        edges.setdefault(source, []).append(route)
     has_edges = bool(edges) or not native
     outline = Outline(native=native, entry=None, listed_order=not has_edges)
     reader = _Reader(outline=outline, edges=edges)
     root_ids = reader.read_body(document.get("nodes"), path="/nodes", body="")
-    start_targets = [route.target for source, route in edges if source == _START_SOURCE]
-    if start_targets:
-        outline.entry = start_targets[0]
+    if _START_SOURCE in edges:
+        outline.entry = edges[_START_SOURCE][0].target
     elif native:
         starts = [node.id for node in outline.nodes if node.type == "start" and node.body == ""]
         outline.entry = starts[0] if starts else (root_ids[0] if root_ids else None)
@@ -120,7 +121,7 @@ def _edges(document: JsonObject) -> Iterator[tuple[str, Route]]:
 @dataclass(slots=True, kw_only=True)
 class _Reader:
     outline: Outline
-    edges: list[tuple[str, Route]]
+    edges: dict[str, list[Route]]
 
     def read_body(self, raw: JsonValue, *, path: str, body: str) -> list[str]:
         """Read a list of nodes into the outline; the ids in order."""
@@ -171,7 +172,7 @@ class _Reader:
         if node_type == "switch":
             yield from _switch_routes(fields, path)
         elif node_type not in ("end", "fail"):
-            edges = [route for source, route in self.edges if source == node_id]
+            edges = self.edges.get(node_id)
             if edges:
                 yield from edges
             elif "next" in fields:

@@ -77,7 +77,9 @@ class Graph:
         if self._walked_left <= 0:
             return _UNKNOWN_REGION
         owner_body = self.nodes[body.owner].body if body.owner in self.nodes else ""
-        entry = body.entry if body.nested or body.entry is None else self.resolve(body.entry, owner_body)
+        entry = body.entry
+        if entry is not None and (not body.nested or entry not in self.nodes):
+            entry = self.resolve(entry, owner_body)
         target = body.exit_target
         join = self.resolve(target, owner_body) if target is not None else None
         # A branch that walks back into its own fork starts a second one instead of joining the first.
@@ -166,7 +168,7 @@ def _resolve_node(graph: Graph, node: OutlineNode) -> None:
         if body is None or body.entry is None:
             continue
         if body.nested:
-            entries.append(body.entry)
+            entries.extend(name for name in (body.entry,) if name in graph.nodes)
         elif (resolved := graph.resolve(body.entry, node.body)) is not None:
             steps.append(resolved)
         else:

@@ -54,8 +54,8 @@ def validate_document(document: JsonValue) -> tuple[Finding, ...]:
     found = list(schema_findings(document))
     if isinstance(document, dict) and not any(finding.code in _FATAL_CODES for finding in found):
         found.extend(_other_findings(document))
-    ordered = sorted(_limited(dict.fromkeys(found)), key=lambda finding: (_order(document, finding.path), finding.code))
-    return tuple(ordered)
+    ordered = sorted(dict.fromkeys(found), key=lambda finding: (_order(document, finding.path), finding.code))
+    return tuple(ordered if len(ordered) <= FINDINGS_MAX else _first_of_many(ordered))
 
 
 def validate_source(text: str, *, file: str | None = None) -> tuple[Finding, ...]:
@@ -107,11 +107,17 @@ def _is_incomplete(document: JsonObject, outline: Outline) -> bool:
     return not isinstance(nodes, list) or len(nodes) != sum(node.body == "" for node in outline.nodes)
 
 
-def _limited(findings: Iterable[Finding]) -> list[Finding]:
-    found = list(findings)
-    if len(found) > FINDINGS_MAX:
-        found.sort(key=lambda finding: finding.severity is not Severity.ERROR)
-    return found[:FINDINGS_MAX]
+def _first_of_many(ordered: list[Finding]) -> Iterable[Finding]:
+    """As many findings as are worth reading, errors before warnings, and a word about the rest."""
+    yield Finding(
+        code="TOO_MANY_FINDINGS",
+        message=f"there are {len(ordered):,} findings; these are {FINDINGS_MAX:,} of them",
+        hint="correct these first, and check again",
+    )
+    errors = [finding for finding in ordered if finding.severity is Severity.ERROR][:FINDINGS_MAX]
+    warnings = [finding for finding in ordered if finding.severity is not Severity.ERROR]
+    kept = {*errors, *warnings[: FINDINGS_MAX - len(errors)]}
+    yield from (finding for finding in ordered if finding in kept)
 
 
 def _order(document: JsonValue, path: str) -> tuple[int, ...]:

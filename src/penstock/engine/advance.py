@@ -47,9 +47,13 @@ __all__ = ["settle"]
 def settle(turn: Turn) -> None:
     """Move on until the run waits, pauses or ends."""
     state = turn.state
-    while not state.terminal and not state.paused:
+    while not state.terminal:
         before = state.seq
-        if state.ending is not None and not state.compensating:
+        if state.owed is not None:
+            turn.event(state.owed.name, dict(state.owed.payload))
+        elif state.paused:
+            return
+        elif state.ending is not None and not state.compensating:
             end_run(turn)
         elif state.ready:
             _advance(turn, state.scopes[min(state.ready)])
@@ -139,8 +143,10 @@ def _timer_starting(turn: Turn, scope: Scope, node: Node, activation: Activation
     if detail.kind is WaitKind.UNTIL:
         due_at = parse_instant_ms(str(activation.arguments)) or turn.at
     turn.event("TimerStarted", {**_where(activation), "kind": str(detail.kind), "deadline": due_at})
-    if due_at <= turn.at:
-        turn.event("TimerFired", {**_where(activation), "kind": str(detail.kind)})
+
+
+def _due(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    turn.event("TimerFired", {**_where(activation), "kind": str(detail_of(node, WaitDetail).kind)})
 
 
 def _woken(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
@@ -172,10 +178,13 @@ def _raising(turn: Turn, scope: Scope, node: Node, activation: Activation) -> No
         payload["approvers"] = detail.approvers
     if node.timeout_ms is not None:
         payload["deadline"] = turn.at + node.timeout_ms
+    if turn.workflow.checkpointing.strategy == "after_each_node":
+        payload["checkpoint"] = True
     turn.event("InterruptRaised", payload)
-    policy = turn.workflow.checkpointing
-    if policy.strategy == "after_each_node":
-        write_checkpoint(turn, node, activation)
+
+
+def _raised(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    write_checkpoint(turn, node, activation)
 
 
 def _answering(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
@@ -281,9 +290,11 @@ _MOVES: dict[Phase, _Move] = {
     Phase.RESOLVED: _resolved,
     Phase.FAILING: _failing,
     Phase.STARTING_TIMER: _timer_starting,
+    Phase.DUE: _due,
     Phase.WOKEN: _woken,
     Phase.TIMED_OUT: _timed_out,
     Phase.RAISING: _raising,
+    Phase.RAISED: _raised,
     Phase.ANSWERING: _answering,
     Phase.ANSWERED: _answered,
     Phase.STARTING_SIGNAL_WAIT: _signal_wait_starting,

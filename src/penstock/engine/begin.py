@@ -11,7 +11,6 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import parse_instant_ms
 from penstock.definitions.expressions import EvaluationFailed
-from penstock.definitions.json_schemas import CompiledSchema, is_valid
 from penstock.definitions.model import (
     ActivityDetail,
     EmitDetail,
@@ -30,7 +29,7 @@ from penstock.definitions.model import (
     WaitKind,
 )
 from penstock.definitions.templates import as_text
-from penstock.engine.completion import complete, complete_towards, describe_violations, fail
+from penstock.engine.completion import complete, complete_towards, fail, result_violation
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, Failure, RunState, Scope
 from penstock.engine.turn import Turn, activation_of, detail_of, parallel_span, truthy
 
@@ -68,16 +67,11 @@ def _end(turn: Turn, scope: Scope, node: Node, detail: EndDetail) -> None:
             fail(turn, scope, node, Failure("JQ_FAILED", rendered.message, "output_mapping_jq_failed", node.id))
             return
         result = rendered.value
-    for schema in (detail.output_schema, turn.workflow.output_schema):
-        if schema is not None and not is_valid(schema, result):
-            fail(turn, scope, node, _output_violation(schema, result))
-            return
+    violation = result_violation(turn, detail, result)
+    if violation is not None:
+        fail(turn, scope, node, violation)
+        return
     complete_towards(turn, scope, node, result, None)
-
-
-def _output_violation(schema: CompiledSchema, result: JsonValue) -> Failure:
-    told = describe_violations(schema, result)
-    return Failure("OUTPUT_SCHEMA_VIOLATION", f"the result does not fit the output schema: {told}", "output_invalid")
 
 
 def _fail_node(turn: Turn, scope: Scope, node: Node, detail: FailDetail) -> None:
@@ -212,6 +206,11 @@ def _set_state(turn: Turn, scope: Scope, node: Node, detail: SetStateDetail) -> 
 def start_child(turn: Turn, scope: Scope, node: Node, detail: SubworkflowDetail) -> None:
     """Start a child run, or the next one after a failed attempt."""
     state, activation = turn.state, activation_of(scope)
+    named: JsonObject = {"workflowRef": detail.workflow_ref, "childExecutionId": _child_id(state, activation)}
+    if activation.attempt:
+        # As with activities, another attempt gets what the first one got.
+        turn.command("StartSubworkflow", {**_where(scope), **named, "input": activation.arguments})
+        return
     if state.depth >= limits.SUBWORKFLOW_DEPTH_MAX:
         told = f"child runs nest deeper than {limits.SUBWORKFLOW_DEPTH_MAX}"
         fail(turn, scope, node, Failure("SUBWORKFLOW_DEPTH_EXCEEDED", told, "subworkflow_failed", node.id))
@@ -220,7 +219,6 @@ def start_child(turn: Turn, scope: Scope, node: Node, detail: SubworkflowDetail)
     if isinstance(rendered, EvaluationFailed):
         fail(turn, scope, node, Failure("JQ_FAILED", rendered.message, "subworkflow_failed", node.id))
         return
-    named: JsonObject = {"workflowRef": detail.workflow_ref, "childExecutionId": _child_id(state, activation)}
     turn.command("StartSubworkflow", {**_where(scope), **named, "input": rendered.value})
 
 

@@ -68,8 +68,7 @@ def _cancel_branch(turn: Turn, activation: Activation, detail: ParallelDetail, i
         "branchName": turn.workflow.bodies[detail.bodies[index]].name,
         "index": index,
     }
-    turn.command("CancelParallelBranch", dict(named))
-    turn.event("ParallelBranchCancelled", named)
+    turn.command("CancelParallelBranch", named)
 
 
 def _fail_parallel(turn: Turn, scope: Scope, node: Node, detail: ParallelDetail, frame: Frame) -> None:

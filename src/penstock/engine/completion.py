@@ -15,6 +15,7 @@ from penstock.definitions.json_schemas import CompiledSchema, is_valid, violatio
 from penstock.definitions.model import (
     ACTIVITY_TYPES,
     ActivityDetail,
+    EndDetail,
     ErrorRoute,
     Join,
     Node,
@@ -26,7 +27,15 @@ from penstock.engine.state import COMPENSATION_PREFIX, Activation, Failure, Scop
 from penstock.engine.transitions import Phase
 from penstock.engine.turn import Turn, activation_of, truthy
 
-__all__ = ["after_completion", "complete", "complete_towards", "describe_violations", "fail", "write_checkpoint"]
+__all__ = [
+    "after_completion",
+    "complete",
+    "complete_towards",
+    "describe_violations",
+    "fail",
+    "result_violation",
+    "write_checkpoint",
+]
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -45,7 +54,8 @@ def complete(turn: Turn, scope: Scope, node: Node, output: JsonValue, extra: Jso
         seen = {**_as_object(turn.root(scope)), node.id: output} if turn.state.native else turn.root(scope)
         outcome = turn.evaluator.evaluate(successor.when, seen)
         if isinstance(outcome, EvaluationFailed):
-            fail(turn, scope, node, _jq_failure(node, "next_failed", outcome.message))
+            failure = _jq_failure(node, "next_failed", outcome.message)
+            fail(turn, scope, node, failure, after_fallback=_is_fallback(extra))
             return
         target = successor.target if truthy(outcome.value) else successor.otherwise
     complete_towards(turn, scope, node, output, target, extra)
@@ -59,11 +69,12 @@ def complete_towards(
     payload: JsonObject = {"nodeId": activation.node_id, "visit": activation.visit, "output": output}
     updated = _merged_state(turn, node, output)
     if isinstance(updated, Failure):
-        fail(turn, scope, node, updated)
+        fail(turn, scope, node, updated, after_fallback=_is_fallback(extra))
         return
     if target is not None:
         payload["next"] = target
-    compensation = _compensation(turn, scope, node, output)
+    # A fallback stands in for work that was not done: there is nothing to undo.
+    compensation = None if _is_fallback(extra) else _compensation(turn, scope, node, output)
     if isinstance(compensation, Failure):
         fail(turn, scope, node, compensation)
         return
@@ -152,8 +163,10 @@ def write_checkpoint(turn: Turn, node: Node, activation: Activation) -> None:
     turn.event("CheckpointWritten", payload)
 
 
-def fail(turn: Turn, scope: Scope, node: Node, failure: Failure, *, fatal: bool = False) -> None:
-    """Fail the scope's activation: by a route if one fits, for good otherwise."""
+def fail(
+    turn: Turn, scope: Scope, node: Node, failure: Failure, *, fatal: bool = False, after_fallback: bool = False
+) -> None:
+    """Fail the scope's activation: by a route if one fits, for good otherwise. A failed fallback falls back no more."""
     activation = activation_of(scope)
     payload: JsonObject = {
         "nodeId": activation.node_id,
@@ -167,7 +180,7 @@ def fail(turn: Turn, scope: Scope, node: Node, failure: Failure, *, fatal: bool 
     if fatal or _fails_the_run(turn, scope):
         turn.command("FailNode", {**payload, "fatal": True})
         return
-    route, handled_by = _route(turn, scope, node, activation, failure)
+    route, handled_by = _route(turn, scope, node, failure, after_fallback=after_fallback)
     if route is None:
         turn.command("FailNode", payload)
     elif route.fallback is not None:
@@ -190,18 +203,26 @@ def _fails_the_run(turn: Turn, scope: Scope) -> bool:
 
 
 def _route(
-    turn: Turn, scope: Scope, node: Node, activation: Activation, failure: Failure
+    turn: Turn, scope: Scope, node: Node, failure: Failure, *, after_fallback: bool
 ) -> tuple[ErrorRoute | None, str]:
-    if activation.node_id.startswith(COMPENSATION_PREFIX):
+    if activation_of(scope).node_id.startswith(COMPENSATION_PREFIX):
         return None, ""
-    for route in node.on_error:
-        if not route.codes or failure.code in route.codes or "*" in route.codes:
-            return route, "node"
+    # At the root nothing comes after these, so there is nowhere to go on with a fallback.
+    final = scope.parent is None and node.type in (NodeType.SWITCH, NodeType.FAIL)
+    may_fall_back = not after_fallback and not final
+    if not after_fallback:
+        for route in node.on_error:
+            if _fits(route, failure) and (route.fallback is None or may_fall_back):
+                return route, "node"
     if scope.parent is None and not turn.state.workflow_error_routed:
         for route in turn.workflow.on_error:
-            if not route.codes or failure.code in route.codes or "*" in route.codes:
+            if _fits(route, failure) and (route.fallback is None or may_fall_back):
                 return route, "workflow"
     return None, ""
+
+
+def _fits(route: ErrorRoute, failure: Failure) -> bool:
+    return not route.codes or failure.code in route.codes or "*" in route.codes
 
 
 def _fall_back(turn: Turn, scope: Scope, node: Node, failure: Failure, route: ErrorRoute) -> None:
@@ -209,22 +230,26 @@ def _fall_back(turn: Turn, scope: Scope, node: Node, failure: Failure, route: Er
     rendered = turn.render(route.fallback, scope, {"error": error}) if route.fallback is not None else None
     if rendered is None or isinstance(rendered, EvaluationFailed):
         message = rendered.message if isinstance(rendered, EvaluationFailed) else "no fallback"
-        fail(turn, scope, _without_routes(node), _jq_failure(node, "fallback_failed", message))
+        fail(turn, scope, node, _jq_failure(node, "fallback_failed", message), after_fallback=True)
         return
-    complete(turn, scope, _without_routes(node), rendered.value, {"fallback": error})
+    violation = result_violation(turn, node.detail, rendered.value) if isinstance(node.detail, EndDetail) else None
+    if violation is not None:
+        fail(turn, scope, node, violation, after_fallback=True)
+        return
+    complete(turn, scope, node, rendered.value, {"fallback": error})
 
 
-def _without_routes(node: Node) -> Node:
-    """The node without its error routes, so that a failing fallback cannot fall back again."""
-    return Node(
-        id=node.id,
-        type=node.type,
-        body=node.body,
-        path=node.path,
-        detail=node.detail,
-        successor=node.successor,
-        retry=node.retry,
-    )
+def _is_fallback(extra: JsonObject | None) -> bool:
+    return extra is not None and "fallback" in extra
+
+
+def result_violation(turn: Turn, detail: EndDetail, result: JsonValue) -> Failure | None:
+    """Why a run may not end with a result, or None."""
+    for schema in (detail.output_schema, turn.workflow.output_schema):
+        if schema is not None and not is_valid(schema, result):
+            told = f"the result does not fit the output schema: {describe_violations(schema, result)}"
+            return Failure("OUTPUT_SCHEMA_VIOLATION", told, "output_invalid")
+    return None
 
 
 def _jq_failure(node: Node, reason: str, message: str) -> Failure:

@@ -38,7 +38,7 @@ def decide(workflow: Workflow, state: RunState, given: inputs.Input, *, evaluato
     if state.terminal and not isinstance(given, inputs.ContinueRun):
         return _refuse_after_end(state, given)
     turn = Turn(workflow=workflow, state=state.copy(), at=given.at, evaluator=evaluator)
-    if state.ready and not isinstance(given, inputs.StartRun):
+    if state.unsettled and not isinstance(given, inputs.StartRun):
         settle(turn)  # the history was cut inside a decision: finish that one first, in its own order
         if turn.state.terminal and not isinstance(given, inputs.ContinueRun):
             return Accepted(tuple(turn.records), turn.state)
@@ -169,7 +169,7 @@ def _signal(turn: Turn, given: inputs.SendSignal) -> Refused | None:
         for item in state.activations()
         if item.phase is Phase.AWAITING_SIGNAL and (item.external or {}).get("signalName") == given.name
     ]
-    if waiting and not state.paused:
+    if waiting:
         turn.command("DeliverSignal", {"nodeId": waiting[0].node_id, "visit": waiting[0].visit, **payload})
         return None
     if len(state.signals) >= limits.SIGNALS_BUFFERED_MAX:
@@ -249,8 +249,6 @@ def _cancel(turn: Turn, given: inputs.CancelRun) -> Refused | None:
     if given.reason is not None:
         payload["reason"] = given.reason
     turn.command("CancelExecution", payload)
-    if state.paused:
-        turn.event("ExecutionResumed", {"reason": "cancelled"})
     return None
 
 
@@ -261,8 +259,7 @@ def _pause(turn: Turn, given: inputs.PauseRun) -> Refused | None:
     if state.paused:
         return Refused("PAUSE_NOT_ALLOWED", f"run {state.run_id} is paused already")
     payload: JsonObject = {} if given.reason is None else {"reason": given.reason}
-    turn.command("PauseExecution", dict(payload))
-    turn.event("ExecutionPaused", payload)
+    turn.command("PauseExecution", payload)
     return None
 
 
@@ -270,7 +267,6 @@ def _resume(turn: Turn, given: inputs.ResumeRun) -> Refused | None:
     if not turn.state.paused:
         return Refused("RESUME_NOT_ALLOWED", f"run {turn.state.run_id} is not paused")
     turn.command("ResumeExecution", {})
-    turn.event("ExecutionResumed", {})
     return None
 
 

@@ -25,6 +25,7 @@ from penstock.engine.state import (
     CompensationEntry,
     Ending,
     Frame,
+    Owed,
     RunState,
     Scope,
 )
@@ -119,6 +120,7 @@ def _cancel_execution(draft: RunState, record: Record) -> None:
     draft.ending = Ending(
         outcome="cancelled", reason=text_of(record.payload.get("reason")), node_id=text_of(record.payload.get("nodeId"))
     )
+    draft.paused = False  # a paused run ends like any other
 
 
 def _start_compensation(draft: RunState, record: Record) -> None:
@@ -130,10 +132,20 @@ def _start_compensation(draft: RunState, record: Record) -> None:
 
 
 def _pause(draft: RunState, record: Record) -> None:
-    if record.name == "ExecutionPaused":
-        draft.paused = True
-    elif record.name == "ExecutionResumed":
-        draft.paused = False
+    draft.paused = record.name == "PauseExecution"
+    _owe(draft, record, "ExecutionPaused" if draft.paused else "ExecutionResumed")
+
+
+def _owe(draft: RunState, record: Record, name: str) -> None:
+    """Note the event that tells what a command did, so that a history cut between the two still gets it."""
+    told = {key: value for key, value in record.payload.items() if key != "executionId"}
+    draft.owed = Owed(name=name, payload=told)
+
+
+def _told(draft: RunState, record: Record) -> None:
+    if draft.owed is None or draft.owed.name != record.name:
+        raise corrupt(record, "tells of a command that is not before it")
+    draft.owed = None
 
 
 # --- a visit -------------------------------------------------------------------------------------
@@ -204,7 +216,7 @@ def _state_updated(draft: RunState, record: Record) -> None:
 
 def _checkpoint_written(draft: RunState, record: Record) -> None:
     scope, activation = located(draft, record)
-    variant = ":waiting" if activation.phase is Phase.INTERRUPTED else ":node"
+    variant = ":waiting" if activation.phase is Phase.RAISED else ":node"
     draft.nodes_since_checkpoint = 0
     book(draft, replace(scope, activation=replace(activation, phase=moved(activation, record, variant))))
 
@@ -304,10 +316,7 @@ def _cancel_branch(draft: RunState, record: Record) -> None:
         drop_scope(draft, serial)
     changed = replace(frame, open=opened, settled=frame.settled | {index})
     book(draft, replace(scope, activation=replace(activation, frame=changed)))
-
-
-def _nothing(draft: RunState, record: Record) -> None:
-    """Records that only tell what another record did."""
+    _owe(draft, record, "ParallelBranchCancelled")
 
 
 _HANDLERS: dict[str, Callable[[RunState, Record], None]] = {
@@ -318,10 +327,10 @@ _HANDLERS: dict[str, Callable[[RunState, Record], None]] = {
     "ExecutionCancelled": _execution_ended,
     "CancelExecution": _cancel_execution,
     "StartCompensation": _start_compensation,
-    "PauseExecution": _nothing,
-    "ExecutionPaused": _pause,
-    "ResumeExecution": _nothing,
-    "ExecutionResumed": _pause,
+    "PauseExecution": _pause,
+    "ExecutionPaused": _told,
+    "ResumeExecution": _pause,
+    "ExecutionResumed": _told,
     "ScheduleNode": _schedule_node,
     "NodeScheduled": plain,
     "CompleteNode": _complete_node,
@@ -336,7 +345,7 @@ _HANDLERS: dict[str, Callable[[RunState, Record], None]] = {
     "ScopeCompleted": _scope_closed,
     "ScopeFailed": _scope_closed,
     "CancelParallelBranch": _cancel_branch,
-    "ParallelBranchCancelled": _nothing,
+    "ParallelBranchCancelled": _told,
     "JoinParallel": plain,
     "ParallelJoined": plain,
 }

@@ -14,7 +14,6 @@ from penstock.engine.reading import corrupt, failure_of, instant_of, located, mo
 from penstock.engine.records import Record
 from penstock.engine.scopes import abandon_child, book, drop_bodies
 from penstock.engine.state import BufferedSignal, Child, Ending, Failure, RunState
-from penstock.engine.transitions import Phase
 
 __all__ = ["WAIT_HANDLERS", "plain"]
 
@@ -77,13 +76,21 @@ def _activity_failed(draft: RunState, record: Record) -> None:
     book(draft, replace(scope, activation=changed))
 
 
+def _activity_retried(draft: RunState, record: Record) -> None:
+    scope, activation = located(draft, record)
+    # The deadline was that of the attempt in doubt.
+    book(draft, replace(scope, activation=replace(activation, phase=moved(activation, record), deadline=None)))
+
+
 # --- waiting -------------------------------------------------------------------------------------
 
 
 def _timer_started(draft: RunState, record: Record) -> None:
     scope, activation = located(draft, record)
     due_at = instant_of(record.payload.get("deadline"))
-    book(draft, replace(scope, activation=replace(activation, phase=moved(activation, record), due_at=due_at)))
+    # A timer that is due when it starts needs nobody to fire it.
+    variant = ":due" if due_at is not None and due_at <= record.at else ":later"
+    book(draft, replace(scope, activation=replace(activation, phase=moved(activation, record, variant), due_at=due_at)))
 
 
 def _timer_fired(draft: RunState, record: Record) -> None:
@@ -106,9 +113,10 @@ def _interrupt_raised(draft: RunState, record: Record) -> None:
     scope, activation = located(draft, record)
     payload = record.payload
     names = ("prompt", "promptRef", "interruptId", "answerSchema", "approvers")
+    variant = ":checkpoint" if payload.get("checkpoint") is True else ":waiting"
     changed = replace(
         activation,
-        phase=moved(activation, record),
+        phase=moved(activation, record, variant),
         deadline=instant_of(payload.get("deadline")),
         external={name: payload[name] for name in names if name in payload},
     )
@@ -155,10 +163,7 @@ def _signal_buffered(draft: RunState, record: Record) -> None:
         name=str(payload.get("signalName")), payload=payload.get("payload"), signal_id=text_of(payload.get("signalId"))
     )
     draft.signals = (*draft.signals, signal)
-    # In a paused run somebody may be waiting already: the signal is theirs once the run goes on.
-    for scope in tuple(draft.scopes.values()):
-        if scope.activation is not None and scope.activation.phase is Phase.AWAITING_SIGNAL:
-            book(draft, scope)
+    # A waiting activation with this name would have got it: the engine buffers only when nobody waits.
 
 
 def _remember_signal(draft: RunState, payload: JsonObject) -> None:
@@ -261,7 +266,7 @@ WAIT_HANDLERS: dict[str, Callable[[RunState, Record], None]] = {
     "ActivityCompleted": _activity_completed,
     "ActivityFailed": _activity_failed,
     "ActivityOutcomeUnknown": plain,
-    "ActivityRetried": plain,
+    "ActivityRetried": _activity_retried,
     "StartTimer": _prepared,
     "TimerStarted": _timer_started,
     "TimerFired": _timer_fired,

@@ -19,7 +19,7 @@ from penstock.engine.records import Record
 __all__ = ["fork"]
 
 # Payload keys whose values are made from the run id.
-_DERIVED = ("parentExecutionId", "childExecutionId", "delegateCorrelationId")
+_DERIVED = ("parentExecutionId", "childExecutionId", "delegateCorrelationId", "targetExecutionId")
 
 
 def fork(records: Sequence[Record], *, at_seq: int, run_id: str) -> tuple[Record, ...]:

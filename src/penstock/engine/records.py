@@ -84,7 +84,7 @@ EVENTS: Final = frozenset(
 )
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, array_like=True):
     """One row of a run's history; `at` is epoch milliseconds, taken from the input that caused it."""
 
     seq: int

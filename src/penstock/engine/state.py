@@ -10,7 +10,7 @@ Values inside are never changed in place: containers are copied when a turn begi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from copy import copy
 from typing import Literal, Self
 
 import msgspec
@@ -28,6 +28,7 @@ __all__ = [
     "Failure",
     "Frame",
     "Key",
+    "Owed",
     "RunState",
     "Scope",
 ]
@@ -160,8 +161,14 @@ class Ending(msgspec.Struct, frozen=True):
     node_id: str | None = None
 
 
-@dataclass(slots=True)
-class RunState:
+class Owed(msgspec.Struct, frozen=True):
+    """An event that a command promised: it tells what the command did, and is written next."""
+
+    name: str
+    payload: JsonObject
+
+
+class RunState(msgspec.Struct):
     """Everything known about a run. Equal histories fold to equal states."""
 
     run_id: str = ""
@@ -182,19 +189,20 @@ class RunState:
     commands: int = 0
     steps: int = 0
     values: JsonValue = None
-    scopes: dict[int, Scope] = field(default_factory=dict)
+    scopes: dict[int, Scope] = msgspec.field(default_factory=dict)
     next_serial: int = 0
-    visits: dict[str, int] = field(default_factory=dict)
-    active: dict[Key, int] = field(default_factory=dict)
-    ready: set[int] = field(default_factory=set)
+    visits: dict[str, int] = msgspec.field(default_factory=dict)
+    active: dict[Key, int] = msgspec.field(default_factory=dict)
+    ready: set[int] = msgspec.field(default_factory=set)
     signals: tuple[BufferedSignal, ...] = ()
     signal_ids: frozenset[str] = frozenset()
     compensations: tuple[CompensationEntry, ...] = ()
     compensating: bool = False
     compensation_failures: tuple[Failure, ...] = ()
-    children: dict[str, Child] = field(default_factory=dict)
+    children: dict[str, Child] = msgspec.field(default_factory=dict)
     paused: bool = False
     ending: Ending | None = None
+    owed: Owed | None = None
     workflow_error_routed: bool = False
     error: JsonValue = None  # what jq sees as `error` after an error route
     nodes_since_checkpoint: int = 0
@@ -210,11 +218,14 @@ class RunState:
         """True when nothing can happen any more."""
         return self.status in TERMINAL_STATUSES
 
+    @property
+    def unsettled(self) -> bool:
+        """True when the history ends inside a decision: the engine has moves to make that need nobody."""
+        return bool(self.ready) or self.owed is not None or (self.ending is not None and not self.compensating)
+
     def copy(self) -> Self:
         """A state that can be evolved without touching this one."""
-        twin = type(self)()
-        for name in _FIELD_NAMES:
-            setattr(twin, name, getattr(self, name))
+        twin = copy(self)
         twin.scopes = self.scopes.copy()
         twin.visits = self.visits.copy()
         twin.active = self.active.copy()
@@ -235,6 +246,3 @@ class RunState:
         """The scope in which an activation lives."""
         serial = self.active.get(key)
         return None if serial is None else self.scopes[serial]
-
-
-_FIELD_NAMES = tuple(item.name for item in fields(RunState))

@@ -52,10 +52,12 @@ class Phase(StrEnum):
     # timers
     STARTING_TIMER = "starting_timer"
     SLEEPING = "sleeping"
+    DUE = "due"
     WOKEN = "woken"
     TIMED_OUT = "timed_out"
     # questions to people
     RAISING = "raising"
+    RAISED = "raised"
     INTERRUPTED = "interrupted"
     ANSWERING = "answering"
     ANSWERED = "answered"
@@ -96,9 +98,11 @@ READY_PHASES: Final = frozenset(
         Phase.RETRYING,
         Phase.RESOLVED,
         Phase.STARTING_TIMER,
+        Phase.DUE,
         Phase.WOKEN,
         Phase.TIMED_OUT,
         Phase.RAISING,
+        Phase.RAISED,
         Phase.ANSWERING,
         Phase.ANSWERED,
         Phase.STARTING_SIGNAL_WAIT,
@@ -167,11 +171,13 @@ ACTIVATION_TRANSITIONS: Final[dict[str, tuple[frozenset[Phase], Phase]]] = {
     "ActivityRetried": (_from(Phase.OUTCOME_UNKNOWN), Phase.RETRYING),
     "TimerFired:retry": (_from(Phase.BACKING_OFF), Phase.RETRYING),
     "StartTimer": (_from(Phase.SCHEDULED), Phase.STARTING_TIMER),
-    "TimerStarted": (_from(Phase.STARTING_TIMER), Phase.SLEEPING),
-    "TimerFired:wait": (_from(Phase.SLEEPING), Phase.WOKEN),
+    "TimerStarted:later": (_from(Phase.STARTING_TIMER), Phase.SLEEPING),
+    "TimerStarted:due": (_from(Phase.STARTING_TIMER), Phase.DUE),
+    "TimerFired:wait": (_from(Phase.SLEEPING, Phase.DUE), Phase.WOKEN),
     "TimerFired:timeout": (_WAITING_WITH_TIMEOUT, Phase.TIMED_OUT),
     "RaiseInterrupt": (_from(Phase.SCHEDULED), Phase.RAISING),
-    "InterruptRaised": (_from(Phase.RAISING), Phase.INTERRUPTED),
+    "InterruptRaised:waiting": (_from(Phase.RAISING), Phase.INTERRUPTED),
+    "InterruptRaised:checkpoint": (_from(Phase.RAISING), Phase.RAISED),
     "ResumeInterrupt": (_from(Phase.INTERRUPTED), Phase.ANSWERING),
     "InterruptResumed": (_from(Phase.ANSWERING), Phase.ANSWERED),
     "StartSignalWait": (_from(Phase.SCHEDULED), Phase.STARTING_SIGNAL_WAIT),
@@ -197,7 +203,7 @@ ACTIVATION_TRANSITIONS: Final[dict[str, tuple[frozenset[Phase], Phase]]] = {
     "CompleteNode": (_MAY_COMPLETE, Phase.COMPLETED),
     "StateUpdated": (_from(Phase.COMPLETED), Phase.UPDATED),
     "CheckpointWritten:node": (_from(Phase.COMPLETED, Phase.UPDATED), Phase.CHECKPOINTED),
-    "CheckpointWritten:waiting": (_from(Phase.INTERRUPTED), Phase.INTERRUPTED),
+    "CheckpointWritten:waiting": (_from(Phase.RAISED), Phase.INTERRUPTED),
     "FailNode:routed": (_MAY_FAIL, Phase.ROUTED),
     "FailNode:final": (_MAY_FAIL, Phase.FAILED),
 }

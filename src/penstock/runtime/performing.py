@@ -13,7 +13,16 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.effects import PerformActivity
 from penstock.engine.state import RunState
 
-__all__ = ["ActivityDeferred", "ActivityDone", "ActivityError", "ActivityOutcome", "Performer", "Unconfigured"]
+__all__ = [
+    "ActivityCall",
+    "ActivityDeferred",
+    "ActivityDone",
+    "ActivityError",
+    "ActivityOutcome",
+    "AsyncPerformer",
+    "Performer",
+    "Unconfigured",
+]
 
 
 class ActivityDone(msgspec.Struct, frozen=True):
@@ -42,6 +51,22 @@ class Performer(Protocol):
     """Does the work of activities."""
 
     def perform(self, state: RunState, activity: PerformActivity) -> ActivityOutcome:
+        """Do the work of one attempt."""
+
+
+class ActivityCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt as an executor sees it; being cancelled means that nobody wants the result any more."""
+
+    run_id: str
+    workflow_name: str
+    activity: PerformActivity
+    values: JsonValue = None
+
+
+class AsyncPerformer(Protocol):
+    """Does the work of activities without blocking."""
+
+    async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Do the work of one attempt."""
 
 

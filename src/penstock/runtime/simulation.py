@@ -38,10 +38,16 @@ _ROUNDS_MAX = 100_000  # more rounds than any run has steps: a safety net agains
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
-    """A signal that the script sends when the run waits for it."""
+    """A signal that the script sends: when the run waits for it, or at a moment of its own.
+
+    That moment is the completion of the node `after_node`, or `after_ms` after the start; it is sent then whether the
+    run waits for it or not.
+    """
 
     name: str
     payload: JsonValue = None
+    after_node: str | None = None
+    after_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +55,8 @@ class Script:
     """What the world answers in a dry run.
 
     A mock is the output of a node, ``{"error": {"code", "message"}}``, or ``{"sequence": [...]}`` of these, one per
-    attempt or visit; the last one repeats.
+    attempt or visit; the last one repeats. An answer may be a sequence too, one per visit of the question.
+    Signals are sent in the order in which they are listed.
     """
 
     mocks: Mapping[str, JsonValue] = field(default_factory=dict)
@@ -147,28 +154,61 @@ class _World:
     def _mocked(self, node_id: str) -> ActivityOutcome | None:
         if node_id not in self.script.mocks:
             return None
-        mock = self.script.mocks[node_id]
         count = self.used.get(node_id, 0)
         self.used[node_id] = count + 1
-        if isinstance(mock, dict) and set(mock) == {"sequence"} and isinstance(mock["sequence"], list):
-            sequence = mock["sequence"]
-            mock = sequence[min(count, len(sequence) - 1)] if sequence else None
-        return _outcome(mock)
+        return _outcome(_nth(self.script.mocks[node_id], count))
 
     def _stand_in_child(self, state: RunState, child: Child) -> ActivityOutcome | None:
         return self._mocked(child.node_id)
 
     def help_along(self) -> bool:
         """Answer a question, send a signal or let time pass; False when the script has nothing more to say."""
+        if self._send_due_signal():
+            return True
         for hosted in self._live_runs():
             for activation in hosted.state.activations():
                 if self._help(hosted.state.run_id, activation):
                     return True
-        timer = self._next_timer()
-        if timer is None:
+        timer, signal = self._next_timer(), self._next_signal()
+        moments = [] if timer is None else [timer.due_at]
+        if signal is not None and signal.after_ms is not None:
+            moments.append(_BEGIN_MS + signal.after_ms)
+        if not moments:
             return False
-        self.now = max(self.now, timer.due_at)
+        self.now = max(self.now, min(moments))
         return True
+
+    def _next_signal(self) -> Signal | None:
+        return self.script.signals[self.sent] if self.sent < len(self.script.signals) else None
+
+    def _send_due_signal(self) -> bool:
+        """Send the next signal if it has a moment of its own and that moment has come."""
+        signal = self._next_signal()
+        if signal is None or (signal.after_ms is None and signal.after_node is None):
+            return False
+        if signal.after_ms is not None:
+            is_due = self.now >= _BEGIN_MS + signal.after_ms
+        else:
+            is_due = any(
+                record.name == "CompleteNode" and record.payload.get("nodeId") == signal.after_node
+                for _, record in self.log
+            )
+        return is_due and self._send(self._listener(signal.name), signal)
+
+    def _listener(self, name: str) -> str:
+        """The run that waits for a signal, or the simulated run itself."""
+        waiting = (
+            hosted.state.run_id
+            for hosted in self._live_runs()
+            for activation in hosted.state.activations()
+            if _awaited(activation) == name
+        )
+        return next(waiting, _RUN_ID)
+
+    def _send(self, run_id: str, signal: Signal) -> bool:
+        self.sent += 1
+        given = inputs.SendSignal(at=self.now, name=signal.name, payload=signal.payload)
+        return not isinstance(self.host.send(run_id, given), Refused)
 
     def _live_runs(self) -> list[HostedRun]:
         return [run for run in self.host.runs.values() if not run.state.terminal]
@@ -178,20 +218,16 @@ class _World:
         if activation.phase is Phase.INTERRUPTED and node_id in self.script.answers:
             answer = inputs.AnswerInterrupt(
                 at=self.now,
-                answer=self.script.answers[node_id],
+                answer=_nth(self.script.answers[node_id], activation.visit - 1),
                 node_id=node_id,
                 visit=activation.visit,
                 by="simulation",
             )
             return not isinstance(self.host.send(run_id, answer), Refused)
-        if activation.phase is Phase.AWAITING_SIGNAL and self.sent < len(self.script.signals):
-            wanted = (activation.external or {}).get("signalName")
-            signal = self.script.signals[self.sent]
-            if signal.name == wanted:
-                self.sent += 1
-                given = inputs.SendSignal(at=self.now, name=signal.name, payload=signal.payload)
-                return not isinstance(self.host.send(run_id, given), Refused)
-        return False
+        signal = self._next_signal()
+        if signal is None or signal.after_ms is not None or signal.after_node is not None:
+            return False
+        return _awaited(activation) == signal.name and self._send(run_id, signal)
 
     def _next_timer(self) -> Timer | None:
         """The next timer that may pass: sleeps and back-offs always, time-outs where the script says so."""
@@ -232,6 +268,20 @@ class _World:
                 item for hosted in self._live_runs() for item in map(_waiting, hosted.state.activations()) if item
             ),
         )
+
+
+def _nth(scripted: JsonValue, index: int) -> JsonValue:
+    """The value that a mock or an answer gives the next time; the last one of a sequence repeats."""
+    if isinstance(scripted, dict) and set(scripted) == {"sequence"} and isinstance(scripted["sequence"], list):
+        sequence = scripted["sequence"]
+        return sequence[min(index, len(sequence) - 1)] if sequence else None
+    return scripted
+
+
+def _awaited(activation: Activation) -> JsonValue:
+    """The signal that an activation waits for, if it waits for one."""
+    waits = activation.phase is Phase.AWAITING_SIGNAL
+    return (activation.external or {}).get("signalName") if waits else None
 
 
 def _outcome(mock: JsonValue) -> ActivityOutcome:

@@ -13,7 +13,7 @@ import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import format_duration
-from penstock.definitions.model import Workflow
+from penstock.definitions.model import ActivityDetail, Workflow
 from penstock.engine.records import Record
 from penstock.engine.state import COMPENSATION_PREFIX
 
@@ -70,8 +70,12 @@ def _started(payload: JsonObject, workflow: Workflow) -> _Told:
 
 
 def _requested(payload: JsonObject, workflow: Workflow) -> _Told:
-    node = workflow.nodes[str(payload["nodeId"]).removeprefix(COMPENSATION_PREFIX)]
-    config = getattr(node.detail, "config", {})
+    node_id = str(payload["nodeId"])
+    detail = workflow.nodes[node_id.removeprefix(COMPENSATION_PREFIX)].detail
+    if isinstance(detail, ActivityDetail) and detail.compensate and node_id.startswith(COMPENSATION_PREFIX):
+        config = detail.compensate.config
+    else:
+        config = getattr(detail, "config", {})
     named = [str(config[name]) for name in ("server", "tool", "handler", "url", "model", "agent_id") if name in config]
     attempt = payload.get("attempt", 1)
     text = f"{payload.get('nodeType')} {'.'.join(named)}".strip()
@@ -94,16 +98,25 @@ def _completed(payload: JsonObject, workflow: Workflow) -> _Told:
     return "done", f"{node.type} gave {shorten(payload.get('output'))}{suffix}"
 
 
+def _error(payload: JsonObject, key: str = "error") -> str:
+    """An error by its code and its message; a message that only repeats the code is left out."""
+    code, message = str(payload.get("code") or "FAILED"), str(payload.get(key) or "")
+    return code if message in ("", code) else f"{code} {message}"
+
+
 def _attempt_failed(payload: JsonObject, workflow: Workflow) -> _Told:
-    code = payload.get("code") or "FAILED"
     if payload.get("willRetry") is not True:
         return None
-    return "retry", f"attempt {payload.get('attempt')} failed: {code} {payload.get('error')}; trying again"
+    return "retry", f"attempt {payload.get('attempt')} failed: {_error(payload)}; trying again"
 
 
 def _failed(payload: JsonObject, workflow: Workflow) -> _Told:
     where = f" → {payload['next'] or 'end of body'}" if "next" in payload else ""
-    return "fail", f"failed: {payload.get('code')} {payload.get('message')}{where}"
+    return "fail", f"failed: {_error(payload, 'message')}{where}"
+
+
+def _run_failed(payload: JsonObject, workflow: Workflow) -> _Told:
+    return "fail", f"failed: {_error(payload)}"
 
 
 def _interrupted(payload: JsonObject, workflow: Workflow) -> _Told:
@@ -151,7 +164,7 @@ def _scope(payload: JsonObject, workflow: Workflow) -> _Told:
 
 def _scope_failed(payload: JsonObject, workflow: Workflow) -> _Told:
     name = payload.get("branchName") or f"#{payload.get('index')}"
-    return "fail", f"{name} failed: {payload.get('code')} {payload.get('error')}"
+    return "fail", f"{name} failed: {_error(payload)}"
 
 
 def _branch_cancelled(payload: JsonObject, workflow: Workflow) -> _Told:
@@ -197,6 +210,6 @@ _TELLERS: dict[str, Callable[[JsonObject, Workflow], _Told]] = {
     "EmitSignal": _emitted,
     "StartCompensation": _compensating,
     "ExecutionCompleted": _ended("done", "completed with", "result"),
-    "ExecutionFailed": _ended("fail", "failed:", "error"),
+    "ExecutionFailed": _run_failed,
     "ExecutionCancelled": _ended("fail", "cancelled:", "reason"),
 }

@@ -1,0 +1,61 @@
+"""The page about the command line, read from the commands themselves."""
+
+import inspect
+from collections.abc import Iterator
+from enum import Enum
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+from docs.generator.markdown import code, page, table
+from penstock.cli.main import app
+
+__all__ = ["commands_page"]
+
+_ANY_NUMBER = -1
+
+
+def commands_page() -> str:
+    """Every command with its help, arguments and options."""
+    return page("Command line", "the help texts in `cli`", _parts())
+
+
+def _parts() -> Iterator[str]:
+    group = typer.main.get_command(app)
+    if not isinstance(group, TyperGroup):
+        raise TypeError("the command line has no subcommands")
+    yield (
+        "`penstock COMMAND --help` shows the same. Exit codes are the same everywhere: 0 for success, 1 for a negative "
+        "result (findings, a breaking difference, a run that did not complete), 2 for a command that could not be "
+        "carried out (wrong usage, a file that cannot be read)."
+    )
+    for name, command in group.commands.items():
+        if isinstance(command, TyperCommand):
+            yield f"## penstock {name}"
+            yield from _command_parts(name, command)
+
+
+def _command_parts(name: str, command: TyperCommand) -> Iterator[str]:
+    arguments = [parameter for parameter in command.params if isinstance(parameter, TyperArgument)]
+    options = [parameter for parameter in command.params if isinstance(parameter, TyperOption)]
+    usage = " ".join(["penstock", name, "[OPTIONS]", *map(_metavar, arguments)])
+    yield f"```text\n{usage}\n```"
+    yield inspect.cleandoc(command.help or "")
+    rows = [[code(_metavar(argument)), argument.help or ""] for argument in arguments]
+    rows += [[_flags(option), option.help or ""] for option in options]
+    yield table(["Argument or option", "What it does"], rows)
+
+
+def _metavar(argument: TyperArgument) -> str:
+    name = str(argument.metavar or argument.name).removesuffix("...")
+    return f"{name}..." if argument.nargs == _ANY_NUMBER else name
+
+
+def _flags(option: TyperOption) -> str:
+    names = ", ".join(map(code, option.opts))
+    if option.is_flag:
+        return names
+    annotation = option.type_descriptor.annotation
+    choices = list(annotation) if isinstance(annotation, type) and issubclass(annotation, Enum) else []
+    value = "|".join(str(choice.value) for choice in choices) or option.metavar or str(option.name).upper()
+    return f"{names} {code(value)}"

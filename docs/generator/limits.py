@@ -1,0 +1,41 @@
+"""The page about limits: names, values and reasons, read from `base/limits.py` as it is written."""
+
+import ast
+import inspect
+from collections.abc import Iterator
+
+from docs.generator.markdown import code, page, table
+from penstock.base import limits
+
+__all__ = ["limits_page"]
+
+
+def limits_page() -> str:
+    """Every limit with its value and the comment that stands above it."""
+    intro = (
+        "Nothing in Penstock grows without bound. What is too large is refused with a message that names the limit. "
+        "A name ends in its unit: `_MAX` alone counts things."
+    )
+    rows = [[code(name), _grouped(getattr(limits, name)), reason] for name, reason in _limits()]
+    return page("Limits", "`base/limits.py`", [intro, table(["Name", "Value", "Why"], rows)])
+
+
+def _grouped(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _limits() -> Iterator[tuple[str, str]]:
+    source = inspect.getsource(limits)
+    lines = source.splitlines()
+    for statement in ast.parse(source).body:
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+            continue
+        yield statement.targets[0].id, _comment_above(lines, statement.lineno - 1)
+
+
+def _comment_above(lines: list[str], index: int) -> str:
+    found: list[str] = []
+    while index > 0 and lines[index - 1].startswith("#"):
+        index -= 1
+        found.insert(0, lines[index].removeprefix("#").strip())
+    return " ".join(found)

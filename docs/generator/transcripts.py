@@ -1,0 +1,78 @@
+"""Console transcripts in pages: each command is run, and what it prints takes the place of what stood there.
+
+A transcript is a fenced block of the kind `console`. A line that begins with `$ ` is a command, which goes on in the next
+line after a `\`; the rest is output. Commands run in a folder that holds `examples` and every file that the page shows
+after a comment `<!-- file: NAME -->`.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["TRANSCRIPT_PAGES", "files_of", "refreshed"]
+
+ROOT = Path(__file__).parents[2]
+# Pages with transcripts, by their path from the root.
+TRANSCRIPT_PAGES = ("README.md", "docs/guides/published-format.md", "docs/guides/writing-workflows.md")
+
+_TRANSCRIPT = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"^<!-- file: (\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PROMPT = "$ "
+_SECONDS_MAX = 60
+
+
+def files_of(text: str) -> dict[str, str]:
+    """The files that a page shows."""
+    return {match[1]: match[2] for match in _FILE.finditer(text)}
+
+
+def refreshed(text: str) -> str:
+    """The page with every transcript run again."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "examples").symlink_to(ROOT / "examples")
+        for path, content in files_of(text).items():
+            (folder / path).write_text(content, encoding="utf-8")
+        return _TRANSCRIPT.sub(lambda match: f"```console\n{_run_all(match[1], folder)}```", text)
+
+
+def _run_all(transcript: str, folder: Path) -> str:
+    return "".join(f"{_PROMPT}{command}\n{_run(command, folder)}" for command in _commands(transcript))
+
+
+def _commands(transcript: str) -> Iterator[str]:
+    """The commands of a transcript, each with its continuation lines."""
+    lines = iter(transcript.splitlines())
+    for line in lines:
+        if not line.startswith(_PROMPT):
+            continue
+        command = line.removeprefix(_PROMPT)
+        while command.endswith("\\"):
+            command += "\n" + next(lines)
+        yield command
+
+
+def _run(command: str, folder: Path) -> str:
+    """What a command prints, on both channels."""
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONUTF8": "1",
+        "NO_COLOR": "1",
+    }
+    finished = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=environment,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        timeout=_SECONDS_MAX,
+    )
+    return finished.stdout

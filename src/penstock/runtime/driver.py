@@ -1,0 +1,327 @@
+"""The driver: performs what runs ask for, fires their timers, and looks after runs that lost their process.
+
+It reacts to commits of its host. An effect is performed once at a time; when it is no longer wanted (its node timed
+out, its run was cancelled) its task is cancelled. Nothing is scheduled that a restart could not find again: at its
+start and every so often the driver claims runs with work whose owner is gone and asks `pending` what is due.
+
+Above it: `Penstock`, the worker command. Below it: `EmbeddedHost`, an `AsyncPerformer`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.base import limits
+from penstock.engine import inputs
+from penstock.engine.effects import CancelChild, DeliverSignal, Effect, PerformActivity, StartChild, WakeUp
+from penstock.engine.outcomes import Refused
+from penstock.engine.pending import pending
+from penstock.engine.state import RunState
+from penstock.runtime.embedded_host import Committed, EmbeddedHost, LiveRun
+from penstock.runtime.performing import (
+    ActivityCall,
+    ActivityDeferred,
+    ActivityDone,
+    ActivityError,
+    ActivityOutcome,
+    AsyncPerformer,
+)
+from penstock.runtime.ports import WorkerRow
+
+__all__ = ["Driver"]
+
+# The longest nap between two looks at the timers: finds what another process scheduled.
+_TIMER_LOOK_SECONDS = 1.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Driver:
+    """Performs effects until it is stopped. `report` hears of faults that nobody else would see."""
+
+    host: EmbeddedHost
+    performer: AsyncPerformer
+    report: Callable[[str, BaseException], None] = lambda where, error: None
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(limits.ACTIVITIES_AT_ONCE_MAX))
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _next_wake_at: int | None = None
+    _stopping: bool = False
+
+    async def start(self, *, gone: Sequence[str] = ()) -> None:
+        """Take over abandoned work and begin to react. `gone` are workers known to be dead already."""
+        for worker_id in gone:
+            await self.host.store.beat(WorkerRow(worker_id=worker_id, expires_at=0))
+        await self._beat()
+        self.host.on_commit = self.committed
+        await self._take_over()
+        self._spawn(self._keep_alive(), "lease")
+        self._spawn(self._fire_timers(), "timers")
+
+    async def stop(self) -> None:
+        """Stop performing; what is under way is cancelled and found again by the next start."""
+        self._stopping = True
+        self.host.on_commit = lambda committed: None
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.host.store.beat(WorkerRow(worker_id=self.host.worker_id, expires_at=0))
+
+    def nudge(self) -> None:
+        """Look at the timers now: for clocks that are moved by hand."""
+        self._wake.set()
+
+    def _spawn(self, work: Coroutine[Any, Any, None], where: str) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.ensure_future(self._guarded(work, where))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _guarded(self, work: Coroutine[Any, Any, None], where: str) -> None:
+        try:
+            await work
+        except Exception as error:  # a fault in one run must not stop the others
+            self.report(where, error)
+
+    # --- reacting to commits ---------------------------------------------------------------------
+
+    def committed(self, committed: Committed) -> None:
+        """Dispatch what a commit made due, and cancel what it made pointless."""
+        if self._stopping:
+            return
+        live = committed.live
+        self._dispatch(live, committed.effects)
+        wake_at = live.row.wake_at
+        if wake_at is not None and (self._next_wake_at is None or wake_at < self._next_wake_at):
+            self._next_wake_at = wake_at
+            self._wake.set()
+        if live.state.terminal and live.state.parent_run_id is not None:
+            self._spawn(self._finish_parent(live.state), "parent")
+
+    def _dispatch(self, live: LiveRun, effects: Sequence[Effect]) -> None:
+        wanted = {effect.effect_id for effect in effects}
+        for effect_id in [name for name in live.tasks if name not in wanted]:
+            live.tasks.pop(effect_id).cancel()
+        live.deferred &= wanted
+        mediated = live.state.mode == "host_mediated"
+        for effect in effects:
+            if isinstance(effect, WakeUp) or (mediated and isinstance(effect, PerformActivity)):
+                continue  # timers have their own loop; host-mediated work is done by whoever asked for it
+            if effect.effect_id not in live.tasks and effect.effect_id not in live.deferred:
+                live.tasks[effect.effect_id] = self._spawn(self._perform(live, effect), effect.effect_id)
+
+    async def _perform(self, live: LiveRun, effect: Effect) -> None:
+        match effect:
+            case PerformActivity():
+                await self._perform_activity(live, effect)
+            case StartChild():
+                await self._start_child(live, effect)
+            case CancelChild():
+                await self._cancel_child(live, effect)
+            case DeliverSignal():
+                await self._deliver(live, effect)
+            case WakeUp():
+                pass
+
+    async def _perform_activity(self, live: LiveRun, effect: PerformActivity) -> None:
+        state = live.state
+        call = ActivityCall(
+            run_id=state.run_id, workflow_name=state.workflow_name, activity=effect, values=state.values
+        )
+        try:
+            async with self._slots:
+                outcome = await self.performer.perform(call)
+        except asyncio.CancelledError:
+            live.tasks.pop(effect.effect_id, None)
+            raise
+        except Exception as error:  # an executor that raises is a failed attempt, not a failed engine
+            self.report(effect.effect_id, error)
+            outcome = ActivityError(f"the executor raised {type(error).__name__}", "EXECUTOR_ERROR")
+        if isinstance(outcome, ActivityDeferred):
+            live.deferred.add(effect.effect_id)
+            live.tasks.pop(effect.effect_id, None)
+            return
+        # From here on the result is being stored: a commit must not cancel the task that makes it.
+        live.tasks.pop(effect.effect_id, None)
+        live.deferred.add(effect.effect_id)
+        await self.host.send(state.run_id, _result(self.host.clock.now_ms(), effect, outcome))
+
+    async def _start_child(self, live: LiveRun, effect: StartChild) -> None:
+        live.deferred.add(effect.effect_id)
+        live.tasks.pop(effect.effect_id, None)
+        child = await self.host.read(effect.child_id)
+        if child is None:
+            refused = await self._begin_child(live, effect)
+            if refused is not None:
+                finished = inputs.FinishChild(
+                    at=self.host.clock.now_ms(),
+                    child_id=effect.child_id,
+                    status="failed",
+                    error=refused.message,
+                    code=refused.code,
+                )
+                await self.host.send(live.state.run_id, finished)
+        elif child.terminal:
+            await self._finish_parent(child)
+
+    async def _begin_child(self, live: LiveRun, effect: StartChild) -> Refused | None:
+        workflow = await self.host.workflow_named(effect.workflow_ref)
+        if workflow is None:
+            return Refused("WORKFLOW_NOT_FOUND", f"there is no workflow {effect.workflow_ref}")
+        if effect.version_pin not in (None, workflow.hash):
+            pinned = await self.host.workflow(str(effect.version_pin))
+            if pinned is None:
+                return Refused("VERSION_PIN_MISMATCH", f"the pinned version of {effect.workflow_ref} is not known")
+            workflow = pinned
+        given = inputs.StartRun(
+            at=self.host.clock.now_ms(),
+            run_id=effect.child_id,
+            input=effect.input,
+            mode=live.state.mode,
+            parent_run_id=live.state.run_id,
+            depth=effect.depth,
+        )
+        decision = await self.host.start(given, workflow_hash=workflow.hash, labels=live.row.labels)
+        if isinstance(decision, Refused) and decision.code != "DUPLICATE_EXECUTION_ID":
+            return decision
+        return None
+
+    async def _finish_parent(self, child: RunState) -> None:
+        if child.parent_run_id is None:
+            return
+        failure = child.failure
+        finished = inputs.FinishChild(
+            at=self.host.clock.now_ms(),
+            child_id=child.run_id,
+            status=str(child.status),
+            result=child.result,
+            final_state=child.values,
+            error=failure.message if failure else child.cancel_reason,
+            code=failure.code if failure else None,
+        )
+        await self.host.send(child.parent_run_id, finished)
+
+    async def _cancel_child(self, live: LiveRun, effect: CancelChild) -> None:
+        live.deferred.add(effect.effect_id)
+        live.tasks.pop(effect.effect_id, None)
+        reason = "the parent run no longer needs it"
+        await self.host.send(effect.child_id, inputs.CancelRun(at=self.host.clock.now_ms(), reason=reason))
+        if live.state.terminal:
+            await self.host.store.set_work(live.state.run_id, has_work=False, owner=None)
+
+    async def _deliver(self, live: LiveRun, effect: DeliverSignal) -> None:
+        live.deferred.add(effect.effect_id)
+        live.tasks.pop(effect.effect_id, None)
+        now = self.host.clock.now_ms()
+        signal = inputs.SendSignal(at=now, name=effect.signal_name, payload=effect.payload, signal_id=effect.effect_id)
+        decision = await self.host.send(effect.target_run_id, signal)
+        refused = decision if isinstance(decision, Refused) else None
+        acknowledged = inputs.AcknowledgeEmit(
+            at=now,
+            node_id=effect.node_id,
+            visit=effect.visit,
+            delivered=refused is None,
+            code=refused.code if refused else None,
+            error=refused.message if refused else None,
+        )
+        await self.host.send(live.state.run_id, acknowledged)
+
+    # --- timers ----------------------------------------------------------------------------------
+
+    async def _fire_timers(self) -> None:
+        while not self._stopping:
+            self._wake.clear()
+            now = self.host.clock.now_ms()
+            due = await self.host.store.due(owner=self.host.worker_id, now=now, limit=limits.CLAIM_BATCH_MAX)
+            results = await asyncio.gather(*(self._wake_run(run_id) for run_id in due))
+            if any(results):
+                continue
+            self._next_wake_at = await self.host.store.next_wake_at(after=now)
+            nap = _TIMER_LOOK_SECONDS
+            if self._next_wake_at is not None and not due:
+                nap = min(nap, max(self._next_wake_at - self.host.clock.now_ms(), 0) / 1000)
+            try:
+                async with asyncio.timeout(max(nap, 0.001)):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def _wake_run(self, run_id: str) -> bool:
+        """Fire every timer of a run that is due; False when there was none after all."""
+        fired = False
+        try:
+            live = await self.host.live(run_id)
+            effects = [] if live is None else pending(live.workflow, live.state, self.host.clock.now_ms())
+            for effect in effects:
+                if isinstance(effect, WakeUp):
+                    given = inputs.FireTimer(
+                        at=self.host.clock.now_ms(), kind=effect.kind, node_id=effect.node_id, visit=effect.visit
+                    )
+                    fired = not isinstance(await self.host.send(run_id, given), Refused) or fired
+        except Exception as error:  # one damaged run must not keep the others from waking
+            self.report(run_id, error)
+        return fired
+
+    # --- leases and recovery ---------------------------------------------------------------------
+
+    async def _beat(self) -> None:
+        expires_at = self.host.clock.now_ms() + limits.WORKER_LEASE_MS
+        await self.host.store.beat(WorkerRow(worker_id=self.host.worker_id, expires_at=expires_at))
+
+    async def _keep_alive(self) -> None:
+        while True:
+            await asyncio.sleep(limits.WORKER_LEASE_MS / 3000)
+            try:
+                await self._beat()
+                await self._take_over()
+            except Exception as error:  # the store may be back in a moment; the lease says when it is too late
+                self.report("lease", error)
+
+    async def _take_over(self) -> None:
+        """Claim work whose owner is gone and go on with it."""
+        while True:
+            now = self.host.clock.now_ms()
+            claimed = await self.host.store.claim(owner=self.host.worker_id, now=now, limit=limits.CLAIM_BATCH_MAX)
+            for run_id in claimed:
+                try:
+                    await self._adopt(run_id)
+                except Exception as error:  # one damaged run must not keep the others from recovering
+                    self.report(run_id, error)
+            if len(claimed) < limits.CLAIM_BATCH_MAX:
+                return
+
+    async def _adopt(self, run_id: str) -> None:
+        """Go on with a run that another process worked on, at-most-once activities only by decision."""
+        live = await self.host.reloaded(run_id)
+        if live is None:
+            return
+        effects = pending(live.workflow, live.state, self.host.clock.now_ms())
+        doubtful = [item for item in effects if isinstance(item, PerformActivity) and item.at_most_once]
+        for effect in doubtful:
+            unknown = inputs.ReportOutcomeUnknown(
+                at=self.host.clock.now_ms(), node_id=effect.node_id, visit=effect.visit, attempt=effect.attempt
+            )
+            await self.host.send(run_id, unknown)
+        self._dispatch(live, pending(live.workflow, live.state, self.host.clock.now_ms()))
+
+
+def _result(at: int, effect: PerformActivity, outcome: ActivityOutcome) -> inputs.Input:
+    match outcome:
+        case ActivityDone(result=result, extra=extra):
+            return inputs.CompleteActivity(
+                at=at, node_id=effect.node_id, visit=effect.visit, attempt=effect.attempt, result=result, extra=extra
+            )
+        case ActivityError(error=error, code=code, retryable=retryable):
+            return inputs.FailActivity(
+                at=at,
+                node_id=effect.node_id,
+                visit=effect.visit,
+                attempt=effect.attempt,
+                error=error,
+                code=code,
+                retryable=retryable,
+            )
+        case ActivityDeferred():
+            raise TypeError("a deferred activity has no result yet")

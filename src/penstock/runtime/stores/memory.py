@@ -1,0 +1,208 @@
+"""A store in memory: the reference for what a store does, and the substrate of tests.
+
+Above it: `app` and the conformance suite. Nothing survives the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from penstock.base.errors import Rejected
+from penstock.engine.records import Record
+from penstock.runtime.ports import (
+    Appended,
+    AppendOutcome,
+    DefinitionRow,
+    RunPage,
+    RunQuery,
+    RunRow,
+    RunWrite,
+    ScheduleRow,
+    SequenceConflict,
+    StoredRun,
+    WorkerRow,
+)
+
+__all__ = ["MemoryStore"]
+
+
+@dataclass(slots=True)
+class _Kept:
+    number: int
+    row: RunRow
+    records: list[Record]
+
+
+@dataclass(slots=True)
+class MemoryStore:
+    """Dictionaries with the manners of a store. `before_write` lets tests fail any write."""
+
+    before_write: Callable[[str], None] = lambda operation: None
+    _runs: dict[str, _Kept] = field(default_factory=dict)
+    _definitions: dict[str, DefinitionRow] = field(default_factory=dict)
+    _newest: dict[str, str] = field(default_factory=dict)
+    _schedules: dict[str, ScheduleRow] = field(default_factory=dict)
+    _workers: dict[str, int] = field(default_factory=dict)
+
+    async def open(self) -> None:
+        """Nothing to prepare."""
+
+    async def close(self) -> None:
+        """Nothing to let go."""
+
+    def append(self, write: RunWrite) -> Awaitable[AppendOutcome]:
+        """Store a decision."""
+        return self._append(write)
+
+    async def _append(self, write: RunWrite) -> AppendOutcome:
+        self.before_write("append")
+        kept = self._runs.get(write.row.run_id)
+        if (kept.row.seq if kept else 0) != write.expected_seq:
+            return SequenceConflict()
+        if kept is None:
+            kept = self._runs[write.row.run_id] = _Kept(len(self._runs) + 1, write.row, [])
+        kept.records.extend(write.records)
+        kept.row = replace(write.row, created_at=kept.row.created_at, labels=kept.row.labels)
+        return Appended()
+
+    async def load(self, run_id: str) -> StoredRun | None:
+        """A run with its whole history."""
+        kept = self._runs.get(run_id)
+        return None if kept is None else StoredRun(kept.row, tuple(kept.records))
+
+    async def history(self, run_id: str, *, after_seq: int = 0, limit: int = 1_000) -> tuple[Record, ...]:
+        """Records of a run after a sequence number."""
+        kept = self._runs.get(run_id)
+        return () if kept is None else tuple(kept.records[after_seq : after_seq + limit])
+
+    async def row(self, run_id: str) -> RunRow | None:
+        """The index row of a run."""
+        kept = self._runs.get(run_id)
+        return None if kept is None else kept.row
+
+    async def list_runs(self, query: RunQuery) -> RunPage:
+        """Runs by filter, newest first."""
+        before = _cursor(query.cursor)
+        found = [
+            kept
+            for kept in self._runs.values()
+            if _matches(kept.row, query) and (before is None or kept.number < before)
+        ]
+        found.sort(key=lambda kept: -kept.number)
+        page = found[: query.limit]
+        more = len(found) > query.limit
+        return RunPage(tuple(kept.row for kept in page), str(page[-1].number) if more else None)
+
+    async def due(self, *, owner: str, now: int, limit: int) -> tuple[str, ...]:
+        """Runs with a timer that is due and that nobody else alive is working on."""
+        due = [
+            kept.row
+            for kept in self._runs.values()
+            if kept.row.wake_at is not None
+            and kept.row.wake_at <= now
+            and (kept.row.owner in (None, owner) or not self._alive(kept.row.owner, now))
+        ]
+        due.sort(key=lambda row: row.wake_at or 0)
+        return tuple(row.run_id for row in due[:limit])
+
+    async def next_wake_at(self, *, after: int) -> int | None:
+        """The soonest timer of any run."""
+        later = [row.wake_at for row in self._rows() if row.wake_at is not None and row.wake_at > after]
+        return min(later, default=None)
+
+    def _rows(self) -> list[RunRow]:
+        return [kept.row for kept in self._runs.values()]
+
+    def _alive(self, worker_id: str | None, now: int) -> bool:
+        return worker_id is not None and self._workers.get(worker_id, 0) > now
+
+    async def claim(self, *, owner: str, now: int, limit: int) -> tuple[str, ...]:
+        """Take over runs with work whose owner is gone."""
+        self.before_write("claim")
+        claimed: list[str] = []
+        for kept in self._runs.values():
+            free = kept.row.owner != owner and not self._alive(kept.row.owner, now)
+            if len(claimed) < limit and kept.row.has_work and free:
+                kept.row = replace(kept.row, owner=owner)
+                claimed.append(kept.row.run_id)
+        return tuple(claimed)
+
+    async def set_work(self, run_id: str, *, has_work: bool, owner: str | None) -> None:
+        """Note that a run has, or no longer has, effects to perform."""
+        self.before_write("set_work")
+        kept = self._runs.get(run_id)
+        if kept is not None:
+            kept.row = replace(kept.row, has_work=has_work, owner=owner)
+
+    async def beat(self, worker: WorkerRow) -> None:
+        """Say that a worker is alive until a moment."""
+        self.before_write("beat")
+        self._workers[worker.worker_id] = worker.expires_at
+
+    async def put_definition(self, definition: DefinitionRow) -> None:
+        """Keep a definition."""
+        self.before_write("put_definition")
+        self._definitions.setdefault(definition.hash, definition)
+        self._newest[definition.name] = definition.hash
+
+    async def definition(self, definition_hash: str) -> DefinitionRow | None:
+        """A definition by hash."""
+        return self._definitions.get(definition_hash)
+
+    async def definition_named(self, name: str) -> DefinitionRow | None:
+        """The newest definition of a name."""
+        return self._definitions.get(self._newest.get(name, ""))
+
+    async def definitions(self) -> tuple[DefinitionRow, ...]:
+        """The newest definition of every name."""
+        return tuple(self._definitions[found] for _, found in sorted(self._newest.items()))
+
+    async def put_schedule(self, schedule: ScheduleRow) -> None:
+        """Keep a schedule."""
+        self.before_write("put_schedule")
+        self._schedules[schedule.schedule_id] = schedule
+
+    async def schedules(self) -> tuple[ScheduleRow, ...]:
+        """Every schedule."""
+        return tuple(schedule for _, schedule in sorted(self._schedules.items()))
+
+    async def delete_schedule(self, schedule_id: str) -> bool:
+        """Forget a schedule."""
+        self.before_write("delete_schedule")
+        return self._schedules.pop(schedule_id, None) is not None
+
+    async def delete_runs(self, run_ids: Sequence[str]) -> int:
+        """Forget runs that have ended."""
+        self.before_write("delete_runs")
+        ended = [name for name in run_ids if name in self._runs and self._runs[name].row.terminal]
+        for name in ended:
+            del self._runs[name]
+        return len(ended)
+
+
+def _cursor(value: str | None) -> int | None:
+    if value is None:
+        return None
+    if not value.isdecimal():
+        raise Rejected("INVALID_LIST_CURSOR", "the cursor is not one that a listing returned")
+    return int(value)
+
+
+def _matches(row: RunRow, query: RunQuery) -> bool:
+    return (
+        (not query.statuses or row.status in query.statuses)
+        and query.workflow_name in (None, row.workflow_name)
+        and query.parent_run_id in (None, row.parent_run_id)
+        and (query.label is None or row.labels.get(query.label[0]) == query.label[1])
+        and (query.created_after is None or row.created_at > query.created_after)
+        and (query.created_before is None or row.created_at < query.created_before)
+        and (query.text is None or _contains(row, query.text))
+    )
+
+
+def _contains(row: RunRow, text: str) -> bool:
+    wanted = text.casefold()
+    return any(value.casefold().startswith(wanted) for value in (row.run_id, *row.labels.values()))

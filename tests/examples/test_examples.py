@@ -1,0 +1,174 @@
+"""The examples are what they say: without findings, tested by their own cases, drawn, and run by the command line."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from penstock.definitions.canonical import definition_hash
+from penstock.definitions.drawing import to_mermaid
+from penstock.definitions.drawing_svg import to_svg
+from penstock.definitions.source import SourceDocument, read_source
+from penstock.definitions.validate import validate_source
+from penstock.runtime.cases import script_of_case
+from penstock.runtime.simulation import SimulationReport, simulate
+from tests.examples.cases import (
+    EXAMPLES,
+    ROOT,
+    Case,
+    all_cases,
+    cases_of,
+    example_names,
+    load_example,
+    misses,
+    read_document,
+    workflows_by_name,
+)
+
+CASES_MIN = 3
+NAMES = example_names()
+# A waiting or failed run is a negative result, which the command line reports as 1.
+EXIT_CODES = {"completed": 0, "waits": 1, "failed": 1}
+
+
+def test_there_are_the_examples_that_people_look_for() -> None:
+    assert NAMES == [
+        "account-setup.yaml",
+        "code-review.yaml",
+        "document-review-loop.yaml",
+        "employee-onboarding.yaml",
+        "incident-response.yaml",
+        "invoice-batch.yaml",
+        "nightly-report.yaml",
+        "refund-with-approval.yaml",
+        "research-fan-out.yaml",
+        "saga-booking.yaml",
+        "ticket-routing.json",
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_has_no_findings_not_even_warnings(name: str) -> None:
+    findings = validate_source((EXAMPLES / name).read_text(encoding="utf-8"), file=name)
+    assert [f"{finding.location} {finding.code} {finding.message}" for finding in findings] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_introduces_itself(name: str) -> None:
+    workflow = load_example(name)
+    assert workflow.description
+    assert workflow.title or not workflow.native
+    assert workflow.input_schema_json
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_shows_success_another_way_and_a_wait_or_a_timeout(name: str) -> None:
+    cases = cases_of(name)
+    assert len(cases) >= CASES_MIN
+    assert len({case.name for case in cases}) == len(cases)
+    expected = [case.value["expect"] for case in cases]
+    statuses = {str(expect["status"]) for expect in expected if isinstance(expect, dict)}
+    assert "completed" in statuses
+    assert any(status.startswith("waiting_") for status in statuses) or any("time_outs" in case.value for case in cases)
+
+
+@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
+def test_a_case_of_an_example_holds(case: Case) -> None:
+    workflow = load_example(case.example)
+    report = simulate(workflow, case.value.get("input", {}), script_of_case(case.value, workflows_by_name()))
+    assert isinstance(report, SimulationReport), report
+    expect = case.value["expect"]
+    assert isinstance(expect, dict)
+    assert misses(expect, report) == []
+    assert unused(case, report) == []
+
+
+def unused(case: Case, report: SimulationReport) -> list[str]:
+    """What a case scripts for nothing: it would hide that the run went another way than its author thought."""
+    script = script_of_case(case.value)
+    visited = set(report.path)
+    idle = [name for name in (*script.mocks, *script.answers, *script.time_outs) if name not in visited]
+    taken = sum(record.name in ("SignalReceived", "SignalBuffered") for record in report.records)
+    return idle if taken == len(script.signals) else [*idle, f"{len(script.signals)} signals, {taken} taken"]
+
+
+def test_an_expectation_that_is_not_understood_is_a_miss() -> None:
+    report = simulate(load_example("refund-with-approval.yaml"), {"order_id": "A-1", "amount": 20}, script_of_case({}))
+    assert isinstance(report, SimulationReport)
+    assert misses({"status": "waiting_activity"}, report) == []
+    assert misses({"staus": "waiting_activity"}, report) == ["staus: not understood"]
+    assert misses({"error": {"code": "X"}}, report) == ["error: expected {'code': 'X'}, got None"]
+    assert misses({"path": ["order", "policy"], "output": {}}, report) != []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_means_the_same_in_json(name: str) -> None:
+    document = read_document(EXAMPLES / name)
+    source = read_source(json.dumps(document, ensure_ascii=False), file=f"{name}.json")
+    assert isinstance(source, SourceDocument)
+    assert source.value == document
+    assert isinstance(source.value, dict)
+    assert definition_hash(source.value) == definition_hash(document) == load_example(name).hash
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_can_be_drawn(name: str) -> None:
+    document = read_document(EXAMPLES / name)
+    mermaid = to_mermaid(document)
+    assert mermaid.startswith("flowchart TD\n")
+    drawn = ElementTree.fromstring(to_svg(document))
+    assert drawn.tag == "{http://www.w3.org/2000/svg}svg"
+    for node_id in load_example(name).nodes:
+        assert node_id in mermaid
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of examples/README.md, and how it says that the run ends."""
+
+    text: str
+    ends: str
+
+
+def readme_commands() -> list[Command]:
+    """The rows of the table: what it shows, the command, how the run ends."""
+    rows = (EXAMPLES / "README.md").read_text(encoding="utf-8").splitlines()
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if "`penstock " in row]
+    return [Command(re.sub("^`|`$", "", row[2]), row[3]) for row in cells]
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+
+
+def installed(program: str) -> str:
+    return str(Path(sys.executable).with_name(program))
+
+
+def test_the_readme_has_a_command_for_every_example() -> None:
+    spoken_of = "\n".join(command.text for command in readme_commands())
+    assert [name for name in NAMES if f"examples/{name}" not in spoken_of] == []
+
+
+@pytest.mark.parametrize("command", readme_commands(), ids=lambda command: command.text)
+def test_a_command_of_the_readme_ends_as_it_says(command: Command) -> None:
+    program, *arguments = shlex.split(command.text)
+    finished = run([installed(program), *arguments])
+    assert finished.returncode == EXIT_CODES[command.ends], finished.stdout + finished.stderr
+    assert finished.stderr == ""
+    last_status = [line for line in finished.stdout.splitlines() if " of simulated time, " in line]
+    assert len(last_status) == 1
+    assert last_status[0].startswith("waiting_" if command.ends == "waits" else command.ends)
+
+
+def test_the_demo_runs() -> None:
+    finished = run([str(ROOT / "scripts" / "demo")])
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    for told in ("refund_order", "waiting for a person", "trying again", "RF-88121", "breaking"):
+        assert told in finished.stdout

@@ -1,0 +1,129 @@
+"""What must hold of a finished history: replay, order of undoing, order of results, secrets, children.
+
+Above it: `scenario`. Below it: the engine. What must hold after every single append is checked in `ledger`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.definitions.model import ForEachDetail, ItemErrorPolicy, Workflow
+from penstock.engine.records import Record
+from penstock.engine.replay import Diverged, Replayed, replay
+from penstock.engine.state import COMPENSATION_PREFIX, RunState
+from penstock.engine.status import run_status
+from tests.simulation.cuts import essence
+from tests.simulation.ledger import TERMINAL_RECORDS, require
+from tests.simulation.world import SECRET_VALUE, SimulatedRun
+
+__all__ = [
+    "NAMED_WAITS",
+    "check_children",
+    "check_compensations",
+    "check_frames",
+    "check_history",
+    "check_item_order",
+    "check_replay",
+]
+
+NAMED_WAITS = frozenset(
+    {"waiting_input", "waiting_signal", "waiting_child", "waiting_activity", "waiting_decision", "waiting_timer"}
+)
+
+
+def check_history(run: SimulatedRun) -> None:
+    """Everything that must hold of one run's history when the world has come to rest."""
+    records, state = run.ledger.records, run.ledger.recovered()
+    ends = [record for record in records if record.name in TERMINAL_RECORDS]
+    require(len(ends) == int(state.terminal), f"{len(ends)} terminal records in a run that is {state.status}")
+    require(not state.terminal or records[-1] is ends[0], "something follows the terminal record")
+    require(
+        state.terminal or run_status(state) in NAMED_WAITS,
+        f"the run ended neither terminal nor in a named wait: {run_status(state)}",
+    )
+    require(
+        not any(SECRET_VALUE.encode() in row for row in run.ledger.rows), "a resolved secret stands in the history"
+    )
+    check_compensations(records, state)
+    check_item_order(run.workflow, records)
+    check_replay(run.workflow, records, state, torn=run.ledger.cuts > 0)
+
+
+def check_replay(workflow: Workflow, records: Sequence[Record], state: RunState, *, torn: bool) -> None:
+    """Replay finds the same commands, nothing missing, and the same state."""
+    outcome = replay(workflow, records)
+    if isinstance(outcome, Diverged):
+        require(False, f"replay diverged: {outcome.message}")
+    if not isinstance(outcome, Replayed):
+        require(False, f"replay was refused: {outcome}")
+        return
+    missing = [record.name for record in outcome.missing]
+    require(not missing, f"replay misses {missing}")
+    if torn:
+        # What was finished after the tear carries a later time than in the replayed decision.
+        require(essence(outcome.state) == essence(state), "replay of a torn history ends differently")
+    else:
+        require(outcome.state == state, "replay gives another state")
+
+
+def check_compensations(records: Sequence[Record], state: RunState) -> None:
+    """Nodes are undone in the reverse order of their completion, each once, and only in a run that did not complete."""
+    to_undo: list[tuple[str, int]] = []
+    undone: list[tuple[str, int]] = []
+    for record in records:
+        payload = record.payload
+        node_id = str(payload.get("nodeId", ""))
+        if record.name == "CompleteNode" and "compensation" in payload:
+            require(not node_id.startswith(COMPENSATION_PREFIX), "an undoing is to be undone")
+            to_undo.append((node_id, _number(payload["visit"])))
+        if record.name == "ScheduleNode" and "compensates" in payload:
+            undone.append((node_id.removeprefix(COMPENSATION_PREFIX), _number(payload["compensates"])))
+    require(undone == to_undo[::-1][: len(undone)], f"undone {undone}, completed {to_undo}")
+    if str(state.status) in ("failed", "cancelled"):
+        require(len(undone) == len(to_undo), f"only {len(undone)} of {len(to_undo)} nodes were undone")
+    else:
+        require(not undone or state.ending is not None, "a run that goes on undid something")
+
+
+def _number(value: object) -> int:
+    require(isinstance(value, int), f"{value!r} is no number")
+    return value if isinstance(value, int) else 0
+
+
+def check_item_order(workflow: Workflow, records: Sequence[Record]) -> None:
+    """The results of a for_each stand in the order of its items, whatever order they came in."""
+    for record in records:
+        node = workflow.nodes.get(str(record.payload.get("nodeId", "")))
+        if record.name != "CompleteNode" or node is None or not isinstance(node.detail, ForEachDetail):
+            continue
+        output = record.payload["output"]
+        if node.detail.result is None or not isinstance(output, list) or "fallback" in record.payload:
+            continue
+        seen = [
+            (place, item["position"]) for place, item in enumerate(output) if isinstance(item, dict) and "position" in item
+        ]
+        positions = [_number(position) for _, position in seen]
+        require(positions == sorted(set(positions)), f"results of {node.id} are out of order: {positions}")
+        if node.detail.on_item_error is not ItemErrorPolicy.SKIP:
+            require(all(place == position for place, position in seen), f"results of {node.id} are shifted: {seen}")
+
+
+def check_frames(state: RunState) -> None:
+    """No node runs more bodies at once than it may, and every open body is a scope of the run."""
+    for activation in state.activations():
+        frame = activation.frame
+        if frame is not None:
+            require(len(frame.open) <= frame.concurrency, f"{activation.node_id} runs {len(frame.open)} bodies at once")
+            require(all(serial in state.scopes for serial in frame.open.values()), "an open body has no scope")
+    for key, serial in state.active.items():
+        scope = state.scopes.get(serial)
+        require(scope is not None and scope.activation is not None and scope.activation.key == key, f"{key} is lost")
+
+
+def check_children(runs: Mapping[str, SimulatedRun]) -> None:
+    """When a run has ended, so have the runs it started."""
+    for run_id, run in runs.items():
+        if run.ledger.state.terminal:
+            for child_id in sorted(run.ledger.children):
+                child = runs.get(child_id)
+                require(child is None or child.ledger.state.terminal, f"{child_id} outlives its parent {run_id}")

@@ -1,0 +1,204 @@
+"""Expressions that do not end are stopped, and everything goes on."""
+
+import io
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.base.json import JsonValue
+from penstock.definitions.expressions import (
+    Evaluated,
+    EvaluationFailed,
+    Expression,
+    InProcessEvaluator,
+    compile_expression,
+)
+from penstock.runtime import jq_worker
+from penstock.runtime.guarded_jq import GuardedEvaluator
+
+BUDGET_MS = 500
+# A worker that is killed has to be replaced, and the machine may be busy.
+SLACK_MS = 5_000
+
+
+@pytest.fixture(scope="module")
+def evaluator() -> Iterator[GuardedEvaluator]:
+    with GuardedEvaluator(time_budget_ms=BUDGET_MS) as guarded:
+        yield guarded
+
+
+def compiled(text: str) -> Expression:
+    expression = compile_expression(text)
+    assert isinstance(expression, Expression), expression
+    return expression
+
+
+@pytest.mark.parametrize(
+    ("text", "root"),
+    [
+        (".a", {"a": [1, 2]}),
+        (".a + 1", {"a": 1}),
+        (".a * .b", {"a": 3, "b": 4}),
+        ("[range(3)]", None),
+        ('.a | test("^x")', {"a": "xyz"}),
+        ("reduce .a[] as $x (0; . + $x)", {"a": [1, 2.5]}),
+        ("empty, 1, 2", None),
+        ("..", {"é": "\U0001f600"}),
+        ('error("no")', None),
+        (".a - .b", {"a": "x", "b": 1}),
+        ("recurse | nan", None),
+    ],
+)
+def test_results_are_the_same_as_in_the_process(evaluator: GuardedEvaluator, text: str, root: JsonValue) -> None:
+    expression = compiled(text)
+    assert evaluator.evaluate(expression, root) == InProcessEvaluator().evaluate(expression, root)
+
+
+@pytest.mark.parametrize(
+    ("text", "root"),
+    [
+        ("last(range(1e12))", None),
+        ("[range(1e9)]", None),
+        ("def f: f; f", None),
+        ("[limit(1e9; repeat(1))] | length", None),
+        ("until(false; .)", None),
+        ('"x" * .n', {"n": 2_000_000_000}),
+        ("reduce range(1e7) as $i (0; [.])", None),
+        ('[range(40)] | map("^(a+)+$") | map(. as $re | "\\("a" * 40)b" | test($re))', None),
+        (".a - .b", {"a": list(range(30_000)), "b": list(range(30_000, 60_000))}),
+    ],
+)
+def test_an_expression_that_does_too_much_fails_in_time_and_the_next_one_works(
+    evaluator: GuardedEvaluator, text: str, root: JsonValue
+) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    expression = compiled(text)
+    assert not expression.bounded
+    started = time.monotonic()
+    outcome = evaluator.evaluate(expression, root)
+    elapsed_ms = (time.monotonic() - started) * 1000
+    assert isinstance(outcome, EvaluationFailed)
+    assert elapsed_ms < BUDGET_MS + SLACK_MS
+    assert evaluator.evaluate(compiled("[range(3)]"), None) == Evaluated([0, 1, 2])
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
+
+
+def test_the_message_says_what_happened(evaluator: GuardedEvaluator) -> None:
+    slow = evaluator.evaluate(compiled("last(range(1e12))"), None)
+    assert slow == EvaluationFailed("the expression took longer than 0.5 s and was stopped; make it do less")
+    large = evaluator.evaluate(compiled('"x" * .n'), {"n": 2_000_000_000})
+    assert isinstance(large, EvaluationFailed)
+    assert "memory" in large.message
+
+
+def test_a_large_root_is_evaluated_outside_of_the_process(evaluator: GuardedEvaluator) -> None:
+    root: JsonValue = {"items": [{"price": number} for number in range(20_000)]}
+    assert evaluator.evaluate(compiled(".items | map(.price) | add"), root) == Evaluated(sum(range(20_000)))
+
+
+def test_data_that_cannot_be_written_is_a_failure(evaluator: GuardedEvaluator) -> None:
+    assert isinstance(evaluator.evaluate(compiled("[.a, range(2)]"), {"a": "\ud800"}), EvaluationFailed)
+
+
+def test_the_environment_of_the_server_stays_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_TEST_SECRET", "hidden")
+    with GuardedEvaluator() as guarded:
+        assert guarded.evaluate(compiled("[range(2)]"), None) == Evaluated([0, 1])
+        worker = guarded._worker
+        assert worker is not None
+        with open(f"/proc/{worker._process.pid}/environ", "rb") as environment:
+            assert b"hidden" not in environment.read()
+
+
+def test_several_threads_may_evaluate_at_once(evaluator: GuardedEvaluator) -> None:
+    expression = compiled("[range(.n)] | length")
+    wrong: list[Evaluated | EvaluationFailed] = []
+
+    def work(number: int) -> None:
+        for _ in range(20):
+            outcome = evaluator.evaluate(expression, {"n": number})
+            if outcome != Evaluated(number):
+                wrong.append(outcome)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_closing_ends_the_worker_and_a_later_evaluation_starts_another() -> None:
+    guarded = GuardedEvaluator()
+    guarded.close()
+    assert guarded.evaluate(compiled("[range(2)]"), None) == Evaluated([0, 1])
+    first = guarded._worker
+    assert first is not None
+    guarded.close()
+    assert first._process.returncode is not None
+    assert guarded.evaluate(compiled("[range(2)]"), None) == Evaluated([0, 1])
+    guarded.close()
+
+
+def test_no_worker_is_started_for_bounded_expressions() -> None:
+    guarded = GuardedEvaluator()
+    assert guarded.evaluate(compiled(".a + 1"), {"a": 1}) == Evaluated(2)
+    assert guarded._worker is None
+
+
+def test_a_worker_that_was_killed_is_replaced() -> None:
+    with GuardedEvaluator() as guarded:
+        guarded.evaluate(compiled("[range(2)]"), None)
+        worker = guarded._worker
+        assert worker is not None
+        worker._process.kill()
+        worker._process.wait()
+        assert isinstance(guarded.evaluate(compiled("[range(2)]"), None), EvaluationFailed)
+        assert guarded.evaluate(compiled("[range(2)]"), None) == Evaluated([0, 1])
+
+
+def test_the_worker_ends_when_its_server_does() -> None:
+    program = (
+        "import os, sys\n"
+        "from penstock.definitions.expressions import compile_expression\n"
+        "from penstock.runtime.guarded_jq import GuardedEvaluator\n"
+        "guarded = GuardedEvaluator()\n"
+        "guarded.evaluate(compile_expression('[range(2)]'), None)\n"
+        "print(guarded._worker._process.pid, flush=True)\n"
+        "os._exit(0)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    server = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
+    )
+    worker_id = int(server.stdout)
+    deadline = time.monotonic() + 10
+    while is_running(worker_id) and time.monotonic() < deadline:
+        os.sched_yield()
+    assert not is_running(worker_id)
+
+
+def is_running(process_id: int) -> bool:
+    try:
+        with open(f"/proc/{process_id}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_the_worker_answers_line_by_line() -> None:
+    replies = io.BytesIO()
+    requests = io.BytesIO(b'["[range(2)]",null]\n[".a",{"a":{"b":1}}]\n["now",null]\n["error(\\"x\\")",1]\n')
+    jq_worker.serve(requests, replies)
+    assert replies.getvalue().splitlines() == [
+        b'{"value":[0,1]}',
+        b'{"value":{"b":1}}',
+        b'{"error":"`now` is not allowed in an expression: it reads the clock, so a replay would get another value"}',
+        b'{"error":"x"}',
+    ]
