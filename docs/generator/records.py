@@ -76,7 +76,7 @@ _EVENTS: Mapping[str, Note] = {
         f"{_NODE} policy intervalNodes? workflowVersion definitionHash lastAppliedEventSeq stateRef",
     ),
     "InterruptRaised": Note(
-        "The question is open.", f"{_NODE} prompt interruptId answerSchema promptRef? approvers? deadline?"
+        "The question is open.", f"{_NODE} prompt interruptId answerSchema promptRef? approvers? deadline? checkpoint?"
     ),
     "InterruptResumed": Note("The answer was taken.", _NODE),
     "TimerStarted": Note("The run sleeps until `deadline`.", f"{_NODE} kind deadline"),
@@ -141,6 +141,7 @@ KEYS: Mapping[str, str] = {
     "parallelSpan": "the branch, in the published form",
     "input": "the whole input; of a child run, that of the child",
     "state": "the whole state",
+    "checkpoint": "a checkpoint of the state follows",
     "definitionHash": "the hash of the definition that the run is pinned to",
     "context": "for a history that the definition could not have made: the command `expected` and the one found",
     "compensationFailures": "undo steps that failed for good",

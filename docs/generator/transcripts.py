@@ -1,12 +1,13 @@
 """Console transcripts in pages: each command is run, and what it prints takes the place of what stood there.
 
-A transcript is a fenced block of the kind `console`. A line that begins with `$ ` is a command, which goes on in the next
-line after a `\`; the rest is output. Commands run in a folder that holds `examples` and every file that the page shows
-after a comment `<!-- file: NAME -->`.
+A transcript is a fenced block of the kind `console`. A line that begins with `$ ` is a command, which goes on in the
+next line after a backslash; the rest is output. Commands run in a folder with `examples` and every file that the page
+shows after a comment `<!-- file: NAME -->`. A Mermaid block after a comment `<!-- drawing: FILE -->` is drawn again.
 """
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 TRANSCRIPT_PAGES = ("README.md", "docs/guides/published-format.md", "docs/guides/writing-workflows.md")
 
 _TRANSCRIPT = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_DRAWING = re.compile(r"^(<!-- drawing: (\S+) -->)\n```mermaid\n.*?^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"^<!-- file: (\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PROMPT = "$ "
 _SECONDS_MAX = 60
@@ -37,7 +39,12 @@ def refreshed(text: str) -> str:
         (folder / "examples").symlink_to(ROOT / "examples")
         for path, content in files_of(text).items():
             (folder / path).write_text(content, encoding="utf-8")
-        return _TRANSCRIPT.sub(lambda match: f"```console\n{_run_all(match[1], folder)}```", text)
+        drawn = _DRAWING.sub(lambda match: f"{match[1]}\n```mermaid\n{_drawing(match[2], folder)}```", text)
+        return _TRANSCRIPT.sub(lambda match: f"```console\n{_run_all(match[1], folder)}```", drawn)
+
+
+def _drawing(path: str, folder: Path) -> str:
+    return _run(f"penstock graph {shlex.quote(path)}", folder)
 
 
 def _run_all(transcript: str, folder: Path) -> str:

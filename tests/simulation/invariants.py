@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.definitions.model import ForEachDetail, ItemErrorPolicy, Workflow
+from penstock.definitions.model import ForEachDetail, ItemErrorPolicy, ParallelDetail, Workflow
 from penstock.engine.records import Record
 from penstock.engine.replay import Diverged, Replayed, replay
 from penstock.engine.state import COMPENSATION_PREFIX, RunState
@@ -108,12 +108,14 @@ def check_item_order(workflow: Workflow, records: Sequence[Record]) -> None:
             require(all(place == position for place, position in seen), f"results of {node.id} are shifted: {seen}")
 
 
-def check_frames(state: RunState) -> None:
+def check_frames(workflow: Workflow, state: RunState) -> None:
     """No node runs more bodies at once than it may, and every open body is a scope of the run."""
     for activation in state.activations():
         frame = activation.frame
         if frame is not None:
-            require(len(frame.open) <= frame.concurrency, f"{activation.node_id} runs {len(frame.open)} bodies at once")
+            detail = workflow.nodes[activation.node_id].detail
+            allowed = detail.concurrency if isinstance(detail, ForEachDetail | ParallelDetail) else 1
+            require(len(frame.open) <= allowed, f"{activation.node_id} runs {len(frame.open)} bodies at once")
             require(all(serial in state.scopes for serial in frame.open.values()), "an open body has no scope")
     for key, serial in state.active.items():
         scope = state.scopes.get(serial)

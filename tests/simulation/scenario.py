@@ -150,7 +150,7 @@ class _Scenario:
         if rows != self.rows_seen:
             self.rows_seen = rows
             for run in self.world.runs.values():
-                check_frames(run.ledger.state)
+                check_frames(run.workflow, run.ledger.state)
 
     def _any_run(self) -> str:
         return self.rng.choice(list(self.world.runs))

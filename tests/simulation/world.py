@@ -304,10 +304,12 @@ class World:
             if not parent_ended:
                 gone = inputs.FinishChild(at=self.now, child_id=effect.child_id, status="cancelled")
                 self._fly(run_id, gone, effect.effect_id)
-        elif not self.loaded(effect.child_id).terminal:
+            return
+        child = self.loaded(effect.child_id)
+        if not child.terminal and child.ending is None:
             cancel = inputs.CancelRun(at=self.now, reason="the parent run no longer needs it")
             self._fly(effect.child_id, cancel, effect.effect_id)
-        elif not parent_ended:
+        elif child.terminal and not parent_ended:
             self._report_child(run_id, effect.child_id, effect.effect_id)
 
     # --- deliveries ------------------------------------------------------------------------------

@@ -97,7 +97,9 @@ class Kernel:
         at = self.host.clock()
         submitted: inputs.Input
         if outcome.get("ok") is True:
-            extra = {name: outcome[name] for name in ("delegateCorrelationId", "externalTaskId") if name in outcome}
+            extra: JsonObject = {
+                name: outcome[name] for name in ("delegateCorrelationId", "externalTaskId") if name in outcome
+            }
             submitted = inputs.CompleteActivity(
                 at=at, node_id=node_id, result=outcome.get("result"), extra=extra or None
             )
@@ -158,7 +160,7 @@ def _span_refusal(run: HostedRun, node_id: str, span: JsonValue, outcome: JsonOb
         return None
     if span != activity.parallel_span:
         return Refused("ACTIVITY_SUBMIT_PARALLEL_MISMATCH", f"the parallel span does not fit {node_id}")
-    if activity.delegate is not None and outcome.get("ok") is True:
-        if outcome.get("delegateCorrelationId") != activity.delegate.get("delegateCorrelationId"):
-            return Refused("SUBMIT_VALIDATION_ERROR", "the correlation id does not fit the pending delegation")
+    correlation = activity.delegate.get("delegateCorrelationId") if activity.delegate is not None else None
+    if outcome.get("ok") is True and correlation not in (None, outcome.get("delegateCorrelationId")):
+        return Refused("SUBMIT_VALIDATION_ERROR", "the correlation id does not fit the pending delegation")
     return None

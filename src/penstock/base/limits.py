@@ -117,3 +117,5 @@ ACTIVITIES_AT_ONCE_MAX = 256
 WORKER_LEASE_MS = 5_000
 # Runs claimed or woken in one go; more are found in the next round.
 CLAIM_BATCH_MAX = 200
+# Records read in one go.
+HISTORY_PAGE_MAX = 1_000

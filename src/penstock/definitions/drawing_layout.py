@@ -101,6 +101,39 @@ def _set_columns(layers: Layers) -> None:
             _settle(row, downwards=downwards)
     for row in layers.rows:
         _straighten(row)
+    for part in _parts(layers)[1:]:
+        _move_close(layers, part)
+
+
+def _parts(layers: Layers) -> list[list[Cell]]:
+    """The cells that hang together, each group from the left to the right."""
+    seen: set[int] = set()
+    parts: list[list[Cell]] = []
+    for start in (cell for row in layers.rows for cell in row):
+        part: list[Cell] = []
+        pending = [start]
+        while pending:
+            cell = pending.pop()
+            if id(cell) not in seen:
+                seen.add(id(cell))
+                part.append(cell)
+                pending.extend((*cell.above, *cell.below))
+        if part:
+            parts.append(part)
+    return sorted(parts, key=lambda part: min(cell.x for cell in part))
+
+
+def _move_close(layers: Layers, part: list[Cell]) -> None:
+    """Nothing holds a part that is not linked to the rest: put it beside what is to its left."""
+    inside = {id(cell) for cell in part}
+    room = [
+        cell.x - before.x - _separation(before, cell)
+        for row in layers.rows
+        for before, cell in pairwise(row)
+        if id(cell) in inside and id(before) not in inside
+    ]
+    for cell in part:
+        cell.x -= max(0.0, min(room, default=0.0))
 
 
 def _straighten(row: list[Cell]) -> None:

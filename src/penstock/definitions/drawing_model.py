@@ -330,6 +330,11 @@ def _parallel(fields: JsonObject) -> str:
     return wanted.get(str(join), "")
 
 
+def _race(fields: JsonObject) -> str:
+    branches = fields.get("branches")
+    return f"first of {len(branches)}" if isinstance(branches, list) else ""
+
+
 def _for_each(fields: JsonObject) -> str:
     at_once = fields.get("concurrency")
     items = f"{_text(fields.get('as')) or 'item'} in {_text(fields.get('items')) or '…'}"
@@ -355,6 +360,7 @@ _DETAILS: Mapping[str, Callable[[JsonObject], str]] = {
     "emit": _first("signal"),
     "fail": _first("code"),
     "parallel": _parallel,
+    "race": _race,
     "for_each": _for_each,
     "loop": _loop,
 }

@@ -27,6 +27,7 @@ from penstock.definitions.expressions import (
 
 __all__ = [
     "SECRET_MASK",
+    "SECRET_REFERENCE",
     "ListTemplate",
     "LiteralTemplate",
     "ObjectTemplate",
@@ -46,7 +47,7 @@ __all__ = [
 
 # What stands in a rendered value where an executor will put a secret.
 SECRET_MASK = "***"
-_SECRET = re.compile(r"\$\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
+SECRET_REFERENCE = re.compile(r"\$\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
 _WHOLE = re.compile(r"\s*\$\{(?!secret:)(.*)\}\s*", re.DOTALL)
 _JSON_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -198,9 +199,9 @@ def _fold(template: ObjectTemplate | ListTemplate) -> Template:
 def _compile_text(text: str, path: tuple[str | int, ...]) -> Template | TemplateProblem:
     if "${" not in text:
         return LiteralTemplate(text)
-    names = tuple(match[1] for match in _SECRET.finditer(text))
+    names = tuple(match[1] for match in SECRET_REFERENCE.finditer(text))
     if names:
-        if _SECRET.sub("", text).find("${") >= 0:
+        if SECRET_REFERENCE.sub("", text).find("${") >= 0:
             return TemplateProblem(
                 "a text with a secret in it cannot also hold jq",
                 json_pointer(path),

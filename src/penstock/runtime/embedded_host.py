@@ -1,9 +1,9 @@
 """The embedded host: runs in this process, on any store, with no engine beside it.
 
 Every transition takes one path: load the run, `decide`, store the records with the index row in one piece, and only
-then let anybody know and dispatch what `pending` says is due. A restart does the same: it claims runs with work, loads them,
-and dispatches what is due. Two processes may share a store: a decision made on an outdated state is not stored but made
-again, and work is done by the process that owns the run for as long as it is alive.
+then let anybody know and dispatch what `pending` says is due. A restart does the same: it claims runs with work, loads
+them, and dispatches what is due. Two processes may share a store: a decision made on an outdated state is not stored
+but made again, and work is done by the process that owns the run for as long as it is alive.
 
 Above it: `Penstock`, the control plane, operations. Below it: a `Store`, the pure engine, a performer.
 A waiting run costs no task and no thread; its state is forgotten when memory is wanted for others.
@@ -25,8 +25,8 @@ from penstock.definitions.model import Workflow
 from penstock.engine.decide import decide
 from penstock.engine.effects import Effect, PerformActivity, WakeUp
 from penstock.engine.evolve import fold
-from penstock.engine.inputs import Input, StartRun
-from penstock.engine.outcomes import Decision, Refused
+from penstock.engine.inputs import ContinueRun, Input, StartRun
+from penstock.engine.outcomes import Accepted, Decision, Refused
 from penstock.engine.pending import next_wake_up_at, pending
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
@@ -178,6 +178,25 @@ class EmbeddedHost:
         self.on_commit(committed)
         if live.state.terminal and not live.tasks:
             self._live.pop(live.state.run_id, None)
+
+    async def adopt(self, state: RunState, records: tuple[Record, ...]) -> Refused | None:
+        """Store a history that was made elsewhere (a fork, an import) as a run of its own, and go on with it."""
+        workflow = await self.workflow(state.definition_hash)
+        if workflow is None:
+            return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {state.definition_hash[:12]}")
+        row = self._row(state, (), created_at=self.clock.now_ms(), labels={})
+        outcome = await self.store.append(RunWrite(expected_seq=0, row=row, records=records))
+        if not isinstance(outcome, Appended):
+            return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} exists already")
+        live = LiveRun(workflow, state, row)
+        self._remember(live)
+        decision = await self.send(state.run_id, ContinueRun(at=self.clock.now_ms()))
+        if isinstance(decision, Accepted) and not decision.records:
+            effects = tuple(pending(workflow, state, self.clock.now_ms()))
+            live.row = self._row(state, effects, created_at=row.created_at, labels={})
+            await self.store.set_work(state.run_id, has_work=live.row.has_work, owner=live.row.owner)
+            self._committed(Committed(live, (), effects))
+        return decision if isinstance(decision, Refused) else None
 
     # --- runs in memory --------------------------------------------------------------------------
 

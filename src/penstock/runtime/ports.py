@@ -172,6 +172,9 @@ class Store(Protocol):
     async def beat(self, worker: WorkerRow) -> None:
         """Say that a worker is alive until a moment."""
 
+    async def workers(self) -> tuple[WorkerRow, ...]:
+        """Every worker that was ever alive and is not forgotten."""
+
     async def put_definition(self, definition: DefinitionRow) -> None:
         """Keep a definition; the newest by name is the one that new runs get."""
 

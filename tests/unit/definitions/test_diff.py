@@ -104,7 +104,7 @@ JSON: st.SearchStrategy[JsonValue] = st.recursive(
 )
 DOCUMENTS = st.dictionaries(
     st.sampled_from(["penstock", "name", "nodes", "edges", "input", "expose", "governance", "triggers", "tests"]), JSON
-).map(lambda document: cast(JsonObject, document))
+)
 
 
 @given(DOCUMENTS, DOCUMENTS)

@@ -1,5 +1,7 @@
 """Changes of JSON Schemas are found, told in sentences, and judged in the right direction."""
 
+from typing import cast
+
 import jsonschema_rs
 import pytest
 from hypothesis import assume, given
@@ -206,6 +208,10 @@ SCHEMAS = st.recursive(
 )
 
 
+def accepts(schema: JsonValue, value: JsonValue) -> bool:
+    return jsonschema_rs.Draft202012Validator(cast(JsonObject, schema)).is_valid(value)
+
+
 @given(SCHEMAS)
 def test_a_schema_does_not_differ_from_itself(schema: JsonValue) -> None:
     assert compare(schema, schema) == ()
@@ -218,8 +224,7 @@ def test_no_value_changes_sides_without_a_change_that_says_so(
     changes = compare(before, after)
     # By convention a new optional property does not count, although the members of that name were free before.
     assume(not any(change.kind is not ChangeKind.CHANGED for change in changes))
-    was = jsonschema_rs.Draft202012Validator(before).is_valid(value)
-    now = jsonschema_rs.Draft202012Validator(after).is_valid(value)
+    was, now = accepts(before, value), accepts(after, value)
     if was and not now:
         assert any(change.narrows for change in changes)
     if now and not was:

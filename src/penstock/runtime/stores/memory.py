@@ -142,6 +142,10 @@ class MemoryStore:
         self.before_write("beat")
         self._workers[worker.worker_id] = worker.expires_at
 
+    async def workers(self) -> tuple[WorkerRow, ...]:
+        """Every worker, dead ones included."""
+        return tuple(WorkerRow(worker_id=name, expires_at=until) for name, until in sorted(self._workers.items()))
+
     async def put_definition(self, definition: DefinitionRow) -> None:
         """Keep a definition."""
         self.before_write("put_definition")

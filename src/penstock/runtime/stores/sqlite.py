@@ -92,7 +92,6 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise explain(error, self.path) from None
         self._writer = GroupCommitWriter(connection, self.path)
-        self._writer.start()
 
     def _connected(self) -> sqlite3.Connection:
         connection = connect(self.path, synchronous=self._synchronous)
@@ -201,6 +200,15 @@ class SqliteStore:
 
         return await self._read(query)
 
+    async def workers(self) -> tuple[WorkerRow, ...]:
+        """Every worker, dead ones included."""
+        statement = "SELECT worker_id, expires_at FROM workers ORDER BY worker_id"
+        return await self._read(
+            lambda connection: tuple(
+                WorkerRow(worker_id=name, expires_at=until) for name, until in connection.execute(statement)
+            )
+        )
+
     async def definition(self, definition_hash: str) -> DefinitionRow | None:
         """A definition by hash."""
         return await self._definition("hash = ?", definition_hash)
@@ -256,10 +264,19 @@ class SqliteStore:
 
     async def beat(self, worker: WorkerRow) -> None:
         """Say that a worker is alive until a moment."""
-        await self._execute(
-            "INSERT INTO workers VALUES (?, ?) ON CONFLICT DO UPDATE SET expires_at = excluded.expires_at",
-            (worker.worker_id, worker.expires_at),
-        )
+
+        def apply(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT INTO workers VALUES (?, ?) ON CONFLICT DO UPDATE SET expires_at = excluded.expires_at",
+                (worker.worker_id, worker.expires_at),
+            )
+            # A worker that ended and owns nothing any more can be forgotten.
+            connection.execute(
+                "DELETE FROM workers WHERE expires_at = 0"
+                " AND worker_id NOT IN (SELECT owner FROM runs WHERE has_work = 1 AND owner IS NOT NULL)"
+            )
+
+        await self.writer.submit(apply)
 
     async def put_definition(self, definition: DefinitionRow) -> None:
         """Keep a definition and make it the newest of its name."""

@@ -1,0 +1,188 @@
+"""`Penstock`: the product in one object, for embedding in somebody's own program.
+
+    async with Penstock.open("penstock.db", steps=[refund]) as penstock:
+        run = await penstock.start("refund_order", {"order_id": "A-1042", "amount": 180})
+        print(await run.result())
+
+It opens the store, starts the driver and stops both at the end; runs go on where they were at the next start.
+
+Above it: users, the command line. Below it: everything; this is where real adapters are named.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from penstock.base.clock import Clock
+from penstock.base.errors import NotFound, Rejected
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.build import build_workflow
+from penstock.definitions.findings import Severity
+from penstock.definitions.model import Workflow
+from penstock.definitions.validate import load_workflow, validate_document
+from penstock.engine import inputs
+from penstock.engine.outcomes import Refused
+from penstock.runtime.driver import Driver
+from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.executors.step import StepExecutor
+from penstock.runtime.guarded_jq import GuardedEvaluator
+from penstock.runtime.performing import AsyncPerformer
+from penstock.runtime.ports import RunPage, RunQuery, Store
+from penstock.runtime.routing import Router, SecretResolver
+from penstock.runtime.runs import Run, refusal_error
+from penstock.runtime.secrets import EnvironmentSecrets
+from penstock.runtime.steps import StepRegistry
+from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.system import SystemClock, gone_workers, new_run_id, new_worker_id
+
+__all__ = ["Penstock"]
+
+_LOGGER = logging.getLogger("penstock")
+
+
+class Penstock:
+    """Workflows and their runs on one store."""
+
+    def __init__(
+        self, *, store: Store, host: EmbeddedHost, driver: Driver | None, new_id: Callable[[], str] = new_run_id
+    ) -> None:
+        self.store = store
+        self.host = host
+        self.driver = driver
+        self._new_id = new_id
+
+    @classmethod
+    @asynccontextmanager
+    async def open(  # noqa: PLR0913  # what an embedding program may want to choose
+        cls,
+        path: str | Path = "penstock.db",
+        *,
+        steps: Iterable[Callable[..., Any]] = (),
+        executors: Mapping[str, AsyncPerformer] | None = None,
+        workflows: Iterable[str | Path | JsonObject] = (),
+        secrets: SecretResolver | None = None,
+        store: Store | None = None,
+        clock: Clock | None = None,
+        perform: bool = True,
+    ) -> AsyncIterator[Penstock]:
+        """Open the file, take over unfinished runs, and work until the block ends.
+
+        With `perform=False` nothing is performed here: for looking, answering and signalling beside another process.
+        """
+        kept = store or SqliteStore(path)
+        await kept.open()
+        evaluator = GuardedEvaluator()
+        host = EmbeddedHost(
+            store=kept,
+            clock=clock or SystemClock(),
+            worker_id=new_worker_id(),
+            evaluator=evaluator,
+            performs=perform,
+        )
+        driver: Driver | None = None
+        step_executor = StepExecutor(_registry(steps))
+        try:
+            penstock = cls(store=kept, host=host, driver=None)
+            for source in workflows:
+                await penstock.register(source)
+            if perform:
+                router = Router(
+                    executors={"step": step_executor, **(executors or {})}, secrets=secrets or EnvironmentSecrets()
+                )
+                driver = Driver(host=host, performer=router, report=_report)
+                penstock.driver = driver
+                workers = [worker.worker_id for worker in await kept.workers()]
+                await driver.start(gone=gone_workers(workers))
+            yield penstock
+        finally:
+            if driver is not None:
+                await driver.stop()
+            await step_executor.close()
+            evaluator.close()
+            await kept.close()
+
+    async def register(self, source: str | Path | JsonObject) -> Workflow:
+        """Make a workflow known: a file, a text, or a document. Running runs stay with the version they began with."""
+        workflow = _compiled(source)
+        await self.host.register(workflow)
+        return workflow
+
+    async def start(  # each is a choice of the caller
+        self,
+        workflow: str | Workflow,
+        given: JsonValue = None,
+        *,
+        run_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        timeout_ms: int | None = None,
+        mode: str = "in_process",
+    ) -> Run:
+        """Start a run of the newest version of a workflow. The same `run_id` again gives the run that exists."""
+        chosen = workflow if isinstance(workflow, Workflow) else await self._named(workflow)
+        identity = run_id or self._new_id()
+        start = inputs.StartRun(
+            at=self.host.clock.now_ms(), run_id=identity, input=given, mode=mode, timeout_ms=timeout_ms
+        )
+        decision = await self.host.start(start, workflow_hash=chosen.hash, labels=dict(labels or {}))
+        if isinstance(decision, Refused) and not (run_id and decision.code == "DUPLICATE_EXECUTION_ID"):
+            raise refusal_error(decision)
+        return self.run(identity)
+
+    async def _named(self, name: str) -> Workflow:
+        workflow = await self.host.workflow_named(name)
+        if workflow is None:
+            known = ", ".join(row.name for row in await self.store.definitions()) or "none"
+            raise NotFound("WORKFLOW_NOT_FOUND", f"there is no workflow {name}", f"known workflows: {known}")
+        return workflow
+
+    def run(self, run_id: str) -> Run:
+        """A run by id; whether it exists shows when it is used."""
+        return Run(run_id, self.host, self._new_id)
+
+    async def runs(self, query: RunQuery | None = None) -> RunPage:
+        """Runs by filter, newest first."""
+        return await self.store.list_runs(query or RunQuery())
+
+
+def _registry(steps: Iterable[Callable[..., Any]]) -> StepRegistry:
+    registry = StepRegistry()
+    for function in steps:
+        registry.register(function)
+    return registry
+
+
+def _report(where: str, error: BaseException) -> None:
+    _LOGGER.error("work on %s failed", where, exc_info=error)
+
+
+def _compiled(source: str | Path | JsonObject) -> Workflow:
+    if isinstance(source, dict):
+        findings = validate_document(source)
+        errors = [item for item in findings if item.severity is Severity.ERROR]
+        if errors:
+            raise _refused(errors)
+        return build_workflow(source)
+    text, file = _text(source)
+    loaded = load_workflow(text, file=file)
+    if loaded.workflow is None:
+        raise _refused([item for item in loaded.findings if item.severity is Severity.ERROR])
+    return loaded.workflow
+
+
+def _text(source: str | Path) -> tuple[str, str | None]:
+    """A path, or the text itself when it has more than one line."""
+    if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{")):
+        return source, None
+    return Path(source).read_text(encoding="utf-8"), str(source)
+
+
+def _refused(errors: Sequence[Any]) -> Rejected:
+    first = errors[0]
+    place = first.location or first.path or "/"
+    told = f"the workflow has {len(errors)} mistakes; first, at {place}: {first.message}"
+    listed: list[JsonValue] = [item.to_json() for item in errors]
+    return Rejected("INVALID_DOCUMENT", told, "run `penstock validate` to see every mistake", {"findings": listed})

@@ -1,0 +1,80 @@
+"""Which executor does which activity, and the last step before it: putting secrets in their places.
+
+Above it: `app` fills the table. Below it: executors. An activity whose type has no executor fails with a code that
+says so; nothing succeeds by default. Secrets are resolved here, for one call, and never enter a history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.templates import SECRET_REFERENCE
+from penstock.runtime.performing import ActivityCall, ActivityError, ActivityOutcome, AsyncPerformer
+
+__all__ = ["Router", "SecretResolver", "fill_secrets"]
+
+# Gives the value of a secret by name, or None when there is none.
+SecretResolver = Callable[[str], str | None]
+
+
+def _no_secrets(name: str) -> str | None:
+    return None
+
+
+@dataclass(slots=True, kw_only=True)
+class Router:
+    """Finds the executor of an activity by its node type."""
+
+    executors: Mapping[str, AsyncPerformer] = field(default_factory=dict)
+    secrets: SecretResolver = _no_secrets
+
+    async def perform(self, call: ActivityCall) -> ActivityOutcome:
+        """Hand the activity to its executor, with its secrets in place."""
+        activity = call.activity
+        executor = self.executors.get(activity.node_type)
+        if executor is None:
+            told = f"no executor is configured for {activity.node_type} (node {activity.node_id})"
+            return ActivityError(told, "COMPOSITE_EXECUTOR_NOT_CONFIGURED", retryable=False)
+        if activity.secrets:
+            filled = fill_secrets(activity.arguments, activity.secrets, self.secrets)
+            if isinstance(filled, ActivityError):
+                return filled
+            call = replace(call, activity=replace(activity, arguments=filled.value, secrets=None))
+        return await executor.perform(call)
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Arguments with their secrets in place: not to be logged or stored."""
+
+    value: JsonValue
+
+
+def fill_secrets(arguments: JsonValue, places: Mapping[str, str], resolve: SecretResolver) -> Filled | ActivityError:
+    """Arguments with the listed places filled in; places come from the document, never from data."""
+    filled = arguments
+    for pointer, text in places.items():
+        for name in SECRET_REFERENCE.findall(text):
+            value = resolve(name)
+            if value is None:
+                told = f"the secret {name} is not set; give it to the process that runs activities"
+                return ActivityError(told, "SECRET_NOT_SET", retryable=False)
+            text = text.replace(f"${{secret:{name}}}", value)  # noqa: PLW2901  # several secrets in one text
+        filled = _with(filled, pointer.split("/")[1:], text)
+    return Filled(filled)
+
+
+def _with(value: JsonValue, parts: list[str], text: str) -> JsonValue:
+    if not parts:
+        return text
+    name = parts[0].replace("~1", "/").replace("~0", "~")
+    if isinstance(value, list):
+        index = int(name)
+        return [*value[:index], _with(value[index], parts[1:], text), *value[index + 1 :]]
+    members: JsonObject = dict(value) if isinstance(value, dict) else {}
+    members[name] = _with(members.get(name), parts[1:], text)
+    return members

@@ -1,0 +1,176 @@
+"""A run as a Python object: watch it, answer it, signal it, cancel it, fork it.
+
+Above it: `app.penstock.Penstock` hands these out. Below it: `EmbeddedHost`. It holds no state of its own beyond the id:
+two objects for one run are as good as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from penstock.base import limits
+from penstock.base.errors import Conflict, NotFound, PenstockError, Rejected, Unavailable
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.expressions import EvaluationFailed, ExpressionProblem, compile_expression
+from penstock.engine import inputs
+from penstock.engine.evolve import fold
+from penstock.engine.fork import fork
+from penstock.engine.outcomes import Decision, Refused
+from penstock.engine.records import Record
+from penstock.engine.state import RunState
+from penstock.engine.status import run_status
+from penstock.engine.transitions import RunStatus
+from penstock.engine.turn import Turn
+from penstock.runtime.embedded_host import EmbeddedHost
+
+__all__ = ["Run", "RunFailed", "refusal_error"]
+
+_NOT_FOUND = frozenset({"EXECUTION_NOT_FOUND", "WORKFLOW_NOT_FOUND"})
+_REJECTED = frozenset({"VALIDATION_ERROR", "INVALID_RESUME_PAYLOAD", "SUBMIT_VALIDATION_ERROR"})
+# How long one look at a run that does not move lasts before the watcher checks whether it is still wanted.
+_LOOK_SECONDS = 30.0
+
+
+class RunFailed(PenstockError):
+    """A run that was waited for did not complete."""
+
+
+def refusal_error(refused: Refused) -> PenstockError:
+    """The exception for a refusal, by whose fault it is."""
+    kind = NotFound if refused.code in _NOT_FOUND else Rejected if refused.code in _REJECTED else Conflict
+    return kind(refused.code, refused.message, refused.hint, refused.details)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run. Every method speaks to the store; nothing is remembered here."""
+
+    id: str
+    host: EmbeddedHost
+    new_id: Callable[[], str]
+
+    async def state(self) -> RunState:
+        """Everything known about the run."""
+        state = await self.host.read(self.id)
+        if state is None:
+            raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {self.id}")
+        return state
+
+    async def status(self) -> str:
+        """What the run is doing, in one word."""
+        return run_status(await self.state())
+
+    async def result(self, *, timeout_seconds: float | None = None) -> JsonValue:
+        """Wait for the end; the result of a completed run, `RunFailed` for any other end."""
+        remaining = timeout_seconds
+        state = await self.state()
+        while not state.terminal:
+            nap = _LOOK_SECONDS if remaining is None else min(_LOOK_SECONDS, remaining)
+            moved = await self.host.wait(self.id, after_seq=state.seq, timeout_seconds=nap)
+            if moved is None:
+                raise NotFound("EXECUTION_NOT_FOUND", f"run {self.id} is gone")
+            if remaining is not None and moved.seq == state.seq:
+                remaining -= nap
+                if remaining <= 0:
+                    told = f"run {self.id} is still {run_status(moved)} after {timeout_seconds} s"
+                    raise Unavailable("RUN_NOT_FINISHED", told, "wait again, or look at what it waits for")
+            state = moved
+        if state.status is RunStatus.COMPLETED:
+            return state.result
+        failure = state.failure
+        code = failure.code if failure else "CANCELLED"
+        told = failure.message if failure else (state.cancel_reason or "cancelled")
+        details: JsonObject = {"run_id": self.id, "node_id": failure.node_id if failure else state.last_node_id}
+        raise RunFailed(code, f"run {self.id} {state.status}: {told}", details=details)
+
+    async def stream(self, *, after_seq: int = 0) -> AsyncIterator[Record]:
+        """Every record from a point on, until the run has ended."""
+        seen = after_seq
+        while True:
+            records = await self.host.history(self.id, after_seq=seen)
+            for record in records:
+                seen = record.seq
+                yield record
+            if len(records) >= limits.HISTORY_PAGE_MAX:
+                continue
+            state = await self.host.wait(self.id, after_seq=seen, timeout_seconds=_LOOK_SECONDS)
+            if state is None or (state.terminal and state.seq <= seen):
+                return
+
+    async def history(self, *, after_seq: int = 0) -> list[Record]:
+        """The records of the run so far."""
+        found: list[Record] = []
+        while True:
+            page = await self.host.history(self.id, after_seq=found[-1].seq if found else after_seq)
+            found.extend(page)
+            if len(page) < limits.HISTORY_PAGE_MAX:
+                return found
+
+    async def answer(self, answer: JsonValue, *, node: str | None = None, by: str | None = None) -> None:
+        """Answer the open question (name the node if there are several)."""
+        await self._send(inputs.AnswerInterrupt(at=self._now(), answer=answer, node_id=node, by=by))
+
+    async def signal(self, name: str, payload: JsonValue = None, *, signal_id: str | None = None) -> None:
+        """Send a signal; it waits in the run until somebody takes it."""
+        await self._send(inputs.SendSignal(at=self._now(), name=name, payload=payload, signal_id=signal_id))
+
+    async def submit(
+        self, node: str, result: JsonValue = None, *, error: str | None = None, code: str | None = None
+    ) -> None:
+        """Report the outcome of an activity that was done elsewhere."""
+        at = self._now()
+        if error is not None:
+            await self._send(inputs.FailActivity(at=at, node_id=node, error=error, code=code))
+        else:
+            await self._send(inputs.CompleteActivity(at=at, node_id=node, result=result))
+
+    async def cancel(self, reason: str | None = None) -> None:
+        """Stop the run; what must be undone is undone first."""
+        await self._send(inputs.CancelRun(at=self._now(), reason=reason))
+
+    async def pause(self, reason: str | None = None) -> None:
+        """Make no new moves until resumed."""
+        await self._send(inputs.PauseRun(at=self._now(), reason=reason))
+
+    async def resume(self) -> None:
+        """Go on after a pause."""
+        await self._send(inputs.ResumeRun(at=self._now()))
+
+    async def retry_activity(self, node: str, *, by: str | None = None) -> None:
+        """Try an activity of unknown outcome again."""
+        await self._send(inputs.RetryActivity(at=self._now(), node_id=node, by=by))
+
+    async def query(self, expression: str) -> JsonValue:
+        """Evaluate jq where the run's root stands now."""
+        compiled = compile_expression(expression)
+        if isinstance(compiled, ExpressionProblem):
+            raise Rejected("JQ_INVALID", compiled.message, compiled.hint)
+        live = await self.host.live(self.id)
+        if live is None:
+            raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {self.id}")
+        turn = Turn(workflow=live.workflow, state=live.state, at=self._now(), evaluator=self.host.evaluator)
+        root = live.state.scopes.get(0)
+        value = turn.root(root) if root is not None else {"input": live.state.input, "state": live.state.values}
+        outcome = self.host.evaluator.evaluate(compiled, value)
+        if isinstance(outcome, EvaluationFailed):
+            raise Rejected("JQ_FAILED", outcome.message)
+        return outcome.value
+
+    async def fork(self, *, at_seq: int, run_id: str | None = None) -> Run:
+        """A new run that begins where this one was after a record."""
+        records = fork(await self.history(), at_seq=at_seq, run_id=run_id or self.new_id())
+        state = fold(records)
+        refused = await self.host.adopt(state, records)
+        if refused is not None:
+            raise refusal_error(refused)
+        return Run(state.run_id, self.host, self.new_id)
+
+    def _now(self) -> int:
+        return self.host.clock.now_ms()
+
+    async def _send(self, given: inputs.Input) -> Decision:
+        decision = await self.host.send(self.id, given)
+        if isinstance(decision, Refused):
+            raise refusal_error(decision)
+        return decision

@@ -1,0 +1,68 @@
+"""What the runtime takes from the machine: the time, randomness, and who this process is.
+
+Above it: `app`. It is the only place in the runtime that asks the operating system.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from penstock.base.ids import ENTROPY_BYTES, run_id_of
+
+__all__ = ["SystemClock", "gone_workers", "new_run_id", "new_worker_id"]
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now_ms(self) -> int:
+        """The present instant in epoch milliseconds."""
+        return time.time_ns() // 1_000_000
+
+
+def new_run_id() -> str:
+    """A fresh run id."""
+    return run_id_of(time.time_ns() // 1_000_000, secrets.token_bytes(ENTROPY_BYTES))
+
+
+def new_worker_id() -> str:
+    """The name of this process among those that share a store: machine, process, when it began, and a nonce."""
+    return f"{socket.gethostname()}/{os.getpid()}/{_began(os.getpid())}/{secrets.token_hex(4)}"
+
+
+def gone_workers(worker_ids: Iterable[str]) -> list[str]:
+    """Those workers of this machine whose process is no longer there; nothing is known about other machines."""
+    here = socket.gethostname()
+    gone = []
+    for worker_id in worker_ids:
+        machine, _, rest = worker_id.partition("/")
+        process, _, rest = rest.partition("/")
+        began = rest.partition("/")[0]
+        if machine == here and process.isdecimal() and _began(int(process)) != began:
+            gone.append(worker_id)
+    return gone
+
+
+def _began(process: int) -> str:
+    """When a process began, as the kernel counts it; a number that was given to a new process shows here."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return "" if not Path("/proc/self/stat").exists() and _exists(process) else "gone"
+    return fields[19]
+
+
+def _exists(process: int) -> bool:
+    """Whether a process exists, where there is no /proc to ask."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,179 @@
+"""The pages are true: generated ones are current, files in them valid, transcripts real, and links lead somewhere."""
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from docs.generator.fields import OUTPUTS
+from docs.generator.findings import FINDINGS
+from docs.generator.markdown import anchor
+from docs.generator.pages import PAGES
+from docs.generator.records import KEYS, RECORDS
+from docs.generator.transcripts import TRANSCRIPT_PAGES, refreshed
+from penstock.definitions.findings import Finding
+from penstock.definitions.model import NodeType
+from penstock.definitions.validate import validate_source
+from penstock.engine.records import COMMANDS, EVENTS
+
+ROOT = Path(__file__).parents[2]
+PAGES_WRITTEN = sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in (".", "docs", "examples")
+    for path in (ROOT / folder).glob("*.md" if folder == "." else "**/*.md")
+)
+FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+CODE_LIKE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
+# Words in capitals that the source writes for other reasons than to name a finding.
+NOT_FINDINGS = frozenset(
+    {
+        "API_KEY",  # examples in hints and schemas
+        "ORDER_NOT_FOUND",
+        "SHOP_API_KEY",
+        "INVALID_CHARACTER",  # words of libjq's grammar
+        "QQSTRING_START",
+    }
+)
+
+
+def read(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    page: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def fenced(kind: str) -> list[Block]:
+    return [
+        Block(page, read(page).count("\n", 0, match.start()) + 1, match[2])
+        for page in PAGES_WRITTEN
+        for match in FENCED.finditer(read(page))
+        if match[1] == kind
+    ]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_generated_page_is_current(name: str) -> None:
+    assert read(f"docs/{name}") == PAGES[name](), "run scripts/docs"
+
+
+def test_every_page_of_the_reference_is_generated() -> None:
+    written = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs" / "reference").iterdir()}
+    assert written == set(PAGES)
+
+
+@pytest.mark.parametrize("name", TRANSCRIPT_PAGES)
+def test_a_transcript_shows_what_the_commands_print(name: str) -> None:
+    assert read(name) == refreshed(read(name)), "run scripts/docs"
+
+
+def test_every_page_with_a_transcript_is_run() -> None:
+    assert {block.page for block in fenced("console")} == set(TRANSCRIPT_PAGES)
+
+
+@pytest.mark.parametrize("block", fenced("yaml"), ids=str)
+def test_yaml_in_a_page_can_be_used(block: Block) -> None:
+    if not block.text.startswith("penstock:"):
+        assert yaml.safe_load(block.text) is not None
+        return
+    assert told(validate_source(block.text, file=str(block))) == []
+
+
+@pytest.mark.parametrize("block", fenced("json"), ids=str)
+def test_json_in_a_page_can_be_used(block: Block) -> None:
+    document = json.loads(block.text)
+    if "document" in document:
+        assert told(validate_source(block.text, file=str(block))) == []
+
+
+def told(findings: tuple[Finding, ...]) -> list[str]:
+    return [f"{finding.location} {finding.code} {finding.message}" for finding in findings]
+
+
+@pytest.mark.parametrize("page", PAGES_WRITTEN)
+def test_links_lead_somewhere(page: str) -> None:
+    # What stands in code is not a link.
+    text = FENCED.sub("", read(page))
+    missing = [target for target in LINK.findall(text) if "://" not in target and not leads_somewhere(page, target)]
+    assert missing == []
+
+
+def leads_somewhere(page: str, target: str) -> bool:
+    path, _, fragment = target.partition("#")
+    found = (ROOT / page).parent / path if path else ROOT / page
+    if not found.exists():
+        return False
+    if not fragment:
+        return True
+    text = FENCED.sub("", found.read_text(encoding="utf-8"))
+    return fragment in {anchor(heading) for heading in HEADING.findall(text)}
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, pending = {"README.md"}, ["README.md"]
+    while pending:
+        page = pending.pop()
+        for target in LINK.findall(FENCED.sub("", read(page))):
+            found = ((ROOT / page).parent / target.partition("#")[0]).resolve()
+            name = found.relative_to(ROOT).as_posix() if "://" not in target and found.is_relative_to(ROOT) else ""
+            if name.endswith(".md") and name not in reached:
+                reached.add(name)
+                pending.append(name)
+    assert set(PAGES_WRITTEN) - reached == set()
+
+
+def test_every_node_type_says_what_it_gives() -> None:
+    assert set(OUTPUTS) == {str(node_type) for node_type in NodeType}
+
+
+def test_every_command_and_event_is_described() -> None:
+    assert set(RECORDS) == COMMANDS | EVENTS
+    page = read("docs/reference/history.md")
+    assert [name for name in COMMANDS | EVENTS if f"| `{name}` |" not in page] == []
+
+
+def test_every_explained_key_belongs_to_a_record() -> None:
+    known = {key.removesuffix("?") for note in RECORDS.values() for key in note.keys.split()}
+    assert set(KEYS) - known == set()
+
+
+def test_every_finding_is_described_and_every_described_finding_exists() -> None:
+    used = set(finding_codes())
+    assert used - set(FINDINGS) == set()
+    assert set(FINDINGS) - used == set()
+
+
+def finding_codes() -> Iterator[str]:
+    """Every text of the source that looks like a code, apart from exported names and words of other things."""
+    for folder in ("definitions", "cli"):
+        for path in (ROOT / "src" / "penstock" / folder).glob("*.py"):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            exported = {id(node) for listed in exports(tree) for node in ast.walk(listed)}
+            texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in exported]
+            yield from (
+                str(node.value)
+                for node in texts
+                if CODE_LIKE.fullmatch(str(node.value)) and node.value not in NOT_FINDINGS
+            )
+
+
+def exports(tree: ast.Module) -> Iterator[ast.expr]:
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
+            yield statement.value

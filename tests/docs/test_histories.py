@@ -1,0 +1,79 @@
+"""The page about histories is complete: what runs really record is compared with what it says."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from docs.generator.records import RECORDS
+from penstock.base.json import JsonObject
+from penstock.engine import inputs
+from penstock.engine.decide import decide
+from penstock.engine.outcomes import Accepted
+from penstock.engine.records import COMMANDS, EVENTS, Record
+from penstock.engine.state import RunState
+from penstock.runtime.cases import script_of_case
+from penstock.runtime.simulation import SimulationReport, simulate
+from tests.examples.cases import all_cases, load_example, workflows_by_name
+
+
+def records_of_the_examples() -> Iterator[Record]:
+    workflows = workflows_by_name()
+    for case in all_cases():
+        script = script_of_case(case.value, workflows)
+        report = simulate(load_example(case.example), case.value.get("input", {}), script)
+        assert isinstance(report, SimulationReport)
+        yield from report.records
+
+
+def records_of_interventions() -> Iterator[Record]:
+    """What no example shows, because a person does it to a run: pausing, deciding about a doubt, cancelling."""
+    workflow, state = load_example("refund-with-approval.yaml"), RunState()
+    given: list[inputs.Input] = [
+        inputs.StartRun(at=0, run_id="r", input={"order_id": "A-1", "amount": 20}),
+        inputs.PauseRun(at=1, reason="a look at the books"),
+        inputs.SendSignal(at=2, name="unexpected", payload=None, signal_id="s1"),
+        inputs.ResumeRun(at=3),
+        inputs.CompleteActivity(at=4, node_id="order", result={"total": 50}),
+        inputs.ReportOutcomeUnknown(at=5, node_id="pay"),
+        inputs.RetryActivity(at=6, node_id="pay", by="grace"),
+        inputs.CancelRun(at=7, reason="wrong customer"),
+    ]
+    for item in given:
+        decision = decide(workflow, state, item)
+        assert isinstance(decision, Accepted), decision
+        state = decision.state
+        yield from decision.records
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    return [*records_of_the_examples(), *records_of_interventions()]
+
+
+def documented(name: str) -> tuple[set[str], set[str]]:
+    """The keys that a record always has, and all that it may have."""
+    keys = RECORDS[name].keys.split()
+    return {key for key in keys if not key.endswith("?")}, {key.removesuffix("?") for key in keys}
+
+
+def own_keys(payload: JsonObject) -> set[str]:
+    assert "executionId" in payload
+    return set(payload) - {"executionId"}
+
+
+def test_no_record_has_a_key_that_is_not_described(records: list[Record]) -> None:
+    unknown = {
+        (record.name, key) for record in records for key in own_keys(record.payload) - documented(record.name)[1]
+    }
+    assert unknown == set()
+
+
+def test_no_record_lacks_a_key_that_it_always_has(records: list[Record]) -> None:
+    missing = {
+        (record.name, key) for record in records for key in documented(record.name)[0] - own_keys(record.payload)
+    }
+    assert missing == set()
+
+
+def test_every_command_and_event_was_seen(records: list[Record]) -> None:
+    assert (COMMANDS | EVENTS) - {record.name for record in records} == set()
