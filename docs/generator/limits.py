@@ -28,9 +28,9 @@ def _limits() -> Iterator[tuple[str, str]]:
     source = inspect.getsource(limits)
     lines = source.splitlines()
     for statement in ast.parse(source).body:
-        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
-            continue
-        yield statement.targets[0].id, _comment_above(lines, statement.lineno - 1)
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        if isinstance(target, ast.Name) and target.id.isupper():
+            yield target.id, _comment_above(lines, statement.lineno - 1)
 
 
 def _comment_above(lines: list[str], index: int) -> str:

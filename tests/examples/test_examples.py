@@ -16,8 +16,8 @@ from penstock.definitions.drawing import to_mermaid
 from penstock.definitions.drawing_svg import to_svg
 from penstock.definitions.source import SourceDocument, read_source
 from penstock.definitions.validate import validate_source
-from penstock.runtime.cases import script_of_case
-from penstock.runtime.simulation import SimulationReport, simulate
+from penstock.runtime.cases import run_case
+from penstock.runtime.simulation import SimulationReport
 from tests.examples.cases import (
     EXAMPLES,
     ROOT,
@@ -26,7 +26,6 @@ from tests.examples.cases import (
     cases_of,
     example_names,
     load_example,
-    misses,
     read_document,
     workflows_by_name,
 )
@@ -79,32 +78,12 @@ def test_an_example_shows_success_another_way_and_a_wait_or_a_timeout(name: str)
 
 
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
-def test_a_case_of_an_example_holds(case: Case) -> None:
-    workflow = load_example(case.example)
-    report = simulate(workflow, case.value.get("input", {}), script_of_case(case.value, workflows_by_name()))
-    assert isinstance(report, SimulationReport), report
-    expect = case.value["expect"]
-    assert isinstance(expect, dict)
-    assert misses(expect, report) == []
-    assert unused(case, report) == []
-
-
-def unused(case: Case, report: SimulationReport) -> list[str]:
-    """What a case scripts for nothing: it would hide that the run went another way than its author thought."""
-    script = script_of_case(case.value)
-    visited = set(report.path)
-    idle = [name for name in (*script.mocks, *script.answers, *script.time_outs) if name not in visited]
-    taken = sum(record.name in ("SignalReceived", "SignalBuffered") for record in report.records)
-    return idle if taken == len(script.signals) else [*idle, f"{len(script.signals)} signals, {taken} taken"]
-
-
-def test_an_expectation_that_is_not_understood_is_a_miss() -> None:
-    report = simulate(load_example("refund-with-approval.yaml"), {"order_id": "A-1", "amount": 20}, script_of_case({}))
-    assert isinstance(report, SimulationReport)
-    assert misses({"status": "waiting_activity"}, report) == []
-    assert misses({"staus": "waiting_activity"}, report) == ["staus: not understood"]
-    assert misses({"error": {"code": "X"}}, report) == ["error: expected {'code': 'X'}, got None"]
-    assert misses({"path": ["order", "policy"], "output": {}}, report) != []
+def test_a_case_of_an_example_holds_and_scripts_nothing_in_vain(case: Case) -> None:
+    report = run_case(load_example(case.example), case.value, workflows=workflows_by_name())
+    assert isinstance(report.run, SimulationReport), report
+    assert report.differences == ()
+    assert report.unused == ()
+    assert report.passed
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -122,9 +122,14 @@ def check_frames(workflow: Workflow, state: RunState) -> None:
         require(scope is not None and scope.activation is not None and scope.activation.key == key, f"{key} is lost")
 
 
-def check_children(runs: Mapping[str, SimulatedRun]) -> None:
-    """When a run has ended, so have the runs it started."""
+def check_children(runs: Mapping[str, SimulatedRun], *, at_rest: bool) -> None:
+    """No run forgets a child that goes on; when everything is at rest, a run that has ended has no child that has not."""
     for run_id, run in runs.items():
+        for child_id in sorted(run.ledger.children - set(run.ledger.state.children)):
+            child = runs.get(child_id)
+            require(child is None or child.ledger.state.terminal, f"{run_id} forgot {child_id}, which goes on")
+        if not at_rest:
+            continue
         if run.ledger.state.terminal:
             for child_id in sorted(run.ledger.children):
                 child = runs.get(child_id)

@@ -151,6 +151,7 @@ class _Scenario:
             self.rows_seen = rows
             for run in self.world.runs.values():
                 check_frames(run.workflow, run.ledger.state)
+            check_children(self.world.runs, at_rest=False)
 
     def _any_run(self) -> str:
         return self.rng.choice(list(self.world.runs))
@@ -352,4 +353,4 @@ class _Scenario:
                     check_cut(run.workflow, run.ledger.records, cut, exact=run.ledger.cuts == 0)
             except InvariantBroken as broken:
                 raise InvariantBroken(f"{run_id}: {broken}") from broken
-        check_children(world.runs)
+        check_children(world.runs, at_rest=True)

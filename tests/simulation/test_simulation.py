@@ -124,7 +124,7 @@ BREAKAGES = {
     "nodes are undone in the wrong order": ("CompleteNode", undo_in_order_of_completion),
     "a timer has no deadline": ("TimerStarted", forget_the_deadline),
     "items run all at once": ("ForEachStarted", open_one_body_too_many),
-    "a child is forgotten when the run ends": ("ExecutionFailed", lose_a_child),
+    "a child is forgotten when the run is cancelled": ("ExecutionCancelled", lose_a_child),
 }
 
 

@@ -125,7 +125,7 @@ class _Writer:
             "loop": 1.0,
         }
         if self.children:
-            weights["subworkflow"] = 1.5
+            weights["subworkflow"] = 2.0
         self.kinds = tuple(weights.items())
 
     def chance(self, share: float) -> bool:

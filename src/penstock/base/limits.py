@@ -6,6 +6,8 @@ with the constant here as its default.
 
 __all__ = [
     "ACTIVITIES_AT_ONCE_MAX",
+    "AGENT_POLL_MS_DEFAULT",
+    "AGENT_TIMEOUT_MS_DEFAULT",
     "BODY_DEPTH_MAX",
     "BRANCH_STEPS_MAX",
     "CLAIM_BATCH_MAX",
@@ -14,12 +16,19 @@ __all__ = [
     "DOCUMENT_EXPRESSIONS_MAX",
     "DOCUMENT_VALUES_MAX",
     "DURATION_MS_MAX",
+    "ERROR_TEXT_CHARACTERS_MAX",
+    "FAREWELL_SECONDS_MAX",
     "FINDINGS_MAX",
     "FOREIGN_CHANGE_POLL_SECONDS",
     "FOR_EACH_ITEMS_MAX",
     "GUESS_CHARACTERS_MAX",
     "GUESS_COMPARISONS_MAX",
+    "HISTORY_PAGE_MAX",
     "HISTORY_ROWS_MAX",
+    "HTTP_CONNECTIONS_MAX",
+    "HTTP_REDIRECTS_MAX",
+    "HTTP_RESPONSE_BYTES_MAX",
+    "HTTP_TIMEOUT_MS_DEFAULT",
     "JQ_CACHE_ENTRIES_MAX",
     "JQ_CONSTANT_CHARACTERS_MAX",
     "JQ_IN_PROCESS_BYTES_MAX",
@@ -31,12 +40,21 @@ __all__ = [
     "JQ_WORKER_START_MS_MAX",
     "JSON_DEPTH_MAX",
     "LIVE_RUNS_MAX",
+    "LLM_MODELS_CACHED_MAX",
+    "LLM_TIMEOUT_MS_DEFAULT",
+    "LLM_VIOLATIONS_SHOWN_MAX",
     "LOOP_ITERATIONS_MAX",
+    "MCP_CONNECT_SECONDS_MAX",
+    "MCP_IDLE_SECONDS_MAX",
+    "MCP_TIMEOUT_MS_DEFAULT",
     "SCHEMA_CACHE_ENTRIES_MAX",
     "SCHEMA_VIOLATIONS_MAX",
+    "SECRET_BYTES_MAX",
     "SIGNALS_BUFFERED_MAX",
     "STATE_BYTES_MAX",
     "STEPS_PER_RUN_MAX",
+    "STEP_PROCESSES_MAX",
+    "STEP_THREADS_MAX",
     "SUBWORKFLOW_DEPTH_MAX",
     "WORKER_LEASE_MS",
 ]
@@ -119,3 +137,39 @@ WORKER_LEASE_MS = 5_000
 CLAIM_BATCH_MAX = 200
 # Records read in one go.
 HISTORY_PAGE_MAX = 1_000
+
+# An error text in a history; the rest of a longer one is in the log.
+ERROR_TEXT_CHARACTERS_MAX = 2_000
+# Connections to other servers that the http executor holds at a time.
+HTTP_CONNECTIONS_MAX = 100
+# Redirects followed for one request; a longer chain is a loop.
+HTTP_REDIRECTS_MAX = 5
+# The body of an answer to an http node after decompression: as large as the state it may become part of.
+HTTP_RESPONSE_BYTES_MAX = 1_048_576
+# How long an http node waits when its document does not say.
+HTTP_TIMEOUT_MS_DEFAULT = 30_000
+# A secret is a key or a certificate; a larger file is not a secret.
+SECRET_BYTES_MAX = 65_536
+# Worker processes for steps that compute; each holds an interpreter and what its step imports.
+STEP_PROCESSES_MAX = 4
+# Threads for steps that block: most of them wait for something, so there are more than processors.
+STEP_THREADS_MAX = 64
+
+# How long an agent may work on a delegated task when its node does not say.
+AGENT_TIMEOUT_MS_DEFAULT = 120_000
+# How often an agent that cannot stream is asked how far it is.
+AGENT_POLL_MS_DEFAULT = 500
+# How long a courtesy to somebody else may take: telling them that nobody waits any more, or closing a connection.
+FAREWELL_SECONDS_MAX = 5.0
+# How long a language model may take when its node does not say; long answers take minutes.
+LLM_TIMEOUT_MS_DEFAULT = 180_000
+# Ready-made clients for models, one per provider and model name; documents choose the names, so they are bounded.
+LLM_MODELS_CACHED_MAX = 64
+# Violations of an output schema that a model is shown for its one repair; more confuse it.
+LLM_VIOLATIONS_SHOWN_MAX = 20
+# How long an MCP server may take to start and to say hello; some are downloaded first.
+MCP_CONNECT_SECONDS_MAX = 60.0
+# How long an MCP session is kept open without calls; a started server process costs tens of megabytes.
+MCP_IDLE_SECONDS_MAX = 300.0
+# How long a tool of an MCP server may take when its node does not say.
+MCP_TIMEOUT_MS_DEFAULT = 60_000

@@ -15,12 +15,12 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from penstock.base.json import JsonObject, JsonValue
-from penstock.cli.files import SourceText, Unreadable, read_path
+from penstock.base.json import JsonObject
+from penstock.cli.files import Unreadable, read_path
 from penstock.cli.report import console_for, print_findings, print_problem
+from penstock.cli.values import UsageError, parse_pairs, parse_value
 from penstock.definitions.durations import format_duration
 from penstock.definitions.model import Workflow
-from penstock.definitions.source import SourceDocument, read_source
 from penstock.definitions.validate import load_workflow
 from penstock.runtime.cases import script_of_case
 from penstock.runtime.guarded_jq import GuardedEvaluator
@@ -31,10 +31,6 @@ __all__ = ["simulate_command"]
 
 _MARKS = {"done": ("✓", "green"), "wait": ("◌", "yellow"), "retry": ("↻", "yellow"), "fail": ("✗", "red")}
 _NODE_COLUMN_MAX = 24
-
-
-class _UsageError(Exception):
-    """An option that cannot be read."""
 
 
 def simulate_command(  # noqa: PLR0913  # every option is one the user can give
@@ -80,14 +76,14 @@ def simulate_command(  # noqa: PLR0913  # every option is one the user can give
         chosen = _case(workflow, case)
         scripted = script_of_case(chosen)
         script = Script(
-            mocks={**scripted.mocks, **_pairs(mock, "--mock")},
-            answers={**scripted.answers, **_pairs(answer, "--answer")},
+            mocks={**scripted.mocks, **parse_pairs(mock, "--mock")},
+            answers={**scripted.answers, **parse_pairs(answer, "--answer")},
             signals=(*scripted.signals, *_signals(signal)),
             time_outs=scripted.time_outs | frozenset(time_out or ()),
             workflows=dict(_named(path) for path in other or ()),
         )
-        value = chosen.get("input", {}) if given is None else _value(given, "--input")
-    except _UsageError as error:
+        value = chosen.get("input", {}) if given is None else parse_value(given, "--input")
+    except UsageError as error:
         print_problem(str(error))
         raise typer.Exit(2) from None
     with GuardedEvaluator() as evaluator:
@@ -100,21 +96,17 @@ def simulate_command(  # noqa: PLR0913  # every option is one the user can give
 def _load(path: str) -> Workflow:
     source = read_path(path)
     if isinstance(source, Unreadable):
-        raise _UsageError(f"{source.label}: {source.message}")
+        raise UsageError(f"{source.label}: {source.message}")
     loaded = load_workflow(source.text, file=source.label)
     if loaded.workflow is None:
         print_findings(console_for(sys.stderr), loaded.findings, label=source.label, text=source.text)
-        raise _UsageError(f"{source.label} has mistakes; correct them first")
+        raise UsageError(f"{source.label} has mistakes; correct them first")
     return loaded.workflow
 
 
 def _named(path: str) -> tuple[str, Workflow]:
     workflow = _load(path)
     return workflow.name, workflow
-
-
-def _object(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}
 
 
 def _case(workflow: Workflow, name: str | None) -> JsonObject:
@@ -124,48 +116,14 @@ def _case(workflow: Workflow, name: str | None) -> JsonObject:
         if test.get("name") == name:
             return test
     known = ", ".join(f"`{test.get('name')}`" for test in workflow.tests) or "none"
-    raise _UsageError(f"{workflow.name} has no test case `{name}`; its cases: {known}")
-
-
-def _value(text: str, option: str) -> JsonValue:
-    """A JSON value, or the content of @FILE."""
-    if text.startswith("@"):
-        source = read_path(text[1:])
-        if isinstance(source, Unreadable):
-            raise _UsageError(f"{option}: {source.label}: {source.message}")
-        return _parsed(source, option)
-    try:
-        value: JsonValue = json.loads(text)
-    except ValueError:
-        raise _UsageError(f"{option}: {text!r} is not JSON; quote it for the shell, or use @FILE") from None
-    return value
-
-
-def _parsed(source: SourceText, option: str) -> JsonValue:
-    document = read_source(source.text, file=source.label)
-    if not isinstance(document, SourceDocument):
-        raise _UsageError(f"{option}: {document[0].location}: {document[0].message}")
-    return document.value
-
-
-def _pairs(options: Iterable[str] | None, option: str) -> JsonObject:
-    pairs: JsonObject = {}
-    for text in options or ():
-        if text.startswith("@"):
-            pairs.update(_object(_value(text, option)))
-            continue
-        name, separator, value = text.partition("=")
-        if not separator:
-            raise _UsageError(f"{option} takes NAME=JSON or @FILE, not {text!r}")
-        pairs[name] = _value(value, f"{option} {name}")
-    return pairs
+    raise UsageError(f"{workflow.name} has no test case `{name}`; its cases: {known}")
 
 
 def _signals(options: Iterable[str] | None) -> list[Signal]:
     signals = []
     for text in options or ():
         name, separator, value = text.partition("=")
-        signals.append(Signal(name=name, payload=_value(value, f"--signal {name}") if separator else None))
+        signals.append(Signal(name=name, payload=parse_value(value, f"--signal {name}") if separator else None))
     return signals
 
 

@@ -126,12 +126,8 @@ def _parts(layers: Layers) -> list[list[Cell]]:
 def _move_close(layers: Layers, part: list[Cell]) -> None:
     """Nothing holds a part that is not linked to the rest: put it beside what is to its left."""
     inside = {id(cell) for cell in part}
-    room = [
-        cell.x - before.x - _separation(before, cell)
-        for row in layers.rows
-        for before, cell in pairwise(row)
-        if id(cell) in inside and id(before) not in inside
-    ]
+    beside = ((layers.rows[cell.row][cell.order - 1], cell) for cell in part if cell.order > 0)
+    room = [cell.x - before.x - _separation(before, cell) for before, cell in beside if id(before) not in inside]
     for cell in part:
         cell.x -= max(0.0, min(room, default=0.0))
 

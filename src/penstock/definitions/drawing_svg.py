@@ -22,6 +22,8 @@ _NAME_SIZE, _CAPTION_SIZE, _NOTES_SIZE, _LABEL_SIZE = 14.0, 12.0, 11.0, 11.5
 _TITLE_SIZE = 17.0
 _LINE_HEIGHTS = {"name": 19.0, "caption": 16.0, "notes": 15.0}
 _TEXT_WIDTH_MIN, _TEXT_WIDTH_MAX = 76.0, 244.0
+# A box with bodies is wide anyway, so its head may be, too.
+_HEAD_WIDTH_MAX = 360.0
 _SIDE_PADDING, _TOP_PADDING = 18.0, 9.0
 _POINT_PADDING = 16.0  # extra room beside the text of shapes with pointed or round sides
 _LABEL_WIDTH_MAX, _LABEL_HEIGHT, _LABEL_PADDING = 200.0, 19.0, 7.0
@@ -290,7 +292,7 @@ def _draw_group(figure: Figure) -> _Drawn:
     panels = [(panel, _lay_out(panel, is_root=False)) for panel in figure.panels]
     widths = [max(_panel_width(panel), inside.arrangement.width + 2 * _PANEL_PADDING) for panel, inside in panels]
     panels_width = sum(widths) + _PANEL_GAP * (len(widths) - 1)
-    lines = _lines(figure, max(panels_width, _TEXT_WIDTH_MAX))
+    lines = _lines(figure, max(panels_width, _HEAD_WIDTH_MAX))
     content_width = max(panels_width, _text_width(lines))
     name_height = _PANEL_NAME_HEIGHT if any(panel.name for panel, _ in panels) else 0.0
     panel_height = max(inside.arrangement.height for _, inside in panels) + name_height

@@ -1,0 +1,179 @@
+"""The torturer: rounds of starting mixed runs, killing their process at random moments, and counting what is left.
+
+    scripts/torture --rounds 50
+
+Each round has a fresh file. Its worker starts a few hundred runs, is killed with SIGKILL several times at random
+moments, and is then allowed to finish. Afterwards the file is read: every acknowledged start and input must be there,
+every history must be complete, replay clean and hold each result once, and the ledger must show for every activity what
+its policy promises: at least once under one key, or at most once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+
+from penstock.base.json import JsonObject
+from penstock.definitions.build import build_workflow
+from penstock.engine import Replayed, fold, replay
+from penstock.engine.records import Record
+from penstock.runtime.ports import RunQuery, StoredRun
+from penstock.runtime.stores.sqlite import SqliteStore
+from tests.torture.worker import read_lines
+from tests.torture.workflows import WORKFLOWS
+
+_ROOT = Path(__file__).resolve().parents[2]
+_ROUND_SECONDS_MAX = 120
+
+
+@dataclass
+class Count:
+    """What was found, over all rounds."""
+
+    rounds: int = 0
+    runs: int = 0
+    kills: int = 0
+    records: int = 0
+    effects: int = 0
+    repeated_effects: int = 0
+    lost_runs: int = 0
+    lost_inputs: int = 0
+    doubled_records: int = 0
+    doubled_effects: int = 0
+    missing_effects: int = 0
+    replay_failures: int = 0
+    unfinished_runs: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """True when nothing was lost and nothing happened that its policy forbids."""
+        bad = (
+            self.lost_runs,
+            self.lost_inputs,
+            self.doubled_records,
+            self.doubled_effects,
+            self.missing_effects,
+            self.replay_failures,
+            self.unfinished_runs,
+        )
+        return self.runs > 0 and not any(bad)
+
+
+def plan_round(random: Random, runs: int) -> list[JsonObject]:
+    """Which runs a round starts."""
+    names = list(WORKFLOWS)
+    return [{"run_id": f"t{n:05}", "workflow": random.choice(names), "n": n} for n in range(runs)]
+
+
+def torment(folder: Path, random: Random, kills: int) -> int:
+    """Run the worker and kill it; the last life is allowed to finish."""
+    killed = 0
+    for life in range(kills + 1):
+        command = [sys.executable, "-m", "tests.torture.worker", str(folder), str(random.randrange(10**9))]
+        worker = subprocess.Popen(command, cwd=_ROOT)
+        try:
+            worker.wait(timeout=0.35 + random.random() * 1.2 if life < kills else _ROUND_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            worker.send_signal(signal.SIGKILL)
+            worker.wait()
+            killed += 1
+        if worker.returncode == 0:
+            break
+    return killed
+
+
+async def examine(folder: Path, plan: list[JsonObject], count: Count) -> None:
+    """Read what is left and compare it with what was promised."""
+    store = SqliteStore(folder / "penstock.db")
+    await store.open()
+    acknowledged = read_lines(folder / "acknowledged.jsonl")
+    stored: dict[str, StoredRun] = {}
+    page = await store.list_runs(RunQuery(limit=100_000))
+    for row in page.rows:
+        found = await store.load(row.run_id)
+        if found is not None:
+            stored[row.run_id] = found
+    await store.close()
+    started = {str(line["run_id"]) for line in acknowledged if line["kind"] == "start"}
+    count.runs += len(plan)
+    count.lost_runs += len({str(entry["run_id"]) for entry in plan} - set(stored)) + len(started - set(stored))
+    for line in acknowledged:
+        if line["kind"] in ("answer", "signal"):
+            text = json.dumps([record.payload for record in stored[str(line["of"])].records])
+            count.lost_inputs += str(line["token"]) not in text
+    for run in stored.values():
+        count.records += len(run.records)
+        count.unfinished_runs += not run.row.terminal
+        examine_history(run, count)
+    examine_ledger(read_lines(folder / "ledger.jsonl"), stored, count)
+
+
+def examine_history(run: StoredRun, count: Count) -> None:
+    """A history must be complete, in order, hold every result once, and replay to the same state."""
+    results = Counter(_result_key(record) for record in run.records if record.name == "ActivityCompleted")
+    count.doubled_records += sum(number - 1 for number in results.values())
+    if [record.seq for record in run.records] != list(range(1, len(run.records) + 1)):
+        count.doubled_records += 1
+    outcome = replay(build_workflow(WORKFLOWS[run.row.workflow_name]), run.records)
+    clean = isinstance(outcome, Replayed) and not outcome.missing and outcome.state == fold(run.records)
+    count.replay_failures += not clean
+
+
+def _result_key(record: Record) -> tuple[object, ...]:
+    return record.payload.get("nodeId"), record.payload.get("visit")
+
+
+def examine_ledger(ledger: list[JsonObject], stored: dict[str, StoredRun], count: Count) -> None:
+    """Every completed activity took effect; one that must happen at most once did not happen twice."""
+    performed = Counter(str(line["key"]) for line in ledger)
+    count.effects += len(performed)
+    count.repeated_effects += sum(number - 1 for number in performed.values())
+    count.doubled_effects += sum(number > 1 for key, number in performed.items() if "/charge/" in key)
+    for run_id, run in stored.items():
+        for record in run.records:
+            if record.name == "ActivityCompleted":
+                key = f"{run_id}/{record.payload['nodeId']}/{record.payload['visit']}"
+                count.missing_effects += performed[key] == 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Torture and report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=50, help="how many rounds (default 50)")
+    parser.add_argument("--runs", type=int, default=200, help="runs per round (default 200)")
+    parser.add_argument("--kills", type=int, default=4, help="kills per round at most (default 4)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first round (default 1)")
+    given = parser.parse_args(arguments)
+    count = Count()
+    began = time.monotonic()
+    for number in range(given.rounds):
+        random = Random(given.seed + number)
+        folder = Path(tempfile.mkdtemp(prefix="penstock-torture-"))
+        plan = plan_round(random, given.runs)
+        (folder / "plan.json").write_text(json.dumps(plan))
+        count.rounds += 1
+        count.kills += torment(folder, random, given.kills)
+        asyncio.run(examine(folder, plan, count))
+        state = "ok" if count.ok else f"FAILED, see {folder}"
+        print(f"round {count.rounds}/{given.rounds}: {count.kills} kills so far, {state}", file=sys.stderr, flush=True)
+        if not count.ok:
+            break
+        shutil.rmtree(folder)
+    report = {**asdict(count), "seconds": round(time.monotonic() - began, 1), "ok": count.ok}
+    print(json.dumps(report))
+    return 0 if count.ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

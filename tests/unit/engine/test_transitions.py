@@ -1,0 +1,103 @@
+"""The tables of states and transitions agree with each other and with the code that reads them."""
+
+from penstock.engine.advance import _MOVES, _OVER
+from penstock.engine.evolve import _HANDLERS
+from penstock.engine.records import COMMANDS, EVENTS
+from penstock.engine.status import _WAITS
+from penstock.engine.transitions import (
+    ACTIVATION_TRANSITIONS,
+    FINISHED_PHASES,
+    READY_PHASES,
+    RUN_TRANSITIONS,
+    TERMINAL_STATUSES,
+    Phase,
+    RunStatus,
+)
+
+# Ready by what is in them: bodies that can start or join, signals that wait in the buffer.
+SOMETIMES_READY = {Phase.FORKED, Phase.AWAITING_SIGNAL}
+# Records about the run as a whole, about scopes, or about several activations at once.
+RUN_LEVEL = {
+    *RUN_TRANSITIONS,
+    "CancelExecution",
+    "StartCompensation",
+    "PauseExecution",
+    "ExecutionPaused",
+    "ResumeExecution",
+    "ExecutionResumed",
+    "ScheduleNode",
+    "ScopeOpened",
+    "ScopeCompleted",
+    "ScopeFailed",
+    "CancelParallelBranch",
+    "ParallelBranchCancelled",
+    "SignalBuffered",
+}
+
+
+def base_names() -> set[str]:
+    return {name.partition(":")[0] for name in ACTIVATION_TRANSITIONS}
+
+
+def test_every_ready_phase_has_a_move_and_only_those() -> None:
+    assert set(_MOVES) == READY_PHASES | SOMETIMES_READY
+
+
+def test_every_phase_that_is_not_ready_is_a_wait_with_a_name() -> None:
+    waiting = set(Phase) - READY_PHASES
+    assert waiting - {Phase.FORKED} == {phase for phase, _, _ in _WAITS}
+
+
+def test_every_record_name_has_a_handler_and_every_handler_a_record_name() -> None:
+    assert set(_HANDLERS) == COMMANDS | EVENTS
+    assert not COMMANDS & EVENTS
+
+
+def test_every_record_that_is_about_a_visit_has_a_transition() -> None:
+    assert set(_HANDLERS) - RUN_LEVEL == base_names()
+    assert RUN_LEVEL <= set(_HANDLERS)
+
+
+def test_a_record_has_either_one_transition_or_several_with_variants() -> None:
+    for name in base_names():
+        variants = [key for key in ACTIVATION_TRANSITIONS if key.partition(":")[0] == name]
+        assert variants == [name] or all(":" in key for key in variants), name
+
+
+def test_every_phase_is_reached_from_the_first() -> None:
+    reached = {Phase.SCHEDULING}
+    growing = True
+    while growing:
+        found = {target for sources, target in ACTIVATION_TRANSITIONS.values() if sources & reached}
+        growing = not found <= reached
+        reached |= found
+    assert reached == set(Phase)
+
+
+def test_from_every_phase_a_visit_can_come_to_its_end() -> None:
+    ends = {*FINISHED_PHASES, Phase.FAILED}
+    growing = True
+    while growing:
+        found = {phase for sources, target in ACTIVATION_TRANSITIONS.values() if target in ends for phase in sources}
+        growing = not found <= ends
+        ends |= found
+    assert ends == set(Phase)
+
+
+def test_no_transition_stays_where_it_is() -> None:
+    stays = {name for name, (sources, target) in ACTIVATION_TRANSITIONS.items() if target in sources}
+    # A limit can strike at a visit that has failed or was routed already.
+    assert stays <= {"FailNode:routed", "FailNode:final"}
+
+
+def test_the_finished_phases_are_those_after_which_a_scope_goes_on() -> None:
+    assert FINISHED_PHASES | {Phase.FAILED} == _OVER
+    assert FINISHED_PHASES <= READY_PHASES
+
+
+def test_a_run_begins_pending_and_never_leaves_a_terminal_status() -> None:
+    sources = {status for before, _ in RUN_TRANSITIONS.values() for status in before}
+    targets = {after for _, after in RUN_TRANSITIONS.values()}
+    assert sources == {RunStatus.PENDING, RunStatus.RUNNING}
+    assert targets == {RunStatus.RUNNING, *TERMINAL_STATUSES}
+    assert set(RunStatus) == {RunStatus.PENDING, RunStatus.RUNNING, *TERMINAL_STATUSES}
