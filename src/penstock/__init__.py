@@ -1,5 +1,44 @@
-"""Penstock: workflows as durable, governed tools. The version is kept here and nowhere else."""
+"""Penstock: workflows as durable, governed tools.
 
-__all__ = ["__version__"]
+    from penstock import Penstock, step
+
+The version is kept here and nowhere else. The names below are the public ones for programs that embed Penstock.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.app.penstock import Penstock
+    from penstock.runtime.runs import Run, RunFailed
+    from penstock.runtime.steps import StepContext, StepFailed, step
+
+__all__ = ["Penstock", "Run", "RunFailed", "StepContext", "StepFailed", "__version__", "step"]
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Penstock": "penstock.app.penstock",
+    "Run": "penstock.runtime.runs",
+    "RunFailed": "penstock.runtime.runs",
+    "StepContext": "penstock.runtime.steps",
+    "StepFailed": "penstock.runtime.steps",
+    "step": "penstock.runtime.steps",
+}
+
+
+# Every import of a module of ours runs this file first. Loading the whole runtime here would make each of them slow and
+# would turn every import inside the package into a cycle, so a name is fetched when somebody asks for it (PEP 562).
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -41,9 +41,7 @@ def check_history(run: SimulatedRun) -> None:
         state.terminal or run_status(state) in NAMED_WAITS,
         f"the run ended neither terminal nor in a named wait: {run_status(state)}",
     )
-    require(
-        not any(SECRET_VALUE.encode() in row for row in run.ledger.rows), "a resolved secret stands in the history"
-    )
+    require(not any(SECRET_VALUE.encode() in row for row in run.ledger.rows), "a resolved secret stands in the history")
     check_compensations(records, state)
     check_item_order(run.workflow, records)
     check_replay(run.workflow, records, state, torn=run.ledger.cuts > 0)
@@ -100,7 +98,9 @@ def check_item_order(workflow: Workflow, records: Sequence[Record]) -> None:
         if node.detail.result is None or not isinstance(output, list) or "fallback" in record.payload:
             continue
         seen = [
-            (place, item["position"]) for place, item in enumerate(output) if isinstance(item, dict) and "position" in item
+            (place, item["position"])
+            for place, item in enumerate(output)
+            if isinstance(item, dict) and "position" in item
         ]
         positions = [_number(position) for _, position in seen]
         require(positions == sorted(set(positions)), f"results of {node.id} are out of order: {positions}")
@@ -123,7 +123,7 @@ def check_frames(workflow: Workflow, state: RunState) -> None:
 
 
 def check_children(runs: Mapping[str, SimulatedRun], *, at_rest: bool) -> None:
-    """No run forgets a child that goes on; when everything is at rest, a run that has ended has no child that has not."""
+    """No run forgets a child that goes on; at rest, a run that has ended has no child that has not."""
     for run_id, run in runs.items():
         for child_id in sorted(run.ledger.children - set(run.ledger.state.children)):
             child = runs.get(child_id)

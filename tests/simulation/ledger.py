@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from penstock.engine.evolve import fold
 from penstock.engine.effects import CancelChild, DeliverSignal, Effect, PerformActivity, StartChild, WakeUp
+from penstock.engine.evolve import fold
 from penstock.engine.records import Record, record_of, row_of
 from penstock.engine.state import RunState
 

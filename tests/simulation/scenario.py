@@ -68,7 +68,7 @@ def simulate_seed(
     except InvariantBroken as broken:
         report.failure = str(broken)
         report.details = traceback.format_exc()
-    except Exception as error:  # noqa: BLE001 - whatever the engine raises is a finding, and the next seed must run
+    except Exception as error:  # whatever the engine raises is a finding, and the next seed must run
         report.failure = f"{type(error).__name__}: {error}"
         report.details = traceback.format_exc()
     if world is not None:
@@ -342,9 +342,7 @@ class _Scenario:
         """Every check on every history."""
         world = self.world
         for run_id, run in world.runs.items():
-            require(
-                run.ledger.state.terminal or self.unanswered, f"{run_id} did not end: {world.statuses()[run_id]}"
-            )
+            require(run.ledger.state.terminal or self.unanswered, f"{run_id} did not end: {world.statuses()[run_id]}")
             try:
                 check_history(run)
                 rows = len(run.ledger.records)

@@ -375,7 +375,7 @@ class _Writer:
         if not values:
             values["last"] = self._template(place)
         if self.chance(0.03):
-            values["count"] = "${ if (.state.count // 0) > 0 then error(\"odd\") else 1 end }"
+            values["count"] = '${ if (.state.count // 0) > 0 then error("odd") else 1 end }'
         return {"type": "set_state", "set": values}
 
     def _switch(self, place: _Place) -> JsonObject:
@@ -411,7 +411,9 @@ class _Writer:
         return node
 
     def _emit(self, place: _Place) -> JsonObject:
-        target = self.rng.choice(["${ .run.id }", "${ .run.id }", "sibling", "sibling", "sibling", "nobody", "${ .input.odd }"])
+        target = self.rng.choice(
+            ["${ .run.id }", "${ .run.id }", "sibling", "sibling", "sibling", "nobody", "${ .input.odd }"]
+        )
         node: JsonObject = {"type": "emit", "run": target, "signal": self.rng.choice(SIGNALS)}
         if self.chance(0.7):
             node["payload"] = {"from": self._template(place)}
@@ -443,7 +445,9 @@ class _Writer:
     def _for_each(self, place: _Place) -> JsonObject:
         node: JsonObject = {
             "type": "for_each",
-            "items": self.rng.choice([".input.items", "[range(3)]", "${ [1, 2, 3, 4] }", "[]", [{"a": 1}, "two"], ".input.odd"]),
+            "items": self.rng.choice(
+                [".input.items", "[range(3)]", "${ [1, 2, 3, 4] }", "[]", [{"a": 1}, "two"], ".input.odd"]
+            ),
             "nodes": self._body(place, in_items=True),
         }
         if self.chance(0.6):

@@ -48,7 +48,8 @@ def test_the_project_keeps_every_contract(tmp_path: Path) -> None:
     [
         ("Core is pure", {"engine/violation.py": "import time\n"}),
         ("Core is pure", {"definitions/violation.py": "from asyncio import sleep\n"}),
-        ("Layers", {"definitions/violation.py": "import penstock.engine\n"}),
+        # `console` imports nothing yet, so that an import of it from below closes no cycle.
+        ("Layers", {"definitions/violation.py": "import penstock.console\n"}),
         ("Layers", {"governance/violation.py": "import penstock.engine\n"}),
         ("Surfaces speak only to operations", {"api/violation.py": "import penstock.engine\n"}),
         ("Only bootstrap knows the adapters", {"operations/violation.py": "import penstock.runtime.stores\n"}),

@@ -8,19 +8,22 @@ Above it: ``scripts/harness``. Below it: everything; it is part of the compositi
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TextIO
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from penstock import __version__
 from penstock.app.harness_kernel import Kernel
-from penstock.app.harness_performers import performer_of, resolver_of
+from penstock.app.harness_performers import InThread, keep_test_child, performer_of, resolver_of
+from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError, Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.check_schema import published_diagnostics
@@ -36,16 +39,18 @@ from penstock.definitions.signature import (
     verify_signature,
 )
 from penstock.definitions.validate import validate_document
-from penstock.runtime.control_plane import Answer, ControlPlane
+from penstock.runtime.control_hosts import EmbeddedControl, MemoryControl
+from penstock.runtime.control_plane import Answer, ControlHost, ControlPlane
+from penstock.runtime.driver import Driver
+from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.memory_host import MemoryHost
+from penstock.runtime.performing import Performer
+from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.system import SystemClock, new_worker_id
 
 __all__ = ["Harness", "serve"]
 
 SURFACES = ("port",)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(slots=True)
@@ -53,49 +58,66 @@ class _Session:
     surface: str
     kernel: Kernel
     control: ControlPlane
+    close: Callable[[], Awaitable[None]]
+
+
+Operation = Callable[[JsonObject], Awaitable[JsonValue]]
 
 
 @dataclass(slots=True, kw_only=True)
 class Harness:
-    """Answers requests; sessions do not see each other."""
+    """Answers requests; sessions do not see each other. With `sqlite` every session has a file of its own."""
 
-    clock: Callable[[], int] = _now_ms
+    sqlite: bool = False
+    clock: Clock = field(default_factory=SystemClock)
     _sessions: dict[str, _Session] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def answer(self, request: JsonObject) -> JsonObject:
+    async def answer(self, request: JsonObject) -> JsonObject:
         """Answer one request; what goes wrong is an error in the answer, never the end of the process."""
-        operations: dict[str, Callable[[JsonObject], JsonValue]] = {
+        operations: dict[str, Operation] = {
             "hello": self._hello,
             "validate": self._validate,
             "sign_fixture": self._sign,
             "verify_signature": self._verify,
             "open": self._open,
             "close": self._close,
-            "append": lambda given: self._session(given).kernel.append(_id(given), _list(given, "rows")),
-            "history": lambda given: list(self._session(given).kernel.history(_id(given))),
-            "run": lambda given: self._session(given).kernel.run(given),
-            "submit": lambda given: self._session(given).kernel.submit(given),
-            "resume": lambda given: self._session(given).kernel.resume(given),
+            "append": self._append,
+            "history": self._history,
+            "run": self._run,
+            "submit": self._submit,
+            "resume": self._resume,
             "call": self._call,
         }
         number = request.get("id")
         operation = operations.get(str(request.get("op")))
         if operation is None:
-            return {
-                "id": number,
-                "ok": False,
-                "error": f"unknown op {request.get('op')}; known: {', '.join(operations)}",
-            }
+            told = f"unknown op {request.get('op')}; known: {', '.join(operations)}"
+            return {"id": number, "ok": False, "error": told}
         try:
-            return {"id": number, "ok": True, "value": operation(request)}
+            return {"id": number, "ok": True, "value": await operation(request)}
         except PenstockError as error:
             return {"id": number, "ok": False, "error": str(error)}
 
-    def _hello(self, given: JsonObject) -> JsonValue:
+    async def _append(self, given: JsonObject) -> JsonValue:
+        return self._session(given).kernel.append(_id(given), _list(given, "rows"))
+
+    async def _history(self, given: JsonObject) -> JsonValue:
+        return await self._session(given).kernel.history(_id(given))
+
+    async def _run(self, given: JsonObject) -> JsonValue:
+        return await self._session(given).kernel.run(given)
+
+    async def _submit(self, given: JsonObject) -> JsonValue:
+        return await self._session(given).kernel.submit(given)
+
+    async def _resume(self, given: JsonObject) -> JsonValue:
+        return await self._session(given).kernel.resume(given)
+
+    async def _hello(self, given: JsonObject) -> JsonValue:
         return {"engine": f"penstock {__version__}", "surfaces": list(SURFACES)}
 
-    def _validate(self, given: JsonObject) -> JsonValue:
+    async def _validate(self, given: JsonObject) -> JsonValue:
         definition = given.get("definition")
         errors: list[JsonValue] = [
             {"instancePath": item.instance_path, "keyword": item.keyword, "message": item.message}
@@ -109,13 +131,13 @@ class Harness:
             ]
         return {"ok": False, "errors": errors} if errors else {"ok": True}
 
-    def _sign(self, given: JsonObject) -> JsonValue:
+    async def _sign(self, given: JsonObject) -> JsonValue:
         key = Ed25519PrivateKey.generate()
         key_id = str(given.get("key_id"))
         signed = sign_definition(_object(given, "definition"), key_id=key_id, private_key=key)
         return {"definition": signed, "public_keys": {key_id: public_key_spki(key)}}
 
-    def _verify(self, given: JsonObject) -> JsonValue:
+    async def _verify(self, given: JsonObject) -> JsonValue:
         policy = given.get("policy")
         mode = SigningMode(str(policy.get("mode", "optional")) if isinstance(policy, dict) else "optional")
         keys = {name: str(key) for name, key in _object(given, "public_keys").items()}
@@ -127,18 +149,51 @@ class Harness:
             case SignatureRefused(code=code, message=message):
                 return {"ok": False, "verified": False, "error": {"code": code, "message": message}}
 
-    def _open(self, given: JsonObject) -> JsonValue:
+    async def _open(self, given: JsonObject) -> JsonValue:
         surface = str(given.get("surface"))
         if surface not in ("kernel", *SURFACES):
             raise Rejected("UNKNOWN_SURFACE", f"there is no surface {surface}", f"use kernel, {', '.join(SURFACES)}")
-        host = MemoryHost(clock=self.clock, performer=performer_of(given), resolve=resolver_of(given))
         name = f"s{next(self._numbers)}"
+        performer = performer_of(given)
+        host, close = await self._sqlite_host(given, performer) if self.sqlite else self._memory_host(given, performer)
         control = ControlPlane(host=host, new_id=lambda: f"r_{name}_{next(self._numbers)}")
-        self._sessions[name] = _Session(surface, Kernel(host=host), control)
+        self._sessions[name] = _Session(surface, Kernel(host=host), control, close)
         return name
 
-    def _close(self, given: JsonObject) -> JsonValue:
-        return self._sessions.pop(str(given.get("session")), None) is not None
+    def _memory_host(
+        self, given: JsonObject, performer: Performer
+    ) -> tuple[ControlHost, Callable[[], Awaitable[None]]]:
+        host = MemoryHost(clock=self.clock.now_ms, performer=performer, resolve=resolver_of(given))
+        return MemoryControl(host), _nothing
+
+    async def _sqlite_host(
+        self, given: JsonObject, performer: Performer
+    ) -> tuple[ControlHost, Callable[[], Awaitable[None]]]:
+        folder = tempfile.TemporaryDirectory(prefix="penstock-harness-")
+        store = SqliteStore(Path(folder.name) / "penstock.db")
+        await store.open()
+        host = EmbeddedHost(store=store, clock=self.clock, worker_id=new_worker_id())
+        driver = Driver(host=host, performer=InThread(performer))
+        await keep_test_child(store, given)
+        await driver.start()
+
+        async def close() -> None:
+            await driver.stop()
+            await store.close()
+            folder.cleanup()
+
+        return EmbeddedControl(host), close
+
+    async def _close(self, given: JsonObject) -> JsonValue:
+        session = self._sessions.pop(str(given.get("session")), None)
+        if session is not None:
+            await session.close()
+        return session is not None
+
+    async def close(self) -> None:
+        """Close every session that is still open."""
+        for name in tuple(self._sessions):
+            await self._close({"session": name})
 
     def _session(self, given: JsonObject) -> _Session:
         session = self._sessions.get(str(given.get("session")))
@@ -146,8 +201,8 @@ class Harness:
             raise Rejected("UNKNOWN_SESSION", f"there is no session {given.get('session')}", "open one first")
         return session
 
-    def _call(self, given: JsonObject) -> JsonValue:
-        reply = self._session(given).control.call(str(given.get("tool")), _object(given, "args"))
+    async def _call(self, given: JsonObject) -> JsonValue:
+        reply = await self._session(given).control.call(str(given.get("tool")), _object(given, "args"))
         return {"is_error": not isinstance(reply, Answer), "body": reply.body}
 
 
@@ -165,25 +220,30 @@ def _object(given: JsonObject, name: str) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
-def serve(source: TextIO = sys.stdin, sink: TextIO = sys.stdout) -> None:
+async def _nothing() -> None:
+    """A session in memory leaves nothing behind."""
+
+
+async def serve(source: TextIO, sink: TextIO, *, sqlite: bool) -> None:
     """Answer line by line until the input ends."""
-    harness = Harness()
-    for line in source:
+    harness = Harness(sqlite=sqlite)
+    while line := await asyncio.to_thread(source.readline):
         if not line.strip():
             continue
-        try:
-            request = json.loads(line)
-        except ValueError as error:
-            reply: JsonObject = {"id": None, "ok": False, "error": f"not JSON: {error}"}
-        else:
-            reply = (
-                harness.answer(request)
-                if isinstance(request, dict)
-                else {"id": None, "ok": False, "error": "not an object"}
-            )
-        sink.write(json.dumps(reply, ensure_ascii=False) + "\n")
+        sink.write(json.dumps(await _reply(harness, line), ensure_ascii=False) + "\n")
         sink.flush()
+    await harness.close()
+
+
+async def _reply(harness: Harness, line: str) -> JsonObject:
+    try:
+        request = json.loads(line)
+    except ValueError as error:
+        return {"id": None, "ok": False, "error": f"not JSON: {error}"}
+    if not isinstance(request, dict):
+        return {"id": None, "ok": False, "error": "a request is a JSON object"}
+    return await harness.answer(request)
 
 
 if __name__ == "__main__":
-    serve()
+    asyncio.run(serve(sys.stdin, sys.stdout, sqlite="--sqlite" in sys.argv[1:]))

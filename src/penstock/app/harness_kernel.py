@@ -2,12 +2,11 @@
 
 Rows from elsewhere are replayed against the definition; what they lack at their end is written, and the walk goes on.
 
-Above it: `harness`. Below it: `replay`, `MemoryHost`.
+Above it: `harness`. Below it: `replay`, a `ControlHost`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from penstock.base.json import JsonObject, JsonValue
@@ -20,8 +19,8 @@ from penstock.engine.pending import pending_activities
 from penstock.engine.records import Record, record_of, row_of
 from penstock.engine.replay import Diverged, Replayed, replay
 from penstock.engine.transitions import RunStatus
+from penstock.runtime.control_plane import ControlHost, ControlledRun
 from penstock.runtime.control_views import run_body
-from penstock.runtime.memory_host import HostedRun, MemoryHost
 
 __all__ = ["Kernel"]
 
@@ -34,7 +33,7 @@ def _failed(code: str, message: str) -> JsonObject:
 class Kernel:
     """Histories by run id, and the host that walks them."""
 
-    host: MemoryHost
+    host: ControlHost
     _rows: dict[str, list[Record]] = field(default_factory=dict)
 
     def append(self, run_id: str, rows: list[JsonValue]) -> int:
@@ -42,51 +41,50 @@ class Kernel:
         records = self._rows.setdefault(run_id, [])
         for row in rows:
             if isinstance(row, dict):
-                records.append(record_of(row, seq=len(records) + 1, at=self.host.clock()))
+                records.append(record_of(row, seq=len(records) + 1, at=self.host.now_ms()))
         return len(rows)
 
-    def history(self, run_id: str) -> Iterator[JsonObject]:
+    async def history(self, run_id: str) -> list[JsonValue]:
         """The whole history of a run, given and new."""
-        run = self.host.runs.get(run_id)
-        for record in run.records if run is not None else self._rows.get(run_id, []):
-            yield row_of(run_id, record)
+        records = await self.host.history(run_id) or tuple(self._rows.get(run_id, ()))
+        return [row_of(run_id, record) for record in records]
 
-    def run(self, given: JsonObject) -> JsonObject:
+    async def run(self, given: JsonObject) -> JsonObject:
         """Start or continue a run from its rows."""
         run_id, definition = str(given.get("execution_id")), given.get("definition")
         workflow = build_workflow(definition if isinstance(definition, dict) else {})
         mode = str(given.get("mode") or "in_process")
-        if run_id not in self.host.runs:
-            refusal = self._adopt(run_id, workflow, given, mode)
+        if await self.host.find(run_id) is None:
+            refusal = await self._adopt(run_id, workflow, given, mode)
             if refusal is not None:
                 return refusal
-        return self._drive(run_id, mode)
+        return await self._drive(run_id, mode)
 
-    def _adopt(self, run_id: str, workflow: Workflow, given: JsonObject, mode: str) -> JsonObject | None:
+    async def _adopt(self, run_id: str, workflow: Workflow, given: JsonObject, mode: str) -> JsonObject | None:
         rows = self._rows.get(run_id, [])
         pinned = _pinned_hash(rows)
         if pinned is not None and pinned != workflow.hash:
             return _failed("SUBMIT_VALIDATION_ERROR", "the history was written for another definition (hash differs)")
-        start = inputs.StartRun(at=self.host.clock(), run_id=run_id, input=given.get("input"), mode=mode)
+        start = inputs.StartRun(at=self.host.now_ms(), run_id=run_id, input=given.get("input"), mode=mode)
         if not rows:
-            decision = self.host.start(workflow, start)
+            decision = await self.host.start(workflow, start)
             return _failed(decision.code, decision.message) if isinstance(decision, Refused) else None
-        outcome = replay(workflow, rows, start=start, evaluator=self.host.evaluator)
+        outcome = replay(workflow, rows, start=start)
         match outcome:
             case Refused(code=code, message=message):
                 return _failed(code, message)
             case Diverged(message=message):
                 payload: JsonObject = {"executionId": run_id, **outcome.payload()}
-                rows.append(Record(len(rows) + 1, "event", "ExecutionFailed", payload, self.host.clock()))
+                rows.append(Record(len(rows) + 1, "event", "ExecutionFailed", payload, self.host.now_ms()))
                 return _failed("NONDETERMINISM_DETECTED", message)
-            case Replayed(state=state, missing=missing):
-                self.host.adopt(run_id, workflow, state, [*rows, *missing])
+            case Replayed(state=state, records=records):
+                await self.host.adopt(workflow, state, records)
                 return None
 
-    def submit(self, given: JsonObject) -> JsonObject:
+    async def submit(self, given: JsonObject) -> JsonObject:
         """Report an activity's outcome."""
-        run = self._checked(given, "SUBMIT_VALIDATION_ERROR")
-        if not isinstance(run, HostedRun):
+        run = await self._checked(given, "SUBMIT_VALIDATION_ERROR")
+        if not isinstance(run, ControlledRun):
             return run
         node_id, outcome = str(given.get("node_id")), given.get("outcome")
         if not isinstance(outcome, dict):
@@ -94,7 +92,7 @@ class Kernel:
         refused = _span_refusal(run, node_id, given.get("parallel_span"), outcome)
         if refused is not None:
             return _failed(refused.code, refused.message)
-        at = self.host.clock()
+        at = self.host.now_ms()
         submitted: inputs.Input
         if outcome.get("ok") is True:
             extra: JsonObject = {
@@ -111,17 +109,17 @@ class Kernel:
                 error=str(outcome.get("error", "failed")),
                 code=code if isinstance(code, str) else None,
             )
-        return self._send(run, submitted, given)
+        return await self._send(run, submitted, given)
 
-    def resume(self, given: JsonObject) -> JsonObject:
+    async def resume(self, given: JsonObject) -> JsonObject:
         """Answer the open question."""
-        run = self._checked(given, "INVALID_RESUME_PAYLOAD")
-        if not isinstance(run, HostedRun):
+        run = await self._checked(given, "INVALID_RESUME_PAYLOAD")
+        if not isinstance(run, ControlledRun):
             return run
-        return self._send(run, inputs.AnswerInterrupt(at=self.host.clock(), answer=given.get("payload")), given)
+        return await self._send(run, inputs.AnswerInterrupt(at=self.host.now_ms(), answer=given.get("payload")), given)
 
-    def _checked(self, given: JsonObject, code: str) -> HostedRun | JsonObject:
-        run = self.host.runs.get(str(given.get("execution_id")))
+    async def _checked(self, given: JsonObject, code: str) -> ControlledRun | JsonObject:
+        run = await self.host.find(str(given.get("execution_id")))
         if run is None:
             missing = "ACTIVITY_SUBMIT_NOT_AWAITING" if code == "SUBMIT_VALIDATION_ERROR" else code
             return _failed(missing, "there is no such run")
@@ -130,16 +128,18 @@ class Kernel:
             return _failed(code, "the definition is not the one the run was started with")
         return run
 
-    def _send(self, run: HostedRun, submitted: inputs.Input, given: JsonObject) -> JsonObject:
+    async def _send(self, run: ControlledRun, submitted: inputs.Input, given: JsonObject) -> JsonObject:
         run_id = run.state.run_id
-        decision = self.host.send(run_id, submitted)
+        decision = await self.host.send(run_id, submitted)
         if isinstance(decision, Refused):
             return _failed(decision.code, decision.message)
-        return self._drive(run_id, str(given.get("mode") or run.state.mode))
+        return await self._drive(run_id, str(given.get("mode") or run.state.mode))
 
-    def _drive(self, run_id: str, mode: str) -> JsonObject:
-        self.host.drive(run_id, activities=mode != "host_mediated")
-        run = self.host.runs[run_id]
+    async def _drive(self, run_id: str, mode: str) -> JsonObject:
+        await self.host.rest(run_id, activities=mode != "host_mediated")
+        run = await self.host.find(run_id)
+        if run is None:
+            return _failed("EXECUTION_NOT_FOUND", f"run {run_id} is gone")
         body = run_body(run.workflow, run.state)
         if run.state.status is RunStatus.FAILED:
             body.setdefault("code", "ENGINE_FAILURE")
@@ -154,7 +154,7 @@ def _pinned_hash(rows: list[Record]) -> str | None:
     return None
 
 
-def _span_refusal(run: HostedRun, node_id: str, span: JsonValue, outcome: JsonObject) -> Refused | None:
+def _span_refusal(run: ControlledRun, node_id: str, span: JsonValue, outcome: JsonObject) -> Refused | None:
     activity = next((item for item in pending_activities(run.workflow, run.state) if item.node_id == node_id), None)
     if activity is None:
         return None

@@ -7,6 +7,7 @@ Above it: `harness`. Below it: `runtime.performing`, `runtime.executors`.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 
 from penstock.base.json import JsonObject, JsonValue
@@ -16,9 +17,10 @@ from penstock.engine.effects import PerformActivity
 from penstock.engine.state import RunState
 from penstock.runtime.executors.a2a_tasks import TaskApiDelegate
 from penstock.runtime.memory_host import Resolver
-from penstock.runtime.performing import ActivityDone, ActivityError, ActivityOutcome, Performer
+from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome, Performer
+from penstock.runtime.ports import DefinitionRow, Store
 
-__all__ = ["performer_of", "resolver_of"]
+__all__ = ["InThread", "keep_test_child", "performer_of", "resolver_of"]
 
 # The one reference that the published engine knows by itself: a child that runs a test tool on a repository.
 _TEST_CHILD_REFERENCE = "urn:awp:wf:unit-tests"
@@ -131,3 +133,29 @@ def resolver_of(given: JsonObject) -> Resolver:
 
 def _number(value: JsonValue, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+async def keep_test_child(store: Store, given: JsonObject) -> None:
+    """Put the test child into a store under its reference, unless the session forbids children."""
+    if given.get("forbid_subworkflow") is not True:
+        workflow = build_workflow(_TEST_CHILD)
+        await store.put_definition(
+            DefinitionRow(
+                hash=workflow.hash,
+                name=_TEST_CHILD_REFERENCE,
+                version=workflow.version,
+                document=workflow.document,
+                created_at=0,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class InThread:
+    """A performer that may block, for a driver that must not."""
+
+    performer: Performer
+
+    async def perform(self, call: ActivityCall) -> ActivityOutcome:
+        """Perform on a thread."""
+        return await asyncio.to_thread(self.performer.perform, RunState(run_id=call.run_id), call.activity)

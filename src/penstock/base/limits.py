@@ -29,6 +29,7 @@ __all__ = [
     "HTTP_REDIRECTS_MAX",
     "HTTP_RESPONSE_BYTES_MAX",
     "HTTP_TIMEOUT_MS_DEFAULT",
+    "INTEGRITY_PROBLEMS_MAX",
     "JQ_CACHE_ENTRIES_MAX",
     "JQ_CONSTANT_CHARACTERS_MAX",
     "JQ_IN_PROCESS_BYTES_MAX",
@@ -47,6 +48,9 @@ __all__ = [
     "MCP_CONNECT_SECONDS_MAX",
     "MCP_IDLE_SECONDS_MAX",
     "MCP_TIMEOUT_MS_DEFAULT",
+    "RETENTION_BATCH_RECORDS_MAX",
+    "RETENTION_BATCH_RUNS_MAX",
+    "RUNS_PAGE_MAX",
     "SCHEMA_CACHE_ENTRIES_MAX",
     "SCHEMA_VIOLATIONS_MAX",
     "SECRET_BYTES_MAX",
@@ -55,7 +59,9 @@ __all__ = [
     "STEPS_PER_RUN_MAX",
     "STEP_PROCESSES_MAX",
     "STEP_THREADS_MAX",
+    "STORE_BUSY_TIMEOUT_MS",
     "SUBWORKFLOW_DEPTH_MAX",
+    "WORKER_FORGOTTEN_AFTER_MS",
     "WORKER_LEASE_MS",
 ]
 
@@ -173,3 +179,15 @@ MCP_CONNECT_SECONDS_MAX = 60.0
 MCP_IDLE_SECONDS_MAX = 300.0
 # How long a tool of an MCP server may take when its node does not say.
 MCP_TIMEOUT_MS_DEFAULT = 60_000
+# How long a store waits for another process to let go of its file. A commit takes milliseconds, a backup's lock none.
+STORE_BUSY_TIMEOUT_MS = 10_000
+# Runs on one page of a listing; more are read page by page.
+RUNS_PAGE_MAX = 1_000
+# Runs forgotten in one transaction; the runs that go on wait for it, so it must be over in a moment.
+RETENTION_BATCH_RUNS_MAX = 200
+# Records forgotten in one transaction, for the same reason; a single longer history still goes in one piece.
+RETENTION_BATCH_RECORDS_MAX = 20_000
+# How long a worker that stopped without a word stays listed: long enough to see that it is gone.
+WORKER_FORGOTTEN_AFTER_MS = 24 * 60 * 60 * 1000
+# Problems reported by one check of a store; a file with more is damaged beyond reading on.
+INTEGRITY_PROBLEMS_MAX = 200

@@ -209,16 +209,19 @@ def _compile_text(text: str, path: tuple[str | int, ...]) -> Template | Template
             )
         return SecretTemplate(text, names)
     pieces = list(_split(text))
-    if any(piece is None for piece in pieces):
+    if None in pieces:
         return TemplateProblem("`${` without its closing `}`", json_pointer(path), "write `$${` for a literal `${`")
-    whole = [piece for piece in pieces if piece is not None and (piece[0] or piece[1].strip())]
+    return _compile_pieces([piece for piece in pieces if piece is not None], text, path)
+
+
+def _compile_pieces(
+    pieces: list[tuple[bool, str]], text: str, path: tuple[str | int, ...]
+) -> Template | TemplateProblem:
+    whole = [piece for piece in pieces if piece[0] or piece[1].strip()]
     if len(whole) == 1 and whole[0][0] and _WHOLE.fullmatch(text):
         return _query(whole[0][1].strip(), path)
     parts: list[str | Expression] = []
-    for piece in pieces:
-        if piece is None:
-            continue
-        is_query, content = piece
+    for is_query, content in pieces:
         if not is_query:
             parts.append(content)
             continue
@@ -334,13 +337,7 @@ def _render(
         case TextTemplate(parts=parts):
             return _render_text(parts, root, evaluator)
         case ObjectTemplate(members=members):
-            rendered: dict[str, JsonValue] = {}
-            for key, member in members:
-                outcome = _render(member, root, evaluator, (*path, key), secrets)
-                if isinstance(outcome, EvaluationFailed):
-                    return outcome
-                rendered[key] = outcome.value
-            return Evaluated(rendered)
+            return _render_object(members, root, evaluator, path, secrets)
         case ListTemplate(items=items):
             values: list[JsonValue] = []
             for index, item in enumerate(items):
@@ -349,6 +346,22 @@ def _render(
                     return outcome
                 values.append(outcome.value)
             return Evaluated(values)
+
+
+def _render_object(
+    members: tuple[tuple[str, Template], ...],
+    root: JsonValue,
+    evaluator: Evaluator,
+    path: tuple[str | int, ...],
+    secrets: dict[str, str],
+) -> Evaluated | EvaluationFailed:
+    rendered: dict[str, JsonValue] = {}
+    for key, member in members:
+        outcome = _render(member, root, evaluator, (*path, key), secrets)
+        if isinstance(outcome, EvaluationFailed):
+            return outcome
+        rendered[key] = outcome.value
+    return Evaluated(rendered)
 
 
 def _render_text(

@@ -35,10 +35,14 @@ NONDETERMINISM = "NONDETERMINISM_DETECTED"
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The history fits. `missing` are the records that belong at its end and are not there."""
+    """The history fits. `missing` are the records that belong at its end and are not there.
+
+    `records` is the whole history as this engine writes it: the way to take over a history from elsewhere.
+    """
 
     state: RunState
     missing: tuple[Record, ...]
+    records: tuple[Record, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +177,10 @@ class _Walk:
         last = self.recorded[-1] if self.recorded else None
         if last is not None and last.name == "ExecutionFailed" and not self.state.terminal:
             draft = self.state.copy()
-            apply(draft, Record(draft.seq + 1, "event", last.name, last.payload, last.at))
-            return Replayed(draft, ())
-        return Replayed(self.state, tuple(self._missing()))
+            ended = Record(draft.seq + 1, "event", last.name, last.payload, last.at)
+            apply(draft, ended)
+            return Replayed(draft, (), (*self.produced, ended))
+        return Replayed(self.state, tuple(self._missing()), tuple(self.produced))
 
     def _missing(self) -> list[Record]:
         """The produced records that stand behind everything recorded."""

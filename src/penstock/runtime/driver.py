@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.base import limits
+from penstock.base.errors import Unavailable
 from penstock.engine import inputs
 from penstock.engine.effects import CancelChild, DeliverSignal, Effect, PerformActivity, StartChild, WakeUp
 from penstock.engine.outcomes import Refused
@@ -35,6 +36,9 @@ __all__ = ["Driver"]
 
 # The longest nap between two looks at the timers: finds what another process scheduled.
 _TIMER_LOOK_SECONDS = 1.0
+# How soon an outcome is offered again to a store that cannot take it (a full disk, a lock), and how late at most.
+_STORE_RETRY_SECONDS = 0.1
+_STORE_RETRY_SECONDS_MAX = 5.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,6 +50,8 @@ class Driver:
     report: Callable[[str, BaseException], None] = lambda where, error: None
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(limits.ACTIVITIES_AT_ONCE_MAX))
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    # Tasks that are just storing a result: each takes over the next activity of its run without a new task.
+    _couriers: dict[asyncio.Task[None] | None, PerformActivity | None] = field(default_factory=dict)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _next_wake_at: int | None = None
     _stopping: bool = False
@@ -109,7 +115,17 @@ class Driver:
         for effect in effects:
             if isinstance(effect, WakeUp) or (mediated and isinstance(effect, PerformActivity)):
                 continue  # timers have their own loop; host-mediated work is done by whoever asked for it
-            if effect.effect_id not in live.tasks and effect.effect_id not in live.deferred:
+            if effect.effect_id in live.tasks or effect.effect_id in live.deferred:
+                continue
+            current = asyncio.current_task() if self._couriers else None
+            if (
+                isinstance(effect, PerformActivity)
+                and current is not None
+                and self._couriers.get(current, effect) is None
+            ):
+                self._couriers[current] = effect
+                live.tasks[effect.effect_id] = current
+            else:
                 live.tasks[effect.effect_id] = self._spawn(self._perform(live, effect), effect.effect_id)
 
     async def _perform(self, live: LiveRun, effect: Effect) -> None:
@@ -126,27 +142,50 @@ class Driver:
                 pass
 
     async def _perform_activity(self, live: LiveRun, effect: PerformActivity) -> None:
+        """Perform an activity, store its result, and go on with what the result made due."""
+        task = asyncio.current_task()
+        following: PerformActivity | None = effect
+        while following is not None:
+            effect = following
+            outcome = await self._attempt(live, effect)
+            # From here on the result is being stored: a commit must not cancel the task that makes it.
+            live.tasks.pop(effect.effect_id, None)
+            live.deferred.add(effect.effect_id)
+            if isinstance(outcome, ActivityDeferred):
+                return
+            self._couriers[task] = None
+            try:
+                await self._store(live.state.run_id, _result(self.host.clock.now_ms(), effect, outcome))
+            finally:
+                following = self._couriers.pop(task)
+
+    async def _store(self, run_id: str, given: inputs.Input) -> None:
+        """Store an outcome, again and again while the store cannot: the work is done and must not be done twice."""
+        nap = _STORE_RETRY_SECONDS
+        while True:
+            try:
+                await self.host.send(run_id, given)
+            except Unavailable as error:
+                self.report(run_id, error)
+                await asyncio.sleep(nap)
+                nap = min(nap * 2, _STORE_RETRY_SECONDS_MAX)
+            else:
+                return
+
+    async def _attempt(self, live: LiveRun, effect: PerformActivity) -> ActivityOutcome:
         state = live.state
         call = ActivityCall(
             run_id=state.run_id, workflow_name=state.workflow_name, activity=effect, values=state.values
         )
         try:
             async with self._slots:
-                outcome = await self.performer.perform(call)
+                return await self.performer.perform(call)
         except asyncio.CancelledError:
             live.tasks.pop(effect.effect_id, None)
             raise
         except Exception as error:  # an executor that raises is a failed attempt, not a failed engine
             self.report(effect.effect_id, error)
-            outcome = ActivityError(f"the executor raised {type(error).__name__}", "EXECUTOR_ERROR")
-        if isinstance(outcome, ActivityDeferred):
-            live.deferred.add(effect.effect_id)
-            live.tasks.pop(effect.effect_id, None)
-            return
-        # From here on the result is being stored: a commit must not cancel the task that makes it.
-        live.tasks.pop(effect.effect_id, None)
-        live.deferred.add(effect.effect_id)
-        await self.host.send(state.run_id, _result(self.host.clock.now_ms(), effect, outcome))
+            return ActivityError(f"the executor raised {type(error).__name__}", "EXECUTOR_ERROR")
 
     async def _start_child(self, live: LiveRun, effect: StartChild) -> None:
         live.deferred.add(effect.effect_id)

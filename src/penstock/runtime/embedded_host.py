@@ -172,9 +172,10 @@ class EmbeddedHost:
 
     def _committed(self, committed: Committed) -> None:
         live = committed.live
-        for waiter in self._waiters.pop(live.state.run_id, ()):
-            if not waiter.done():
-                waiter.set_result(None)
+        if self._waiters:
+            for waiter in (*self._waiters.pop(live.state.run_id, ()), *self._waiters.pop("", ())):
+                if not waiter.done():
+                    waiter.set_result(None)
         self.on_commit(committed)
         if live.state.terminal and not live.tasks:
             self._live.pop(live.state.run_id, None)
@@ -277,6 +278,10 @@ class EmbeddedHost:
             if row.seq > after_seq or row.terminal or remaining <= 0:
                 return await self.read(run_id)
             await self._moved(run_id, min(remaining, limits.FOREIGN_CHANGE_POLL_SECONDS))
+
+    async def next_commit(self, *, timeout_seconds: float) -> None:
+        """Wait for any commit here, or until time is up."""
+        await self._moved("", timeout_seconds)
 
     async def _moved(self, run_id: str, timeout_seconds: float) -> None:
         """Wait for the next commit of a run here; changes by other processes are found by looking again."""

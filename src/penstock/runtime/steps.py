@@ -41,6 +41,7 @@ __all__ = [
     "StepObserver",
     "StepRegistry",
     "input_schema",
+    "is_step",
     "output_schema",
     "step",
 ]
@@ -306,6 +307,11 @@ def output_schema(target: RegisteredStep | StepFunction) -> JsonObject | None:
     """The JSON Schema of a step's result, if the function declares one."""
     found = target if isinstance(target, RegisteredStep) else RegisteredStep.of(target)
     return found.signature.output_schema()
+
+
+def is_step(value: object) -> bool:
+    """True for a function that is declared with `@step`."""
+    return callable(value) and not isinstance(value, type) and _options(value) is not None
 
 
 def _options(function: StepFunction) -> _Options | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from msgspec.structs import replace
 
@@ -52,12 +53,16 @@ def published(
     *nodes: JsonObject,
     edges: Sequence[tuple[str, str]] | None = None,
     state: JsonObject | None = None,
+    start_config: JsonObject | None = None,
+    end_config: JsonObject | None = None,
     **top: JsonValue,
 ) -> Workflow:
     """A published workflow: start and end are added, and edges in listed order unless given."""
-    listed: list[JsonValue] = [{"id": "s", "type": "start"}, *nodes, {"id": "e", "type": "end"}]
+    first: JsonObject = {"id": "s", "type": "start", "config": start_config or {}}
+    last: JsonObject = {"id": "e", "type": "end", "config": end_config or {}}
+    listed: list[JsonValue] = [first, *nodes, last]
     names = ["__start__", "s", *(str(node["id"]) for node in nodes), "e"]
-    pairs = edges if edges is not None else list(zip(names, names[1:], strict=False))
+    pairs = edges if edges is not None else list(pairwise(names))
     return compiled(
         {
             "document": {"schema": "https://example.com/schema", "name": "sample", "version": "1.0.0"},

@@ -4,7 +4,7 @@ A decision is one row of history (all its records together) and one change of th
 number that it was made for. Rows of one run lie next to each other, and runs in order of creation, so that a step costs
 the same in an empty file and in one with a million runs.
 
-Above it: `app` and the conformance suite. Below it: `sqlite_writer`, `sqlite_schema`, `sqlite_rows`.
+Above it: `app` and the conformance suite. Below it: `sqlite_writer`, `sqlite_schema`, `sqlite_rows`, `sqlite_listing`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
-from penstock.base.errors import Unavailable
+from penstock.base import limits
+from penstock.base.errors import Rejected, Unavailable
 from penstock.engine.records import Record
 from penstock.runtime.ports import (
     Appended,
@@ -34,27 +33,37 @@ from penstock.runtime.ports import (
     StoredRun,
     WorkerRow,
 )
+from penstock.runtime.stores.sqlite_errors import explain
+from penstock.runtime.stores.sqlite_listing import list_runs, prepare_reader
 from penstock.runtime.stores.sqlite_rows import (
     RUN_COLUMNS,
     definition_of,
-    encode_records,
-    listing,
+    encode_json,
+    labels_of,
     records_of,
     run_of,
     schedule_of,
 )
-from penstock.runtime.stores.sqlite_schema import connect, explain, migrate
+from penstock.runtime.stores.sqlite_schema import (
+    KEYS_PER_MS,
+    Synchronous,
+    connect,
+    first_key_of,
+    open_for_writing,
+)
 from penstock.runtime.stores.sqlite_writer import GroupCommitWriter
+from penstock.runtime.stores.store_rules import check_write, folded
 
 __all__ = ["SqliteStore"]
 
 T = TypeVar("T")
 _READERS = 4
 
+# The next free key of the millisecond in which the run was created.
 _INSERT_RUN = (
     "INSERT INTO runs (run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at, updated_at,"
-    " parent_run_id, labels, wake_at, has_work, owner, terminal) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-    " ON CONFLICT DO NOTHING"
+    " parent_run_id, labels, wake_at, has_work, owner, terminal, key) SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
+    " coalesce(max(key) + 1, ?) FROM runs WHERE key BETWEEN ? AND ? ON CONFLICT (run_id) DO NOTHING"
 )
 _UPDATE_RUN = (
     "UPDATE runs SET status = ?, seq = ?, updated_at = ?, wake_at = ?, has_work = ?, owner = ?, terminal = ?"
@@ -65,16 +74,28 @@ _INSERT_HISTORY = "INSERT INTO history (run, first_seq, last_seq, records) VALUE
 _NOBODY_ELSE = (
     "(owner IS NULL OR owner = :owner OR owner NOT IN (SELECT worker_id FROM workers WHERE expires_at > :now))"
 )
+# A run that has ended, owes nothing, and whose parent cannot ask for it again.
+_FORGETTABLE = (
+    "terminal = 1 AND has_work = 0 AND NOT EXISTS"
+    " (SELECT 1 FROM runs AS parent WHERE parent.run_id = runs.parent_run_id AND parent.terminal = 0)"
+)
 
 
 class SqliteStore:
     """One SQLite file. `synchronous` is FULL unless the operator knows better."""
 
-    def __init__(self, path: str | Path, *, synchronous: str = "FULL") -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        synchronous: Synchronous = "FULL",
+        busy_timeout_ms: int = limits.STORE_BUSY_TIMEOUT_MS,
+    ) -> None:
         self.path = str(path)
-        self._synchronous = synchronous
+        self._synchronous: Synchronous = synchronous
+        self._busy_timeout_ms = busy_timeout_ms
         self._writer: GroupCommitWriter | None = None
-        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="penstock-reader")
+        self._readers: ThreadPoolExecutor | None = None
         self._local = threading.local()
         self._reading: list[sqlite3.Connection] = []
 
@@ -87,47 +108,51 @@ class SqliteStore:
 
     async def open(self) -> None:
         """Open or create the file and bring it to the current format."""
+        if self.path.startswith((":memory:", "file:")) or not self.path:
+            raise Rejected("STORE_PATH_INVALID", f"{self.path!r} is not the name of a file", "name a file on a disk")
         try:
-            connection = await asyncio.to_thread(self._connected)
+            connection = await asyncio.to_thread(
+                open_for_writing, self.path, synchronous=self._synchronous, busy_timeout_ms=self._busy_timeout_ms
+            )
         except sqlite3.Error as error:
-            raise explain(error, self.path) from None
+            raise explain(error, self.path) from error
+        self._local = threading.local()
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="penstock-reader")
         self._writer = GroupCommitWriter(connection, self.path)
-
-    def _connected(self) -> sqlite3.Connection:
-        connection = connect(self.path, synchronous=self._synchronous)
-        try:
-            migrate(connection, self.path)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        self._writer.start()
 
     async def close(self) -> None:
-        """Commit what waits and close every connection."""
-        if self._writer is not None:
-            await self._writer.close()
-            self._writer = None
-        self._readers.shutdown()
+        """Commit what waits and close every connection, the writer's last: it leaves a single file behind."""
+        writer, readers, self._writer, self._readers = self._writer, self._readers, None, None
+        if writer is None or readers is None:
+            return
+        await writer.stop()
+        await asyncio.to_thread(readers.shutdown)
         for connection in self._reading:
             connection.close()
         self._reading.clear()
+        await asyncio.to_thread(writer.close)
 
     # --- reading ---------------------------------------------------------------------------------
 
     async def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        self.writer  # noqa: B018  # a closed store says so
+        if self._readers is None:
+            raise Unavailable("STORE_CLOSED", f"{self.path} is not open", "open the store first")
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._reading_with, query)
 
     def _reading_with(self, query: Callable[[sqlite3.Connection], T]) -> T:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         try:
             if connection is None:
-                connection = connect(self.path, read_only=True)
-                self._local.connection = connection
+                connection = connect(self.path, mode="ro", busy_timeout_ms=self._busy_timeout_ms)
                 self._reading.append(connection)
+                prepare_reader(connection)
+                self._local.connection = connection
             return query(connection)
         except sqlite3.Error as error:
-            raise explain(error, self.path) from None
+            raise explain(error, self.path) from error
+        except UnicodeEncodeError:
+            raise Rejected("TEXT_NOT_UNICODE", "the text has one half of a surrogate pair") from None
 
     async def load(self, run_id: str) -> StoredRun | None:
         """A run with its whole history."""
@@ -149,14 +174,19 @@ class SqliteStore:
 
     async def history(self, run_id: str, *, after_seq: int = 0, limit: int = 1_000) -> tuple[Record, ...]:
         """Records of a run after a sequence number."""
+        after = max(after_seq, 0)
 
         def query(connection: sqlite3.Connection) -> tuple[Record, ...]:
+            run = connection.execute("SELECT key FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+            if run is None:
+                return ()
+            # The page with the first record that is wanted, and those after it.
             pages = connection.execute(
-                "SELECT records FROM history WHERE run = (SELECT key FROM runs WHERE run_id = ?) AND last_seq > ?"
-                " AND first_seq <= ? ORDER BY first_seq",
-                (run_id, after_seq, after_seq + limit),
+                "SELECT records FROM history WHERE run = :run AND first_seq <= :last AND first_seq >="
+                " (SELECT max(first_seq) FROM history WHERE run = :run AND first_seq <= :first) ORDER BY first_seq",
+                {"run": run[0], "first": after + 1, "last": after + limit},
             )
-            found = [record for (page,) in pages for record in records_of(page) if record.seq > after_seq]
+            found = [record for (page,) in pages for record in records_of(page) if record.seq > after]
             return tuple(found[:limit])
 
         return await self._read(query)
@@ -172,15 +202,7 @@ class SqliteStore:
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         """Runs by filter, newest first."""
-        statement, parameters = listing(query)
-
-        def read(connection: sqlite3.Connection) -> RunPage:
-            found = connection.execute(statement, parameters).fetchall()
-            page = found[: query.limit]
-            cursor = str(page[-1][-1]) if len(found) > query.limit else None
-            return RunPage(tuple(run_of(row) for row in page), cursor)
-
-        return await self._read(read)
+        return await self._read(lambda connection: list_runs(connection, query))
 
     async def due(self, *, owner: str, now: int, limit: int) -> tuple[str, ...]:
         """Runs with a timer that is due and that nobody else alive is working on."""
@@ -245,7 +267,8 @@ class SqliteStore:
 
     def append(self, write: RunWrite) -> Awaitable[AppendOutcome]:
         """Store a decision with everything else that is waiting to be stored."""
-        page = encode_records(write.records)
+        check_write(write)
+        page = encode_json(write.records)
         return self.writer.submit(lambda connection: _append(connection, write, page))
 
     async def claim(self, *, owner: str, now: int, limit: int) -> tuple[str, ...]:
@@ -270,17 +293,18 @@ class SqliteStore:
                 "INSERT INTO workers VALUES (?, ?) ON CONFLICT DO UPDATE SET expires_at = excluded.expires_at",
                 (worker.worker_id, worker.expires_at),
             )
-            # A worker that ended and owns nothing any more can be forgotten.
+            # A worker that ended, or was not heard of for long, and owns nothing any more can be forgotten.
             connection.execute(
-                "DELETE FROM workers WHERE expires_at = 0"
-                " AND worker_id NOT IN (SELECT owner FROM runs WHERE has_work = 1 AND owner IS NOT NULL)"
+                "DELETE FROM workers WHERE (expires_at = 0 OR expires_at < ?) AND NOT EXISTS"
+                " (SELECT 1 FROM runs WHERE owner = worker_id AND has_work = 1)",
+                (worker.expires_at - limits.WORKER_FORGOTTEN_AFTER_MS,),
             )
 
         await self.writer.submit(apply)
 
     async def put_definition(self, definition: DefinitionRow) -> None:
         """Keep a definition and make it the newest of its name."""
-        document = msgspec.json.encode(definition.document)
+        document = encode_json(definition.document)
 
         def apply(connection: sqlite3.Connection) -> None:
             connection.execute(
@@ -301,7 +325,7 @@ class SqliteStore:
             (
                 schedule.schedule_id,
                 schedule.workflow_name,
-                msgspec.json.encode(schedule.spec),
+                encode_json(schedule.spec),
                 schedule.next_at,
                 schedule.paused,
                 schedule.last_run_id,
@@ -313,18 +337,30 @@ class SqliteStore:
         return await self._execute("DELETE FROM schedules WHERE schedule_id = ?", (schedule_id,)) > 0
 
     async def delete_runs(self, run_ids: Sequence[str]) -> int:
-        """Forget runs that have ended, with their histories."""
+        """Forget runs that have ended and that nobody needs any more, with their histories."""
+        statement = f"DELETE FROM runs WHERE run_id = ? AND {_FORGETTABLE} RETURNING key, labels"
 
         def apply(connection: sqlite3.Connection) -> int:
-            count = 0
-            for run_id in run_ids:
-                found = connection.execute(
-                    "DELETE FROM runs WHERE run_id = ? AND terminal = 1 RETURNING key", (run_id,)
-                ).fetchone()
-                if found is not None:
-                    count += 1
-                    connection.execute("DELETE FROM history WHERE run = ?", found)
-                    connection.execute("DELETE FROM labels WHERE run = ?", found)
+            return sum(_delete(connection, statement, run_id) for run_id in run_ids)
+
+        return await self.writer.submit(apply)
+
+    async def delete_ended(self, *, before: int, limit: int) -> int:
+        """Forget the runs that ended longest ago, in one bounded piece."""
+        chosen = (
+            f"SELECT key, seq FROM runs INDEXED BY runs_ended WHERE {_FORGETTABLE} AND updated_at < ?"
+            " ORDER BY updated_at LIMIT ?"
+        )
+        statement = "DELETE FROM runs WHERE key = ? RETURNING key, labels"
+
+        def apply(connection: sqlite3.Connection) -> int:
+            count = records = 0
+            for key, seq in connection.execute(chosen, (before, limit)).fetchall():
+                # A few long histories are as much work as many short ones.
+                if count and records + seq > limits.RETENTION_BATCH_RECORDS_MAX:
+                    break
+                count += _delete(connection, statement, key)
+                records += seq
             return count
 
         return await self.writer.submit(apply)
@@ -340,6 +376,7 @@ def _first_column(cursor: sqlite3.Cursor) -> tuple[str, ...]:
 def _append(connection: sqlite3.Connection, write: RunWrite, page: bytes) -> AppendOutcome:
     row = write.row
     if write.expected_seq == 0:
+        first_key = first_key_of(row.created_at)
         inserted = connection.execute(
             _INSERT_RUN,
             (
@@ -352,18 +389,21 @@ def _append(connection: sqlite3.Connection, write: RunWrite, page: bytes) -> App
                 row.created_at,
                 row.updated_at,
                 row.parent_run_id,
-                msgspec.json.encode(row.labels).decode() if row.labels else None,
+                encode_json(row.labels).decode() if row.labels else None,
                 row.wake_at,
                 row.has_work,
                 row.owner,
                 row.terminal,
+                first_key,
+                first_key,
+                first_key + KEYS_PER_MS - 1,
             ),
         )
         if inserted.rowcount == 0:
             return SequenceConflict()
         key = inserted.lastrowid
         for name, value in row.labels.items():
-            connection.execute("INSERT INTO labels VALUES (?,?,?)", (name, value, key))
+            connection.execute("INSERT INTO labels VALUES (?,?,?,?)", (folded(value), name, key, value))
     else:
         found = connection.execute(
             _UPDATE_RUN,
@@ -384,3 +424,14 @@ def _append(connection: sqlite3.Connection, write: RunWrite, page: bytes) -> App
         (key,) = found
     connection.execute(_INSERT_HISTORY, (key, write.expected_seq + 1, row.seq, page))
     return Appended()
+
+
+def _delete(connection: sqlite3.Connection, statement: str, name: str | int) -> int:
+    found = connection.execute(statement, (name,)).fetchall()
+    for key, labels in found:
+        connection.execute("DELETE FROM history WHERE run = ?", (key,))
+        for label, value in labels_of(labels).items():
+            connection.execute(
+                "DELETE FROM labels WHERE folded = ? AND name = ? AND run = ?", (folded(value), label, key)
+            )
+    return len(found)

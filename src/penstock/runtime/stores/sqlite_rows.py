@@ -1,20 +1,23 @@
-"""Rows of the SQLite file as values of the ports, and the statement of a listing.
+"""Rows of the SQLite file as values of the ports, and JSON in them.
 
-Above it: `sqlite`. It runs nothing.
+Above it: `sqlite`, `sqlite_listing`, `sqlite_maintenance`. It runs nothing.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from penstock.base.errors import Rejected
+from penstock.base.errors import CorruptHistory
 from penstock.engine.records import Record
-from penstock.runtime.ports import DefinitionRow, RunQuery, RunRow, ScheduleRow
+from penstock.runtime.ports import DefinitionRow, RunRow, ScheduleRow
 
-__all__ = ["RUN_COLUMNS", "definition_of", "encode_records", "listing", "records_of", "run_of", "schedule_of"]
+__all__ = ["RUN_COLUMNS", "definition_of", "encode_json", "labels_of", "records_of", "run_of", "schedule_of"]
+
+T = TypeVar("T")
 
 RUN_COLUMNS = (
     "run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at, updated_at, parent_run_id,"
@@ -23,17 +26,38 @@ RUN_COLUMNS = (
 
 _RECORDS = msgspec.json.Decoder(list[tuple[int, Any, str, dict[str, Any], int]])
 _LABELS = msgspec.json.Decoder(dict[str, str])
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
 _ENCODER = msgspec.json.Encoder()
 
 
-def encode_records(records: Sequence[Record]) -> bytes:
-    """The records of one decision as one page."""
-    return _ENCODER.encode(records)
+def encode_json(value: object) -> bytes:
+    """A value as JSON that `records_of` and its like read back exactly."""
+    try:
+        return _ENCODER.encode(value)
+    except UnicodeEncodeError:
+        # Half of a surrogate pair: not text, but JSON can hold it as an escape, and a tool may well have sent it.
+        return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode("ascii")
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], text: bytes | str) -> T:
+    try:
+        return decoder.decode(text)
+    except msgspec.DecodeError as error:
+        try:
+            return msgspec.convert(json.loads(text), type=decoder.type)
+        except (ValueError, msgspec.ValidationError):
+            told = f"a stored value cannot be read ({error})"
+            raise CorruptHistory("STORE_CORRUPT", told, "restore a backup with `penstock restore`") from None
 
 
 def records_of(page: bytes) -> list[Record]:
     """The records of a page."""
-    return [Record(*columns) for columns in _RECORDS.decode(page)]
+    return [Record(*columns) for columns in _decoded(_RECORDS, page)]
+
+
+def labels_of(text: str | None) -> dict[str, str]:
+    """The labels of a run."""
+    return _decoded(_LABELS, text) if text else {}
 
 
 def run_of(found: Sequence[Any]) -> RunRow:
@@ -48,7 +72,7 @@ def run_of(found: Sequence[Any]) -> RunRow:
         created_at=found[6],
         updated_at=found[7],
         parent_run_id=found[8],
-        labels=_LABELS.decode(found[9]) if found[9] else {},
+        labels=labels_of(found[9]),
         wake_at=found[10],
         has_work=bool(found[11]),
         owner=found[12],
@@ -59,7 +83,7 @@ def run_of(found: Sequence[Any]) -> RunRow:
 def definition_of(found: Sequence[Any]) -> DefinitionRow:
     """A definition from its columns."""
     return DefinitionRow(
-        hash=found[0], name=found[1], version=found[2], document=msgspec.json.decode(found[3]), created_at=found[4]
+        hash=found[0], name=found[1], version=found[2], document=_decoded(_OBJECT, found[3]), created_at=found[4]
     )
 
 
@@ -68,49 +92,8 @@ def schedule_of(found: Sequence[Any]) -> ScheduleRow:
     return ScheduleRow(
         schedule_id=found[0],
         workflow_name=found[1],
-        spec=msgspec.json.decode(found[2]),
+        spec=_decoded(_OBJECT, found[2]),
         next_at=found[3],
         paused=bool(found[4]),
         last_run_id=found[5],
     )
-
-
-def listing(query: RunQuery) -> tuple[str, list[object]]:
-    """The statement that lists runs newest first, one more than asked for to know whether there are more."""
-    conditions: list[str] = []
-    parameters: list[object] = []
-
-    def where(condition: str, *values: object) -> None:
-        if values:
-            conditions.append(condition)
-            parameters.extend(values)
-
-    if query.statuses:
-        where(f"status IN ({', '.join('?' * len(query.statuses))})", *query.statuses)
-    where("workflow_name = ?", *_given(query.workflow_name))
-    where("parent_run_id = ?", *_given(query.parent_run_id))
-    if query.label is not None:
-        where("key IN (SELECT run FROM labels WHERE value = ? AND name = ?)", query.label[1], query.label[0])
-    where("created_at > ?", *_given(query.created_after))
-    where("created_at < ?", *_given(query.created_before))
-    if query.text is not None:
-        pattern = query.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-        where(
-            "(run_id LIKE ? ESCAPE '\\' OR key IN (SELECT run FROM labels WHERE value LIKE ? ESCAPE '\\'))",
-            pattern,
-            pattern,
-        )
-    where("key < ?", *_given(_position(query.cursor)))
-    condition = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    parameters.append(query.limit + 1)
-    return f"SELECT {RUN_COLUMNS}, key FROM runs{condition} ORDER BY key DESC LIMIT ?", parameters
-
-
-def _given(value: object) -> tuple[object, ...]:
-    return () if value is None else (value,)
-
-
-def _position(cursor: str | None) -> int | None:
-    if cursor is not None and not cursor.isdecimal():
-        raise Rejected("INVALID_LIST_CURSOR", "the cursor is not one that a listing returned")
-    return None if cursor is None else int(cursor)

@@ -1,19 +1,52 @@
-"""The SQLite file: its tables, its version, and how older files become current.
+"""The SQLite file: its tables, its version, how it is opened, and how older files become current.
 
-Above it: `sqlite`. A file of a newer release is refused; an older one is migrated step by step in one transaction.
+A file of another program is refused before anything is changed in it. A file of a newer release is refused; an older
+one is migrated step by step in one transaction.
+
+The key of a run is made from the moment of its creation, so that the order of keys is the order of creation: listings
+come newest first from whichever index fits, and a span of time is a span of keys.
+
+Above it: `sqlite`, `sqlite_maintenance`. Below it: sqlite3.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import time
+from pathlib import Path
+from typing import Final, Literal
 
+from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
+from penstock.runtime.stores.sqlite_errors import is_busy
 
-__all__ = ["SCHEMA_VERSION", "connect", "explain", "migrate"]
+__all__ = [
+    "KEYS_PER_MS",
+    "KEY_MAX",
+    "SCHEMA_VERSION",
+    "Synchronous",
+    "connect",
+    "first_key_of",
+    "identify",
+    "migrate",
+    "open_for_writing",
+]
+
+Synchronous = Literal["FULL", "NORMAL", "OFF"]
 
 SCHEMA_VERSION = 1
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can tell what this is
 
+# Runs that one millisecond has room for. With 2^20, keys stay within 63 bits until the year 2248.
+KEYS_PER_MS: Final = 1 << 20
+_KEY_INSTANT_MAX: Final = (1 << 43) - 1
+KEY_MAX: Final = (1 << 63) - 1
+
+# The WAL is cut back to this size after a burst, so that it does not keep the space for ever.
+_WAL_BYTES_KEPT = 64 * 1024 * 1024
+_BUSY_NAP_SECONDS = 0.005
+
+# Only `status`, `wake_at` and `owner` change at a step and stand in an index; every other index costs once per run.
 _MIGRATIONS: dict[int, str] = {
     1: """
     CREATE TABLE runs (
@@ -33,18 +66,20 @@ _MIGRATIONS: dict[int, str] = {
         owner TEXT,
         terminal INTEGER NOT NULL
     );
+    CREATE INDEX runs_by_text ON runs (run_id COLLATE NOCASE);
     CREATE INDEX runs_by_status ON runs (status);
     CREATE INDEX runs_by_workflow ON runs (workflow_name);
     CREATE INDEX runs_by_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
     CREATE INDEX runs_by_wake ON runs (wake_at) WHERE wake_at IS NOT NULL;
     CREATE INDEX runs_with_work ON runs (owner) WHERE has_work = 1;
+    CREATE INDEX runs_ended ON runs (updated_at) WHERE terminal = 1;
     CREATE TABLE labels (
+        folded TEXT NOT NULL,
         name TEXT NOT NULL,
-        value TEXT NOT NULL COLLATE NOCASE,
         run INTEGER NOT NULL,
-        PRIMARY KEY (value, name, run)
+        value TEXT NOT NULL,
+        PRIMARY KEY (folded, name, run)
     ) WITHOUT ROWID;
-    CREATE INDEX labels_by_run ON labels (run);
     CREATE TABLE history (
         run INTEGER NOT NULL,
         first_seq INTEGER NOT NULL,
@@ -73,63 +108,88 @@ _MIGRATIONS: dict[int, str] = {
 }
 
 
-def connect(path: str, *, synchronous: str = "FULL", read_only: bool = False) -> sqlite3.Connection:
-    """A connection with our settings; transactions are explicit."""
-    target = f"file:{path}?mode={'ro' if read_only else 'rwc'}" if path != ":memory:" else path
-    connection = sqlite3.connect(target, uri=True, isolation_level=None, check_same_thread=False, timeout=10)
-    connection.execute("PRAGMA busy_timeout = 10000")
-    if not read_only:
-        connection.execute("PRAGMA journal_mode = WAL")
+def first_key_of(created_at: int) -> int:
+    """The smallest key that a run created at a moment can have."""
+    return min(max(created_at, 0), _KEY_INSTANT_MAX) * KEYS_PER_MS
+
+
+def connect(
+    path: str, *, mode: Literal["ro", "rw", "rwc"], busy_timeout_ms: int = limits.STORE_BUSY_TIMEOUT_MS
+) -> sqlite3.Connection:
+    """A connection that changes nothing by itself; transactions are explicit."""
+    # A path may hold any character; as a URI it must be quoted.
+    address = f"{Path(path).absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(
+        address, uri=True, isolation_level=None, check_same_thread=False, timeout=busy_timeout_ms / 1000
+    )
+
+
+def open_for_writing(
+    path: str, *, synchronous: Synchronous = "FULL", busy_timeout_ms: int = limits.STORE_BUSY_TIMEOUT_MS
+) -> sqlite3.Connection:
+    """Open or create a file, bring it to the current version, and make sure that it can be written."""
+    connection = connect(path, mode="rwc", busy_timeout_ms=busy_timeout_ms)
+    try:
+        identify(connection, path)
+        _use_write_ahead_log(connection, path, busy_timeout_ms)
         connection.execute(f"PRAGMA synchronous = {synchronous}")
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA cache_size = -16000")
+        connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
+        connection.execute("PRAGMA cache_size = -16000")
+        migrate(connection, path)
+        # A file without permission to write opens well enough; only this shows it.
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
-def migrate(connection: sqlite3.Connection, path: str) -> None:
-    """Bring a file to the current version, or refuse it."""
+def _use_write_ahead_log(connection: sqlite3.Connection, path: str, busy_timeout_ms: int) -> None:
+    deadline = time.monotonic() + busy_timeout_ms / 1000
+    while True:
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            break
+        except sqlite3.OperationalError as error:
+            # Two processes that open a new file at once get in each other's way here, and SQLite does not wait.
+            if not is_busy(error) or time.monotonic() >= deadline:
+                raise
+            time.sleep(_BUSY_NAP_SECONDS)
+    if mode != "wal":
+        told = f"{path}: its file system cannot share memory between processes, which the write-ahead log needs"
+        raise Unavailable("STORE_UNSUITABLE", told, "put the file on a local disk")
+
+
+def identify(connection: sqlite3.Connection, path: str) -> int:
+    """The format version of a file, 0 for an empty one; refuses files that are not ours or that are too new."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if application not in (0, _APPLICATION_ID):
+    (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    is_empty = (application, version, objects) == (0, 0, 0)
+    if application != _APPLICATION_ID and not is_empty:
         raise Rejected("STORE_FOREIGN", f"{path} is a database of another program", "choose another file")
     if version > SCHEMA_VERSION:
         told = f"{path} was written by a newer release (format {version}; this one knows up to {SCHEMA_VERSION})"
         raise Rejected("STORE_TOO_NEW", told, "use the newer release, or restore a backup of the older format")
-    if version == SCHEMA_VERSION:
+    return int(version)
+
+
+def migrate(connection: sqlite3.Connection, path: str) -> None:
+    """Bring a file to the current version: all the way, or not at all."""
+    if identify(connection, path) == SCHEMA_VERSION:
         return
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()
-    if version == 0 and tables:
-        raise Rejected("STORE_FOREIGN", f"{path} is a database of another program", "choose another file")
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for number in range(version + 1, SCHEMA_VERSION + 1):
+        # Asked again: another process may have done it while this one waited for its turn.
+        for number in range(identify(connection, path) + 1, SCHEMA_VERSION + 1):
             for statement in _MIGRATIONS[number].split(";"):
                 if statement.strip():
                     connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
-
-
-_EXPLANATIONS: tuple[tuple[str, str, str, str], ...] = (
-    ("full", "STORE_FULL", "the disk is full", "free some space; nothing that was acknowledged is lost"),
-    ("readonly", "STORE_READ_ONLY", "the file cannot be written", "check its permissions and its folder's"),
-    ("read-only", "STORE_READ_ONLY", "the file cannot be written", "check its permissions and its folder's"),
-    ("locked", "STORE_LOCKED", "another process holds the file", "wait, or end the process that holds it"),
-    ("not a database", "STORE_CORRUPT", "the file is not a Penstock file", "restore a backup"),
-    ("malformed", "STORE_CORRUPT", "the file is damaged", "restore a backup with `penstock restore`"),
-    ("unable to open", "STORE_UNREACHABLE", "the file cannot be opened", "check that its folder exists"),
-    ("disk i/o", "STORE_IO_ERROR", "the disk reported an error", "check the disk; nothing acknowledged is lost"),
-)
-
-
-def explain(error: sqlite3.Error, path: str) -> Unavailable:
-    """What an SQLite error means for the person who runs this."""
-    text = str(error).lower()
-    for mark, code, told, hint in _EXPLANATIONS:
-        if mark in text:
-            return Unavailable(code, f"{path}: {told}", hint)
-    return Unavailable("STORE_FAILED", f"{path}: the store failed ({type(error).__name__})", "see the log for details")

@@ -1,9 +1,8 @@
-"""The one writer of an SQLite file: everything that waits is committed in one transaction.
+"""The one writer of an SQLite file: a thread that commits everything that waits in one transaction.
 
-Many runs share one disk synchronisation that way. Statements of a batch run on the event loop's thread: they only
-touch memory, and a second thread that ran them would have to fight the loop for the interpreter after each of them. The
-commit, which waits for the disk, runs on a thread of its own; meanwhile the next batch gathers. A caller hears of its
-job only after the commit that holds it. If a batch fails, its jobs are tried again one by one, so that one bad job fails alone.
+Many runs share one disk synchronisation that way. A job is applied inside the shared transaction; its caller hears of
+it only after the commit. If a batch fails, its jobs are tried again one by one, so that one bad job fails alone; if the
+file cannot be written at all, all of them fail at once.
 
 Above it: `sqlite`. Below it: sqlite3.
 """
@@ -11,14 +10,15 @@ Above it: `sqlite`. Below it: sqlite3.
 from __future__ import annotations
 
 import asyncio
+import os
+import queue
 import sqlite3
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, TypeVar
 
-from penstock.base.errors import Unavailable
-from penstock.runtime.stores.sqlite_schema import explain
+from penstock.base.errors import Rejected, Unavailable
+from penstock.runtime.stores.sqlite_errors import explain
 
 __all__ = ["GroupCommitWriter"]
 
@@ -38,132 +38,147 @@ class _Job:
         self.error: Exception | None = None
 
 
-class GroupCommitWriter:
-    """Commits jobs in batches. `busy_timeout_ms` is how long it waits for another process to let go of the file."""
+class _NotBegunError(Exception):
+    """No transaction could be begun: what stands in its cause concerns every job."""
 
-    def __init__(self, connection: sqlite3.Connection, path: str, *, busy_timeout_ms: int = 10_000) -> None:
+
+class GroupCommitWriter:
+    """Commits jobs in batches on a thread of its own."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection = connection
         self._path = path
-        self._busy_timeout_ms = busy_timeout_ms
+        self._file = _file_identity(path)
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="penstock-writer", daemon=True)
         self._loop = asyncio.get_running_loop()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-writer")
-        self._waiting: list[_Job] = []
-        self._busy = False
         self._closed = False
-        self._idle = asyncio.Event()
-        self._idle.set()
         self.commits = 0
         self.jobs = 0
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._thread.start()
 
     def submit(self, apply: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """Queue a job; the future is done after the commit that holds it."""
         future: asyncio.Future[T] = self._loop.create_future()
         if self._closed:
-            future.set_exception(Unavailable("STORE_CLOSED", f"{self._path} is closed"))
+            future.set_exception(Unavailable("STORE_CLOSED", f"{self._path} is closed", "open the store again"))
             return future
-        self._waiting.append(_Job(apply, future))
-        if not self._busy:
-            # Not at once: whoever else becomes ready in this round of the loop shares the commit.
-            self._busy = True
-            self._idle.clear()
-            self._loop.call_soon(self._next)
+        self._queue.put(_Job(apply, future))
         return future
 
-    async def close(self) -> None:
-        """Commit what waits, then let go of the file."""
-        self._closed = True
-        await self._idle.wait()
-        self._thread.shutdown()
+    async def stop(self) -> None:
+        """Commit what waits, then end the thread."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def close(self) -> None:
+        """Let go of the file; the last connection to do so writes everything into the main file."""
         self._connection.close()
 
-    def _next(self) -> None:
-        """Begin the next batch, or rest."""
-        batch, self._waiting = self._waiting[:_BATCH_JOBS_MAX], self._waiting[_BATCH_JOBS_MAX:]
-        if not batch:
-            self._busy = False
-            self._idle.set()
-            return
-        work: Callable[[], Exception | None]
-        try:
-            # A lock that is free is taken at once; waiting for one is not for this thread.
-            self._connection.execute("PRAGMA busy_timeout = 0")
-            self._connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error:
-            work = partial(self._whole, batch)  # the slow path: somebody else writes, or worse
-        else:
-            error = self._apply(batch)
-            work = self._commit if error is None else partial(self._undo, error)
-        self._thread.submit(work).add_done_callback(
-            lambda done: self._loop.call_soon_threadsafe(self._done, batch, done.result())
-        )
+    def _work(self) -> None:
+        while True:
+            job = self._queue.get()
+            batch: list[_Job] = []
+            stop = job is None
+            while job is not None:
+                batch.append(job)
+                if len(batch) >= _BATCH_JOBS_MAX:
+                    break
+                try:
+                    job = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                stop = job is None
+            if batch:
+                self._commit(batch)
+                try:
+                    self._loop.call_soon_threadsafe(_deliver, batch)
+                except RuntimeError:
+                    return  # the loop is gone, and everybody who waited with it
+            if stop:
+                return
 
-    def _done(self, batch: list[_Job], error: Exception | None) -> None:
+    def _commit(self, batch: list[_Job]) -> None:
+        error = self._try(batch)
         if error is None:
-            self.commits += 1
-            self.jobs += len(batch)
-            self._deliver(batch)
-        elif len(batch) == 1:
-            batch[0].error = explain(error, self._path) if isinstance(error, sqlite3.Error) else error
-            self._deliver(batch)
-        else:
-            self._thread.submit(self._one_by_one, batch).add_done_callback(
-                lambda _: self._loop.call_soon_threadsafe(self._settle, batch)
-            )
             return
-        self._next()
+        if len(batch) == 1 or isinstance(error, _NotBegunError):
+            self._fail(batch, error)
+            return
+        for number, job in enumerate(batch):
+            alone = self._try([job])
+            if isinstance(alone, _NotBegunError):
+                # Waiting for the file once for each job could take minutes.
+                self._fail(batch[number:], alone)
+                return
+            if alone is not None:
+                self._fail([job], alone)
 
-    def _settle(self, batch: list[_Job]) -> None:
-        self._deliver(batch)
-        self._next()
+    def _fail(self, jobs: list[_Job], error: Exception) -> None:
+        if isinstance(error, _NotBegunError) and isinstance(error.__cause__, Exception):
+            error = error.__cause__
+        for job in jobs:
+            # One exception each: an exception that is raised in several tasks collects all their tracebacks.
+            job.error = self._explained(error)
 
-    def _apply(self, batch: list[_Job]) -> Exception | None:
-        try:
-            for job in batch:
-                job.result = job.apply(self._connection)
-        except Exception as error:  # whatever it is belongs to the caller of the job
-            return error
-        return None
-
-    def _commit(self) -> Exception | None:
-        try:
-            self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            return self._undo(error)
-        return None
-
-    def _undo(self, error: Exception) -> Exception:
-        if self._connection.in_transaction:
-            try:
-                self._connection.execute("ROLLBACK")
-            except sqlite3.Error:
-                return error  # the first error says more than the second
+    def _explained(self, error: Exception) -> Exception:
+        if isinstance(error, sqlite3.Error):
+            return explain(error, self._path)
+        if isinstance(error, UnicodeEncodeError):
+            return Rejected("TEXT_NOT_UNICODE", "a text has one half of a surrogate pair", "send well-formed text")
         return error
 
-    def _whole(self, batch: list[_Job]) -> Exception | None:
-        """A whole transaction on the writer's thread, waiting for the lock if need be."""
+    def _try(self, batch: list[_Job]) -> Exception | None:
+        connection = self._connection
         try:
-            self._connection.execute(f"PRAGMA busy_timeout = {self._busy_timeout_ms}")
-            self._connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
+            self._begin()
+            for job in batch:
+                job.result = job.apply(connection)
+            connection.execute("COMMIT")
+        except Exception as error:  # whatever it is belongs to the caller of the job
+            self._roll_back()
             return error
-        failed = self._apply(batch)
-        return self._commit() if failed is None else self._undo(failed)
+        self.commits += 1
+        self.jobs += len(batch)
+        return None
 
-    def _one_by_one(self, batch: list[_Job]) -> None:
-        for job in batch:
-            error = self._whole([job])
-            if error is None:
-                self.commits += 1
-                self.jobs += 1
-            else:
-                job.error = explain(error, self._path) if isinstance(error, sqlite3.Error) else error
+    def _begin(self) -> None:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            if _file_identity(self._path) != self._file:
+                # SQLite would go on writing into a file that nobody can find any more.
+                told = f"{self._path} was moved, removed or replaced while it was in use"
+                raise Unavailable("STORE_MOVED", told, "put the file back, or start again with the one that is there")
+        except (sqlite3.Error, Unavailable) as error:
+            raise _NotBegunError from error
 
-    @staticmethod
-    def _deliver(batch: list[_Job]) -> None:
-        for job in batch:
-            if job.future.done():
-                continue  # the caller gave up waiting; what was committed stays committed
-            if job.error is not None:
-                job.future.set_exception(job.error)
-            else:
-                job.future.set_result(job.result)
+    def _roll_back(self) -> None:
+        """SQLite rolls back by itself after the gravest errors, and when it cannot, the next BEGIN says so."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            return
+
+
+def _file_identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _deliver(batch: list[_Job]) -> None:
+    for job in batch:
+        if job.future.done():
+            continue  # the caller gave up waiting; what was committed stays committed
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)

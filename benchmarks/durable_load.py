@@ -1,0 +1,120 @@
+"""A closed loop of clients and what came of it: shared by every contestant of `benchmarks.durable`.
+
+A client begins its next run when its last one has ended. The loop is bounded in time, not in runs, so that a slow
+contestant costs no more time than a fast one; what was begun before the time was over is finished and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.base.json import JsonObject
+
+__all__ = ["Load", "best", "closed_loop", "filesystem_of", "fsync_ms_p50", "percentile"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What a closed loop did: runs that ended, wall and CPU seconds, and how long a run took its client."""
+
+    runs: int
+    seconds: float
+    cpu_seconds: float
+    p50_ms: float
+    p99_ms: float
+
+    @property
+    def runs_per_second(self) -> float:
+        """The throughput."""
+        return self.runs / self.seconds
+
+    @property
+    def cpu_ms_per_run(self) -> float:
+        """CPU time of all threads of the process, for one run."""
+        return self.cpu_seconds / self.runs * 1000
+
+    def report(self) -> JsonObject:
+        """The figures, rounded."""
+        return {
+            "runs_per_second": round(self.runs_per_second, 1),
+            "p50_ms": round(self.p50_ms, 2),
+            "p99_ms": round(self.p99_ms, 2),
+            "cpu_ms_per_run": round(self.cpu_ms_per_run, 3),
+        }
+
+
+def percentile(sorted_values: list[float], share: float) -> float:
+    """The value below which a share of the values lies."""
+    return sorted_values[min(int(len(sorted_values) * share), len(sorted_values) - 1)]
+
+
+async def closed_loop(work: Callable[[], Awaitable[None]], *, clients: int, seconds: float) -> Load:
+    """Let clients do one piece of work after the other until the time is over."""
+    latencies_ms: list[float] = []
+    gc.collect()
+    cpu_began = time.process_time()
+    began = time.perf_counter()
+    deadline = began + seconds
+
+    async def client() -> None:
+        started = time.perf_counter()
+        while started < deadline:
+            await work()
+            ended = time.perf_counter()
+            latencies_ms.append((ended - started) * 1000)
+            started = ended
+
+    await asyncio.gather(*(client() for _ in range(clients)))
+    elapsed = time.perf_counter() - began
+    used = time.process_time() - cpu_began
+    latencies_ms.sort()
+    return Load(
+        runs=len(latencies_ms),
+        seconds=elapsed,
+        cpu_seconds=used,
+        p50_ms=percentile(latencies_ms, 0.5),
+        p99_ms=percentile(latencies_ms, 0.99),
+    )
+
+
+def best(loads: Iterable[Load]) -> Load:
+    """The round that was disturbed least: the one with the highest throughput."""
+    return max(loads, key=lambda load: load.runs_per_second)
+
+
+def fsync_ms_p50(folder: Path, *, samples: int = 50) -> float:
+    """How long the disk takes to make 4 KiB durable, as it is just now."""
+    path = folder / "fsync-probe"
+    file = os.open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        taken = []
+        for number in range(samples):
+            os.pwrite(file, b"x" * 4096, number * 4096)
+            began = time.perf_counter()
+            os.fsync(file)
+            taken.append((time.perf_counter() - began) * 1000)
+    finally:
+        os.close(file)
+        path.unlink()
+    return statistics.median(taken)
+
+
+def filesystem_of(folder: Path) -> str:
+    """The type of the filesystem that holds a folder, where the system tells; `unknown` otherwise."""
+    mounts = Path("/proc/self/mounts")
+    if not mounts.exists():
+        return "unknown"
+    place = folder.resolve()
+    found, longest = "unknown", -1
+    for line in mounts.read_text(encoding="utf-8").splitlines():
+        _, point, kind, *_ = line.split()
+        if place.is_relative_to(point) and len(point) >= longest:
+            found, longest = kind, len(point)
+    return found

@@ -1,0 +1,158 @@
+"""Penstock as a contestant of `benchmarks.durable`: native documents with steps that do nothing, on a real file.
+
+Two ways in. `opened` is the runtime itself (host, driver, SQLite store, a performer that returns at once); a client
+hears of the end of its run from the commit that holds it. `product_load` is what a user of the package gets:
+`Penstock.open`, `start`, `result`, with a decorated async function as the step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.durable_load import Load, closed_loop
+from penstock.app.penstock import Penstock
+from penstock.base.json import JsonObject
+from penstock.definitions.build import build_workflow
+from penstock.definitions.model import Workflow
+from penstock.engine import inputs
+from penstock.engine.outcomes import Refused
+from penstock.runtime.driver import Driver
+from penstock.runtime.embedded_host import Committed, EmbeddedHost
+from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityOutcome
+from penstock.runtime.steps import step
+from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.system import SystemClock, new_run_id, new_worker_id
+
+__all__ = ["Engine", "engine_load", "linear", "opened", "product_load"]
+
+_WARM_UP_RUNS = 20
+_HANDLER = "work"
+
+
+def linear(steps: int) -> JsonObject:
+    """A native document: a number of steps, then the end, which returns what the last step said."""
+    names = [f"step_{number}" for number in range(steps)]
+    return {
+        "penstock": "v1",
+        "name": f"linear-{steps}",
+        "nodes": [
+            *({"id": name, "type": "step", "handler": _HANDLER} for name in names),
+            {"id": "finish", "type": "end", "output": f"${{ .{names[-1]}.out }}"},
+        ],
+    }
+
+
+class Immediate:
+    """A performer whose every step is done at once."""
+
+    async def perform(self, call: ActivityCall) -> ActivityOutcome:
+        """Answer like a step that does nothing."""
+        return ActivityDone({"out": "done"})
+
+
+@dataclass(slots=True, kw_only=True)
+class Engine:
+    """An open runtime, and who waits for which of its runs to end."""
+
+    store: SqliteStore
+    host: EmbeddedHost
+    workflow: Workflow
+    faults: list[str] = field(default_factory=list)
+    _ending: dict[str, asyncio.Future[str]] = field(default_factory=dict)
+
+    async def start(self) -> tuple[str, int]:
+        """Start a run; its id and where its history stands once it is durable."""
+        run_id = new_run_id()
+        given = inputs.StartRun(at=self.host.clock.now_ms(), run_id=run_id, input={})
+        decision = await self.host.start(given, workflow_hash=self.workflow.hash)
+        if isinstance(decision, Refused):
+            raise SystemExit(f"a run was refused: {decision.message}")
+        return run_id, decision.state.seq
+
+    def ending(self, run_id: str) -> asyncio.Future[str]:
+        """The status a run will end with; to be asked for before it can end."""
+        future = self._ending[run_id] = asyncio.get_running_loop().create_future()
+        return future
+
+    async def run_to_its_end(self) -> None:
+        """One run from start to end, as a client sees it."""
+        run_id = new_run_id()
+        future = self.ending(run_id)
+        given = inputs.StartRun(at=self.host.clock.now_ms(), run_id=run_id, input={})
+        decision = await self.host.start(given, workflow_hash=self.workflow.hash)
+        if isinstance(decision, Refused):
+            raise SystemExit(f"a run was refused: {decision.message}")
+        status = await future
+        if status != "completed":
+            raise SystemExit(f"run {run_id} ended {status}; {self.faults[:3]}")
+
+    def heard(self, committed: Committed) -> None:
+        """Tell whoever waits that a run has ended."""
+        state = committed.live.state
+        if state.terminal:
+            future = self._ending.pop(state.run_id, None)
+            if future is not None and not future.done():
+                future.set_result(str(state.status))
+
+
+@asynccontextmanager
+async def opened(path: Path, document: JsonObject) -> AsyncIterator[Engine]:
+    """The runtime on a file, performing; `synchronous` is FULL as it is by default."""
+    store = SqliteStore(path, synchronous="FULL")
+    await store.open()
+    host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=new_worker_id())
+    workflow = build_workflow(document)
+    await host.register(workflow)
+    engine = Engine(store=store, host=host, workflow=workflow)
+
+    def report(where: str, error: BaseException) -> None:
+        engine.faults.append(f"{where}: {error!r}")
+
+    driver = Driver(host=host, performer=Immediate(), report=report)
+    await driver.start()
+    dispatch = host.on_commit
+
+    def on_commit(committed: Committed) -> None:
+        dispatch(committed)
+        engine.heard(committed)
+
+    host.on_commit = on_commit
+    try:
+        yield engine
+    finally:
+        await driver.stop()
+        await store.close()
+    if engine.faults:
+        raise SystemExit(f"{len(engine.faults)} faults in the runtime; the first: {engine.faults[0]}")
+
+
+async def engine_load(path: Path, steps: int, *, clients: int, seconds: float) -> Load:
+    """The throughput of the runtime."""
+    async with opened(path, linear(steps)) as engine:
+        await asyncio.gather(*(engine.run_to_its_end() for _ in range(_WARM_UP_RUNS)))
+        return await closed_loop(engine.run_to_its_end, clients=clients, seconds=seconds)
+
+
+@step(name=_HANDLER)
+async def work() -> dict[str, str]:
+    """A step that does nothing."""
+    return {"out": "done"}
+
+
+async def product_load(path: Path, steps: int, *, clients: int, seconds: float) -> Load:
+    """The throughput that a program sees which embeds the package: start a run, wait for its result."""
+    async with Penstock.open(path, steps=[work]) as penstock:
+        workflow = await penstock.register(linear(steps))
+
+        async def one_run() -> None:
+            run = await penstock.start(workflow, {})
+            result = await run.result()
+            if result != "done":
+                raise SystemExit(f"run {run.id} returned {result!r}")
+
+        await asyncio.gather(*(one_run() for _ in range(_WARM_UP_RUNS)))
+        return await closed_loop(one_run, clients=clients, seconds=seconds)

@@ -1,0 +1,116 @@
+"""Modules with steps as an operator names them: a file, or a module that can be imported.
+
+    penstock worker --steps shop/payments.py --steps billing.steps
+
+Only the operator's word makes Penstock import code; documents name functions and nothing else. A file inside a package
+is imported under its full name, so that `shop/payments.py` gives `shop.payments:refund`; a file that stands alone goes
+by its own name.
+
+Above it: the commands that perform work. Below it: `runtime.steps`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from penstock.base.errors import Rejected
+from penstock.runtime.steps import is_step
+
+__all__ = ["load_steps"]
+
+_SUFFIX = ".py"
+
+
+def load_steps(names: Iterable[str]) -> list[Callable[..., Any]]:
+    """The declared steps of every module named, each once; `Rejected` when a module cannot be loaded or has none."""
+    found: dict[int, Callable[..., Any]] = {}
+    for name in names:
+        steps = _steps_of(_module(name))
+        if not steps:
+            told = f"{name} has no function that is declared with @step"
+            raise Rejected("STEPS_NOT_FOUND", told, "put @step (from penstock import step) above your functions")
+        found.update((id(step), step) for step in steps)
+    return list(found.values())
+
+
+def _steps_of(module: ModuleType) -> list[Callable[..., Any]]:
+    return [value for value in vars(module).values() if is_step(value)]
+
+
+def _module(name: str) -> ModuleType:
+    is_file = name.endswith(_SUFFIX) or "/" in name
+    try:
+        return _from_file(Path(name)) if is_file else _imported(name)
+    except Rejected:
+        raise
+    except ModuleNotFoundError as error:
+        if not is_file and error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            hint = "name a file (steps.py) or a module that can be imported from this folder"
+            raise Rejected("STEPS_NOT_FOUND", f"there is no module {name}", hint) from None
+        raise _broken(name, error) from error
+    except (Exception, SystemExit) as error:  # whatever a module does while it is imported
+        raise _broken(name, error) from error
+
+
+def _imported(name: str) -> ModuleType:
+    _make_importable(Path.cwd())
+    return importlib.import_module(name)
+
+
+def _from_file(path: Path) -> ModuleType:
+    file = path.resolve()
+    if not file.is_file():
+        raise Rejected("STEPS_NOT_FOUND", f"there is no file {path}", "check the path after --steps")
+    folder, name = file.parent, file.stem
+    if (folder / "__init__.py").exists():
+        while (folder / "__init__.py").exists():
+            folder, name = folder.parent, f"{folder.name}.{name}"
+        _make_importable(folder)
+        return _same_file(importlib.import_module(name.removesuffix(".__init__")), file, path)
+    if name in sys.modules:
+        return _same_file(sys.modules[name], file, path)
+    _make_importable(folder)
+    return _executed(file, name)
+
+
+def _executed(file: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise Rejected("STEPS_NOT_FOUND", f"{file.name} is not a Python file", "name a file that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    # Known by name before it runs, as with any import: other processes and annotations look it up there.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _same_file(module: ModuleType, file: Path, path: Path) -> ModuleType:
+    loaded_from = getattr(module, "__file__", None)
+    if loaded_from is None or Path(loaded_from).resolve() != file:
+        told = f"{path} would be the module {module.__name__}, which is another one already"
+        raise Rejected("STEPS_NAME_TAKEN", told, "give the file a name of its own, or put it into a package")
+    return module
+
+
+def _make_importable(folder: Path) -> None:
+    """Put a folder where imports look, as `python FILE` and `python -m` do."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _broken(name: str, error: BaseException) -> Rejected:
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    told = f"{name} cannot be loaded{place}: {type(error).__name__}: {error}"
+    return Rejected("STEPS_BROKEN", told, "correct the module; `python -c 'import …'` shows the whole traceback")

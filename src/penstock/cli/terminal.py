@@ -1,0 +1,63 @@
+"""Lines from the terminal without blocking the event loop.
+
+A thread that waits for a line cannot be stopped, and would keep a process from ending after Ctrl-C. The loop watches
+the terminal instead; a wait for a line can be given up like any other.
+
+Above it: the commands that ask. Below it: the terminal itself, in its ordinary line mode.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["TerminalLines", "can_ask"]
+
+_READ_BYTES = 4096
+
+
+def can_ask() -> bool:
+    """True when there is a person at a terminal, on both sides of the conversation."""
+    try:
+        return sys.stdin.isatty() and sys.stdout.isatty() and hasattr(asyncio, "SelectorEventLoop") and os.name != "nt"
+    except ValueError:  # a closed stream is no terminal
+        return False
+
+
+class TerminalLines:
+    """Reads lines from standard input as they are typed."""
+
+    def __init__(self) -> None:
+        self._descriptor = sys.stdin.fileno()
+        self._buffer = b""
+        self._ended = False
+
+    async def read(self) -> str | None:
+        """The next line without its end; None at the end of input."""
+        while b"\n" not in self._buffer and not self._ended:
+            await self._readable()
+            data = os.read(self._descriptor, _READ_BYTES)
+            self._buffer += data
+            self._ended = not data
+        if not self._buffer:
+            return None
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.decode("utf-8", errors="replace").removesuffix("\r")
+
+    async def _readable(self) -> None:
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[None] = loop.create_future()
+        with _watching(loop, self._descriptor, ready):
+            await ready
+
+
+@contextmanager
+def _watching(loop: asyncio.AbstractEventLoop, descriptor: int, ready: asyncio.Future[None]) -> Iterator[None]:
+    loop.add_reader(descriptor, lambda: None if ready.done() else ready.set_result(None))
+    try:
+        yield
+    finally:
+        loop.remove_reader(descriptor)

@@ -1,0 +1,193 @@
+"""What an `http` node asks for, as a request: checked, and told in words where it is wrong.
+
+Above it: the http executor sends what is planned here. It opens no connection and decides nothing about addresses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import httpx2
+import msgspec
+
+from penstock.base import limits
+from penstock.base.json import JsonValue
+from penstock.engine.effects import PerformActivity
+
+__all__ = ["Plan", "RequestRefused", "plan_of", "redirected", "without_secrets"]
+
+_RETRY_ON_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+_WITHOUT_EFFECT = frozenset({"GET", "HEAD", "OPTIONS"})
+_METHODS = _WITHOUT_EFFECT | {"POST", "PUT", "PATCH", "DELETE"}
+_IDEMPOTENCY_HEADER = "idempotency-key"
+# The message's own frame: a document that sets these could make one request look like two, or go to another site.
+_FRAME_HEADERS = frozenset(
+    {"connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+# What a redirect to another origin may still carry; everything else may be meant for the first origin alone.
+_ORIGIN_FREE_HEADERS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
+# Shorter values are words rather than secrets, and hiding them would only garble a text.
+_SECRET_CHARACTERS_MIN = 8
+
+
+class RequestRefused(Exception):
+    """The node cannot be turned into a request; the text says what to change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A request and what counts as an answer to it."""
+
+    request: httpx2.Request
+    timeout_ms: int
+    follow_redirects: bool
+    expect_status: frozenset[int] | None
+    retry_on_status: frozenset[int]
+
+    def is_success(self, status: int) -> bool:
+        """Whether an answer is what the workflow wants."""
+        if self.expect_status is not None:
+            return status in self.expect_status
+        return 200 <= status <= 299  # noqa: PLR2004  # what success means in HTTP
+
+
+def plan_of(activity: PerformActivity) -> Plan:
+    """Read a node; `RequestRefused` when something about it is wrong."""
+    config, given = activity.config, activity.arguments
+    if not isinstance(given, dict):
+        raise RequestRefused(f"node {activity.node_id} has no `url`")
+    method = str(config.get("method", "GET")).upper()
+    if method not in _METHODS:
+        raise RequestRefused(f"the method {method} is not one of {', '.join(sorted(_METHODS))}")
+    timeout_ms = activity.timeout_ms or limits.HTTP_TIMEOUT_MS_DEFAULT
+    headers = _headers(given.get("headers"))
+    content = _content(given.get("body"), headers)
+    if method not in _WITHOUT_EFFECT and _IDEMPOTENCY_HEADER not in headers:
+        headers[_IDEMPOTENCY_HEADER] = quote(activity.idempotency_key, safe="/:;,.~!*()[]{}|@&=+$ ")
+    seconds = timeout_ms / 1000
+    request = httpx2.Request(
+        method,
+        _url(given.get("url"), given.get("query")),
+        headers=headers,
+        content=content,
+        extensions={"timeout": httpx2.Timeout(seconds).as_dict()},
+    )
+    retry_on_status = _statuses(config.get("retry_on_status"))
+    return Plan(
+        request=request,
+        timeout_ms=timeout_ms,
+        follow_redirects=config.get("follow_redirects") is True,
+        expect_status=_statuses(config.get("expect_status")),
+        retry_on_status=_RETRY_ON_STATUS if retry_on_status is None else retry_on_status,
+    )
+
+
+def _url(text: JsonValue, query: JsonValue) -> httpx2.URL:
+    if not isinstance(text, str):
+        raise RequestRefused("`url` is not a text")
+    url = _checked(httpx2.URL(text))
+    if query is None:
+        return url
+    if not isinstance(query, dict):
+        raise RequestRefused("`query` is not an object")
+    pairs: list[tuple[str, str]] = []
+    for name, value in query.items():
+        items = value if isinstance(value, list) else [value]
+        pairs.extend((name, _text(f"query/{name}", item)) for item in items if item is not None)
+    return url.copy_merge_params(httpx2.QueryParams(pairs)) if pairs else url
+
+
+def _checked(url: httpx2.URL) -> httpx2.URL:
+    if url.scheme not in ("http", "https"):
+        raise RequestRefused("`url` does not begin with http:// or https://")
+    if not url.host:
+        raise RequestRefused("`url` names no host")
+    if url.userinfo:
+        raise RequestRefused("`url` has a user name or password in it; put credentials into `headers`, as secrets")
+    return url
+
+
+def _headers(given: JsonValue) -> dict[str, str]:
+    headers = {"user-agent": "penstock", "accept": "*/*", "accept-encoding": "gzip, deflate"}
+    if given is None:
+        return headers
+    if not isinstance(given, dict):
+        raise RequestRefused("`headers` is not an object")
+    for name, value in given.items():
+        lowered = name.lower()
+        if lowered in _FRAME_HEADERS or lowered.startswith("proxy-"):
+            raise RequestRefused(f"the header `{name}` is not for documents to set")
+        if value is not None:
+            text = _text(f"headers/{name}", value)
+            if not text.isprintable() or not text.isascii():
+                raise RequestRefused(f"the header `{name}` has characters that a header cannot carry")
+            headers[lowered] = text.strip()
+    return headers
+
+
+def _content(body: JsonValue, headers: dict[str, str]) -> bytes | None:
+    if body is None:
+        return None
+    if isinstance(body, str):
+        headers.setdefault("content-type", "text/plain; charset=utf-8")
+        return body.encode("utf-8", errors="replace")
+    headers.setdefault("content-type", "application/json")
+    return msgspec.json.encode(body)
+
+
+def _text(place: str, value: JsonValue) -> str:
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return str(value)
+        case _:
+            raise RequestRefused(f"`{place}` is neither text, nor a number, nor true or false")
+
+
+def _statuses(given: JsonValue) -> frozenset[int] | None:
+    if not isinstance(given, list):
+        return None
+    return frozenset(item for item in given if isinstance(item, int) and not isinstance(item, bool))
+
+
+def redirected(request: httpx2.Request, status: int, location: str) -> httpx2.Request:
+    """The request that a redirect asks for.
+
+    Another origin gets neither the headers of the document nor its body: both may hold secrets that were meant for the
+    first origin only.
+    """
+    url = _checked(request.url.join(location))
+    same_origin = url.origin == request.url.origin
+    keeps_body = status in (307, 308) or request.method in ("GET", "HEAD")
+    if keeps_body and request.content and not same_origin:
+        told = f"{request.url.host} redirects to {url.host}, and the request has a body that was not meant for it"
+        raise RequestRefused(told)
+    dropped = {"host"} if keeps_body else {"host", "content-length", "content-type"}
+    headers = {
+        name: value
+        for name, value in request.headers.items()
+        if name not in dropped and (same_origin or name in _ORIGIN_FREE_HEADERS)
+    }
+    return httpx2.Request(
+        request.method if keeps_body else "GET",
+        url,
+        headers=headers,
+        content=request.content if keeps_body else None,
+        extensions=request.extensions,
+    )
+
+
+def without_secrets(plan: Plan, text: str) -> str:
+    """A text of the other side without what the request's own headers and query may have told it."""
+    request = plan.request
+    sent: list[str] = [value for name, value in request.headers.items() if name not in _ORIGIN_FREE_HEADERS]
+    sent.extend(value for _, value in request.url.params.multi_items())
+    words = {word for value in sent for word in (value, *value.split())}
+    for word in sorted(words, key=len, reverse=True):
+        if len(word) >= _SECRET_CHARACTERS_MIN and word != request.url.netloc.decode("ascii"):
+            text = text.replace(word, "***")
+    return text

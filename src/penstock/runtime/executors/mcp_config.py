@@ -1,0 +1,117 @@
+"""Which MCP servers there are, in the shape that MCP clients use for it.
+
+    {"mcpServers": {"shop": {"command": "uvx", "args": ["shop-mcp"], "env": {"TOKEN": "…"}},
+                    "search": {"url": "https://mcp.example/mcp", "headers": {"authorization": "Bearer …"}}}}
+
+Above it: `app` reads the operator's file. Below it: nothing; it can be read without the MCP library.
+It starts nothing and does not decide which commands may be started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath, PureWindowsPath
+
+from penstock.base.json import JsonObject, JsonValue
+
+__all__ = ["DEFAULT_ALLOWED_COMMANDS", "McpServerConfig", "ServerProblem", "command_name", "read_servers"]
+
+# Interpreters and package runners that MCP servers are usually started with; an operator may list others.
+DEFAULT_ALLOWED_COMMANDS = ("node", "npx", "python", "python3", "uv", "uvx")
+_WINDOWS_ENDINGS = (".exe", ".cmd", ".bat")
+_KNOWN = frozenset({"command", "args", "env", "cwd", "url", "headers", "protocol", "timeout_ms", "type", "disabled"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServerConfig:
+    """A server that is started as a process (`command`) or reached over HTTP (`url`): exactly one of them.
+
+    `protocol` is `auto` (newest, falling back to the handshake of older servers), `legacy`, or a protocol version.
+    """
+
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = None
+    url: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    protocol: str = "auto"
+    timeout_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("an MCP server has either a command or a url")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerProblem:
+    """What is wrong with a configured server."""
+
+    server: str
+    message: str
+
+
+def read_servers(document: JsonValue) -> dict[str, McpServerConfig] | ServerProblem:
+    """The servers of a configuration, with or without `mcpServers` around them; disabled ones are left out."""
+    listed = document.get("mcpServers", document) if isinstance(document, dict) else None
+    if not isinstance(listed, dict):
+        return ServerProblem("", "`mcpServers` must be an object of servers by name")
+    servers: dict[str, McpServerConfig] = {}
+    for name, given in listed.items():
+        if not isinstance(given, dict):
+            return ServerProblem(name, "must be an object")
+        if given.get("disabled") is True:
+            continue
+        server = _server(given)
+        if isinstance(server, str):
+            return ServerProblem(name, server)
+        servers[name] = server
+    return servers
+
+
+def command_name(command: str) -> str:
+    """The name that an allow-list speaks of: without folders, and without the ending that Windows needs."""
+    name = PureWindowsPath(PurePosixPath(command).name).name
+    for ending in _WINDOWS_ENDINGS:
+        if name.lower().endswith(ending):
+            return name[: -len(ending)]
+    return name
+
+
+def _server(given: JsonObject) -> McpServerConfig | str:
+    unknown = sorted(set(given) - _KNOWN)
+    if unknown:
+        return f"unknown setting `{unknown[0]}`; known: {', '.join(sorted(_KNOWN))}"
+    command, url, cwd = given.get("command"), given.get("url"), given.get("cwd")
+    if not _is_text(command, url, cwd) or (command is None) == (url is None):
+        return "write either `command` (a program) or `url` (an address), as text"
+    args, timeout = given.get("args", []), given.get("timeout_ms")
+    if not isinstance(args, list) or not all(isinstance(item, str) for item in args):
+        return "`args` must be a list of texts"
+    env, headers = _texts(given.get("env", {})), _texts(given.get("headers", {}))
+    if env is None or headers is None:
+        return "`env` and `headers` must be objects of texts"
+    if timeout is not None and (not isinstance(timeout, int) or isinstance(timeout, bool) or timeout < 1):
+        return "`timeout_ms` must be a whole number of milliseconds"
+    return McpServerConfig(
+        command=None if command is None else str(command),
+        args=tuple(str(item) for item in args),
+        env=env,
+        cwd=None if cwd is None else str(cwd),
+        url=None if url is None else str(url),
+        headers=headers,
+        protocol=str(given.get("protocol", "auto")),
+        timeout_ms=timeout,
+    )
+
+
+def _is_text(*values: JsonValue) -> bool:
+    return all(value is None or (isinstance(value, str) and value) for value in values)
+
+
+def _texts(value: JsonValue) -> dict[str, str] | None:
+    if not isinstance(value, dict):
+        return None
+    texts = {key: member for key, member in value.items() if isinstance(member, str)}
+    return texts if len(texts) == len(value) else None

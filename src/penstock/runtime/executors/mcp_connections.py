@@ -1,0 +1,262 @@
+"""Sessions with MCP servers that stay open between calls: one per server, opened when needed, closed when idle.
+
+A session lives in a task of its own, because the library ties its streams to the task that opened them; calls from any
+task borrow it. A server that dies, or an address that stops answering, costs the calls that are under way; the next
+call opens a new session. One failing HTTP request does not disturb the others of its session.
+
+Above it: `mcp_tools`. Below it: the official `mcp` client, which speaks both protocol eras and chooses between them.
+It knows nothing of activities, results or error codes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from types import TracebackType
+from typing import Any
+
+import anyio
+import httpx2
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from mcp_types import CONNECTION_CLOSED, Implementation
+
+from penstock import __version__
+from penstock.base import limits
+from penstock.runtime.executors.mcp_config import McpServerConfig
+
+__all__ = ["UNSENT", "McpConnection", "McpConnections"]
+
+_LOGGER = logging.getLogger("penstock.mcp")
+_CLIENT_INFO = Implementation(name="penstock", version=__version__)
+# In the data of an error that we make ourselves: the request has not left this machine, so it may be sent again.
+UNSENT = "penstock/unsent"
+_CONNECT_SECONDS = 10.0
+_LAST_WORDS_SECONDS = 0.5
+
+_Streams = tuple[Any, Any]
+
+
+class _EndWatch:
+    """A read stream that tells when it has come to its end: then the server is gone."""
+
+    def __init__(self, inner: Any, on_end: Callable[[], None]) -> None:
+        self._inner = inner
+        self._on_end = on_end
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next message."""
+        try:
+            received: SessionMessage | Exception = await self._inner.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self._on_end()
+            raise
+        return received
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._inner.aclose()
+
+    def __aiter__(self) -> _EndWatch:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> _EndWatch:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class _AnsweringClient(httpx2.AsyncClient):
+    """Turns a request that failed into an answer that says so.
+
+    The library lets one request that cannot be sent end the whole session, with every call that is under way in it.
+    """
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send the request; what cannot be sent is answered here."""
+        try:
+            return await super().send(request, **options)
+        except httpx2.TransportError as error:
+            unsent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
+            told = {"code": CONNECTION_CLOSED, "message": f"Connection closed: {type(error).__name__}"}
+            answer = {"jsonrpc": "2.0", "id": None, "error": {**told, "data": {UNSENT: unsent}}}
+            return httpx2.Response(503, json=answer, request=request)
+
+
+class McpConnection:
+    """One session with one server, and the task that owns it."""
+
+    def __init__(self, name: str, config: McpServerConfig, on_end: Callable[[McpConnection], None]) -> None:
+        self.name = name
+        self.config = config
+        self.lost = False
+        self.borrowed = 0
+        self._closing = asyncio.Event()
+        self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._idle: asyncio.TimerHandle | None = None
+        self._task = asyncio.create_task(self._own(), name=f"mcp {name}")
+        self._task.add_done_callback(lambda _: on_end(self))
+
+    async def client(self) -> Client:
+        """The client, as soon as the server has said hello; raises what kept it from that."""
+        # Several callers may wait: one that gives up must not take the session from the others.
+        return await asyncio.shield(self._client)
+
+    def lend(self) -> None:
+        """Somebody uses the session."""
+        self.borrowed += 1
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    def give_back(self, idle_seconds: float) -> None:
+        """Somebody is done; the last one starts the time after which the session is closed."""
+        self.borrowed -= 1
+        if self.borrowed == 0 and not self.lost:
+            self._idle = asyncio.get_running_loop().call_later(idle_seconds, self.lose)
+
+    def lose(self) -> None:
+        """Give the session up: nobody gets it any more, and its task closes it."""
+        self.lost = True
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        self._closing.set()
+
+    async def closed(self) -> None:
+        """Close the session and wait for it, but not for ever."""
+        self.lose()
+        _, unfinished = await asyncio.wait([self._task], timeout=limits.FAREWELL_SECONDS_MAX)
+        if unfinished:
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=limits.FAREWELL_SECONDS_MAX)
+
+    async def _own(self) -> None:
+        try:
+            async with (
+                asyncio.timeout(limits.MCP_CONNECT_SECONDS_MAX) as patience,
+                Client(
+                    self._transport(),
+                    mode=self.config.protocol,
+                    client_info=_CLIENT_INFO,
+                    cache=None,
+                    read_timeout_seconds=limits.MCP_CONNECT_SECONDS_MAX,
+                ) as client,
+            ):
+                patience.reschedule(None)
+                self._client.set_result(client)
+                _LOGGER.debug("%s: session open (%s)", self.name, client.protocol_version)
+                await self._closing.wait()
+        except Exception as error:  # whatever the server, the network or the library does: this session is over
+            self._failed(error)
+        finally:
+            self.lost = True
+            if not self._client.done():
+                self._client.set_exception(MCPError(CONNECTION_CLOSED, "Connection closed"))
+                self._client.exception()
+
+    def _failed(self, error: Exception) -> None:
+        if self._client.done():
+            _LOGGER.debug("%s: session ended: %r", self.name, error)
+            return
+        self._client.set_exception(_innermost(error))
+        self._client.exception()  # read once, so that a connection nobody waits for any more leaves no warning
+
+    @asynccontextmanager
+    async def _transport(self) -> AsyncIterator[_Streams]:
+        config = self.config
+        if config.url is not None:
+            # How long an answer may take is decided by each call.
+            timeout = httpx2.Timeout(_CONNECT_SECONDS, read=None)
+            async with (
+                _AnsweringClient(headers=dict(config.headers), timeout=timeout) as http,
+                streamable_http_client(config.url, http_client=http) as streams,
+            ):
+                yield streams
+            return
+        parameters = StdioServerParameters(
+            command=config.command or "", args=list(config.args), env=dict(config.env), cwd=config.cwd
+        )
+        async with _logged_errors(self.name) as errors, stdio_client(parameters, errlog=errors) as (reader, writer):
+            yield _EndWatch(reader, self.lose), writer
+
+
+@asynccontextmanager
+async def _logged_errors(name: str) -> AsyncIterator[Any]:
+    """A file for the error output of a server process; every line of it goes to the log."""
+    if os.name == "nt":  # its event loop cannot read from such a pipe
+        yield sys.stderr
+        return
+    reading, writing = os.pipe()
+    stream = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb"))
+    logger = logging.getLogger(f"penstock.mcp.{name}")
+
+    async def copy() -> None:
+        with suppress(ValueError):  # a line without end: its server writes no log
+            async for line in stream:
+                logger.info("%s", line.decode("utf-8", "replace").rstrip())
+
+    copying = asyncio.create_task(copy())
+    try:
+        with os.fdopen(writing, "w") as file:
+            yield file
+    finally:
+        # Last words are often the reason for them; a grandchild that keeps the pipe open is not waited for.
+        await asyncio.wait([copying], timeout=_LAST_WORDS_SECONDS)
+        pipe.close()
+        copying.cancel()
+
+
+def _innermost(error: Exception) -> Exception:
+    """The error itself, where the library's task groups have wrapped it."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+class McpConnections:
+    """Open sessions by server name."""
+
+    def __init__(
+        self, servers: Mapping[str, McpServerConfig], *, idle_seconds: float = limits.MCP_IDLE_SECONDS_MAX
+    ) -> None:
+        self.servers = servers
+        self.idle_seconds = idle_seconds
+        self._open: dict[str, McpConnection] = {}
+        self._alive: set[McpConnection] = set()
+
+    @asynccontextmanager
+    async def borrow(self, name: str) -> AsyncIterator[tuple[McpConnection, Client]]:
+        """The session of a server, opened if there is none; raises what the server or the library raises."""
+        connection = self._open.get(name)
+        if connection is None or connection.lost:
+            connection = self._open[name] = McpConnection(name, self.servers[name], self._alive.discard)
+            self._alive.add(connection)
+        connection.lend()
+        try:
+            yield connection, await connection.client()
+        finally:
+            connection.give_back(self.idle_seconds)
+
+    async def close(self) -> None:
+        """Close every session; servers that were started are stopped."""
+        self._open.clear()
+        await asyncio.gather(*(connection.closed() for connection in tuple(self._alive)))

@@ -1,0 +1,90 @@
+"""Where the values of secrets come from: the environment, a folder, or several sources in order.
+
+A source is a function from a name to a value, or None when it has none. Documents name secrets; only the process that
+performs activities knows their values. A source shows no value when it is printed, logged or compared.
+
+Above it: `app` hands one to the router. Values are read anew each time: a secret can be replaced while runs wait.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from penstock.base import limits
+from penstock.base.errors import Unavailable
+
+__all__ = ["ChainSecrets", "EnvironmentSecrets", "FileSecrets"]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_Source = Callable[[str], str | None]
+
+
+class EnvironmentSecrets:
+    """``${secret:STRIPE_KEY}`` is the variable ``PENSTOCK_SECRET_STRIPE_KEY``.
+
+    The prefix keeps a document from reading variables that were not meant for it.
+    """
+
+    def __init__(self, prefix: str = "PENSTOCK_SECRET_", environment: Mapping[str, str] | None = None) -> None:
+        self._prefix = prefix
+        self._environment = os.environ if environment is None else environment
+
+    def __call__(self, name: str) -> str | None:
+        """The value of a variable."""
+        return self._environment.get(self._prefix + name) if _NAME.fullmatch(name) else None
+
+    def __repr__(self) -> str:
+        return f"EnvironmentSecrets(prefix={self._prefix!r})"
+
+
+class FileSecrets:
+    """``${secret:STRIPE_KEY}`` is the file ``STRIPE_KEY`` in a folder, without the line end after its last line."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self._folder = Path(folder)
+
+    def __call__(self, name: str) -> str | None:
+        """The content of a file; `Unavailable` if it is there and cannot be read."""
+        # A name is one plain word, so it cannot lead out of the folder. Mounted secrets are links; they are followed.
+        if not _NAME.fullmatch(name):
+            return None
+        try:
+            with (self._folder / name).open("rb") as file:
+                value = file.read(limits.SECRET_BYTES_MAX + 1)
+            text = value.decode("utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise _unreadable(name, error.strerror or type(error).__name__) from None
+        except UnicodeDecodeError:
+            raise _unreadable(name, "it is not text in UTF-8") from None
+        if len(value) > limits.SECRET_BYTES_MAX:
+            raise _unreadable(name, f"it has more than {limits.SECRET_BYTES_MAX} bytes")
+        return text.removesuffix("\n").removesuffix("\r")
+
+    def __repr__(self) -> str:
+        return f"FileSecrets({str(self._folder)!r})"
+
+
+class ChainSecrets:
+    """Asks several sources; the first that has a value gives it."""
+
+    def __init__(self, *sources: _Source) -> None:
+        self._sources = sources
+
+    def __call__(self, name: str) -> str | None:
+        """The first value there is."""
+        return next((value for source in self._sources if (value := source(name)) is not None), None)
+
+    def __repr__(self) -> str:
+        # A source may be any function, and what it prints as may show what it holds.
+        return f"ChainSecrets({', '.join(type(source).__name__ for source in self._sources)})"
+
+
+def _unreadable(name: str, why: str) -> Unavailable:
+    return Unavailable(
+        "SECRET_UNREADABLE", f"the secret {name} cannot be read: {why}", "look at the file's permissions"
+    )

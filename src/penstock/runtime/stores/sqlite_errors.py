@@ -1,0 +1,87 @@
+"""What an SQLite error means for the person who runs this, and what to do about it.
+
+Above it: everything that speaks to an SQLite file. It reads error codes, never texts.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+from penstock.base.errors import Unavailable
+from penstock.base.json import JsonObject
+
+__all__ = ["explain", "is_busy"]
+
+# Extended codes carry the reason in their low byte.
+_PRIMARY_CODE = 0xFF
+
+_KEPT = "nothing that was acknowledged is lost"
+_EXPLANATIONS: dict[int, tuple[str, str, str]] = {
+    sqlite3.SQLITE_FULL: ("STORE_FULL", "the disk is full", f"free some space; {_KEPT}"),
+    sqlite3.SQLITE_READONLY: (
+        "STORE_READ_ONLY",
+        "the file cannot be written",
+        "let this process write the file and its folder",
+    ),
+    sqlite3.SQLITE_PERM: ("STORE_READ_ONLY", "the file may not be used", "let this process read and write the file"),
+    sqlite3.SQLITE_AUTH: ("STORE_READ_ONLY", "the file may not be used", "let this process read and write the file"),
+    sqlite3.SQLITE_BUSY: ("STORE_LOCKED", "another process holds the file", "wait, or end the process that holds it"),
+    sqlite3.SQLITE_LOCKED: ("STORE_LOCKED", "another process holds the file", "wait, or end the process that holds it"),
+    sqlite3.SQLITE_PROTOCOL: ("STORE_LOCKED", "another process holds the file", "wait, then try again"),
+    sqlite3.SQLITE_NOTADB: (
+        "STORE_CORRUPT",
+        "this is not a Penstock file, or its beginning is damaged",
+        "name the right file, or restore a backup with `penstock restore`",
+    ),
+    sqlite3.SQLITE_CORRUPT: (
+        "STORE_CORRUPT",
+        "the file is damaged",
+        "look at the damage with `penstock check`, and restore a backup with `penstock restore`",
+    ),
+    sqlite3.SQLITE_IOERR: (
+        "STORE_IO_ERROR",
+        "the disk reported an error",
+        f"check the disk and the space that is left; {_KEPT}",
+    ),
+    sqlite3.SQLITE_NOMEM: ("STORE_FAILED", "there is not enough memory", f"free some memory; {_KEPT}"),
+}
+
+
+def explain(error: sqlite3.Error, path: str) -> Unavailable:
+    """The error to raise for an SQLite error; the details hold what SQLite said."""
+    details: JsonObject = {"sqlite": str(error), "sqlite_name": getattr(error, "sqlite_errorname", None)}
+    code = _code(error)
+    if code == sqlite3.SQLITE_CANTOPEN:
+        name, told, hint = _unreachable(path)
+    else:
+        failed = ("STORE_FAILED", f"the store failed: {error}", "this is unexpected; keep the file and report it")
+        name, told, hint = _EXPLANATIONS.get(code, failed)
+    return Unavailable(name, f"{path}: {told}", hint, details)
+
+
+def is_busy(error: Exception) -> bool:
+    """True when trying again in a moment may help."""
+    return isinstance(error, sqlite3.OperationalError) and _code(error) in (
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_PROTOCOL,
+    )
+
+
+def _code(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0) or 0) & _PRIMARY_CODE
+
+
+def _unreachable(path: str) -> tuple[str, str, str]:
+    """SQLite says no more than that it cannot open a file; the file system knows why."""
+    file, folder = Path(path), Path(path).parent
+    if file.is_dir():
+        return "STORE_UNREACHABLE", "this is a folder", "name a file"
+    if not folder.is_dir():
+        return "STORE_UNREACHABLE", "its folder does not exist", f"make the folder {folder}, or name another file"
+    if not os.access(folder, os.W_OK):
+        told = "files cannot be made beside it"
+        return "STORE_READ_ONLY", told, f"let this process write in the folder {folder}"
+    return "STORE_UNREACHABLE", "the file cannot be opened", "let this process read and write the file"
