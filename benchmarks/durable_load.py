@@ -17,18 +17,22 @@ from pathlib import Path
 
 from penstock.base.json import JsonObject
 
-__all__ = ["Load", "best", "closed_loop", "filesystem_of", "fsync_ms_p50", "percentile"]
+__all__ = ["Load", "best", "closed_loop", "filesystem_of", "fsync_ms_p50", "percentile", "written_bytes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What a closed loop did: runs that ended, wall and CPU seconds, and how long a run took its client."""
+    """What a closed loop did: runs that ended, wall and CPU seconds, how long a run took its client, bytes written.
+
+    `written_bytes` is what the process handed to the system (log, index, checkpoints), 0 where the system does not say.
+    """
 
     runs: int
     seconds: float
     cpu_seconds: float
     p50_ms: float
     p99_ms: float
+    written_bytes: int = 0
 
     @property
     def runs_per_second(self) -> float:
@@ -47,6 +51,7 @@ class Load:
             "p50_ms": round(self.p50_ms, 2),
             "p99_ms": round(self.p99_ms, 2),
             "cpu_ms_per_run": round(self.cpu_ms_per_run, 3),
+            "written_kb_per_run": round(self.written_bytes / self.runs / 1000, 1),
         }
 
 
@@ -59,6 +64,7 @@ async def closed_loop(work: Callable[[], Awaitable[None]], *, clients: int, seco
     """Let clients do one piece of work after the other until the time is over."""
     latencies_ms: list[float] = []
     gc.collect()
+    written = written_bytes()
     cpu_began = time.process_time()
     began = time.perf_counter()
     deadline = began + seconds
@@ -81,7 +87,17 @@ async def closed_loop(work: Callable[[], Awaitable[None]], *, clients: int, seco
         cpu_seconds=used,
         p50_ms=percentile(latencies_ms, 0.5),
         p99_ms=percentile(latencies_ms, 0.99),
+        written_bytes=written_bytes() - written,
     )
+
+
+def written_bytes() -> int:
+    """Everything this process has written to files so far; 0 where the system does not count it."""
+    counters = Path("/proc/self/io")
+    if not counters.exists():
+        return 0
+    lines = dict(line.split(": ") for line in counters.read_text(encoding="utf-8").splitlines())
+    return int(lines["wchar"])
 
 
 def best(loads: Iterable[Load]) -> Load:

@@ -1,21 +1,24 @@
 """Penstock as a contestant of `benchmarks.durable`: native documents with steps that do nothing, on a real file.
 
-Two ways in. `opened` is the runtime itself (host, driver, SQLite store, a performer that returns at once); a client
-hears of the end of its run from the commit that holds it. `product_load` is what a user of the package gets:
-`Penstock.open`, `start`, `result`, with a decorated async function as the step.
+Three ways in. `engine_load` is the runtime itself (host, driver, SQLite store, a performer that returns at once); a
+client hears of the end of its run from the commit that holds it. `product_load` is what a user of the package gets:
+`Penstock.open`, `start`, `result`, with a decorated async function as the step. `store_load` is the store alone: it is
+given what the runtime gave it for one run, again and again, with nothing decided in between.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from benchmarks.durable_load import Load, closed_loop
 from penstock.app.penstock import Penstock
-from penstock.base.json import JsonObject
+from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build import build_workflow
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
@@ -23,11 +26,12 @@ from penstock.engine.outcomes import Refused
 from penstock.runtime.driver import Driver
 from penstock.runtime.embedded_host import Committed, EmbeddedHost
 from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityOutcome
+from penstock.runtime.ports import Appended, AppendOutcome, RunWrite
 from penstock.runtime.steps import step
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.system import SystemClock, new_run_id, new_worker_id
 
-__all__ = ["Engine", "engine_load", "linear", "opened", "product_load"]
+__all__ = ["Engine", "engine_load", "linear", "opened", "product_load", "store_load", "writes_of_a_run"]
 
 _WARM_UP_RUNS = 20
 _HANDLER = "work"
@@ -35,15 +39,11 @@ _HANDLER = "work"
 
 def linear(steps: int) -> JsonObject:
     """A native document: a number of steps, then the end, which returns what the last step said."""
-    names = [f"step_{number}" for number in range(steps)]
-    return {
-        "penstock": "v1",
-        "name": f"linear-{steps}",
-        "nodes": [
-            *({"id": name, "type": "step", "handler": _HANDLER} for name in names),
-            {"id": "finish", "type": "end", "output": f"${{ .{names[-1]}.out }}"},
-        ],
-    }
+    nodes: list[JsonValue] = [
+        {"id": f"step_{number}", "type": "step", "handler": _HANDLER} for number in range(1, steps + 1)
+    ]
+    nodes.append({"id": "finish", "type": "end", "output": f"${{ .step_{steps}.out }}"})
+    return {"penstock": "v1", "name": f"linear-{steps}", "nodes": nodes}
 
 
 class Immediate:
@@ -64,14 +64,13 @@ class Engine:
     faults: list[str] = field(default_factory=list)
     _ending: dict[str, asyncio.Future[str]] = field(default_factory=dict)
 
-    async def start(self) -> tuple[str, int]:
-        """Start a run; its id and where its history stands once it is durable."""
-        run_id = new_run_id()
+    async def start(self, run_id: str) -> int:
+        """Start a run; where its history stands once it is durable."""
         given = inputs.StartRun(at=self.host.clock.now_ms(), run_id=run_id, input={})
         decision = await self.host.start(given, workflow_hash=self.workflow.hash)
         if isinstance(decision, Refused):
             raise SystemExit(f"a run was refused: {decision.message}")
-        return run_id, decision.state.seq
+        return decision.state.seq
 
     def ending(self, run_id: str) -> asyncio.Future[str]:
         """The status a run will end with; to be asked for before it can end."""
@@ -82,10 +81,7 @@ class Engine:
         """One run from start to end, as a client sees it."""
         run_id = new_run_id()
         future = self.ending(run_id)
-        given = inputs.StartRun(at=self.host.clock.now_ms(), run_id=run_id, input={})
-        decision = await self.host.start(given, workflow_hash=self.workflow.hash)
-        if isinstance(decision, Refused):
-            raise SystemExit(f"a run was refused: {decision.message}")
+        await self.start(run_id)
         status = await future
         if status != "completed":
             raise SystemExit(f"run {run_id} ended {status}; {self.faults[:3]}")
@@ -100,9 +96,9 @@ class Engine:
 
 
 @asynccontextmanager
-async def opened(path: Path, document: JsonObject) -> AsyncIterator[Engine]:
+async def opened(path: Path, document: JsonObject, *, store: SqliteStore | None = None) -> AsyncIterator[Engine]:
     """The runtime on a file, performing; `synchronous` is FULL as it is by default."""
-    store = SqliteStore(path, synchronous="FULL")
+    store = store or SqliteStore(path, synchronous="FULL")
     await store.open()
     host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=new_worker_id())
     workflow = build_workflow(document)
@@ -156,3 +152,43 @@ async def product_load(path: Path, steps: int, *, clients: int, seconds: float) 
 
         await asyncio.gather(*(one_run() for _ in range(_WARM_UP_RUNS)))
         return await closed_loop(one_run, clients=clients, seconds=seconds)
+
+
+class _Recording(SqliteStore):
+    """A store that remembers what it was given."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.writes: list[RunWrite] = []
+
+    def append(self, write: RunWrite) -> Awaitable[AppendOutcome]:
+        """Store a decision, and remember it."""
+        self.writes.append(write)
+        return super().append(write)
+
+
+async def writes_of_a_run(path: Path, steps: int) -> list[RunWrite]:
+    """What the store is given for one run."""
+    store = _Recording(path)
+    async with opened(path, linear(steps), store=store) as engine:
+        await engine.run_to_its_end()
+    return store.writes
+
+
+async def store_load(path: Path, writes: list[RunWrite], *, clients: int, seconds: float) -> Load:
+    """The throughput of the store without an engine; one "run" is what `writes_of_a_run` found."""
+    store = SqliteStore(path, synchronous="FULL")
+    await store.open()
+
+    async def one_run() -> None:
+        run_id = new_run_id()
+        for write in writes:
+            row = msgspec.structs.replace(write.row, run_id=run_id)
+            outcome = await store.append(RunWrite(expected_seq=write.expected_seq, row=row, records=write.records))
+            if not isinstance(outcome, Appended):
+                raise SystemExit(f"the store refused a write of run {run_id}")
+
+    try:
+        return await closed_loop(one_run, clients=clients, seconds=seconds)
+    finally:
+        await store.close()

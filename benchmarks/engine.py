@@ -21,12 +21,12 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build import build_workflow
 from penstock.definitions.model import Workflow
-from penstock.engine import Accepted, Record, Replayed, RunState, decide, fold, pending, replay
-from penstock.engine import inputs
+from penstock.engine import Accepted, Record, Replayed, RunState, decide, fold, inputs, pending, replay
 from penstock.engine.effects import PerformActivity
 
 TARGET_RUNS_PER_CPU_SECOND = 3_000
@@ -41,15 +41,18 @@ def linear(steps: int) -> JsonObject:
     """A published document: start, a number of steps, end."""
     names = [f"step_{number}" for number in range(steps)]
     chain = ["__start__", "start", *names, "end"]
+    middle: list[JsonValue] = [
+        {"id": name, "type": "step", "config": {"handler": "urn:benchmark:step"}} for name in names
+    ]
     return {
         "document": {"schema": "urn:penstock:benchmark", "name": f"linear-{steps}", "version": "1.0.0"},
         "state_schema": {"type": "object", "properties": {"out": {"type": "string"}}},
         "nodes": [
             {"id": "start", "type": "start"},
-            *({"id": name, "type": "step", "config": {"handler": "urn:benchmark:step"}} for name in names),
+            *middle,
             {"id": "end", "type": "end", "config": {"output_mapping": ".out"}},
         ],
-        "edges": [{"source": source, "target": target} for source, target in zip(chain, chain[1:], strict=False)],
+        "edges": [{"source": source, "target": target} for source, target in pairwise(chain)],
     }
 
 

@@ -35,14 +35,14 @@ def continue_from(workflow: Workflow, records: Sequence[Record], cut: int) -> Co
     """Keep the first `cut` records, go on, and feed what came from outside after them."""
     state = fold(records[:cut])
     kept = list(records[:cut])
-    for given in (inputs.ContinueRun(at=records[cut - 1].at), *records[cut:]):
-        actual = input_of(given, state) if isinstance(given, Record) else given
-        if actual is None:
+    for record in (None, *records[cut:]):
+        given = inputs.ContinueRun(at=records[cut - 1].at) if record is None else input_of(record, state)
+        if given is None:
             continue
-        decision = decide(workflow, state, actual)
+        decision = decide(workflow, state, given)
         if isinstance(decision, Refused):
-            name = given.name if isinstance(given, Record) else "ContinueRun"
-            raise InvariantBroken(f"cut after row {cut}: {name} was refused: {decision.code} {decision.message}")
+            told = f"{type(given).__name__} was refused: {decision.code} {decision.message}"
+            raise InvariantBroken(f"cut after row {cut}: {told}")
         state = decision.state
         kept.extend(decision.records)
     return Continued(state=state, records=tuple(kept))

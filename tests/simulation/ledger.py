@@ -121,6 +121,7 @@ class Ledger:
 
     def require_recorded(self, effect: Effect) -> None:
         """No effect is due before the record that asks for it is durable."""
+        found = False
         match effect:
             case PerformActivity(node_id=node_id, visit=visit, attempt=attempt):
                 found = self.attempts.get((node_id, visit)) == attempt

@@ -59,9 +59,12 @@ class _Writer:
             "edges": self.edges,
         }
         if self.chance(0.3):
-            document["checkpointing"] = self.rng.choice(
-                [{"strategy": "every_n_nodes", "n": 2}, {"strategy": "disabled"}, {"strategy": "after_each_node"}]
-            )
+            policies: list[JsonObject] = [
+                {"strategy": "every_n_nodes", "n": 2},
+                {"strategy": "disabled"},
+                {"strategy": "after_each_node"},
+            ]
+            document["checkpointing"] = self.rng.choice(policies)
         return document
 
     def edge(self, source: str, target: str) -> None:

@@ -215,7 +215,8 @@ class _Scenario:
         answer: JsonValue = {"approve": self.rng.random() < 0.5, "count": self.rng.randint(0, 5)}
         refused = self.rng.random() < 0.2 * self.heat
         if refused:
-            answer = self.rng.choice(["yes", None, [True], _DEEP])
+            wrong: list[JsonValue] = ["yes", None, [True], _DEEP]
+            answer = self.rng.choice(wrong)
         given = inputs.AnswerInterrupt(at=0, answer=answer, node_id=node_id, visit=visit, by="ada")
         self._from_outside(run_id, given, must_be_refused=refused)
 
@@ -223,8 +224,9 @@ class _Scenario:
         run_id, rng = self._any_run(), self.rng
         name = rng.choice(SIGNALS)
         signal_id = f"signal-{rng.randint(0, 6)}" if rng.random() < 0.5 else None
-        payload: JsonValue = rng.choice([None, {"count": 3}, {"log": ["signalled"]}, "text"])
-        self._from_outside(run_id, inputs.SendSignal(at=0, name=name, payload=payload, signal_id=signal_id))
+        payloads: list[JsonValue] = [None, {"count": 3}, {"log": ["signalled"]}, "text"]
+        sent = inputs.SendSignal(at=0, name=name, payload=rng.choice(payloads), signal_id=signal_id)
+        self._from_outside(run_id, sent)
 
     def _nonsense(self) -> None:
         """Inputs that no run may take, whatever it is doing."""

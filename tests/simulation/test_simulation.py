@@ -22,7 +22,7 @@ from tests.simulation.workflows import family
 SEEDS = 40
 TORN_SEEDS = 24
 EVERY_CUT_SEEDS = (7, 11, 16)
-BROKEN_SEEDS_MAX = 60
+BROKEN_SEEDS_MAX = 200
 
 Handler = Callable[[RunState, Record], None]
 

@@ -160,9 +160,8 @@ class _Writer:
         if self.chance(0.12):
             document["timeout"] = self.rng.choice(["40s", "5m", "1h"])
         if self.chance(0.2):
-            document["checkpointing"] = self.rng.choice(
-                [{"strategy": "after_each_node"}, {"strategy": "every_n_nodes", "n": 2}]
-            )
+            policies: list[JsonObject] = [{"strategy": "after_each_node"}, {"strategy": "every_n_nodes", "n": 2}]
+            document["checkpointing"] = self.rng.choice(policies)
         if self.chance(0.2):
             document["defaults"] = {"retry": {"max_attempts": 2, "initial_interval": "100ms"}, "timeout": "30s"}
         if self.uses_secret:
@@ -274,7 +273,14 @@ class _Writer:
 
     def _template(self, place: _Place) -> JsonValue:
         query = self._value(place)
-        return self.rng.choice([f"${{ {query} }}", {"jq": query}, {"literal": "${ kept }"}, f"text ${{ {query} }}", 3])
+        forms: list[JsonValue] = [
+            f"${{ {query} }}",
+            {"jq": query},
+            {"literal": "${ kept }"},
+            f"text ${{ {query} }}",
+            3,
+        ]
+        return self.rng.choice(forms)
 
     def _condition(self, place: _Place) -> str:
         choices = ["(.input.n // 0) > 2", "(.state.count // 0) > 1", "(.state.count // 0) < 2", "false"]
@@ -292,7 +298,8 @@ class _Writer:
         if self.chance(0.5):
             route["next"] = self.rng.choice(place.targets)
         else:
-            route["fallback"] = self.rng.choice(["${ .error.code }", {"fell_back": True}, {"value": 0}, 5])
+            values: list[JsonValue] = ["${ .error.code }", {"fell_back": True}, {"value": 0}, 5]
+            route["fallback"] = self.rng.choice(values)
         return route
 
     def _retry(self) -> JsonObject:
@@ -443,11 +450,10 @@ class _Writer:
         return node
 
     def _for_each(self, place: _Place) -> JsonObject:
+        lists: list[JsonValue] = [".input.items", "[range(3)]", "${ [1, 2, 3, 4] }", "[]", [{"a": 1}, "two"]]
         node: JsonObject = {
             "type": "for_each",
-            "items": self.rng.choice(
-                [".input.items", "[range(3)]", "${ [1, 2, 3, 4] }", "[]", [{"a": 1}, "two"], ".input.odd"]
-            ),
+            "items": ".input.odd" if self.chance(0.05) else self.rng.choice(lists),
             "nodes": self._body(place, in_items=True),
         }
         if self.chance(0.6):

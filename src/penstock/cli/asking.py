@@ -97,7 +97,7 @@ async def ask_answer(schema: JsonObject, conversation: Conversation) -> Answered
 
 async def _ask_once(schema: JsonObject, conversation: Conversation) -> Answered | Abandoned:
     properties = schema.get("properties")
-    definitions = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
+    definitions: JsonObject = {name: inner for name, inner in schema.items() if name in ("$defs", "definitions")}
     if not isinstance(properties, dict) or not properties or schema.get("type", "object") != "object":
         whole = _Field(name="Answer", schema=schema, required=True, definitions={})
         read = await _ask_field(whole, conversation)

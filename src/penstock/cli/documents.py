@@ -1,7 +1,7 @@
 """One workflow document for a command that looks at it: read, understood as far as possible, or refused.
 
-Above it: `graph` and `diff`. Below it: `files` reads, `definitions` understands. Mistakes in a document are counted,
-not shown: `penstock validate` shows them.
+Above it: `graph`, `diff`, `simulate`, `run`. Below it: `files` reads, `definitions` understands. Commands that only
+look count the mistakes of a document; those that run it refuse it and show them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from rich.text import Text
 from penstock.base.json import JsonObject
 from penstock.cli.files import Unreadable, read_path
 from penstock.cli.report import console_for, count_words, print_findings, print_problem
+from penstock.cli.values import UsageError
 from penstock.definitions.canonical import definition_hash
 from penstock.definitions.drawing_text import clean
 from penstock.definitions.findings import Finding, Severity
+from penstock.definitions.model import Workflow
 from penstock.definitions.outline import is_native
-from penstock.definitions.validate import check_source
+from penstock.definitions.validate import check_source, load_workflow
 
-__all__ = ["ReadDocument", "exit_unless_readable", "print_mistakes"]
+__all__ = ["ReadDocument", "exit_unless_readable", "load_runnable", "print_mistakes"]
 
 _UNREADABLE_EXIT = 2
 # After these there is nothing to look at.
@@ -74,6 +76,18 @@ def exit_unless_readable(path: str) -> ReadDocument:
         print_findings(console_for(sys.stderr), findings, label=source.label, text=source.text)
         raise typer.Exit(_UNREADABLE_EXIT)
     return ReadDocument(label=source.label, document=checked.document, findings=checked.findings)
+
+
+def load_runnable(path: str) -> Workflow:
+    """A workflow that can be run; mistakes are shown, and `UsageError` ends the command."""
+    source = read_path(path)
+    if isinstance(source, Unreadable):
+        raise UsageError(f"{source.label}: {source.message}")
+    loaded = load_workflow(source.text, file=source.label)
+    if loaded.workflow is None:
+        print_findings(console_for(sys.stderr), loaded.findings, label=source.label, text=source.text)
+        raise UsageError(f"{source.label} has mistakes; correct them first")
+    return loaded.workflow
 
 
 def print_mistakes(read: ReadDocument, consequence: str) -> None:

@@ -13,6 +13,7 @@ import typer
 from penstock import __version__
 from penstock.cli.diff import diff_command
 from penstock.cli.graph import graph_command
+from penstock.cli.run import run_command
 from penstock.cli.schema import schema_command
 from penstock.cli.simulate import simulate_command
 from penstock.cli.validate import validate_command
@@ -26,6 +27,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("run")(run_command)
 app.command("validate")(validate_command)
 app.command("graph")(graph_command)
 app.command("diff")(diff_command)

@@ -14,7 +14,7 @@ Above it: the live view and the reports. Below it: `run_view`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rich.cells import cell_len, set_cell_size
@@ -36,11 +36,14 @@ _MARKS = {
     Mark.FAILED: ("✗", "red"),
     Mark.DROPPED: ("-", "dim"),
 }
-_NAME_CELLS_MAX = 24
+_NAME_CELLS_MAX = 32
+_NAME_CELLS_MIN = 8
 _WHAT_CELLS_MAX = 40
 _TIME_CELLS = 7
 _PREVIEW_CHARACTERS_MAX = 100
-_ITEM_CHARACTERS_MAX = 24
+# An item's own column is wide enough for its number and a short name.
+_ITEM_CHARACTERS_MAX = 12
+_ITEM_CELLS = 4 + _ITEM_CHARACTERS_MAX
 # Items of one fan-out that get a line of their own; fewer when the window is small.
 _ITEMS_SHOWN = (8, 4, 2, 0)
 # Rounds, branches and child runs inside each other that are drawn; deeper ones are counted by their parents.
@@ -80,14 +83,35 @@ class Sheet:
     @classmethod
     def for_workflow(cls, workflow: Workflow, *, now: int, children: Mapping[str, RunView] | None = None) -> Sheet:
         """Columns that fit every node of a workflow."""
-        names = [cell_len(node.id) for node in workflow.nodes.values() if node.type != "start"]
+        names = [
+            cell_len(node.id) + 2 * _depth_of(workflow, node.body)
+            for node in workflow.nodes.values()
+            if node.type != "start"
+        ]
+        names += [
+            _ITEM_CELLS + 2 * (_depth_of(workflow, node.body) + 1)
+            for node in workflow.nodes.values()
+            if node.type == "for_each"
+        ]
         whats = [cell_len(f"{node.type} {called(node)}".strip()) for node in workflow.nodes.values()]
         return cls(
             now=now,
-            name_cells=min(max(names, default=8), _NAME_CELLS_MAX),
+            name_cells=max(_NAME_CELLS_MIN, min(max(names, default=0), _NAME_CELLS_MAX)),
             what_cells=min(max(whats, default=8), _WHAT_CELLS_MAX),
             children=children,
         )
+
+
+def _depth_of(workflow: Workflow, body: str) -> int:
+    """How far the nodes of a body are indented."""
+    depth = 0
+    owner = workflow.bodies[body].owner
+    while owner is not None:
+        node = workflow.nodes[owner]
+        # Branches have a line of their own with their name, items stand in for their nodes.
+        depth += 2 if node.type in ("parallel", "race") else 1
+        owner = workflow.bodies[node.body].owner
+    return depth
 
 
 # --- words ---------------------------------------------------------------------------------------
@@ -168,9 +192,10 @@ def text_of(line: Line, sheet: Sheet) -> Text:
     indent = "  " * (line.depth + 1)
     text = Text(indent, no_wrap=True, overflow="ellipsis")
     text.append(f"{symbol} ", style)
-    name_cells = max(sheet.name_cells - 2 * line.depth, 4)
-    name = clean(line.name)
-    text.append(name if cell_len(name) > name_cells else set_cell_size(name, name_cells), _name_style(line))
+    name_cells = max(sheet.name_cells - 2 * line.depth, _NAME_CELLS_MIN)
+    text.append(
+        _fitted(clean(line.name), name_cells) if line.what or line.time else clean(line.name), _name_style(line)
+    )
     what, note = clean(line.what), clean(line.note)
     waits = line.mark in (Mark.WAITING, Mark.RETRYING)
     text.append("  ")
@@ -185,6 +210,11 @@ def text_of(line: Line, sheet: Sheet) -> Text:
     return text
 
 
+def _fitted(text: str, cells: int) -> str:
+    """The text in exactly so many cells."""
+    return set_cell_size(text, cells) if cell_len(text) <= cells else set_cell_size(text, cells - 1) + "…"
+
+
 def _name_style(line: Line) -> str:
     return "dim" if line.mark in (None, Mark.DROPPED) else "bold"
 
@@ -192,11 +222,12 @@ def _name_style(line: Line) -> str:
 # --- lines ---------------------------------------------------------------------------------------
 
 
-def lines_of(view: RunView, sheet: Sheet, *, lines_max: int | None = None) -> list[Line]:
-    """Every line of a run, or as many of the later ones as fit."""
+def lines_of(view: RunView, sheet: Sheet, *, lines_max: int | None = None, without: Container[str] = ()) -> list[Line]:
+    """Every line of a run whose key is not in `without`, or as many of the later ones as fit."""
     lines: list[Line] = []
     for items_shown in _ITEMS_SHOWN:
-        lines = list(_scope_lines(view, view.scopes[0], replace(sheet, items_shown=items_shown), 0))
+        drawn = _scope_lines(view, view.scopes[0], replace(sheet, items_shown=items_shown), 0)
+        lines = [line for line in drawn if line.key not in without]
         if lines_max is None or len(lines) <= lines_max:
             return lines
     kept = max((lines_max or 1) - 1, 1)
@@ -237,16 +268,26 @@ def _item_lines(
 ) -> Iterator[Line]:
     """The items that somebody wants to see: those under way, then failed ones, then the latest."""
     order = {Mark.GOING: 0, Mark.FAILED: 1, Mark.DONE: 2, Mark.DROPPED: 3}
-    chosen = sorted(scopes, key=lambda scope: (order.get(scope.mark, 0), -scope.index))[: sheet.items_shown]
+    wanted = scopes if visit.open else [scope for scope in scopes if scope.mark is Mark.FAILED]
+    chosen = sorted(wanted, key=lambda scope: (order.get(scope.mark, 0), -scope.index))[: sheet.items_shown]
     for scope in sorted(chosen, key=lambda scope: scope.index):
         yield _item_line(view, visit, scope, sheet, depth)
         current = _current(view, scope)
         if current is not None and depth < _DEPTH_MAX and scope.ended_at is None:
             yield from _inner_lines(view, current, sheet, depth + 1)
-    hidden = (visit.total or len(scopes)) - len(chosen)
-    if chosen and hidden > 0:
+    if visit.open and chosen:
+        yield from _hidden_line(view, visit, scopes, chosen, depth)
+
+
+def _hidden_line(
+    view: RunView, visit: VisitView, scopes: Sequence[ScopeView], chosen: Sequence[ScopeView], depth: int
+) -> Iterator[Line]:
+    hidden, to_come = len(scopes) - len(chosen), (visit.total or 0) - len(scopes)
+    told = [f"{hidden} more"] if hidden > 0 else []
+    told += [f"{to_come} to come"] if to_come > 0 else []
+    if told:
         key = f"{view.run_id}/{visit.node_id}/{visit.visit}/hidden"
-        yield Line(key=key, depth=depth, mark=None, name=f"⋮ {hidden} more", what="", settled=not visit.open)
+        yield Line(key=key, depth=depth, mark=None, name=f"⋮ {', '.join(told)}", what="")
 
 
 def _current(view: RunView, scope: ScopeView) -> VisitView | None:
@@ -258,15 +299,15 @@ def _item_line(view: RunView, visit: VisitView, scope: ScopeView, sheet: Sheet, 
     current = _current(view, scope)
     inner = _visit_line(view, current, sheet, depth) if current is not None else None
     mark, what, note = scope.mark, "", scope.note
-    if inner is not None and scope.ended_at is None:
-        mark, what, note = inner.mark or mark, f"{inner.name}: {inner.what}", inner.note
+    if inner is not None and current is not None and scope.ended_at is None:
+        mark, what, note = inner.mark or mark, f"{_plain_name(current)}: {inner.what}", inner.note
     return Line(
         key=f"{view.run_id}/{scope.serial}",
         depth=depth,
         mark=mark,
         name=f"#{scope.index + 1} {item}".rstrip(),
         what=what,
-        time=length_text((scope.ended_at or sheet.now) - scope.began_at),
+        time=_elapsed(scope.began_at, scope.ended_at, sheet.now),
         note=note,
         settled=scope.ended_at is not None,
     )
@@ -291,12 +332,16 @@ def _visit_line(view: RunView, visit: VisitView, sheet: Sheet, depth: int) -> Li
         key=f"{view.run_id}/{visit.node_id}/{visit.visit}",
         depth=depth,
         mark=visit.mark,
-        name=visit.node_id.removeprefix(COMPENSATION_PREFIX) + (f" ({visit.visit})" if visit.visit > 1 else ""),
+        name=_plain_name(visit) + (f" ({visit.visit})" if visit.visit > 1 and not depth else ""),
         what=_wait_text(visit, sheet.now) if waits else _what(view, visit),
         time=_time(visit, sheet.now),
         note=_note(visit),
         settled=not visit.open,
     )
+
+
+def _plain_name(visit: VisitView) -> str:
+    return visit.node_id.removeprefix(COMPENSATION_PREFIX)
 
 
 def _what(view: RunView, visit: VisitView) -> str:
@@ -329,7 +374,7 @@ def _wait_text(visit: VisitView, now: int) -> str:
     wait = visit.wait
     if wait is None:
         return ""
-    left = f", {length_text(wait.until - now)} left" if wait.until is not None else ""
+    left = f", {_coarse(wait.until - now)} left" if wait.until is not None else ""
     match wait.kind:
         case WaitKind.PERSON:
             return f'waiting for a person: "{wait.text}"{left}'
@@ -340,17 +385,31 @@ def _wait_text(visit: VisitView, now: int) -> str:
         case WaitKind.TIMER:
             return f"waiting for time to pass{left}"
         case WaitKind.RETRY:
-            again = f"again in {length_text(wait.until - now)}" if wait.until is not None else "again"
+            again = f"again in {_coarse(wait.until - now)}" if wait.until is not None else "again"
             return f"{visit.node_type} {visit.called}".strip() + f", {again}"
         case WaitKind.CHILD:
             return ""
+
+
+def _coarse(length_ms: int) -> str:
+    """What is left of a wait, in whole seconds, rounded up."""
+    seconds = max(-(-length_ms // _SECOND_MS), 0)
+    return f"{seconds} s" if seconds < 60 else length_text(seconds * _SECOND_MS)  # noqa: PLR2004  # a minute
 
 
 def _time(visit: VisitView, now: int) -> str:
     if visit.node_type in _INSTANT_TYPES and visit.mark is not Mark.GOING:
         return ""
     since = visit.wait.since if visit.wait is not None and visit.mark is Mark.WAITING else visit.began_at
-    return length_text((visit.ended_at if visit.ended_at is not None else now) - since)
+    return _elapsed(since, visit.ended_at, now)
+
+
+def _elapsed(since: int, ended_at: int | None, now: int) -> str:
+    """How long something took, or how long it takes already: then in whole seconds, so that lines keep still."""
+    if ended_at is not None:
+        return length_text(ended_at - since)
+    seconds = max(now - since, 0) // _SECOND_MS
+    return length_text(seconds * _SECOND_MS) if seconds >= 10 else f"{seconds} s"  # noqa: PLR2004  # as length_text
 
 
 def _note(visit: VisitView) -> str:

@@ -16,21 +16,17 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.base.json import JsonObject
-from penstock.cli.files import Unreadable, read_path
-from penstock.cli.report import console_for, print_findings, print_problem
+from penstock.cli.documents import load_runnable
+from penstock.cli.report import console_for, print_problem
+from penstock.cli.traces import trace_text
 from penstock.cli.values import UsageError, parse_pairs, parse_value
 from penstock.definitions.durations import format_duration
 from penstock.definitions.model import Workflow
-from penstock.definitions.validate import load_workflow
 from penstock.runtime.cases import script_of_case
 from penstock.runtime.guarded_jq import GuardedEvaluator
 from penstock.runtime.simulation import Script, Signal, SimulationRefused, SimulationReport, simulate
-from penstock.runtime.tracing import TraceLine
 
 __all__ = ["simulate_command"]
-
-_MARKS = {"done": ("✓", "green"), "wait": ("◌", "yellow"), "retry": ("↻", "yellow"), "fail": ("✗", "red")}
-_NODE_COLUMN_MAX = 24
 
 
 def simulate_command(  # noqa: PLR0913  # every option is one the user can give
@@ -72,7 +68,7 @@ def simulate_command(  # noqa: PLR0913  # every option is one the user can give
     something that was not given, 2 when a file or an option cannot be read.
     """
     try:
-        workflow = _load(file)
+        workflow = load_runnable(file)
         chosen = _case(workflow, case)
         scripted = script_of_case(chosen)
         script = Script(
@@ -93,19 +89,8 @@ def simulate_command(  # noqa: PLR0913  # every option is one the user can give
         raise typer.Exit(1)
 
 
-def _load(path: str) -> Workflow:
-    source = read_path(path)
-    if isinstance(source, Unreadable):
-        raise UsageError(f"{source.label}: {source.message}")
-    loaded = load_workflow(source.text, file=source.label)
-    if loaded.workflow is None:
-        print_findings(console_for(sys.stderr), loaded.findings, label=source.label, text=source.text)
-        raise UsageError(f"{source.label} has mistakes; correct them first")
-    return loaded.workflow
-
-
 def _named(path: str) -> tuple[str, Workflow]:
-    workflow = _load(path)
+    workflow = load_runnable(path)
     return workflow.name, workflow
 
 
@@ -144,22 +129,10 @@ def _show(workflow: Workflow, report: SimulationReport | SimulationRefused, *, a
     console = console_for(sys.stdout)
     console.print(Text.assemble(("● ", "bold"), (workflow.name, "bold"), f"  {workflow.version}  dry run"))
     begin = report.trace[0].at if report.trace else 0
-    width = min(_NODE_COLUMN_MAX, max((len(line.node_id) for line in report.trace), default=0))
+    width = max((len(line.node_id) for line in report.trace), default=0)
     for line in report.trace:
-        _show_line(console, line, begin, width)
+        console.print(trace_text(line, begin, width), soft_wrap=True)
     _show_end(console, report)
-
-
-def _show_line(console: Console, line: TraceLine, begin: int, width: int) -> None:
-    mark, style = _MARKS.get(line.mark, ("·", "dim"))
-    offset = f"+{format_duration(line.at - begin)}" if line.at > begin else ""
-    text = Text("  " * (line.depth + 1))
-    text.append(f"{mark} ", style)
-    text.append(line.node_id.ljust(width) + "  ", "bold" if line.node_id else "")
-    text.append(line.text)
-    if offset:
-        text.append(f"  {offset}", "dim")
-    console.print(text, soft_wrap=True)
 
 
 def _show_end(console: Console, report: SimulationReport) -> None:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.engine import inputs
 from penstock.engine.effects import CancelChild, DeliverSignal, Effect, PerformActivity, StartChild, WakeUp
-from penstock.engine.outcomes import Refused
+from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.pending import pending
 from penstock.engine.state import RunState
 from penstock.runtime.embedded_host import Committed, EmbeddedHost, LiveRun
@@ -63,8 +64,8 @@ class Driver:
         await self._beat()
         self.host.on_commit = self.committed
         await self._take_over()
-        self._spawn(self._keep_alive(), "lease")
-        self._spawn(self._fire_timers(), "timers")
+        self._spawn("lease", self._keep_alive)
+        self._spawn("timers", self._fire_timers)
 
     async def stop(self) -> None:
         """Stop performing; what is under way is cancelled and found again by the next start."""
@@ -79,15 +80,15 @@ class Driver:
         """Look at the timers now: for clocks that are moved by hand."""
         self._wake.set()
 
-    def _spawn(self, work: Coroutine[Any, Any, None], where: str) -> asyncio.Task[None]:
-        task: asyncio.Task[None] = asyncio.ensure_future(self._guarded(work, where))
+    def _spawn(self, where: str, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.ensure_future(self._guarded(where, work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _guarded(self, work: Coroutine[Any, Any, None], where: str) -> None:
+    async def _guarded(self, where: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await work
+            await work()
         except Exception as error:  # a fault in one run must not stop the others
             self.report(where, error)
 
@@ -104,7 +105,7 @@ class Driver:
             self._next_wake_at = wake_at
             self._wake.set()
         if live.state.terminal and live.state.parent_run_id is not None:
-            self._spawn(self._finish_parent(live.state), "parent")
+            self._spawn("parent", partial(self._finish_parent, live.state))
 
     def _dispatch(self, live: LiveRun, effects: Sequence[Effect]) -> None:
         wanted = {effect.effect_id for effect in effects}
@@ -126,7 +127,7 @@ class Driver:
                 self._couriers[current] = effect
                 live.tasks[effect.effect_id] = current
             else:
-                live.tasks[effect.effect_id] = self._spawn(self._perform(live, effect), effect.effect_id)
+                live.tasks[effect.effect_id] = self._spawn(effect.effect_id, partial(self._perform, live, effect))
 
     async def _perform(self, live: LiveRun, effect: Effect) -> None:
         match effect:
@@ -164,13 +165,16 @@ class Driver:
         nap = _STORE_RETRY_SECONDS
         while True:
             try:
-                await self.host.send(run_id, given)
+                decision = await self.host.send(run_id, given)
             except Unavailable as error:
                 self.report(run_id, error)
                 await asyncio.sleep(nap)
                 nap = min(nap * 2, _STORE_RETRY_SECONDS_MAX)
-            else:
+                continue
+            unfit = _unfit(given, decision)
+            if unfit is None:
                 return
+            given = unfit
 
     async def _attempt(self, live: LiveRun, effect: PerformActivity) -> ActivityOutcome:
         state = live.state
@@ -344,6 +348,23 @@ class Driver:
             )
             await self.host.send(run_id, unknown)
         self._dispatch(live, pending(live.workflow, live.state, self.host.clock.now_ms()))
+
+
+def _unfit(given: inputs.Input, decision: Decision) -> inputs.FailActivity | None:
+    """The failure of an activity whose result no history can hold; without it the run would wait for ever."""
+    if not isinstance(given, inputs.CompleteActivity) or not isinstance(decision, Refused):
+        return None
+    if decision.code != "SUBMIT_VALIDATION_ERROR":
+        return None  # a result that comes too late, or for nobody
+    return inputs.FailActivity(
+        at=given.at,
+        node_id=given.node_id,
+        visit=given.visit,
+        attempt=given.attempt,
+        error=decision.message,
+        code=decision.code,
+        retryable=False,
+    )
 
 
 def _result(at: int, effect: PerformActivity, outcome: ActivityOutcome) -> inputs.Input:

@@ -85,7 +85,11 @@ class StoredRun(msgspec.Struct, frozen=True):
 
 
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs to list, newest first. `text` is looked for at the beginning of ids and label values."""
+    """Which runs to list, newest first by creation.
+
+    Everything given must hold; one of `statuses` is enough. `text` is looked for at the beginning of ids and label
+    values, in large or small letters; `label` is a name and its exact value. Times are exclusive.
+    """
 
     statuses: tuple[str, ...] = ()
     workflow_name: str | None = None
@@ -197,7 +201,17 @@ class Store(Protocol):
         """Forget a schedule."""
 
     async def delete_runs(self, run_ids: Sequence[str]) -> int:
-        """Forget runs that have ended; how many there were."""
+        """Forget runs; how many were forgotten.
+
+        Only runs that have ended are, owe nothing (`has_work`), and whose parent has ended too or is forgotten: a
+        parent that goes on would start a child that it cannot find again.
+        """
+
+    async def delete_ended(self, *, before: int, limit: int) -> int:
+        """Forget runs that ended before a moment, as `delete_runs` would; longest ago first, at most `limit`.
+
+        May stop sooner to keep one piece of work short; 0 means that there is nothing left to forget.
+        """
 
 
 class Host(Protocol):

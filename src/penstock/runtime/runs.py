@@ -6,6 +6,7 @@ two objects for one run are as good as one.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from penstock.engine.evolve import fold
 from penstock.engine.fork import fork
 from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.records import Record
-from penstock.engine.state import RunState
+from penstock.engine.state import RunState, Scope
 from penstock.engine.status import run_status
 from penstock.engine.transitions import RunStatus
 from penstock.engine.turn import Turn
@@ -63,18 +64,17 @@ class Run:
 
     async def result(self, *, timeout_seconds: float | None = None) -> JsonValue:
         """Wait for the end; the result of a completed run, `RunFailed` for any other end."""
-        remaining = timeout_seconds
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout_seconds is None else loop.time() + timeout_seconds
         state = await self.state()
         while not state.terminal:
-            nap = _LOOK_SECONDS if remaining is None else min(_LOOK_SECONDS, remaining)
+            nap = _LOOK_SECONDS if deadline is None else min(_LOOK_SECONDS, deadline - loop.time())
+            if nap <= 0:
+                told = f"run {self.id} is still {run_status(state)} after {timeout_seconds} s"
+                raise Unavailable("RUN_NOT_FINISHED", told, "wait again, or look at what it waits for")
             moved = await self.host.wait(self.id, after_seq=state.seq, timeout_seconds=nap)
             if moved is None:
                 raise NotFound("EXECUTION_NOT_FOUND", f"run {self.id} is gone")
-            if remaining is not None and moved.seq == state.seq:
-                remaining -= nap
-                if remaining <= 0:
-                    told = f"run {self.id} is still {run_status(moved)} after {timeout_seconds} s"
-                    raise Unavailable("RUN_NOT_FINISHED", told, "wait again, or look at what it waits for")
             state = moved
         if state.status is RunStatus.COMPLETED:
             return state.result
@@ -107,23 +107,31 @@ class Run:
             if len(page) < limits.HISTORY_PAGE_MAX:
                 return found
 
-    async def answer(self, answer: JsonValue, *, node: str | None = None, by: str | None = None) -> None:
-        """Answer the open question (name the node if there are several)."""
-        await self._send(inputs.AnswerInterrupt(at=self._now(), answer=answer, node_id=node, by=by))
+    async def answer(
+        self, answer: JsonValue, *, node: str | None = None, visit: int | None = None, by: str | None = None
+    ) -> None:
+        """Answer the open question (name the node, and its visit, if there are several)."""
+        await self._send(inputs.AnswerInterrupt(at=self._now(), answer=answer, node_id=node, visit=visit, by=by))
 
     async def signal(self, name: str, payload: JsonValue = None, *, signal_id: str | None = None) -> None:
         """Send a signal; it waits in the run until somebody takes it."""
         await self._send(inputs.SendSignal(at=self._now(), name=name, payload=payload, signal_id=signal_id))
 
     async def submit(
-        self, node: str, result: JsonValue = None, *, error: str | None = None, code: str | None = None
+        self,
+        node: str,
+        result: JsonValue = None,
+        *,
+        error: str | None = None,
+        code: str | None = None,
+        visit: int | None = None,
     ) -> None:
-        """Report the outcome of an activity that was done elsewhere."""
+        """Report the outcome of an activity that was done elsewhere (name its visit if there are several)."""
         at = self._now()
         if error is not None:
-            await self._send(inputs.FailActivity(at=at, node_id=node, error=error, code=code))
+            await self._send(inputs.FailActivity(at=at, node_id=node, error=error, code=code, visit=visit))
         else:
-            await self._send(inputs.CompleteActivity(at=at, node_id=node, result=result))
+            await self._send(inputs.CompleteActivity(at=at, node_id=node, result=result, visit=visit))
 
     async def cancel(self, reason: str | None = None) -> None:
         """Stop the run; what must be undone is undone first."""
@@ -137,22 +145,23 @@ class Run:
         """Go on after a pause."""
         await self._send(inputs.ResumeRun(at=self._now()))
 
-    async def retry_activity(self, node: str, *, by: str | None = None) -> None:
+    async def retry_activity(self, node: str, *, visit: int | None = None, by: str | None = None) -> None:
         """Try an activity of unknown outcome again."""
-        await self._send(inputs.RetryActivity(at=self._now(), node_id=node, by=by))
+        await self._send(inputs.RetryActivity(at=self._now(), node_id=node, visit=visit, by=by))
 
     async def query(self, expression: str) -> JsonValue:
-        """Evaluate jq where the run's root stands now."""
+        """Evaluate jq where the run's root stands now, or stood when it ended."""
         compiled = compile_expression(expression)
         if isinstance(compiled, ExpressionProblem):
             raise Rejected("JQ_INVALID", compiled.message, compiled.hint)
-        live = await self.host.live(self.id)
-        if live is None:
-            raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {self.id}")
-        turn = Turn(workflow=live.workflow, state=live.state, at=self._now(), evaluator=self.host.evaluator)
-        root = live.state.scopes.get(0)
-        value = turn.root(root) if root is not None else {"input": live.state.input, "state": live.state.values}
-        outcome = self.host.evaluator.evaluate(compiled, value)
+        state = await self.state()
+        workflow = await self.host.workflow(state.definition_hash)
+        if workflow is None:
+            raise NotFound("WORKFLOW_NOT_FOUND", f"the definition of run {self.id} is not in the store")
+        if state.terminal:
+            state = fold((await self.history())[:-1])  # the last record clears what the nodes gave
+        turn = Turn(workflow=workflow, state=state, at=self._now(), evaluator=self.host.evaluator)
+        outcome = self.host.evaluator.evaluate(compiled, turn.root(_root_scope(state)))
         if isinstance(outcome, EvaluationFailed):
             raise Rejected("JQ_FAILED", outcome.message)
         return outcome.value
@@ -174,3 +183,8 @@ class Run:
         if isinstance(decision, Refused):
             raise refusal_error(decision)
         return decision
+
+
+def _root_scope(state: RunState) -> Scope:
+    """Where the walk began; a run that is undoing has left it, and what the nodes gave is gone with it."""
+    return state.scopes.get(0) or Scope(serial=0, body="")

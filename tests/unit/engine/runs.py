@@ -29,9 +29,10 @@ T0 = 1_760_000_000_000
 END: JsonObject = {"id": "end", "type": "end"}
 
 
-def step(node_id: str, **fields: JsonValue) -> JsonObject:
-    """A step node."""
-    return {"id": node_id, "type": "step", "handler": "do.it", **fields}
+def step(node_id: str, *, with_: JsonValue = None, **fields: JsonValue) -> JsonObject:
+    """A step node; `with_` are its arguments."""
+    arguments: JsonObject = {} if with_ is None else {"with": with_}
+    return {"id": node_id, "type": "step", "handler": "do.it", **arguments, **fields}
 
 
 def compiled(document: JsonObject) -> Workflow:

@@ -43,7 +43,7 @@ def test_a_result_when_nothing_waits_is_refused() -> None:
 
 
 def test_each_visit_keeps_its_own_result() -> None:
-    body = step("a", **{"with": {"n": "${ .item }"}})
+    body = step("a", with_={"n": "${ .item }"})
     each: JsonObject = {"id": "each", "type": "for_each", "items": "[1, 2, 3]", "concurrency": 3, "nodes": [body]}
     run = begin(native(each, {"id": "end", "type": "end", "output": "${ .each }"}))
     run.done("a", "third", visit=3).done("a", "first", visit=1).done("a", "second", visit=2)
@@ -94,7 +94,7 @@ def test_a_failure_without_a_code_has_a_code_in_the_end() -> None:
 
 
 def test_a_retry_waits_for_its_back_off_and_keeps_its_arguments() -> None:
-    node = step("a", **{"with": {"n": "${ .input.n }"}, "retry": {"max_attempts": 2, "initial_interval": "1s"}})
+    node = step("a", with_={"n": "${ .input.n }"}, retry={"max_attempts": 2, "initial_interval": "1s"})
     run = begin(native(node), {"n": 4}).failed("a")
     assert run.status == "waiting_timer"
     assert run.refuse(inputs.CompleteActivity(at=0, node_id="a")).code == "ACTIVITY_SUBMIT_NOT_AWAITING"
@@ -141,7 +141,7 @@ def test_the_deadline_of_an_attempt_in_doubt_does_not_outlive_it() -> None:
 
 
 def test_secrets_stand_in_the_history_as_references_only() -> None:
-    node = step("a", **{"with": {"token": "Bearer ${secret:KEY}", "n": 1}})
+    node = step("a", with_={"token": "Bearer ${secret:KEY}", "n": 1})
     run = begin(native(node, secrets=["KEY"]))
     [effect] = run.due
     assert isinstance(effect, PerformActivity)
@@ -150,7 +150,7 @@ def test_secrets_stand_in_the_history_as_references_only() -> None:
 
 
 def test_a_secret_in_an_input_is_plain_text() -> None:
-    node = step("a", **{"with": {"text": "${ .input.text }"}})
+    node = step("a", with_={"text": "${ .input.text }"})
     [effect] = begin(native(node), {"text": "${secret:KEY}"}).due
     assert isinstance(effect, PerformActivity)
     assert (effect.arguments, effect.secrets) == ({"text": "${secret:KEY}"}, None)

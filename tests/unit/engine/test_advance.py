@@ -75,7 +75,7 @@ CANNOT_BEGIN: dict[str, tuple[JsonObject, str, str]] = {
     ),
     "set_state": ({"type": "set_state", "set": {"k": BAD}}, "JQ_FAILED", "set_state_failed"),
     "end": ({"type": "end", "output": BAD}, "JQ_FAILED", "output_mapping_jq_failed"),
-    "arguments": (step("x", **{"with": {"k": BAD}}), "ARGUMENTS_FAILED", "activity_failed"),
+    "arguments": (step("x", with_={"k": BAD}), "ARGUMENTS_FAILED", "activity_failed"),
     "idempotency_key": (step("x", idempotency_key=BAD), "ARGUMENTS_FAILED", "activity_failed"),
     "delegate": (
         {"type": "agent_delegate", "agent_id": "a", "input": {"k": BAD}},

@@ -35,7 +35,7 @@ def waiting(run: Run) -> list[str]:
 def test_a_join_completes_when_enough_branches_do_and_fails_as_soon_as_they_cannot(
     join: JsonObject, needed: int, outcomes: tuple[bool, ...], concurrency: int
 ) -> None:
-    run = with_output(parallel(concurrency=concurrency, **join))
+    run = with_output({**parallel(3), "concurrency": concurrency, **join})
     completed, failed = 0, 0
     for index, succeeds in enumerate(outcomes):
         if run.state.terminal:
@@ -63,7 +63,7 @@ def test_a_join_completes_when_enough_branches_do_and_fails_as_soon_as_they_cann
 @pytest.mark.parametrize("concurrency", [1, 2, 3, 4, 9])
 def test_never_more_branches_run_than_the_concurrency_allows(concurrency: int) -> None:
     run = with_output(parallel(5, concurrency=concurrency))
-    seen = []
+    seen: list[str] = []
     while not run.state.terminal:
         now = waiting(run)
         assert len(now) == min(concurrency, 5 - len(seen))
@@ -107,7 +107,7 @@ def test_outputs_inside_branches_are_seen_after_the_join() -> None:
 def test_branches_do_not_see_each_other() -> None:
     branches: list[JsonValue] = [
         {"name": "x", "nodes": [step("a")]},
-        {"name": "y", "nodes": [{"id": "w", "type": "wait", "signal": "go"}, step("b", **{"with": {"a": "${ .a }"}})]},
+        {"name": "y", "nodes": [{"id": "w", "type": "wait", "signal": "go"}, step("b", with_={"a": "${ .a }"})]},
     ]
     run = begin(native({"id": "p", "type": "parallel", "branches": branches})).done("a", 5).signal("go")
     assert run.of("ActivityRequested", "b")[0]["arguments"] == {"a": None}
@@ -217,7 +217,7 @@ def test_results_are_in_the_order_of_the_items_whatever_order_they_come_in(order
 
 def test_an_item_sees_itself_by_name_its_index_and_its_own_outputs() -> None:
     nodes: list[JsonValue] = [
-        step("a", **{"with": {"item": "${ .order }", "index": "${ .index }"}}),
+        step("a", with_={"item": "${ .order }", "index": "${ .index }"}),
         {"id": "b", "type": "set_state", "set": {"last": "${ .a }"}},
     ]
     result: JsonValue = {"order": "${ .order }", "got": "${ .a }"}
@@ -289,7 +289,7 @@ def test_a_loop_that_would_go_on_fails_at_its_limit(fields: JsonObject) -> None:
 
 
 def test_an_iteration_sees_its_index_and_what_the_one_before_gave() -> None:
-    nodes: list[JsonValue] = [step("a", **{"with": {"index": "${ .loop.index }", "before": "${ .a }"}})]
+    nodes: list[JsonValue] = [step("a", with_={"index": "${ .loop.index }", "before": "${ .a }"})]
     run = with_output(loop(nodes=nodes, until=".a == 3")).done("a", 1).done("a", 2).done("a", 3)
     assert [payload["arguments"] for payload in run.of("ActivityRequested")] == [
         {"index": 0, "before": None},

@@ -60,7 +60,8 @@ def test_an_input_that_does_not_fit_its_schema_is_refused_with_the_place() -> No
     schema: JsonObject = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
     workflow = native(step("a"), input=schema)
     assert isinstance(start(workflow, {"n": 1}), Accepted)
-    for wrong in ({}, {"n": "one"}, None, [], "text"):
+    wrongs: list[JsonValue] = [{}, {"n": "one"}, None, [], "text"]
+    for wrong in wrongs:
         refused = start(workflow, wrong)
         assert isinstance(refused, Refused)
         assert refused.code == "VALIDATION_ERROR"
@@ -84,7 +85,8 @@ def test_a_published_input_must_be_an_object_that_fits_the_state() -> None:
         state={"type": "object", "properties": {"n": {"type": "integer"}}},
     )
     assert isinstance(start(workflow, {"n": 1, "more": True}), Accepted)
-    for wrong in ({"n": "one"}, [1], "text"):
+    wrongs: list[JsonValue] = [{"n": "one"}, [1], "text"]
+    for wrong in wrongs:
         refused = start(workflow, wrong)
         assert isinstance(refused, Refused)
         assert refused.code == "VALIDATION_ERROR"
@@ -152,7 +154,8 @@ def test_continuing_a_run_that_ended_or_waits_makes_no_records() -> None:
 
 def test_an_answer_that_does_not_fit_leaves_the_question_open() -> None:
     run = begin(native(ASK))
-    for wrong in ({}, {"ok": "yes"}, None, "text", DEEP):
+    wrongs: list[JsonValue] = [{}, {"ok": "yes"}, None, "text", DEEP]
+    for wrong in wrongs:
         assert run.refuse(inputs.AnswerInterrupt(at=0, answer=wrong)).code == "INVALID_RESUME_PAYLOAD"
     assert run.status == "waiting_input"
     assert run.answer({"ok": True}).status == "completed"

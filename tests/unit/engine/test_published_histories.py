@@ -101,7 +101,7 @@ def test_the_last_failed_attempt_fails_the_node_and_the_run() -> None:
 
 
 def test_branches_run_one_after_another_in_listed_order_and_the_rest_is_cancelled() -> None:
-    tool = {"server": "shop", "tool": "look"}
+    tool: JsonObject = {"server": "shop", "tool": "look"}
     run = begin(
         published(
             {

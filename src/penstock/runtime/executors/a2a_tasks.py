@@ -1,31 +1,36 @@
 """Delegation over the simple task API: ``POST {base}/tasks``, then poll ``GET {base}/tasks/{id}``.
 
-This is the small HTTP protocol of the published engine, not the A2A standard (which has its own executor later).
+This is the small HTTP protocol of the published engine, not the A2A standard, which has its own executor.
 
-Above it: `app` wires it. Below it: httpx2. Time-outs and refusals become codes; nothing is raised.
+Above it: `agents` uses the async client, the conformance harness the blocking one. Below it: httpx2. Time-outs and
+refusals become codes; nothing is raised.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import httpx2
 
-from penstock.base.json import JsonObject
+from penstock.base import limits
+from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.effects import PerformActivity
 from penstock.engine.state import RunState
+from penstock.runtime.executors.agent_port import AgentTask
 from penstock.runtime.performing import ActivityDone, ActivityError, ActivityOutcome
 
-__all__ = ["TaskApiDelegate"]
+__all__ = ["AsyncTaskApiDelegate", "TaskApiDelegate"]
 
 _UNAUTHORIZED = (401, 403)
 
 
 @dataclass(slots=True, kw_only=True)
 class TaskApiDelegate:
-    """Delegates to an agent host that speaks the simple task API."""
+    """Delegates to an agent host that speaks the simple task API; blocks while it waits."""
 
     base_url: str
     api_key: str
@@ -38,24 +43,18 @@ class TaskApiDelegate:
         """Create a task, wait for its end, and hand back its output with the correlation id."""
         delegate = activity.delegate or {}
         correlation = delegate.get("delegateCorrelationId")
-        request: JsonObject = {
-            "agent_id": delegate.get("agentId"),
-            "correlation_id": correlation,
-            "input": delegate.get("delegateInput"),
-        }
-        headers = {"authorization": f"Bearer {self.api_key}", "idempotency-key": activity.idempotency_key}
+        request = _request(delegate.get("agentId"), correlation, delegate.get("delegateInput"))
+        headers = _headers(self.api_key, activity.idempotency_key)
         try:
             with httpx2.Client(base_url=self.base_url, headers=headers, timeout=self.poll_timeout_ms / 1000) as client:
                 created = client.post("/tasks", json=request)
                 if created.status_code in _UNAUTHORIZED:
-                    return ActivityError("the agent host refused the key", "A2A_CREDENTIALS_MISSING", retryable=False)
+                    return _refused()
                 created.raise_for_status()
                 task_id = str(created.json()["id"])
                 outcome = self._await(client, task_id)
         except (httpx2.HTTPError, ValueError, KeyError) as error:
-            return ActivityError(
-                f"the agent host did not answer as expected: {type(error).__name__}", "A2A_PROVIDER_ERROR"
-            )
+            return _unexpected(error)
         if isinstance(outcome, ActivityDone):
             return ActivityDone(outcome.result, {"delegateCorrelationId": correlation, "externalTaskId": task_id})
         return outcome
@@ -65,16 +64,80 @@ class TaskApiDelegate:
         while True:
             polled = client.get(f"/tasks/{task_id}")
             polled.raise_for_status()
-            task = polled.json()
-            match task.get("status"):
-                case "completed":
-                    return ActivityDone(task.get("output"))
-                case "failed":
-                    return ActivityError(str(task.get("error", "the task failed")), "A2A_TASK_FAILED")
-                case "input-required":
-                    return ActivityError("the agent asks for input, which this API cannot carry", "A2A_TASK_FAILED")
-                case _:
-                    pass
+            outcome = _outcome(polled.json())
+            if outcome is not None:
+                return outcome
             if self.monotonic() >= give_up_at:
-                return ActivityError(f"task {task_id} did not end in time", "ACTIVITY_TIMEOUT")
+                return _late(task_id)
             self.sleep(self.poll_interval_ms / 1000)
+
+
+@dataclass(slots=True, kw_only=True)
+class AsyncTaskApiDelegate:
+    """Delegates to an agent host that speaks the simple task API; can be cancelled at any moment."""
+
+    base_url: str
+    api_key: str
+    poll_interval_ms: int = limits.AGENT_POLL_MS_DEFAULT
+    poll_timeout_ms: int = limits.AGENT_TIMEOUT_MS_DEFAULT
+
+    async def delegate(self, task: AgentTask) -> ActivityOutcome:
+        """Create a task, wait for its end, and hand back its output with the correlation id."""
+        task_id = "(not created)"
+        headers = _headers(self.api_key, task.idempotency_key)
+        try:
+            async with (
+                asyncio.timeout(self.poll_timeout_ms / 1000),
+                httpx2.AsyncClient(base_url=self.base_url, headers=headers, timeout=None) as client,
+            ):
+                created = await client.post("/tasks", json=_request(task.agent_id, task.correlation_id, task.input))
+                if created.status_code in _UNAUTHORIZED:
+                    return _refused()
+                created.raise_for_status()
+                task_id = str(created.json()["id"])
+                while True:
+                    polled = await client.get(f"/tasks/{task_id}")
+                    polled.raise_for_status()
+                    outcome = _outcome(polled.json())
+                    if isinstance(outcome, ActivityDone):
+                        return ActivityDone(outcome.result, task.told(task_id))
+                    if outcome is not None:
+                        return outcome
+                    await asyncio.sleep(self.poll_interval_ms / 1000)
+        except TimeoutError:
+            return _late(task_id)
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError) as error:
+            return _unexpected(error)
+
+
+def _request(agent_id: JsonValue, correlation_id: JsonValue, given: JsonValue) -> JsonObject:
+    return {"agent_id": agent_id, "correlation_id": correlation_id, "input": given}
+
+
+def _headers(api_key: str, idempotency_key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {api_key}", "idempotency-key": idempotency_key}
+
+
+def _outcome(task: Any) -> ActivityOutcome | None:
+    """What has become of a task; None while it is worked on."""
+    match task.get("status") if isinstance(task, dict) else None:
+        case "completed":
+            return ActivityDone(task.get("output"))
+        case "failed":
+            return ActivityError(str(task.get("error", "the task failed")), "A2A_TASK_FAILED")
+        case "input-required":
+            return ActivityError("the agent asks for input, which this API cannot carry", "A2A_TASK_FAILED")
+        case _:
+            return None
+
+
+def _refused() -> ActivityError:
+    return ActivityError("the agent host refused the key", "A2A_CREDENTIALS_MISSING", retryable=False)
+
+
+def _late(task_id: str) -> ActivityError:
+    return ActivityError(f"task {task_id} did not end in time", "ACTIVITY_TIMEOUT")
+
+
+def _unexpected(error: Exception) -> ActivityError:
+    return ActivityError(f"the agent host did not answer as expected: {type(error).__name__}", "A2A_PROVIDER_ERROR")

@@ -138,8 +138,10 @@ class PydanticProvider:
             timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
             self._http = httpx2.AsyncClient(headers=dict(config.headers), timeout=timeout)
         if config.kind == _COMPATIBLE:
+            if not config.base_url:
+                raise UserError(f"`{_COMPATIBLE}` needs a base_url")
             provider = OpenAICompatibleProvider(
-                self.name, base_url=config.base_url or "", api_key=config.api_key, http_client=self._http
+                self.name, base_url=config.base_url, api_key=config.api_key, http_client=self._http
             )
             return OpenAIChatModel(model, provider=provider)
         arguments: dict[str, Any] = {"api_key": config.api_key, "http_client": self._http}

@@ -91,7 +91,10 @@ class _AnsweringClient(httpx2.AsyncClient):
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send the request; what cannot be sent is answered here."""
         try:
-            return await super().send(request, **options)
+            response = await super().send(request, **options)
+            if not response.headers.get("content-type", "").startswith("text/event-stream"):
+                await response.aread()  # so that a body that breaks off ends here too
+            return response
         except httpx2.TransportError as error:
             unsent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
             told = {"code": CONNECTION_CLOSED, "message": f"Connection closed: {type(error).__name__}"}
@@ -139,13 +142,17 @@ class McpConnection:
             self._idle = None
         self._closing.set()
 
-    async def closed(self) -> None:
+    async def ended(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until the session is closed and its server stopped; False if that takes too long."""
+        done, _ = await asyncio.wait([self._task], timeout=timeout_seconds)
+        return bool(done)
+
+    async def close(self) -> None:
         """Close the session and wait for it, but not for ever."""
         self.lose()
-        _, unfinished = await asyncio.wait([self._task], timeout=limits.FAREWELL_SECONDS_MAX)
-        if unfinished:
+        if not await self.ended(limits.FAREWELL_SECONDS_MAX):
             self._task.cancel()
-            await asyncio.wait([self._task], timeout=limits.FAREWELL_SECONDS_MAX)
+            await self.ended(limits.FAREWELL_SECONDS_MAX)
 
     async def _own(self) -> None:
         try:
@@ -259,4 +266,4 @@ class McpConnections:
     async def close(self) -> None:
         """Close every session; servers that were started are stopped."""
         self._open.clear()
-        await asyncio.gather(*(connection.closed() for connection in tuple(self._alive)))
+        await asyncio.gather(*(connection.close() for connection in tuple(self._alive)))

@@ -189,12 +189,13 @@ class StepProcesses:
             sent = pickle.dumps(_Task(step.function, call))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             return bad_arguments(f"{step.name} cannot be sent to a process: {error}")
+        hear = self._hearing(call)
         async with self._slots:
             worker = self._worker()
             self._busy.add(worker)
             try:
-                heard = await self._threads.run(lambda: worker.perform(sent, self._hearing(call)))
-            except asyncio.CancelledError:
+                heard = await self._threads.run(lambda: worker.perform(sent, hear))
+            except BaseException:  # cancelled, most likely; whatever it is, nobody will read this pipe again
                 worker.kill()
                 raise
             finally:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from penstock.base.errors import Rejected
+from penstock.base import limits
 from penstock.engine.records import Record
 from penstock.runtime.ports import (
     Appended,
@@ -25,13 +25,18 @@ from penstock.runtime.ports import (
     StoredRun,
     WorkerRow,
 )
+from penstock.runtime.stores.store_rules import begins_with, check_write, cursor_of, page_size, position_of
 
 __all__ = ["MemoryStore"]
 
 
+# More than there will ever be runs of one moment: a position is the moment and the number together.
+_NUMBERS = 1 << 40
+
+
 @dataclass(slots=True)
 class _Kept:
-    number: int
+    position: int
     row: RunRow
     records: list[Record]
 
@@ -46,6 +51,7 @@ class MemoryStore:
     _newest: dict[str, str] = field(default_factory=dict)
     _schedules: dict[str, ScheduleRow] = field(default_factory=dict)
     _workers: dict[str, int] = field(default_factory=dict)
+    _numbered: int = 0
 
     async def open(self) -> None:
         """Nothing to prepare."""
@@ -55,6 +61,7 @@ class MemoryStore:
 
     def append(self, write: RunWrite) -> Awaitable[AppendOutcome]:
         """Store a decision."""
+        check_write(write)
         return self._append(write)
 
     async def _append(self, write: RunWrite) -> AppendOutcome:
@@ -63,9 +70,11 @@ class MemoryStore:
         if (kept.row.seq if kept else 0) != write.expected_seq:
             return SequenceConflict()
         if kept is None:
-            kept = self._runs[write.row.run_id] = _Kept(len(self._runs) + 1, write.row, [])
+            self._numbered += 1
+            position = max(write.row.created_at, 0) * _NUMBERS + self._numbered
+            kept = self._runs[write.row.run_id] = _Kept(position, write.row, [])
         kept.records.extend(write.records)
-        kept.row = replace(write.row, created_at=kept.row.created_at, labels=kept.row.labels)
+        kept.row = _moved(kept.row, write.row)
         return Appended()
 
     async def load(self, run_id: str) -> StoredRun | None:
@@ -76,7 +85,8 @@ class MemoryStore:
     async def history(self, run_id: str, *, after_seq: int = 0, limit: int = 1_000) -> tuple[Record, ...]:
         """Records of a run after a sequence number."""
         kept = self._runs.get(run_id)
-        return () if kept is None else tuple(kept.records[after_seq : after_seq + limit])
+        after = max(after_seq, 0)
+        return () if kept is None else tuple(kept.records[after : after + limit])
 
     async def row(self, run_id: str) -> RunRow | None:
         """The index row of a run."""
@@ -85,16 +95,15 @@ class MemoryStore:
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         """Runs by filter, newest first."""
-        before = _cursor(query.cursor)
+        size, before = page_size(query), position_of(query.cursor)
         found = [
             kept
             for kept in self._runs.values()
-            if _matches(kept.row, query) and (before is None or kept.number < before)
+            if _matches(kept.row, query) and (before is None or kept.position < before)
         ]
-        found.sort(key=lambda kept: -kept.number)
-        page = found[: query.limit]
-        more = len(found) > query.limit
-        return RunPage(tuple(kept.row for kept in page), str(page[-1].number) if more else None)
+        found.sort(key=lambda kept: -kept.position)
+        page = found[:size]
+        return RunPage(tuple(kept.row for kept in page), cursor_of(page[-1].position) if len(found) > size else None)
 
     async def due(self, *, owner: str, now: int, limit: int) -> tuple[str, ...]:
         """Runs with a timer that is due and that nobody else alive is working on."""
@@ -141,6 +150,11 @@ class MemoryStore:
         """Say that a worker is alive until a moment."""
         self.before_write("beat")
         self._workers[worker.worker_id] = worker.expires_at
+        long_ago = worker.expires_at - limits.WORKER_FORGOTTEN_AFTER_MS
+        owners = {row.owner for row in self._rows() if row.has_work}
+        for name, expires_at in list(self._workers.items()):
+            if (expires_at == 0 or expires_at < long_ago) and name not in owners:
+                del self._workers[name]
 
     async def workers(self) -> tuple[WorkerRow, ...]:
         """Every worker, dead ones included."""
@@ -179,20 +193,42 @@ class MemoryStore:
         return self._schedules.pop(schedule_id, None) is not None
 
     async def delete_runs(self, run_ids: Sequence[str]) -> int:
-        """Forget runs that have ended."""
+        """Forget runs that have ended and that nobody needs any more."""
         self.before_write("delete_runs")
-        ended = [name for name in run_ids if name in self._runs and self._runs[name].row.terminal]
-        for name in ended:
-            del self._runs[name]
-        return len(ended)
+        # One after the other: a child can go when its parent went before it.
+        return sum(self._delete(name) for name in run_ids)
+
+    async def delete_ended(self, *, before: int, limit: int) -> int:
+        """Forget the runs that ended longest ago."""
+        self.before_write("delete_ended")
+        ended = [row for row in self._rows() if row.updated_at < before and self._is_forgettable(row)]
+        ended.sort(key=lambda row: row.updated_at)
+        return sum(self._delete(row.run_id) for row in ended[:limit])
+
+    def _delete(self, run_id: str) -> bool:
+        kept = self._runs.get(run_id)
+        if kept is None or not self._is_forgettable(kept.row):
+            return False
+        del self._runs[run_id]
+        return True
+
+    def _is_forgettable(self, row: RunRow) -> bool:
+        parent = self._runs.get(row.parent_run_id) if row.parent_run_id is not None else None
+        return row.terminal and not row.has_work and (parent is None or parent.row.terminal)
 
 
-def _cursor(value: str | None) -> int | None:
-    if value is None:
-        return None
-    if not value.isdecimal():
-        raise Rejected("INVALID_LIST_CURSOR", "the cursor is not one that a listing returned")
-    return int(value)
+def _moved(kept: RunRow, row: RunRow) -> RunRow:
+    """The row after one more decision: what a run is does not change, only how it stands."""
+    return replace(
+        kept,
+        status=row.status,
+        seq=row.seq,
+        updated_at=row.updated_at,
+        wake_at=row.wake_at,
+        has_work=row.has_work,
+        owner=row.owner,
+        terminal=row.terminal,
+    )
 
 
 def _matches(row: RunRow, query: RunQuery) -> bool:
@@ -203,10 +239,5 @@ def _matches(row: RunRow, query: RunQuery) -> bool:
         and (query.label is None or row.labels.get(query.label[0]) == query.label[1])
         and (query.created_after is None or row.created_at > query.created_after)
         and (query.created_before is None or row.created_at < query.created_before)
-        and (query.text is None or _contains(row, query.text))
+        and (not query.text or begins_with(row.run_id, row.labels.values(), query.text))
     )
-
-
-def _contains(row: RunRow, text: str) -> bool:
-    wanted = text.casefold()
-    return any(value.casefold().startswith(wanted) for value in (row.run_id, *row.labels.values()))

@@ -34,6 +34,7 @@ from penstock.runtime.ports import (
     WorkerRow,
 )
 from penstock.runtime.stores.sqlite_errors import explain
+from penstock.runtime.stores.sqlite_keys import KeyMaker
 from penstock.runtime.stores.sqlite_listing import list_runs, prepare_reader
 from penstock.runtime.stores.sqlite_rows import (
     RUN_COLUMNS,
@@ -44,13 +45,7 @@ from penstock.runtime.stores.sqlite_rows import (
     run_of,
     schedule_of,
 )
-from penstock.runtime.stores.sqlite_schema import (
-    KEYS_PER_MS,
-    Synchronous,
-    connect,
-    first_key_of,
-    open_for_writing,
-)
+from penstock.runtime.stores.sqlite_schema import Synchronous, connect, open_for_writing
 from penstock.runtime.stores.sqlite_writer import GroupCommitWriter
 from penstock.runtime.stores.store_rules import check_write, folded
 
@@ -59,11 +54,10 @@ __all__ = ["SqliteStore"]
 T = TypeVar("T")
 _READERS = 4
 
-# The next free key of the millisecond in which the run was created.
 _INSERT_RUN = (
-    "INSERT INTO runs (run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at, updated_at,"
-    " parent_run_id, labels, wake_at, has_work, owner, terminal, key) SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
-    " coalesce(max(key) + 1, ?) FROM runs WHERE key BETWEEN ? AND ? ON CONFLICT (run_id) DO NOTHING"
+    "INSERT INTO runs (key, run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at,"
+    " updated_at, parent_run_id, labels, wake_at, has_work, owner, terminal) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    " ON CONFLICT DO NOTHING"
 )
 _UPDATE_RUN = (
     "UPDATE runs SET status = ?, seq = ?, updated_at = ?, wake_at = ?, has_work = ?, owner = ?, terminal = ?"
@@ -98,6 +92,7 @@ class SqliteStore:
         self._readers: ThreadPoolExecutor | None = None
         self._local = threading.local()
         self._reading: list[sqlite3.Connection] = []
+        self._keys = KeyMaker()
 
     @property
     def writer(self) -> GroupCommitWriter:
@@ -269,7 +264,7 @@ class SqliteStore:
         """Store a decision with everything else that is waiting to be stored."""
         check_write(write)
         page = encode_json(write.records)
-        return self.writer.submit(lambda connection: _append(connection, write, page))
+        return self.writer.submit(lambda connection: _append(connection, write, page, self._keys))
 
     async def claim(self, *, owner: str, now: int, limit: int) -> tuple[str, ...]:
         """Take over runs with work whose owner is gone."""
@@ -373,37 +368,10 @@ def _first_column(cursor: sqlite3.Cursor) -> tuple[str, ...]:
     return tuple(str(found) for (found,) in cursor.fetchall())
 
 
-def _append(connection: sqlite3.Connection, write: RunWrite, page: bytes) -> AppendOutcome:
+def _append(connection: sqlite3.Connection, write: RunWrite, page: bytes, keys: KeyMaker) -> AppendOutcome:
     row = write.row
     if write.expected_seq == 0:
-        first_key = first_key_of(row.created_at)
-        inserted = connection.execute(
-            _INSERT_RUN,
-            (
-                row.run_id,
-                row.workflow_name,
-                row.workflow_version,
-                row.definition_hash,
-                row.status,
-                row.seq,
-                row.created_at,
-                row.updated_at,
-                row.parent_run_id,
-                encode_json(row.labels).decode() if row.labels else None,
-                row.wake_at,
-                row.has_work,
-                row.owner,
-                row.terminal,
-                first_key,
-                first_key,
-                first_key + KEYS_PER_MS - 1,
-            ),
-        )
-        if inserted.rowcount == 0:
-            return SequenceConflict()
-        key = inserted.lastrowid
-        for name, value in row.labels.items():
-            connection.execute("INSERT INTO labels VALUES (?,?,?,?)", (folded(value), name, key, value))
+        key = _insert(connection, row, keys)
     else:
         found = connection.execute(
             _UPDATE_RUN,
@@ -419,11 +387,40 @@ def _append(connection: sqlite3.Connection, write: RunWrite, page: bytes) -> App
                 write.expected_seq,
             ),
         ).fetchone()
-        if found is None:
-            return SequenceConflict()
-        (key,) = found
+        key = None if found is None else found[0]
+    if key is None:
+        return SequenceConflict()
     connection.execute(_INSERT_HISTORY, (key, write.expected_seq + 1, row.seq, page))
     return Appended()
+
+
+def _insert(connection: sqlite3.Connection, row: RunRow, keys: KeyMaker) -> int | None:
+    """The key of a new run; None when there is a run with its id."""
+    columns = (
+        row.run_id,
+        row.workflow_name,
+        row.workflow_version,
+        row.definition_hash,
+        row.status,
+        row.seq,
+        row.created_at,
+        row.updated_at,
+        row.parent_run_id,
+        encode_json(row.labels).decode() if row.labels else None,
+        row.wake_at,
+        row.has_work,
+        row.owner,
+        row.terminal,
+    )
+    key = keys.next_key(row.created_at)
+    while connection.execute(_INSERT_RUN, (key, *columns)).rowcount == 0:
+        if connection.execute("SELECT 1 FROM runs WHERE run_id = ?", (row.run_id,)).fetchone() is not None:
+            return None
+        # Another process, or an earlier life of this one, has used the key.
+        key = keys.free_key(connection, row.created_at)
+    for name, value in row.labels.items():
+        connection.execute("INSERT INTO labels VALUES (?,?,?,?)", (folded(value), name, key, value))
+    return key
 
 
 def _delete(connection: sqlite3.Connection, statement: str, name: str | int) -> int:

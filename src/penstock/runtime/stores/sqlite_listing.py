@@ -2,10 +2,10 @@
 
 Keys are in order of creation, so every index gives its runs newest first, and a page costs the same wherever it begins.
 One filter leads: its index is walked, and the other filters are checked run by run. With several filters, each is asked
-how many runs it has, up to a bound, and the one with the fewest leads. Text leads only when few runs match it; when many
-do, a page of them is found soonest by walking the newest runs.
+how many runs it has, up to a bound, and the one with the fewest leads. Text leads only when few runs match it; when it
+matches many, a page of them is found soonest by walking the newest runs.
 
-Above it: `sqlite`. Below it: `sqlite_schema` (keys and indexes), `sqlite_rows`.
+Above it: `sqlite`. Below it: `sqlite_keys`, `sqlite_rows`; the indexes are in `sqlite_schema`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import sqlite3
 from dataclasses import dataclass
 
 from penstock.runtime.ports import RunPage, RunQuery
+from penstock.runtime.stores.sqlite_keys import KEY_MAX, KEYS_PER_MS, first_key_of
 from penstock.runtime.stores.sqlite_rows import RUN_COLUMNS, labels_of, run_of
-from penstock.runtime.stores.sqlite_schema import KEY_MAX, KEYS_PER_MS, first_key_of
 from penstock.runtime.stores.store_rules import begins_with, cursor_of, folded, folded_id, page_size, position_of
 
 __all__ = ["list_runs", "prepare_reader", "statement_of"]
 
 # A filter with fewer runs than this is walked to its end in no time; counting further tells nothing new.
-_PROBE_ROWS_MAX = 1_000
+_PROBE_ROWS_MAX = 300
 
 _CHARACTER_MAX = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
@@ -31,12 +31,13 @@ Parameters = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where runs are found: tables, the name of the key there, and a condition that an index answers."""
+    """Where runs are found: the table with the index, the name of the key there, and a condition the index answers."""
 
-    tables: str
+    table: str
     key: str
     condition: str
     parameters: Parameters
+    joined: str = ""  # the runs themselves, when the index is of another table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +95,9 @@ def statement_of(connection: sqlite3.Connection, query: RunQuery) -> tuple[str, 
     parameters: Parameters = ()
     for source in sources:
         where = f"{source.condition} AND {source.key} BETWEEN ? AND ?{conditions}"
-        statements.append(f"SELECT {RUN_COLUMNS}, {source.key} AS position FROM {source.tables} WHERE {where}")
+        statements.append(
+            f"SELECT {RUN_COLUMNS}, {source.key} AS position FROM {source.table}{source.joined} WHERE {where}"
+        )
         parameters += (*source.parameters, span.low, span.high, *checked)
     return f"{' UNION ALL '.join(statements)} ORDER BY position DESC LIMIT ?", parameters
 
@@ -105,7 +108,7 @@ def _filters(query: RunQuery) -> list[_Filter]:
         name, value = query.label
         given: Parameters = (folded(value), name, value)
         condition = "folded = ? AND name = ? AND value = ?"
-        source = _Source("labels CROSS JOIN runs ON key = run", "run", condition, given)
+        source = _Source("labels", "run", condition, given, " CROSS JOIN runs ON key = run")
         check = f"EXISTS (SELECT 1 FROM labels WHERE {condition} AND run = key)"
         filters.append(_Filter(sources=(source,), check=check, parameters=given))
     if query.parent_run_id is not None:
@@ -158,7 +161,7 @@ def _leader(connection: sqlite3.Connection, filters: list[_Filter], text: str | 
     for item in filters:
         count = 0
         for source in item.sources:
-            statement = f"SELECT 1 FROM {source.tables} WHERE {source.condition} AND {source.key} BETWEEN ? AND ?"
+            statement = f"SELECT 1 FROM {source.table} WHERE {source.condition} AND {source.key} BETWEEN ? AND ?"
             count += _counted(connection, statement, (*source.parameters, span.low, span.high))
         if best is None or count < fewest:
             best, fewest = item, count

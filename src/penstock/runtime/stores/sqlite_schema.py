@@ -3,9 +3,6 @@
 A file of another program is refused before anything is changed in it. A file of a newer release is refused; an older
 one is migrated step by step in one transaction.
 
-The key of a run is made from the moment of its creation, so that the order of keys is the order of creation: listings
-come newest first from whichever index fits, and a span of time is a span of keys.
-
 Above it: `sqlite`, `sqlite_maintenance`. Below it: sqlite3.
 """
 
@@ -14,33 +11,18 @@ from __future__ import annotations
 import sqlite3
 import time
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
 from penstock.runtime.stores.sqlite_errors import is_busy
 
-__all__ = [
-    "KEYS_PER_MS",
-    "KEY_MAX",
-    "SCHEMA_VERSION",
-    "Synchronous",
-    "connect",
-    "first_key_of",
-    "identify",
-    "migrate",
-    "open_for_writing",
-]
+__all__ = ["SCHEMA_VERSION", "Synchronous", "connect", "identify", "migrate", "open_for_writing"]
 
 Synchronous = Literal["FULL", "NORMAL", "OFF"]
 
 SCHEMA_VERSION = 1
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can tell what this is
-
-# Runs that one millisecond has room for. With 2^20, keys stay within 63 bits until the year 2248.
-KEYS_PER_MS: Final = 1 << 20
-_KEY_INSTANT_MAX: Final = (1 << 43) - 1
-KEY_MAX: Final = (1 << 63) - 1
 
 # The WAL is cut back to this size after a burst, so that it does not keep the space for ever.
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
@@ -108,11 +90,6 @@ _MIGRATIONS: dict[int, str] = {
 }
 
 
-def first_key_of(created_at: int) -> int:
-    """The smallest key that a run created at a moment can have."""
-    return min(max(created_at, 0), _KEY_INSTANT_MAX) * KEYS_PER_MS
-
-
 def connect(
     path: str, *, mode: Literal["ro", "rw", "rwc"], busy_timeout_ms: int = limits.STORE_BUSY_TIMEOUT_MS
 ) -> sqlite3.Connection:
@@ -147,10 +124,10 @@ def open_for_writing(
 
 def _use_write_ahead_log(connection: sqlite3.Connection, path: str, busy_timeout_ms: int) -> None:
     deadline = time.monotonic() + busy_timeout_ms / 1000
-    while True:
+    mode = ""
+    while not mode:
         try:
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            break
         except sqlite3.OperationalError as error:
             # Two processes that open a new file at once get in each other's way here, and SQLite does not wait.
             if not is_busy(error) or time.monotonic() >= deadline:

@@ -149,6 +149,8 @@ class GroupCommitWriter:
 
     def _begin(self) -> None:
         try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")  # the last one could not be rolled back when it failed
             self._connection.execute("BEGIN IMMEDIATE")
             if _file_identity(self._path) != self._file:
                 # SQLite would go on writing into a file that nobody can find any more.
@@ -158,7 +160,7 @@ class GroupCommitWriter:
             raise _NotBegunError from error
 
     def _roll_back(self) -> None:
-        """SQLite rolls back by itself after the gravest errors, and when it cannot, the next BEGIN says so."""
+        """SQLite rolls back by itself after the gravest errors; what is left over, the next transaction sees to."""
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")

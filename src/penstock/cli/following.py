@@ -1,0 +1,127 @@
+"""A run and its child runs, followed as they go: records come in, views grow.
+
+Above it: the commands that watch. Below it: `Penstock`, `run_view`. It works the same whether the run is performed in
+this process or in another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from penstock.app.penstock import Penstock
+from penstock.base import limits
+from penstock.base.errors import NotFound
+from penstock.cli.run_view import Mark, Question, RunView, WaitKind
+from penstock.definitions.model import Workflow
+from penstock.engine.records import Record
+
+__all__ = ["Follower"]
+
+# Child runs that are followed with their own lines; of the others only their parent's line is shown.
+_CHILDREN_MAX = 50
+# Views are not brought up to date more often than this: a fast run has better things to do than to be drawn.
+_REST_SECONDS = 0.05
+# Waits that end only when somebody outside does something.
+_OUTSIDE = frozenset({WaitKind.PERSON, WaitKind.DECISION, WaitKind.SIGNAL})
+
+
+@dataclass(slots=True, kw_only=True)
+class Follower:
+    """The views of one run and its child runs."""
+
+    penstock: Penstock
+    view: RunView
+    children: dict[str, RunView] = field(default_factory=dict)
+    unseen: list[tuple[str, Record]] = field(default_factory=list)  # what no display has shown yet
+
+    @classmethod
+    async def of(cls, penstock: Penstock, run_id: str) -> Follower:
+        """Begin to follow a run."""
+        workflow = await _workflow(penstock, run_id)
+        if workflow is None:
+            raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {run_id}", "`penstock runs list` shows the runs")
+        return cls(penstock=penstock, view=RunView(workflow=workflow, run_id=run_id))
+
+    async def catch_up(self) -> bool:
+        """Read what happened since the last time; False when nothing did."""
+        news = await self._read(self.view)
+        for child_id in [name for view in (self.view, *self.children.values()) for name in view.children()]:
+            await self._adopt(child_id)
+        for view in tuple(self.children.values()):
+            if not view.ended:
+                news += await self._read(view)
+        self.unseen += news
+        return bool(news)
+
+    def take_unseen(self) -> list[tuple[str, Record]]:
+        """What happened and was not shown yet, once."""
+        news, self.unseen = self.unseen, []
+        return news
+
+    async def _read(self, view: RunView) -> list[tuple[str, Record]]:
+        news: list[Record] = []
+        while True:
+            page = await self.penstock.host.history(view.run_id, after_seq=view.seq, limit=limits.HISTORY_PAGE_MAX)
+            view.take(page)
+            news.extend(page)
+            if len(page) < limits.HISTORY_PAGE_MAX:
+                return [(view.run_id, record) for record in news]
+
+    async def _adopt(self, child_id: str) -> None:
+        if child_id in self.children or len(self.children) >= _CHILDREN_MAX:
+            return
+        workflow = await _workflow(self.penstock, child_id)
+        if workflow is not None:
+            self.children[child_id] = RunView(workflow=workflow, run_id=child_id)
+
+    async def wait(self) -> None:
+        """Wait for something to happen, or long enough to look again."""
+        if self.penstock.driver is None:
+            await asyncio.sleep(limits.FOREIGN_CHANGE_POLL_SECONDS)
+            return
+        seconds = limits.FOREIGN_CHANGE_POLL_SECONDS
+        await self.penstock.host.wait(self.view.run_id, after_seq=self.view.seq, timeout_seconds=seconds)
+
+    async def rest(self) -> None:
+        """Let the run work for a moment before it is looked at again."""
+        await asyncio.sleep(_REST_SECONDS)
+
+    def workflows(self) -> dict[str, Workflow]:
+        """The workflow of every run that is followed."""
+        return {view.run_id: view.workflow for view in (self.view, *self.children.values())}
+
+    def questions(self) -> list[Question]:
+        """Open questions, the run's own first."""
+        if self.view.ended or self.view.paused:
+            return []
+        return [question for view in (self.view, *self.children.values()) for question in view.questions()]
+
+    @property
+    def waits_outside(self) -> bool:
+        """True when nothing goes on unless somebody does something: answers, decides, signals or resumes."""
+        if self.view.ended or self.view.paused:
+            return self.view.paused
+        return self._waits_outside(self.view)
+
+    def _waits_outside(self, view: RunView) -> bool:
+        visits = list(view.open_visits())
+        if not visits or view.ending:
+            return False
+        mediated = view.mode == "host_mediated"
+        for visit in visits:
+            child = self.children.get(visit.child_id or "")
+            if visit.wait is not None and visit.wait.kind is WaitKind.CHILD:
+                if child is None or child.ended or not (child.paused or self._waits_outside(child)):
+                    return False
+            elif visit.wait is None:
+                if not (mediated and visit.mark is Mark.GOING and visit.attempt):
+                    return False
+            elif visit.wait.kind not in _OUTSIDE:
+                return False
+        return True
+
+
+async def _workflow(penstock: Penstock, run_id: str) -> Workflow | None:
+    row = await penstock.store.row(run_id)
+    return None if row is None else await penstock.host.workflow(row.definition_hash)

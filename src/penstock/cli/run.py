@@ -1,0 +1,172 @@
+"""`penstock run`: start a run of a workflow (or join one), perform it here, and watch it to its end.
+
+Exit codes: 0 completed, 1 failed or cancelled, 2 a file, an option or an input cannot be used, 3 still waiting
+(detached, or nobody at a terminal to ask), 130 left with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from penstock.app.penstock import Penstock
+from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.displays import display_for
+from penstock.cli.documents import load_runnable
+from penstock.cli.following import Follower
+from penstock.cli.report import console_for
+from penstock.cli.run_json import run_json
+from penstock.cli.run_lines import status_words
+from penstock.cli.run_view import Mark
+from penstock.cli.sessions import (
+    DatabaseOption,
+    JsonOption,
+    SecretsOption,
+    StepsOption,
+    Workshop,
+    command_text,
+    conduct,
+    live_workers,
+    opened,
+    print_json,
+)
+from penstock.cli.values import UsageError, parse_labels, parse_value
+from penstock.cli.watching import Ending, print_ending, say_how_to_go_on, watch
+from penstock.definitions.model import Workflow
+from penstock.runtime.runs import Run
+
+__all__ = ["finish_watching", "run_command"]
+
+_WAITING_EXIT = 3
+_LEFT_EXIT = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """What was asked for on the command line."""
+
+    file: str
+    given: str | None
+    run_id: str | None
+    labels: dict[str, str]
+    watch: bool
+    detach: bool
+    as_json: bool
+
+
+def run_command(  # noqa: PLR0913  # every option is one the user can give
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The workflow (YAML or JSON), or - for standard input.")],
+    *,
+    given: Annotated[
+        str | None, typer.Option("--input", help="The run's input: JSON, or @FILE (YAML or JSON).", metavar="JSON")
+    ] = None,
+    database: DatabaseOption = Path("penstock.db"),
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", metavar="ID", help="The run's id; a run that exists already is joined.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="A label to find the run by; repeatable.")
+    ] = None,
+    steps: StepsOption = None,
+    secret_folder: SecretsOption = None,
+    show: Annotated[bool, typer.Option("--watch/--no-watch", help="Show what happens, or only how it ended.")] = True,
+    detach: Annotated[bool, typer.Option("--detach", help="Only start it; a `penstock worker` does the work.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a workflow and watch it; questions to a person are asked right here.
+
+    Everything is kept in one file: after Ctrl-C or a crash the run goes on where it was, with `penstock runs watch
+    --perform`, `penstock worker`, or the same command and --run-id.
+
+    With --json one object is printed at the end, with the keys ok, run_id, workflow, version, hash, status, result,
+    error, waiting_for, records, elapsed_ms and joined.
+
+    Exits with 0 when the run completed, 1 when it failed or was cancelled, 2 when a file, an option or the input cannot
+    be used, 3 when it still waits (detached, or nobody at a terminal to ask), 130 when it was left with Ctrl-C.
+    """
+
+    async def work() -> int:
+        order = _Order(
+            file=file,
+            given=given,
+            run_id=run_id,
+            labels=parse_labels(label),
+            watch=show,
+            detach=detach,
+            as_json=as_json,
+        )
+        return await _run(order, Workshop.of(database, steps, secret_folder))
+
+    conduct(work, as_json=as_json)
+
+
+async def _run(order: _Order, workshop: Workshop) -> int:
+    workflow = load_runnable(order.file)
+    value: JsonValue = {} if order.given is None else parse_value(order.given, "--input")
+    async with opened(workshop, perform=not order.detach, create=True) as penstock:
+        run, joined = await _start(penstock, workflow, value, order)
+        follower = await Follower.of(penstock, run.id)
+        await follower.catch_up()
+        if order.detach:
+            return await _detached(follower, run, workshop, joined=joined, as_json=order.as_json)
+        if joined and not order.as_json:
+            told = f"run {run.id} exists already and is {status_words(follower.view, follower.children)}; joining it"
+            console_for(sys.stdout).print(Text(told, style="dim"))
+        display = display_for(penstock.host.clock, silent=order.as_json or not order.watch)
+        ending = await watch(follower, display, asks=not order.as_json, stays=False)
+        extra: JsonObject | None = {"joined": joined} if order.as_json else None
+        return await finish_watching(follower, workshop, ending, json_extra=extra, watched=order.watch)
+
+
+async def _start(penstock: Penstock, workflow: Workflow, value: JsonValue, order: _Order) -> tuple[Run, bool]:
+    """The run, and whether it was there before."""
+    known = None if order.run_id is None else await penstock.store.row(order.run_id)
+    if known is not None:
+        if known.workflow_name != workflow.name:
+            raise UsageError(f"run {known.run_id} is a run of {known.workflow_name}, not of {workflow.name}")
+        return penstock.run(known.run_id), True
+    await penstock.host.register(workflow)
+    return await penstock.start(workflow, value, run_id=order.run_id, labels=order.labels), False
+
+
+async def _detached(follower: Follower, run: Run, workshop: Workshop, *, joined: bool, as_json: bool) -> int:
+    view = follower.view
+    if as_json:
+        print_json({**run_json(view, await run.state()), "joined": joined})
+    else:
+        console = console_for(sys.stdout)
+        console.print(f"run {run.id} is {'there already' if joined else 'started'}: {status_words(view)}")
+        watch_it = command_text("runs", "watch", run.id, "--db", str(workshop.database))
+        console.print(f"  watch it    {watch_it}")
+        if not view.ended and not await live_workers(follower.penstock):
+            console.print(f"  nobody performs it yet; start  {command_text('worker', *workshop.arguments())}")
+    return _exit_code(follower, Ending.ENDED if view.ended else Ending.WAITING)
+
+
+async def finish_watching(
+    follower: Follower, workshop: Workshop, ending: Ending, *, json_extra: JsonObject | None, watched: bool = True
+) -> int:
+    """Say how it ended, or how to go on (as JSON if there are members to add to it), and give the exit code."""
+    if json_extra is not None:
+        state = await follower.penstock.run(follower.view.run_id).state()
+        print_json({**run_json(follower.view, state), **json_extra})
+    elif ending is Ending.ENDED:
+        print_ending(follower, workshop, watched=watched)
+    else:
+        say_how_to_go_on(follower, workshop, ending)
+    return _exit_code(follower, ending)
+
+
+def _exit_code(follower: Follower, ending: Ending) -> int:
+    match ending:
+        case Ending.ENDED:
+            return 0 if follower.view.mark is Mark.DONE else 1
+        case Ending.WAITING:
+            return _WAITING_EXIT
+        case Ending.LEFT:
+            return _LEFT_EXIT

@@ -1,0 +1,185 @@
+"""How commands open a database, and how they end: errors become messages and exit codes.
+
+Above it: the commands that work on runs. Below it: `Penstock`.
+Exit codes: 0 for success, 1 for a run that failed or was cancelled, 2 for a command that could not be carried out,
+3 for a run that is still waiting, 130 when it was left with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import json
+import shlex
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from penstock.app.penstock import Penstock
+from penstock.app.step_modules import load_steps
+from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.report import print_problem
+from penstock.cli.values import UsageError
+from penstock.definitions.drawing_text import clean
+from penstock.runtime.secrets import ChainSecrets, EnvironmentSecrets, FileSecrets
+from penstock.runtime.system import gone_workers
+
+__all__ = [
+    "DatabaseOption",
+    "JsonOption",
+    "Left",
+    "SecretsOption",
+    "StepsOption",
+    "Workshop",
+    "command_text",
+    "conduct",
+    "live_workers",
+    "opened",
+    "print_json",
+    "until_left",
+    "user_name",
+]
+
+T = TypeVar("T")
+
+DatabaseOption = Annotated[
+    Path, typer.Option("--db", metavar="FILE", envvar="PENSTOCK_DB", help="The file that holds the runs.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+StepsOption = Annotated[
+    list[str] | None,
+    typer.Option("--steps", metavar="MODULE", help="A file (steps.py) or module with @step functions; repeatable."),
+]
+SecretsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--secret-file", metavar="DIR", help="A folder with one file per secret; PENSTOCK_SECRET_NAME works too."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """Where work is performed: the database, the steps and the secrets, as the command line names them."""
+
+    database: Path
+    steps: tuple[str, ...] = ()
+    secret_folder: Path | None = None
+
+    @classmethod
+    def of(cls, database: Path, steps: Iterable[str] | None = None, secret_folder: Path | None = None) -> Workshop:
+        """From options as they were given."""
+        return cls(database=database, steps=tuple(steps or ()), secret_folder=secret_folder)
+
+    def arguments(self) -> list[str]:
+        """The options that name this workshop again."""
+        secrets = [] if self.secret_folder is None else ["--secret-file", str(self.secret_folder)]
+        return ["--db", str(self.database), *(part for name in self.steps for part in ("--steps", name)), *secrets]
+
+
+def command_text(*parts: str) -> str:
+    """A command as a person can paste it."""
+    return clean(shlex.join(("penstock", *parts)))
+
+
+@asynccontextmanager
+async def opened(workshop: Workshop, *, perform: bool = False, create: bool = False) -> AsyncIterator[Penstock]:
+    """Open the database; one that does not exist is made only where that makes sense."""
+    if not create and not workshop.database.exists():
+        raise UsageError(f"there is no database {workshop.database}; `penstock run` makes one, --db names another")
+    secrets = EnvironmentSecrets()
+    folder = workshop.secret_folder
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"--secret-file: {folder} is not a folder")
+    async with Penstock.open(
+        workshop.database,
+        steps=load_steps(workshop.steps) if perform else (),
+        secrets=secrets if folder is None else ChainSecrets(FileSecrets(folder), secrets),
+        perform=perform,
+    ) as penstock:
+        yield penstock
+
+
+async def live_workers(penstock: Penstock) -> list[str]:
+    """The processes that perform work on this database now."""
+    now = penstock.host.clock.now_ms()
+    alive = [worker.worker_id for worker in await penstock.store.workers() if worker.expires_at > now]
+    gone = set(gone_workers(alive))
+    return [name for name in alive if name not in gone]
+
+
+def conduct(work: Callable[[], Coroutine[Any, Any, int]], *, as_json: bool = False) -> None:
+    """Run a command to its end and leave with its exit code."""
+    try:
+        code = asyncio.run(work())
+    except UsageError as error:
+        _problem("USAGE", str(error), None, {}, as_json=as_json)
+        code = 2
+    except PenstockError as error:
+        _problem(error.code, error.message, error.hint, error.details, as_json=as_json)
+        code = 2
+    if code:
+        raise typer.Exit(code)
+
+
+def _problem(code: str, message: str, hint: str | None, details: JsonObject, *, as_json: bool) -> None:
+    if as_json:
+        error: JsonObject = {"code": code, "message": message, "hint": hint}
+        print_json({"ok": False, "error": {**error, "details": details} if details else error})
+        return
+    told = message if code == "USAGE" else f"{code}: {message}"
+    print_problem(clean(told) + (f"\n  hint: {clean(hint)}" if hint else ""))
+
+
+def print_json(value: JsonValue) -> None:
+    """Print one JSON value for programs."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def user_name() -> str | None:
+    """Who sits here, as the machine knows them."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Somebody pressed Ctrl-C, or the process was told to end."""
+
+
+async def until_left(work: Coroutine[Any, Any, T]) -> T | Left:
+    """Work until it is done, Ctrl-C or SIGTERM; a second Ctrl-C ends the process on the spot."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(work)
+    told = asyncio.Event()
+
+    def leave() -> None:
+        told.set()
+        _stop_listening(loop)
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, leave)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if told.is_set():
+            return Left()
+        raise
+    finally:
+        if not told.is_set():
+            _stop_listening(loop)
+
+
+def _stop_listening(loop: asyncio.AbstractEventLoop) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_DFL)

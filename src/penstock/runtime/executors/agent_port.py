@@ -1,0 +1,58 @@
+"""A task for an agent, and what an agent's own executor must offer: only data, no library.
+
+Above it: `agents` makes tasks of activities. Below it: `a2a_agents`, and the small executors inside `agents`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.runtime.performing import ActivityOutcome
+
+__all__ = ["A2aAgent", "A2aDelegate", "AgentTask"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentTask:
+    """What an agent is asked to do. The correlation id names the task in our history, the key makes it repeatable."""
+
+    agent_id: str
+    input: JsonValue
+    correlation_id: str
+    idempotency_key: str
+    timeout_ms: int
+    output_schema: JsonObject | None = None
+
+    def told(self, external_task_id: str | None = None) -> JsonObject:
+        """What is kept beside the result in history."""
+        told: JsonObject = {"delegateCorrelationId": self.correlation_id, "untrusted": True}
+        if external_task_id is not None:
+            told["externalTaskId"] = external_task_id
+        return told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class A2aAgent:
+    """An agent that speaks the A2A standard; its card is found below `url`.
+
+    The card may send us to other addresses; only those of the same origin, or listed here, are given our key.
+    """
+
+    url: str
+    api_key: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    trusted_origins: tuple[str, ...] = ()
+    poll_interval_ms: int | None = None
+
+
+class A2aDelegate(Protocol):
+    """Gives tasks to agents that speak A2A."""
+
+    async def delegate(self, agent: A2aAgent, task: AgentTask) -> ActivityOutcome:
+        """Give the task to the agent and wait for its end."""
+
+    async def close(self) -> None:
+        """Let go of connections."""

@@ -1,0 +1,322 @@
+"""What every host must do: one suite of cases, each given a host that is ready to work.
+
+A host that keeps the four promises (one transition at a time, effects at least once, durable timers, read and wait)
+passes all of it. `test_hosts` runs it on the embedded host over every store; adapters to other engines join there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.build import build_workflow
+from penstock.engine import Accepted, Refused, Replayed, fold, inputs, replay, run_status
+from penstock.engine.state import RunState
+from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
+
+__all__ = ["CASES", "Bench", "ScriptedPerformer"]
+
+WAIT_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class ScriptedPerformer:
+    """Performs by node id: a value, a list of outcomes one per attempt (a tuple), or nothing for `{}`."""
+
+    script: dict[str, JsonValue | tuple[ActivityOutcome, ...]] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+    gates: dict[str, asyncio.Event] = field(default_factory=dict)
+
+    async def perform(self, call: ActivityCall) -> ActivityOutcome:
+        """Answer from the script."""
+        node_id = call.activity.node_id
+        self.calls.append(call.activity.effect_id)
+        if node_id in self.gates:
+            await self.gates[node_id].wait()
+        planned = self.script.get(node_id, {})
+        if isinstance(planned, tuple):
+            return planned[min(call.activity.attempt, len(planned)) - 1]
+        return ActivityDone(planned)
+
+
+@dataclass(slots=True)
+class Bench:
+    """A host at work, its performer, and short words for what the cases do."""
+
+    host: EmbeddedHost
+    performer: ScriptedPerformer
+
+    async def start(self, document: JsonObject, given: JsonValue = None, *, run_id: str = "r", mode: str = "") -> None:
+        """Register and start; must be accepted."""
+        workflow = build_workflow(document)
+        await self.host.register(workflow)
+        start = inputs.StartRun(
+            at=self.now(), run_id=run_id, input={} if given is None else given, mode=mode or "in_process"
+        )
+        decision = await self.host.start(start, workflow_hash=workflow.hash)
+        assert isinstance(decision, Accepted), decision
+
+    def now(self) -> int:
+        """The host's time."""
+        return self.host.clock.now_ms()
+
+    async def until(self, condition: Callable[[RunState], bool], run_id: str = "r") -> RunState:
+        """Wait, bounded, until a run is as wanted."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            state = await self.host.read(run_id)
+            while state is None or not condition(state):
+                if state is None:  # not started yet
+                    await self.host.next_commit(timeout_seconds=WAIT_SECONDS)
+                    state = await self.host.read(run_id)
+                else:
+                    state = await self.host.wait(run_id, after_seq=state.seq, timeout_seconds=WAIT_SECONDS)
+            return state
+
+    async def ended(self, run_id: str = "r") -> RunState:
+        """Wait for the end of a run."""
+        return await self.until(lambda state: state.terminal, run_id)
+
+    async def status(self, wanted: str, run_id: str = "r") -> RunState:
+        """Wait for a status."""
+        return await self.until(lambda state: run_status(state) == wanted, run_id)
+
+
+def native(*nodes: JsonObject, name: str = "case", **top: JsonValue) -> JsonObject:
+    """A native document of some nodes."""
+    return {"penstock": "v1", "name": name, "nodes": list(nodes), **top}
+
+
+def step(node_id: str, **more: JsonValue) -> JsonObject:
+    """A step."""
+    return {"id": node_id, "type": "step", "handler": node_id, **more}
+
+
+END: JsonObject = {"id": "done", "type": "end", "output": "${ . | del(.run) }"}
+
+
+async def linear(bench: Bench) -> None:
+    bench.performer.script = {"a": {"n": 1}, "b": {"n": 2}}
+    await bench.start(native(step("a"), {**step("b"), "with": {"n": "${ .a.n }"}}, END))
+    state = await bench.ended()
+    assert state.status == "completed"
+    assert isinstance(state.result, dict)
+    assert state.result["b"] == {"n": 2}
+
+
+async def switch(bench: Bench) -> None:
+    cases: JsonValue = [{"when": ".input.n > 1", "next": "big"}]
+    document = native(
+        {"id": "choose", "type": "switch", "cases": cases, "default": "small"},
+        {"id": "small", "type": "end", "output": "small"},
+        {"id": "big", "type": "end", "output": "big"},
+    )
+    await bench.start(document, {"n": 2})
+    assert (await bench.ended()).result == "big"
+
+
+async def parallel_join(bench: Bench) -> None:
+    branches: JsonValue = [{"name": "x", "nodes": [step("a")]}, {"name": "y", "nodes": [step("b")]}]
+    bench.performer.script = {"a": 1, "b": 2}
+    await bench.start(
+        native(
+            {"id": "both", "type": "parallel", "branches": branches}, {"id": "e", "type": "end", "output": "${.both}"}
+        )
+    )
+    assert (await bench.ended()).result == {"x": 1, "y": 2}
+
+
+async def duplicate_start(bench: Bench) -> None:
+    await bench.start(native(step("a"), END))
+    workflow = build_workflow(native(step("a"), END))
+    again = inputs.StartRun(at=bench.now(), run_id="r", input={})
+    decision = await bench.host.start(again, workflow_hash=workflow.hash)
+    assert isinstance(decision, Refused)
+    assert decision.code == "DUPLICATE_EXECUTION_ID"
+    assert (await bench.ended()).status == "completed"
+
+
+async def late_second_answer(bench: Bench) -> None:
+    ask: JsonObject = {"id": "ask", "type": "interrupt", "message": "?", "answer": {"type": "object"}}
+    await bench.start(native(ask, {"id": "e", "type": "end", "output": "${ .ask }"}))
+    await bench.status("waiting_input")
+    first = await bench.host.send("r", inputs.AnswerInterrupt(at=bench.now(), answer={"who": 1}))
+    second = await bench.host.send("r", inputs.AnswerInterrupt(at=bench.now(), answer={"who": 2}))
+    assert isinstance(first, Accepted)
+    assert isinstance(second, Refused)
+    assert (await bench.ended()).result == {"who": 1}
+
+
+async def host_activity(bench: Bench) -> None:
+    document = native(step("a", retry={"max_attempts": 2}), {"id": "e", "type": "end", "output": "${ .a }"})
+    await bench.start(document, mode="host_mediated")
+    await bench.status("waiting_activity")
+    failed = inputs.FailActivity(at=bench.now(), node_id="a", error="no", code="NO")
+    assert isinstance(await bench.host.send("r", failed), Accepted)
+    await bench.until(lambda state: any(item.attempt == 2 for item in state.activations()))
+    done = inputs.CompleteActivity(at=bench.now(), node_id="a", result={"ok": 1})
+    assert isinstance(await bench.host.send("r", done), Accepted)
+    again = await bench.host.send("r", done)
+    assert isinstance(again, Refused)
+    assert again.code == "ACTIVITY_SUBMIT_NOT_AWAITING"
+    assert (await bench.ended()).result == {"ok": 1}
+    assert bench.performer.calls == []
+
+
+async def timer(bench: Bench) -> None:
+    await bench.start(native({"id": "nap", "type": "wait", "duration": "30ms"}, step("a"), END))
+    began = (await bench.until(lambda state: state.seq > 0)).started_at
+    ended = await bench.ended()
+    assert ended.status == "completed"
+    assert ended.updated_at - began >= 30
+
+
+async def early_signal(bench: Bench) -> None:
+    bench.performer.gates["a"] = asyncio.Event()
+    document = native(
+        step("a"), {"id": "w", "type": "wait", "signal": "go"}, {"id": "e", "type": "end", "output": "${ .w }"}
+    )
+    await bench.start(document)
+    sent = await bench.host.send("r", inputs.SendSignal(at=bench.now(), name="go", payload={"n": 7}))
+    assert isinstance(sent, Accepted)
+    bench.performer.gates["a"].set()
+    assert (await bench.ended()).result == {"n": 7}
+
+
+async def failure(bench: Bench) -> None:
+    bench.performer.script = {"a": (ActivityError("broken", "BROKEN", retryable=False),)}
+    await bench.start(native(step("a", retry={"max_attempts": 5}), END))
+    state = await bench.ended()
+    assert state.status == "failed"
+    assert state.failure is not None
+    assert state.failure.code == "BROKEN"
+
+
+async def retry_then_success(bench: Bench) -> None:
+    bench.performer.script = {"a": (ActivityError("no", "NO"), ActivityError("no", "NO"), ActivityDone({"n": 3}))}
+    retry: JsonValue = {"max_attempts": 3, "initial_interval": "5ms"}
+    await bench.start(native(step("a", retry=retry), {"id": "e", "type": "end", "output": "${ .a.n }"}))
+    assert (await bench.ended()).result == 3
+    assert bench.performer.calls == ["r/a/1/1", "r/a/1/2", "r/a/1/3"]
+
+
+async def attempt_times_out(bench: Bench) -> None:
+    bench.performer.gates["a"] = asyncio.Event()
+    await bench.start(native(step("a", timeout="30ms", on_error=[{"code": "TIMEOUT", "fallback": "late"}]), END))
+    state = await bench.ended()
+    assert isinstance(state.result, dict)
+    assert state.result["a"] == "late"
+
+
+async def cancel_reaches_activities(bench: Bench) -> None:
+    bench.performer.gates["a"] = asyncio.Event()
+    await bench.start(native(step("a"), END))
+    await bench.status("waiting_activity")
+    assert isinstance(await bench.host.send("r", inputs.CancelRun(at=bench.now(), reason="enough")), Accepted)
+    state = await bench.ended()
+    assert (state.status, state.cancel_reason) == ("cancelled", "enough")
+
+
+async def pause_and_resume(bench: Bench) -> None:
+    bench.performer.gates["a"] = asyncio.Event()
+    await bench.start(native(step("a"), step("b"), END))
+    await bench.host.send("r", inputs.PauseRun(at=bench.now()))
+    bench.performer.gates["a"].set()
+    await bench.until(lambda state: any(item.phase == "resolved" for item in state.activations()))
+    assert [name for name in bench.performer.calls if "/b/" in name] == []
+    await bench.host.send("r", inputs.ResumeRun(at=bench.now()))
+    assert (await bench.ended()).status == "completed"
+
+
+async def child_run(bench: Bench) -> None:
+    ask: JsonObject = {"id": "ask", "type": "interrupt", "message": "?", "answer": {"type": "object"}}
+    child = native(ask, {"id": "e", "type": "end", "output": "${ .ask.n }"}, name="child")
+    await bench.host.register(build_workflow(child))
+    calls: JsonObject = {"id": "sub", "type": "subworkflow", "workflow": "child", "input": {}}
+    await bench.start(native(calls, {"id": "e", "type": "end", "output": "${ .sub }"}))
+    await bench.status("waiting_input", "r:sub:sub")
+    assert run_status(await bench.until(lambda state: True)) == "waiting_child"
+    await bench.host.send("r:sub:sub", inputs.AnswerInterrupt(at=bench.now(), answer={"n": 5}))
+    assert (await bench.ended()).result == 5
+
+
+async def cancel_reaches_children(bench: Bench) -> None:
+    waits = native({"id": "w", "type": "wait", "signal": "never"}, {"id": "e", "type": "end"}, name="child")
+    await bench.host.register(build_workflow(waits))
+    calls: JsonObject = {"id": "sub", "type": "subworkflow", "workflow": "child", "input": {}}
+    await bench.start(native(calls, {"id": "e", "type": "end"}))
+    await bench.status("waiting_signal", "r:sub:sub")
+    await bench.host.send("r", inputs.CancelRun(at=bench.now()))
+    assert (await bench.ended()).status == "cancelled"
+    assert (await bench.ended("r:sub:sub")).status == "cancelled"
+
+
+async def emit_to_another_run(bench: Bench) -> None:
+    waits = native(
+        {"id": "w", "type": "wait", "signal": "go"}, {"id": "e", "type": "end", "output": "${ .w }"}, name="w"
+    )
+    await bench.start(waits, run_id="listener")
+    emit: JsonObject = {"id": "say", "type": "emit", "run": "listener", "signal": "go", "payload": {"n": 1}}
+    await bench.start(native(emit, {"id": "e", "type": "end"}))
+    assert (await bench.ended("listener")).result == {"n": 1}
+    assert (await bench.ended()).status == "completed"
+
+
+async def history_folds_to_the_same_state(bench: Bench) -> None:
+    items: JsonObject = {
+        "id": "each",
+        "type": "for_each",
+        "items": "[1,2,3]",
+        "concurrency": 2,
+        "nodes": [{**step("a"), "with": {"n": "${ .item }"}}],
+    }
+    document = native(items, END)
+    await bench.start(document)
+    state = await bench.ended()
+    records = await bench.host.history("r")
+    assert fold(records) == state
+    outcome = replay(build_workflow(document), records)
+    assert isinstance(outcome, Replayed)
+    assert outcome.state == state
+    assert outcome.missing == ()
+
+
+async def burst(bench: Bench) -> None:
+    document = native(*(step(f"s{number}") for number in range(5)), {"id": "e", "type": "end", "output": "ok"})
+    await asyncio.gather(*(bench.start(document, run_id=f"b{number}") for number in range(100)))
+    states = await asyncio.gather(*(bench.ended(f"b{number}") for number in range(100)))
+    assert [state.result for state in states] == ["ok"] * 100
+
+
+async def definitions_are_pinned(bench: Bench) -> None:
+    bench.performer.gates["a"] = asyncio.Event()
+    await bench.start(native(step("a"), {"id": "e", "type": "end", "output": "old"}))
+    await bench.host.register(build_workflow(native(step("a"), {"id": "e", "type": "end", "output": "new"})))
+    bench.performer.gates["a"].set()
+    assert (await bench.ended()).result == "old"
+
+
+Case = Callable[[Bench], Awaitable[None]]
+CASES: tuple[Case, ...] = (
+    linear,
+    switch,
+    parallel_join,
+    duplicate_start,
+    late_second_answer,
+    host_activity,
+    timer,
+    early_signal,
+    failure,
+    retry_then_success,
+    attempt_times_out,
+    cancel_reaches_activities,
+    pause_and_resume,
+    child_run,
+    cancel_reaches_children,
+    emit_to_another_run,
+    history_folds_to_the_same_state,
+    burst,
+    definitions_are_pinned,
+)

@@ -1,0 +1,161 @@
+"""What the conformance suite of stores needs: the stores under test, runs to put into them, and all that one holds.
+
+A new store takes part by an entry in `STORES`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from penstock.base.json import JsonObject
+from penstock.engine.records import Record
+from penstock.runtime.ports import DefinitionRow, RunQuery, RunRow, RunWrite, ScheduleRow, Store, StoredRun, WorkerRow
+from penstock.runtime.stores.memory import MemoryStore
+from penstock.runtime.stores.sqlite import SqliteStore
+
+__all__ = [
+    "AT",
+    "STORES",
+    "contents",
+    "definition",
+    "listed",
+    "on_every_store",
+    "record",
+    "run_bounded",
+    "schedule",
+    "start",
+    "step",
+    "worker",
+]
+
+AT = 1_767_225_600_000
+# Nothing here takes more than a moment; a test that does is stuck.
+SECONDS_MAX = 30
+
+StoreMaker = Callable[[Path], Store]
+Scenario = Callable[[Any], Coroutine[Any, Any, None]]
+
+STORES: dict[str, StoreMaker] = {
+    "memory": lambda folder: MemoryStore(),
+    "sqlite": lambda folder: SqliteStore(folder / "store.db"),
+}
+
+
+def run_bounded(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine to its end, but not for ever."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(SECONDS_MAX):
+            await work
+
+    asyncio.run(bounded())
+
+
+def on_every_store(scenario: Scenario) -> Callable[..., None]:
+    """Make a test of an async function that takes a store: it runs once on each."""
+
+    @pytest.mark.parametrize("kind", STORES)
+    def test(kind: str, tmp_path: Path) -> None:
+        async def with_store() -> None:
+            store = STORES[kind](tmp_path)
+            await store.open()
+            try:
+                await scenario(store)
+            finally:
+                await store.close()
+
+        run_bounded(with_store())
+
+    test.__name__ = scenario.__name__
+    test.__doc__ = scenario.__doc__
+    return test
+
+
+def record(seq: int, payload: JsonObject | None = None) -> Record:
+    """A record as any other."""
+    return Record(seq, "event", "StateUpdated", {"number": seq} if payload is None else payload, AT + seq)
+
+
+def start(run_id: str = "r_1", *, records: int = 2, payload: JsonObject | None = None, **row: Any) -> RunWrite:
+    """A decision that begins a run."""
+    new = RunRow(
+        run_id=run_id,
+        workflow_name="refund",
+        workflow_version="1.0.0",
+        definition_hash="hash-1",
+        status="running",
+        seq=records,
+        created_at=AT,
+        updated_at=AT,
+    )
+    made = tuple(record(seq, payload) for seq in range(1, records + 1))
+    return RunWrite(expected_seq=0, row=replace(new, **row), records=made)
+
+
+def step(before: RunWrite, *, records: int = 1, payload: JsonObject | None = None, **row: Any) -> RunWrite:
+    """A decision that follows another."""
+    seq = before.row.seq
+    made = tuple(record(number, payload) for number in range(seq + 1, seq + records + 1))
+    return RunWrite(expected_seq=seq, row=replace(before.row, seq=seq + records, **row), records=made)
+
+
+def definition(number: int, *, name: str = "refund") -> DefinitionRow:
+    """A definition as any other."""
+    document: JsonObject = {"penstock": "v1", "name": name, "version": f"{number}.0.0"}
+    return DefinitionRow(
+        hash=f"hash-{number}", name=name, version=f"{number}.0.0", document=document, created_at=AT + number
+    )
+
+
+def schedule(schedule_id: str = "nightly", **changes: Any) -> ScheduleRow:
+    """A schedule as any other."""
+    new = ScheduleRow(schedule_id=schedule_id, workflow_name="refund", spec={"cron": "0 3 * * *"}, next_at=AT)
+    return replace(new, **changes)
+
+
+def worker(worker_id: str, expires_at: int = AT + 5_000) -> WorkerRow:
+    """A worker that is alive until a moment."""
+    return WorkerRow(worker_id=worker_id, expires_at=expires_at)
+
+
+async def listed(store: Store, **query: Any) -> list[str]:
+    """The ids of the runs that a query finds, over all pages."""
+    found: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = await store.list_runs(RunQuery(**query, cursor=cursor))
+        found += [row.run_id for row in page.rows]
+        if page.next_cursor is None:
+            return found
+        cursor = page.next_cursor
+
+
+async def contents(store: Store) -> dict[str, Any]:
+    """Everything that a store holds, as far as anybody can see."""
+    run_ids = await listed(store, limit=1_000)
+    runs: dict[str, StoredRun | None] = {run_id: await store.load(run_id) for run_id in run_ids}
+    hashes = {run.row.definition_hash for run in runs.values() if run is not None}
+    newest = await store.definitions()
+    return {
+        "order": run_ids,
+        "runs": runs,
+        "rows": {run_id: await store.row(run_id) for run_id in run_ids},
+        "labelled": {
+            f"{name}={value}": sorted(await listed(store, label=(name, value)))
+            for run in runs.values()
+            if run is not None
+            for name, value in run.row.labels.items()
+        },
+        "due": await store.due(owner="anybody", now=2**62, limit=10_000),
+        "next_wake_at": await store.next_wake_at(after=0),
+        "workers": await store.workers(),
+        "newest": newest,
+        "definitions": {found: await store.definition(found) for found in hashes | {row.hash for row in newest}},
+        "schedules": await store.schedules(),
+    }
