@@ -61,7 +61,7 @@ TARGETS: dict[str, tuple[str, float]] = {
     "stored_runs_cost_ratio": ("at_most", 1.3),
     "waiting_runs_rss_mb": ("below", 100),
 }
-_MEMORY_FILESYSTEMS = frozenset({"tmpfs", "ramfs", "overlay-tmpfs"})
+_MEMORY_FILESYSTEMS = frozenset({"tmpfs", "ramfs"})
 _ROOT = Path(__file__).resolve().parent.parent
 
 Cell = tuple[int, int]  # steps and clients

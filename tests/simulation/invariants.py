@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.definitions.model import ForEachDetail, ItemErrorPolicy, ParallelDetail, Workflow
+from penstock.definitions.model import ActivityDetail, ForEachDetail, ItemErrorPolicy, ParallelDetail, Workflow
 from penstock.engine.records import Record
 from penstock.engine.replay import Diverged, Replayed, replay
 from penstock.engine.state import COMPENSATION_PREFIX, RunState
@@ -18,6 +18,7 @@ from tests.simulation.world import SECRET_VALUE, SimulatedRun
 
 __all__ = [
     "NAMED_WAITS",
+    "check_at_most_once",
     "check_children",
     "check_compensations",
     "check_frames",
@@ -43,6 +44,7 @@ def check_history(run: SimulatedRun) -> None:
     )
     require(not any(SECRET_VALUE.encode() in row for row in run.ledger.rows), "a resolved secret stands in the history")
     check_compensations(records, state)
+    check_at_most_once(run.workflow, records)
     check_item_order(run.workflow, records)
     check_replay(run.workflow, records, state, torn=run.ledger.cuts > 0)
 
@@ -62,6 +64,7 @@ def check_replay(workflow: Workflow, records: Sequence[Record], state: RunState,
         require(essence(outcome.state) == essence(state), "replay of a torn history ends differently")
     else:
         require(outcome.state == state, "replay gives another state")
+        require(list(outcome.records) == list(records), "replay gives other records")
 
 
 def check_compensations(records: Sequence[Record], state: RunState) -> None:
@@ -86,6 +89,15 @@ def check_compensations(records: Sequence[Record], state: RunState) -> None:
 def _number(value: object) -> int:
     require(isinstance(value, int), f"{value!r} is no number")
     return value if isinstance(value, int) else 0
+
+
+def check_at_most_once(workflow: Workflow, records: Sequence[Record]) -> None:
+    """An activity that may happen only once is not tried again by itself while its outcome is in doubt."""
+    for record in records:
+        node = workflow.nodes.get(str(record.payload.get("nodeId", "")))
+        if record.name == "ActivityFailed" and node is not None and isinstance(node.detail, ActivityDetail):
+            doubtful = node.detail.at_most_once and record.payload.get("code") == "TIMEOUT"
+            require(not doubtful or "willRetry" not in record.payload, f"{node.id} would happen twice")
 
 
 def check_item_order(workflow: Workflow, records: Sequence[Record]) -> None:

@@ -14,6 +14,7 @@ from penstock import __version__
 from penstock.cli.diff import diff_command
 from penstock.cli.graph import graph_command
 from penstock.cli.run import run_command
+from penstock.cli.runs import runs_app
 from penstock.cli.schema import schema_command
 from penstock.cli.simulate import simulate_command
 from penstock.cli.validate import validate_command
@@ -28,6 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("run")(run_command)
+app.add_typer(runs_app, name="runs")
 app.command("validate")(validate_command)
 app.command("graph")(graph_command)
 app.command("diff")(diff_command)

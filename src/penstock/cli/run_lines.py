@@ -22,7 +22,7 @@ from rich.text import Text
 
 from penstock.cli.run_view import Mark, RunView, ScopeView, VisitView, WaitKind, called
 from penstock.definitions.drawing_text import clean
-from penstock.definitions.model import Workflow
+from penstock.definitions.model import Node, Workflow
 from penstock.engine.state import COMPENSATION_PREFIX
 from penstock.runtime.tracing import shorten
 
@@ -93,13 +93,20 @@ class Sheet:
             for node in workflow.nodes.values()
             if node.type == "for_each"
         ]
-        whats = [cell_len(f"{node.type} {called(node)}".strip()) for node in workflow.nodes.values()]
+        whats = [cell_len(_widest_what(workflow, node)) for node in workflow.nodes.values()]
         return cls(
             now=now,
             name_cells=max(_NAME_CELLS_MIN, min(max(names, default=0), _NAME_CELLS_MAX)),
             what_cells=min(max(whats, default=8), _WHAT_CELLS_MAX),
             children=children,
         )
+
+
+def _widest_what(workflow: Workflow, node: Node) -> str:
+    """What stands beside a node's name; an item's line names the node there."""
+    told = f"{node.type} {called(node)}".strip()
+    owner = workflow.bodies[node.body].owner
+    return f"{node.id}: {told}" if owner is not None and workflow.nodes[owner].type == "for_each" else told
 
 
 def _depth_of(workflow: Workflow, body: str) -> int:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["TerminalLines", "can_ask"]
+__all__ = ["TerminalConversation", "TerminalLines", "can_ask"]
 
 _READ_BYTES = 4096
 
@@ -52,6 +52,28 @@ class TerminalLines:
         ready: asyncio.Future[None] = loop.create_future()
         with _watching(loop, self._descriptor, ready):
             await ready
+
+
+class TerminalConversation:
+    """A conversation with the person at the terminal; everything is indented like the lines of a run."""
+
+    def __init__(self) -> None:
+        self._lines = TerminalLines()
+
+    async def ask(self, prompt: str) -> str | None:
+        """One line from the terminal."""
+        sys.stdout.write(f"  {prompt}")
+        sys.stdout.flush()
+        line = await self._lines.read()
+        if line is None:
+            sys.stdout.write("\n")
+        return line
+
+    def tell(self, text: str) -> None:
+        """Lines to the terminal."""
+        for line in text.splitlines():
+            sys.stdout.write(f"  {line}\n")
+        sys.stdout.flush()
 
 
 @contextmanager

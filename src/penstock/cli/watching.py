@@ -26,7 +26,7 @@ from penstock.cli.report import console_for, count_words
 from penstock.cli.run_lines import length_text, status_words
 from penstock.cli.run_view import Mark, Question, RunView, VisitView, WaitKind
 from penstock.cli.sessions import Left, Workshop, command_text, until_left, user_name
-from penstock.cli.terminal import TerminalLines, can_ask
+from penstock.cli.terminal import TerminalConversation, can_ask
 from penstock.definitions.drawing_text import clean
 
 __all__ = ["Ending", "print_ending", "say_how_to_go_on", "watch"]
@@ -92,25 +92,11 @@ class _Talker:
     """Asks the person at the terminal what a run wants to know."""
 
     follower: Follower
-    lines: TerminalLines = field(default_factory=TerminalLines)
+    conversation: TerminalConversation = field(default_factory=TerminalConversation)
 
     def next_question(self) -> Question | None:
         """The oldest question that is open."""
         return next(iter(self.follower.questions()), None)
-
-    async def ask(self, prompt: str) -> str | None:
-        """One line from the terminal."""
-        sys.stdout.write(f"  {prompt}")
-        sys.stdout.flush()
-        line = await self.lines.read()
-        if line is None:
-            sys.stdout.write("\n")
-        return line
-
-    def tell(self, text: str) -> None:
-        """Lines to the terminal."""
-        for line in text.splitlines():
-            print(f"  {line}")
 
     async def converse(self, question: Question) -> bool:
         """Ask until the answer is taken or no longer wanted; False when the person left."""
@@ -119,7 +105,7 @@ class _Talker:
             outcome = await self._unless_gone(question)
             match outcome:
                 case None:
-                    self.tell("\nThis is no longer asked: somebody answered, or time ran out.")
+                    self.conversation.tell("\nThis is no longer asked: somebody answered, or time ran out.")
                     return True
                 case Abandoned():
                     return False
@@ -127,7 +113,7 @@ class _Talker:
                     refused = await self._send(question, value)
                     if refused is None:
                         return True
-                    self.tell(f"{clean(refused.message)}")
+                    self.conversation.tell(f"{clean(refused.message)}")
                     await self.follower.catch_up()
                     if not self._is_open(question):
                         return True
@@ -137,7 +123,7 @@ class _Talker:
         lines = question.prompt.splitlines()
         room = shutil.get_terminal_size().columns - _QUESTION_MARGIN
         if len(lines) > 1 or len(question.prompt) > room:
-            self.tell("\n".join(map(clean, lines)))
+            self.conversation.tell("\n".join(map(clean, lines)))
 
     async def _send(self, question: Question, value: JsonValue) -> PenstockError | None:
         run = self.follower.penstock.run(question.run_id)
@@ -148,7 +134,7 @@ class _Talker:
         return None
 
     async def _unless_gone(self, question: Question) -> Answered | Abandoned | None:
-        asking = asyncio.ensure_future(ask_answer(question.schema, self))
+        asking = asyncio.ensure_future(ask_answer(question.schema, self.conversation))
         try:
             while not asking.done():
                 await asyncio.wait({asking}, timeout=_GONE_LOOK_SECONDS)

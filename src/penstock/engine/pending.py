@@ -11,7 +11,7 @@ from penstock.engine.effects import CancelChild, DeliverSignal, Effect, PerformA
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, RunState
 from penstock.engine.timers import timers_of
 from penstock.engine.transitions import Phase
-from penstock.engine.turn import detail_of, node_of, parallel_span
+from penstock.engine.turn import detail_of, happens_at_most_once, node_of, parallel_span
 
 __all__ = ["next_wake_up_at", "pending", "pending_activities"]
 
@@ -104,7 +104,7 @@ def _perform(workflow: Workflow, state: RunState, activation: Activation) -> Per
         secrets=activation.secrets,
         deadline=activation.deadline,
         timeout_ms=undo.timeout_ms if undo else node.timeout_ms,
-        at_most_once=detail.at_most_once and undo is None,
+        at_most_once=happens_at_most_once(workflow, activation),
         parallel_span=parallel_span(workflow, state, scope) if scope and scope.parent is not None else None,
         delegate=activation.external if undo is None else None,
         output_schema=node.output_schema_json if undo is None else None,

@@ -15,7 +15,7 @@ from penstock.engine.inputs import FailActivity, FireTimer
 from penstock.engine.outcomes import Refused
 from penstock.engine.state import Activation, RunState
 from penstock.engine.transitions import Phase
-from penstock.engine.turn import Turn
+from penstock.engine.turn import Turn, happens_at_most_once
 
 __all__ = ["Timer", "fire_timer", "timers_of"]
 
@@ -65,7 +65,15 @@ def fire_timer(turn: Turn, given: FireTimer) -> Refused | None:
     activation = turn.state.activation(given.node_id, given.visit)
     if activation is not None and activation.phase in (Phase.REQUESTED, Phase.OUTCOME_UNKNOWN):
         told = f"attempt {activation.attempt} of {given.node_id} took longer than its timeout allows"
-        failed = FailActivity(at=given.at, node_id=given.node_id, visit=given.visit, error=told, code="TIMEOUT")
+        failed = FailActivity(
+            at=given.at,
+            node_id=given.node_id,
+            visit=given.visit,
+            error=told,
+            code="TIMEOUT",
+            # It may still take effect, so an activity that must not happen twice is not tried again.
+            retryable=not happens_at_most_once(turn.workflow, activation),
+        )
         return fail_activity(turn, failed)
     payload: JsonObject = {"nodeId": given.node_id, "visit": given.visit, "kind": given.kind}
     turn.event("TimerFired", payload)

@@ -15,13 +15,13 @@ from typing import TypeVar
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import format_instant
 from penstock.definitions.expressions import Evaluated, EvaluationFailed, Evaluator, Expression
-from penstock.definitions.model import Node, Workflow
+from penstock.definitions.model import ActivityDetail, Node, Workflow
 from penstock.definitions.templates import Rendered, Template, render
 from penstock.engine.evolve import apply
 from penstock.engine.records import Kind, Record
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, RunState, Scope
 
-__all__ = ["Turn", "activation_of", "detail_of", "node_of", "parallel_span", "truthy"]
+__all__ = ["Turn", "activation_of", "detail_of", "happens_at_most_once", "node_of", "parallel_span", "truthy"]
 
 D = TypeVar("D")
 
@@ -113,6 +113,13 @@ def activation_of(scope: Scope) -> Activation:
 def node_of(workflow: Workflow, activation: Activation) -> Node:
     """The node of an activation; a compensation belongs to the node it undoes."""
     return workflow.nodes[activation.node_id.removeprefix(COMPENSATION_PREFIX)]
+
+
+def happens_at_most_once(workflow: Workflow, activation: Activation) -> bool:
+    """True for an activity whose document says so; undoing is always done at least once."""
+    detail = node_of(workflow, activation).detail
+    undoing = activation.node_id.startswith(COMPENSATION_PREFIX)
+    return isinstance(detail, ActivityDetail) and detail.at_most_once and not undoing
 
 
 def parallel_span(workflow: Workflow, state: RunState, scope: Scope) -> JsonObject | None:

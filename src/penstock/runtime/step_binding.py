@@ -213,6 +213,8 @@ def to_json(value: Any) -> JsonValue:
         raise NotJson(str(error)) from None
     except RecursionError:
         raise NotJson("it contains itself, or nests too deep") from None
+    if len(text) > limits.STATE_BYTES_MAX:
+        raise NotJson(f"it has {len(text)} bytes, more than the {limits.STATE_BYTES_MAX} that a run can keep")
     if len(text) > _SHALLOW_BYTES and exceeds_depth(result, limits.JSON_DEPTH_MAX):
         raise NotJson(f"it nests deeper than {limits.JSON_DEPTH_MAX} levels")
     return result

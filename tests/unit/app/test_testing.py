@@ -267,6 +267,7 @@ def test_a_secret_reaches_the_activity_and_not_the_history() -> None:
         "penstock": "v1",
         "name": "call",
         "version": "1.0.0",
+        "secrets": ["KEY"],
         "nodes": [
             {
                 "id": "call",

@@ -124,6 +124,21 @@ def test_the_deadline_of_an_attempt_is_its_own() -> None:
     assert timers_of(run.state) == [Timer(T0 + 9_000, "timeout", "x", 1)]
 
 
+@pytest.mark.parametrize("in_doubt", [True, False])
+def test_an_at_most_once_attempt_that_takes_too_long_is_not_tried_again(in_doubt: bool) -> None:
+    run = begin(native(step("x", timeout="2s", effects="at_most_once", retry={"max_attempts": 3})))
+    if in_doubt:
+        run.take(inputs.ReportOutcomeUnknown(at=0, node_id="x"))
+    run.after(2_000).fire("timeout", "x")
+    assert (run.status, run.code) == ("failed", "TIMEOUT")
+    assert len(run.of("ActivityRequested")) == 1
+
+
+def test_an_at_most_once_attempt_that_is_known_to_have_failed_is_tried_again() -> None:
+    run = begin(native(step("x", effects="at_most_once", retry={"max_attempts": 3}))).failed("x")
+    assert run.status == "waiting_activity"
+
+
 def test_a_run_that_takes_too_long_fails_and_undoes_what_it_did() -> None:
     workflow = native(step("a", compensate={"handler": "undo"}), step("b"), timeout="1m")
     run = begin(workflow).done("a").after(59_999)

@@ -4,10 +4,10 @@ import dataclasses
 import datetime
 import enum
 import functools
-import importlib.metadata
 import logging
 import pickle
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Literal, NewType, TypedDict
 
 import msgspec
@@ -191,7 +191,7 @@ def test_an_operator_may_allow_imports_but_only_declared_steps_are_found() -> No
 
 
 def test_a_module_that_cannot_be_imported_is_logged(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "broken_steps.py").write_text("import no_such_thing_at_all\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -200,17 +200,19 @@ def test_a_module_that_cannot_be_imported_is_logged(
     assert "no_such_thing_at_all" in caplog.text
 
 
-def test_installed_packages_offer_steps_as_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = [
-        importlib.metadata.EntryPoint("shop.refund", f"{refund.__module__}:refund", "penstock.steps"),
-        importlib.metadata.EntryPoint("shop.broken", "no_such_thing_at_all:f", "penstock.steps"),
-    ]
-    monkeypatch.setattr("penstock.runtime.steps.entry_points", lambda group: entries)
-    monkeypatch.setitem(importlib.import_module("sys").modules, refund.__module__, importlib.import_module(__name__))
+def test_installed_packages_offer_steps_as_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shop_steps.py").write_text("def refund(amount: int) -> int:\n    return amount\n")
+    installed = tmp_path / "shop-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: shop\nVersion: 1.0\n")
+    entries = "[penstock.steps]\nshop.refund = shop_steps:refund\nshop.broken = no_such_thing_at_all:f\n"
+    (installed / "entry_points.txt").write_text(entries)
+    monkeypatch.syspath_prepend(tmp_path)
     registry = StepRegistry()
     found = registry.resolve("shop.refund")
     assert found is not None
-    assert found.name == "shop.payments:refund"
+    assert found.function(3) == 3
+    assert registry.resolve("shop.refund") is found
     assert registry.resolve("shop.broken") is None
 
 
@@ -388,7 +390,7 @@ def test_what_is_not_json_is_refused() -> None:
     deep: list[Any] = []
     for _ in range(70):
         deep = [deep]
-    for value in (object(), {"a": object()}, circle, deep, "\ud800", {(1, 2): 3}):
+    for value in (object(), {"a": object()}, circle, deep, "\ud800", {(1, 2): 3}, "x" * 2_000_000):
         with pytest.raises(NotJson):
             to_json(value)
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 
@@ -62,7 +63,7 @@ class TaskApiDelegate:
     def _await(self, client: httpx2.Client, task_id: str) -> ActivityOutcome:
         give_up_at = self.monotonic() + self.poll_timeout_ms / 1000
         while True:
-            polled = client.get(f"/tasks/{task_id}")
+            polled = client.get(_task_path(task_id))
             polled.raise_for_status()
             outcome = _outcome(polled.json())
             if outcome is not None:
@@ -96,7 +97,7 @@ class AsyncTaskApiDelegate:
                 created.raise_for_status()
                 task_id = str(created.json()["id"])
                 while True:
-                    polled = await client.get(f"/tasks/{task_id}")
+                    polled = await client.get(_task_path(task_id))
                     polled.raise_for_status()
                     outcome = _outcome(polled.json())
                     if isinstance(outcome, ActivityDone):
@@ -112,6 +113,10 @@ class AsyncTaskApiDelegate:
 
 def _request(agent_id: JsonValue, correlation_id: JsonValue, given: JsonValue) -> JsonObject:
     return {"agent_id": agent_id, "correlation_id": correlation_id, "input": given}
+
+
+def _task_path(task_id: str) -> str:
+    return f"/tasks/{quote(task_id, safe='')}"  # the id is somebody else's text
 
 
 def _headers(api_key: str, idempotency_key: str) -> dict[str, str]:

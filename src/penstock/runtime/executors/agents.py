@@ -8,7 +8,7 @@
 
 The correlation id of the run is handed to the agent and kept beside the result, with the agent's own task id.
 
-Above it: `app`. Below it: one executor per protocol; those that need a library are given, so that this module needs none.
+Above it: `app`. Below it: one executor per protocol; those with a library are given, so that this module needs none.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def _url(text: JsonValue, query: JsonValue) -> httpx2.URL:
     for name, value in query.items():
         items = value if isinstance(value, list) else [value]
         pairs.extend((name, _text(f"query/{name}", item)) for item in items if item is not None)
-    return url.copy_merge_params(httpx2.QueryParams(pairs)) if pairs else url
+    return url.copy_merge_params(httpx2.QueryParams(tuple(pairs))) if pairs else url
 
 
 def _checked(url: httpx2.URL) -> httpx2.URL:

@@ -1,0 +1,161 @@
+"""Runs for people who look at them: the table of a list, and everything about one run.
+
+Above it: `runs_look`. Below it: the JSON objects of `run_json`; what is printed here can be had as JSON too.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.report import console_for
+from penstock.cli.run_lines import length_text
+from penstock.cli.sessions import command_text
+from penstock.definitions.drawing_text import clean
+from penstock.definitions.durations import parse_instant_ms
+from penstock.runtime.ports import RunRow
+from penstock.runtime.tracing import shorten
+
+__all__ = ["print_row_table", "print_run", "status_style"]
+
+_LABELS_CHARACTERS_MAX = 40
+_LABEL_CELLS = 12
+_VALUE_CHARACTERS_MAX = 400
+
+
+def status_style(status: str) -> str:
+    """The colour of a status."""
+    if status == "completed":
+        return "green"
+    if status in ("failed", "cancelled"):
+        return "red"
+    return "yellow" if status.startswith("waiting") or status == "paused" else "cyan"
+
+
+def print_row_table(rows: Sequence[RunRow], now: int) -> None:
+    """A line per run."""
+    console = console_for(sys.stdout)
+    if not rows:
+        console.print("no runs")
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False)
+    for name in ("RUN", "WORKFLOW", "STATUS", "STARTED", "RECORDS", "LABELS"):
+        table.add_column(name, no_wrap=True, justify="right" if name == "RECORDS" else "left")
+    for row in rows:
+        labels = ", ".join(f"{name}={value}" for name, value in row.labels.items())
+        table.add_row(
+            Text(clean(row.run_id)),
+            Text(clean(f"{row.workflow_name} {row.workflow_version}")),
+            Text(row.status, style=status_style(row.status)),
+            Text(f"{length_text(now - row.created_at)} ago"),
+            Text(str(row.seq)),
+            Text(clean(labels[:_LABELS_CHARACTERS_MAX]), style="dim"),
+        )
+    console.print(table, soft_wrap=False, width=None if console.is_terminal else _plain_width(rows))
+
+
+def _plain_width(rows: Sequence[RunRow]) -> int:
+    """Wide enough for every line: what reads a pipe does not care for columns of a terminal."""
+    longest = max(len(row.run_id) + len(row.workflow_name) + len(row.workflow_version) for row in rows)
+    return longest + _LABELS_CHARACTERS_MAX + 80
+
+
+def print_run(told: JsonObject, now: int, database: Path) -> None:
+    """Everything about one run."""
+    console = console_for(sys.stdout)
+    status = str(told["status"])
+    name = clean(f"{told['workflow']} {told['version']}")
+    console.print(Text.assemble(("● ", status_style(status)), (name, "bold"), f"  run {clean(str(told['run_id']))}"))
+    _field(console, "status", Text(status, style=status_style(status)))
+    _field(console, "started", _moment(told["started_at"], now))
+    _field(console, "last change", _moment(told["updated_at"], now) + f", {told['records']} records")
+    labels = told["labels"]
+    if isinstance(labels, dict) and labels:
+        _field(console, "labels", ", ".join(f"{key}={value}" for key, value in labels.items()))
+    if told["parent"]:
+        _field(console, "child of", str(told["parent"]))
+    _field(console, "input", shorten(told["input"], _VALUE_CHARACTERS_MAX))
+    if told["state"]:
+        _field(console, "state", shorten(told["state"], _VALUE_CHARACTERS_MAX))
+    _print_outcome(console, told)
+    for wait in _objects(told["waiting_for"]):
+        _print_wait(console, wait, now, str(told["run_id"]), database)
+    for activity in _objects(told["activities"]):
+        _print_activity(console, activity)
+    for child in _objects(told["children"]):
+        status = str(child["status"])
+        line = Text.assemble(clean(f"{child['run_id']}  {child['workflow']}  "), (status, status_style(status)))
+        _field(console, "child run", line)
+
+
+def _print_outcome(console: Console, told: JsonObject) -> None:
+    error = told["error"]
+    if isinstance(error, dict):
+        where = f" (at {error['node']})" if error.get("node") else ""
+        _field(console, "error", Text(clean(f"{error['code']}: {error['message']}{where}"), style="red"))
+    elif told["status"] == "completed":
+        _field(console, "result", shorten(told["result"], _VALUE_CHARACTERS_MAX))
+
+
+def _print_wait(console: Console, wait: JsonObject, now: int, run_id: str, database: Path) -> None:
+    words = {
+        "person": f'a person to answer "{wait.get("prompt")}"',
+        "decision": "a decision: its outcome is unknown",
+        "signal": f"the signal {wait.get('signal')}",
+        "timer": "time to pass",
+        "retry": f"the next try ({wait.get('error')})",
+        "child": f"its child run {wait.get('run_id')}",
+    }
+    until = f", until {_moment(wait['until'], now)}" if wait.get("until") else ""
+    told = f"{wait['node']} waits for {words[str(wait['for'])]} since {_moment(wait['since'], now)}{until}"
+    _field(console, "waiting", Text(clean(told), style="yellow"))
+    names = ("--db", str(database))
+    node = ("--node", str(wait["node"]))
+    match wait["for"]:
+        case "person":
+            _field(console, "", f"answer: {command_text('runs', 'answer', run_id, *node, *names)}")
+            _field(console, "", f"schema: {json.dumps(wait.get('schema'), ensure_ascii=False)}")
+            if wait.get("approvers"):
+                _field(console, "", f"approvers: {shorten(wait['approvers'])}")
+        case "decision":
+            _field(console, "", f"retry it: {command_text('runs', 'retry', run_id, *node, *names)}")
+            submit = command_text("runs", "submit", run_id, str(wait["node"]), "JSON", *names)
+            _field(console, "", f"or report its outcome: {submit}")
+        case "signal":
+            _field(console, "", f"send: {command_text('runs', 'signal', run_id, str(wait.get('signal')), *names)}")
+        case _:
+            pass
+
+
+def _print_activity(console: Console, activity: JsonObject) -> None:
+    doubt = ", outcome unknown" if activity["outcome_unknown"] else ""
+    told = f"{activity['node']} ({activity['type']}), attempt {activity['attempt']}{doubt}"
+    _field(console, "activity", told)
+    _field(console, "", f"arguments: {shorten(activity['arguments'], _VALUE_CHARACTERS_MAX)}")
+    _field(console, "", f"idempotency key: {activity['idempotency_key']}")
+    if activity["deadline"]:
+        _field(console, "", f"deadline: {activity['deadline']}")
+
+
+def _field(console: Console, name: str, value: str | Text) -> None:
+    shown = value if isinstance(value, Text) else Text(clean(value))
+    console.print(Text.assemble("  ", (name.ljust(_LABEL_CELLS), "dim"), shown))
+
+
+def _objects(value: JsonValue) -> list[JsonObject]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _moment(value: JsonValue, now: int) -> str:
+    """An instant with how far away it is."""
+    at = parse_instant_ms(value) if isinstance(value, str) else None
+    if at is None:
+        return str(value)
+    return f"{value} ({length_text(now - at)} ago)" if at <= now else f"{value} (in {length_text(at - now)})"

@@ -1,0 +1,365 @@
+"""`penstock runs cancel|pause|resume|signal|answer|submit|fork|retry`: change runs, whoever performs them.
+
+These commands decide and store; the work that follows is done by the process that performs (`penstock run`, `penstock
+worker`). When there is none, they say so.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from penstock.app.penstock import Penstock
+from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.asking import Abandoned, ask_answer
+from penstock.cli.following import Follower
+from penstock.cli.report import console_for
+from penstock.cli.retrying import retry_point
+from penstock.cli.run_lookup import RunArgument, find_run, nobody_works, say_nobody_works
+from penstock.cli.run_view import Question, WaitKind
+from penstock.cli.sessions import (
+    DatabaseOption,
+    JsonOption,
+    Workshop,
+    command_text,
+    conduct,
+    opened,
+    print_json,
+    user_name,
+)
+from penstock.cli.terminal import TerminalConversation, can_ask
+from penstock.cli.values import UsageError, loose_value, parse_value
+from penstock.definitions.drawing_text import clean
+from penstock.runtime.ports import RunRow
+from penstock.runtime.runs import Run
+
+__all__ = [
+    "answer_command",
+    "cancel_command",
+    "fork_command",
+    "pause_command",
+    "resume_command",
+    "retry_command",
+    "signal_command",
+    "submit_command",
+]
+
+ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it is kept in the history.")]
+NodeOption = Annotated[
+    str | None, typer.Option("--node", metavar="NODE", help="Which node is meant, if several are waiting.")
+]
+VisitOption = Annotated[
+    int | None, typer.Option("--visit", metavar="N", min=1, help="Which visit of the node, if several are open.")
+]
+ByOption = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who decides; you, if left out.")]
+
+_Change = Callable[[Penstock, Run, RunRow], Awaitable[str]]
+
+
+def _change(run_id: str, database: Path, change: _Change, *, as_json: bool) -> None:
+    """Find a run, change it, and say what became of it."""
+
+    async def work() -> int:
+        workshop = Workshop.of(database)
+        async with opened(workshop) as penstock:
+            row = await find_run(penstock, run_id)
+            told = await change(penstock, penstock.run(row.run_id), row)
+            await _report(penstock, row.run_id, told, workshop, as_json=as_json)
+        return 0
+
+    conduct(work, as_json=as_json)
+
+
+async def _report(
+    penstock: Penstock, run_id: str, told: str, workshop: Workshop, *, as_json: bool, extra: JsonObject | None = None
+) -> None:
+    status = await penstock.run(run_id).status()
+    if as_json:
+        idle = await nobody_works(penstock, run_id)
+        print_json({"ok": True, "run_id": run_id, "status": status, "performed": not idle, **(extra or {})})
+        return
+    console_for(sys.stdout).print(Text(clean(f"{told}; the run is now {status}")))
+    await say_nobody_works(penstock, run_id, workshop)
+
+
+def cancel_command(
+    run: RunArgument,
+    *,
+    reason: ReasonOption = None,
+    database: DatabaseOption = Path("penstock.db"),
+    as_json: JsonOption = False,
+) -> None:
+    """Cancel a run; what must be undone is undone first.
+
+    With --json: ok, run_id, status and performed (false when there is work and nobody to do it).
+    """
+
+    async def change(penstock: Penstock, handle: Run, row: RunRow) -> str:
+        await handle.cancel(reason)
+        return f"cancelled {row.run_id}"
+
+    _change(run, database, change, as_json=as_json)
+
+
+def pause_command(
+    run: RunArgument,
+    *,
+    reason: ReasonOption = None,
+    database: DatabaseOption = Path("penstock.db"),
+    as_json: JsonOption = False,
+) -> None:
+    """Pause a run: it makes no new moves until it is resumed.
+
+    With --json: ok, run_id, status and performed.
+    """
+
+    async def change(penstock: Penstock, handle: Run, row: RunRow) -> str:
+        await handle.pause(reason)
+        return f"paused {row.run_id}"
+
+    _change(run, database, change, as_json=as_json)
+
+
+def resume_command(
+    run: RunArgument, *, database: DatabaseOption = Path("penstock.db"), as_json: JsonOption = False
+) -> None:
+    """Let a paused run go on.
+
+    With --json: ok, run_id, status and performed.
+    """
+
+    async def change(penstock: Penstock, handle: Run, row: RunRow) -> str:
+        await handle.resume()
+        return f"resumed {row.run_id}"
+
+    _change(run, database, change, as_json=as_json)
+
+
+def signal_command(
+    run: RunArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The signal's name.")],
+    payload: Annotated[
+        str | None, typer.Argument(metavar="[JSON]", help="What the signal carries: JSON, or @FILE.")
+    ] = None,
+    *,
+    signal_id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="The same id counts once, however often it is sent.")
+    ] = None,
+    database: DatabaseOption = Path("penstock.db"),
+    as_json: JsonOption = False,
+) -> None:
+    """Send a signal to a run; it is kept until the run waits for it.
+
+    With --json: ok, run_id, status and performed.
+    """
+
+    async def change(penstock: Penstock, handle: Run, row: RunRow) -> str:
+        value = None if payload is None else parse_value(payload, "the payload")
+        await handle.signal(name, value, signal_id=signal_id)
+        return f"sent {name} to {row.run_id}"
+
+    _change(run, database, change, as_json=as_json)
+
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+def answer_command(  # noqa: PLR0913  # every option is one the user can give
+    run: RunArgument,
+    answer: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[JSON|KEY=VALUE]...", help="JSON, @FILE, or fields; asked for if left out."),
+    ] = None,
+    *,
+    node: NodeOption = None,
+    visit: VisitOption = None,
+    by: ByOption = None,
+    database: DatabaseOption = Path("penstock.db"),
+    as_json: JsonOption = False,
+) -> None:
+    """Answer a question that a run asks.
+
+    The answer is JSON ('{"approve": true}'), fields (approve=true comment=fine), or asked for on the terminal.
+
+    With --json: ok, run_id, status and performed.
+    """
+
+    async def change(penstock: Penstock, handle: Run, row: RunRow) -> str:
+        question = await _question(penstock, row.run_id, node, visit)
+        value = await _answer_of(answer, question)
+        who = by or user_name()
+        await penstock.run(question.run_id).answer(value, node=question.node_id, visit=question.visit, by=who)
+        return f"answered {question.node_id}"
+
+    _change(run, database, change, as_json=as_json)
+
+
+async def _question(penstock: Penstock, run_id: str, node: str | None, visit: int | None) -> Question:
+    """The question that is meant; those of child runs count as the run's own."""
+    follower = await Follower.of(penstock, run_id)
+    while await follower.catch_up():
+        pass
+    views = (follower.view, *follower.children.values())
+    questions = [question for view in views if not view.ended for question in view.questions()]
+    meant = [item for item in questions if node in (None, item.node_id) and visit in (None, item.visit)]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        listed = ", ".join(f"{item.node_id} (visit {item.visit})" for item in meant)
+        raise UsageError(f"run {run_id} asks several questions: {listed}; choose with --node and --visit")
+    others = ", ".join(sorted({item.node_id for item in questions}))
+    raise UsageError(
+        f"run {run_id} asks nothing{f' at {node}' if node else ''}" + (f"; it asks at {others}" if others else "")
+    )
+
+
+async def _answer_of(given: list[str] | None, question: Question) -> JsonValue:
+    if not given:
+        if not can_ask():
+            raise UsageError("give an answer (JSON or KEY=VALUE), or run this in a terminal to be asked")
+        conversation = TerminalConversation()
+        conversation.tell(clean(question.prompt))
+        outcome = await ask_answer(question.schema, conversation)
+        if isinstance(outcome, Abandoned):
+            raise UsageError("no answer was given")
+        return outcome.value
+    if len(given) == 1 and not _is_field(given[0]):
+        return parse_value(given[0], "the answer")
+    fields: JsonObject = {}
+    for text in given:
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise UsageError(f"an answer is JSON, @FILE or KEY=VALUE fields; {text!r} is none of these")
+        fields[name] = loose_value(value)
+    return fields
+
+
+def _is_field(text: str) -> bool:
+    name, separator, _ = text.partition("=")
+    return bool(separator) and name.replace("_", "").replace("-", "").isalnum()
+
+
+# --- activities ----------------------------------------------------------------------------------
+
+
+def submit_command(  # noqa: PLR0913  # every option is one the user can give
+    run: RunArgument,
+    node: Annotated[str, typer.Argument(metavar="NODE", help="The activity's node.")],
+    result: Annotated[str | None, typer.Argument(metavar="[JSON]", help="Its result: JSON, or @FILE.")] = None,
+    *,
+    error: Annotated[str | None, typer.Option("--error", metavar="TEXT", help="It failed, and this is why.")] = None,
+    code: Annotated[str | None, typer.Option("--code", metavar="CODE", help="The code of the failure.")] = None,
+    visit: VisitOption = None,
+    database: DatabaseOption = Path("penstock.db"),
+    as_json: JsonOption = False,
+) -> None:
+    """Report what came of an activity that was done elsewhere, or whose outcome was unknown.
+
+    With --json: ok, run_id, status and performed.
+    """
+
+    async def change(penstock: Penstock, handle: Run, row: RunRow) -> str:
+        if error is not None and result is not None:
+            raise UsageError("an activity has a result or an --error, not both")
+        value = None if result is None else parse_value(result, "the result")
+        await handle.submit(node, value, error=error, code=code, visit=visit)
+        return f"took the {'failure' if error is not None else 'result'} of {node}"
+
+    _change(run, database, change, as_json=as_json)
+
+
+# --- new runs from old ones ----------------------------------------------------------------------
+
+
+def fork_command(
+    run: RunArgument,
+    *,
+    at: Annotated[int, typer.Option("--at", metavar="SEQ", min=1, help="The last record that the new run takes over.")],
+    run_id: Annotated[str | None, typer.Option("--run-id", metavar="ID", help="The id of the new run.")] = None,
+    database: DatabaseOption = Path("penstock.db"),
+    as_json: JsonOption = False,
+) -> None:
+    """Start a new run that begins where another one was after a record; `runs history` shows the records.
+
+    With --json: ok, run_id (of the new run), status, performed, forked_from and at.
+    """
+
+    async def work() -> int:
+        workshop = Workshop.of(database)
+        async with opened(workshop) as penstock:
+            row = await find_run(penstock, run)
+            await _fork(penstock, row, at, run_id, workshop, as_json=as_json)
+        return 0
+
+    conduct(work, as_json=as_json)
+
+
+async def _fork(
+    penstock: Penstock, row: RunRow, at: int, run_id: str | None, workshop: Workshop, *, as_json: bool
+) -> None:
+    forked = await penstock.run(row.run_id).fork(at_seq=at, run_id=run_id)
+    told = f"forked {row.run_id} after record {at}: {forked.id}"
+    extra: JsonObject = {"forked_from": row.run_id, "at": at}
+    await _report(penstock, forked.id, told, workshop, as_json=as_json, extra=extra)
+    if not as_json:
+        watch = command_text("runs", "watch", forked.id, *workshop.arguments())
+        console_for(sys.stdout).print(f"  watch it  {watch}")
+
+
+def retry_command(  # noqa: PLR0913  # every option is one the user can give
+    run: RunArgument,
+    *,
+    node: NodeOption = None,
+    visit: VisitOption = None,
+    run_id: Annotated[str | None, typer.Option("--run-id", metavar="ID", help="The id of the new run.")] = None,
+    by: ByOption = None,
+    database: DatabaseOption = Path("penstock.db"),
+    as_json: JsonOption = False,
+) -> None:
+    """Try again what failed.
+
+    A failed run stays as it is; a new one is forked from just before the failure and goes on. An activity whose outcome
+    is unknown is tried again in its own run.
+
+    With --json: ok, run_id, status and performed; for a new run also forked_from and at.
+    """
+
+    async def work() -> int:
+        workshop = Workshop.of(database)
+        async with opened(workshop) as penstock:
+            row = await find_run(penstock, run)
+            if row.status == "failed":
+                point = retry_point(await penstock.run(row.run_id).history())
+                await _fork(penstock, row, point.seq, run_id, workshop, as_json=as_json)
+                return 0
+            doubtful = await _in_doubt(penstock, row, node, visit)
+            await penstock.run(row.run_id).retry_activity(doubtful[0], visit=doubtful[1], by=by or user_name())
+            await _report(penstock, row.run_id, f"retrying {doubtful[0]}", workshop, as_json=as_json)
+        return 0
+
+    conduct(work, as_json=as_json)
+
+
+async def _in_doubt(penstock: Penstock, row: RunRow, node: str | None, visit: int | None) -> tuple[str, int]:
+    """The activity whose outcome is unknown."""
+    follower = await Follower.of(penstock, row.run_id)
+    await follower.catch_up()
+    found = [
+        (item.node_id, item.visit)
+        for item in follower.view.open_visits()
+        if item.wait is not None and item.wait.kind is WaitKind.DECISION
+    ]
+    meant = [item for item in found if node in (None, item[0]) and visit in (None, item[1])]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        listed = ", ".join(f"{name} (visit {number})" for name, number in meant)
+        raise UsageError(f"several outcomes are unknown: {listed}; choose with --node and --visit")
+    told = f"run {row.run_id} is {row.status}: nothing failed, and no outcome is unknown"
+    raise PenstockError("RETRY_NOT_ALLOWED", told, "a run is retried after it failed, an activity when it is in doubt")

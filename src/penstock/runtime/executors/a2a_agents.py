@@ -1,0 +1,341 @@
+"""Agents that speak the A2A standard, through the official `a2a-sdk`: card, message, stream or polling, cancellation.
+
+A task that ends gives its artifacts: one data part is the result itself, texts are `{"text": …}`, anything else is
+`{"parts": […]}`. An agent that asks something back fails the attempt with A2A_INPUT_REQUIRED and the question in its
+details. A task that nobody waits for any more is cancelled at the agent.
+
+Above it: `app` loads this module only when such agents are configured (extra `a2a`). Below it: the SDK, and httpx.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
+from a2a.client.errors import A2AClientError, A2AClientTimeoutError, AgentCardResolutionError
+from a2a.types.a2a_pb2 import (
+    AgentCard,
+    CancelTaskRequest,
+    GetTaskRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    StreamResponse,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+)
+from a2a.utils.errors import A2AError, InternalError, InvalidAgentResponseError
+from google.protobuf.json_format import MessageToDict, Parse
+from google.protobuf.struct_pb2 import Value
+
+from penstock.base import limits
+from penstock.base.json import JsonObject, JsonValue
+from penstock.runtime.executors.agent_port import A2aAgent, AgentTask
+from penstock.runtime.executors.failures import DetailedError, shortened
+from penstock.runtime.performing import ActivityDone, ActivityError, ActivityOutcome
+
+__all__ = ["A2aClients"]
+
+_LOGGER = logging.getLogger("penstock.a2a")
+_UNAUTHORIZED: Final = (401, 403)
+_NOT_FOUND: Final = 404
+_CONNECT_SECONDS: Final = 10.0
+_ENDED: Final = frozenset(
+    {
+        TaskState.TASK_STATE_COMPLETED,
+        TaskState.TASK_STATE_FAILED,
+        TaskState.TASK_STATE_CANCELED,
+        TaskState.TASK_STATE_REJECTED,
+    }
+)
+# The agent does nothing more until somebody answers.
+_ASKING: Final = frozenset({TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED})
+
+
+class _Misconfigured(Exception):
+    """The card cannot be used as it is."""
+
+
+@dataclass(slots=True)
+class _Agent:
+    """An agent whose card was read, and how many tasks use the connection to it."""
+
+    http: httpx.AsyncClient
+    client: Client
+    card: AgentCard
+    users: int = 0
+    retired: bool = False
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What is known about a task so far."""
+
+    task: Task | None = None
+    message: Message | None = None
+
+    @property
+    def state(self) -> int:
+        return self.task.status.state if self.task is not None else TaskState.TASK_STATE_UNSPECIFIED
+
+    @property
+    def over(self) -> bool:
+        return self.message is not None or self.state in _ENDED or self.state in _ASKING
+
+    def hear(self, event: StreamResponse) -> None:
+        """Take one event of a stream."""
+        match event.WhichOneof("payload"):
+            case "task":
+                self.task = event.task
+            case "message":
+                self.message = event.message
+            case "status_update":
+                update = event.status_update
+                self._known(update.task_id, update.context_id).status.CopyFrom(update.status)
+            case "artifact_update":
+                self._hear_artifact(event.artifact_update)
+            case _:
+                pass
+
+    def _known(self, task_id: str, context_id: str) -> Task:
+        if self.task is None:
+            self.task = Task(id=task_id, context_id=context_id)
+        return self.task
+
+    def _hear_artifact(self, update: TaskArtifactUpdateEvent) -> None:
+        artifacts = self._known(update.task_id, update.context_id).artifacts
+        for known in artifacts:
+            if known.artifact_id == update.artifact.artifact_id:
+                if update.append:
+                    known.parts.extend(update.artifact.parts)
+                else:
+                    known.CopyFrom(update.artifact)
+                return
+        artifacts.append(update.artifact)
+
+
+@dataclass(slots=True)
+class A2aClients:
+    """Gives tasks to A2A agents; one client per address, kept while it works."""
+
+    _agents: dict[str, _Agent] = field(default_factory=dict)
+
+    async def delegate(self, agent: A2aAgent, task: AgentTask) -> ActivityOutcome:
+        """Send the task, follow it to its end, and say what has become of it."""
+        progress = _Progress()
+        try:
+            async with asyncio.timeout(task.timeout_ms / 1000), self._using(agent, task.agent_id) as known:
+                try:
+                    await _follow(known, agent, task, progress)
+                except asyncio.CancelledError:
+                    await _withdraw(known, progress)
+                    raise
+        except TimeoutError:
+            return ActivityError(f"{task.agent_id} did not end within {task.timeout_ms} ms", "ACTIVITY_TIMEOUT")
+        except (A2AError, _Misconfigured) as error:
+            return _failure(agent, task, error)
+        return _outcome(task, progress)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        agents, self._agents = self._agents, {}
+        for known in agents.values():
+            await known.http.aclose()
+
+    @asynccontextmanager
+    async def _using(self, agent: A2aAgent, agent_id: str) -> AsyncIterator[_Agent]:
+        """The client of an agent; one that could not reach it is replaced, and closed when nobody uses it."""
+        known = self._agents.get(agent_id)
+        if known is None:
+            met = await _meet(agent)
+            # Two first tasks may meet the agent at once; one client is enough.
+            known = self._agents.setdefault(agent_id, met)
+            if known is not met:
+                await met.http.aclose()
+        known.users += 1
+        try:
+            yield known
+        except A2AClientError:
+            known.retired = True  # agents move: the next task reads the card again
+            if self._agents.get(agent_id) is known:
+                del self._agents[agent_id]
+            raise
+        finally:
+            known.users -= 1
+            if known.retired and not known.users:
+                await known.http.aclose()
+
+
+async def _follow(known: _Agent, agent: A2aAgent, task: AgentTask, progress: _Progress) -> None:
+    try:
+        async for event in known.client.send_message(_request(known.card, task)):
+            progress.hear(event)
+    except A2AClientError:
+        # A stream that breaks off says nothing about the task, if we know its id.
+        if progress.task is None or not progress.task.id:
+            raise
+    interval_ms = agent.poll_interval_ms or limits.AGENT_POLL_MS_DEFAULT
+    while progress.task is not None and not progress.over:
+        progress.task = await known.client.get_task(GetTaskRequest(id=progress.task.id))
+        if not progress.over:
+            await asyncio.sleep(interval_ms / 1000)
+
+
+async def _withdraw(known: _Agent, progress: _Progress) -> None:
+    """Tell the agent that nobody waits any more, as far as that can be told quickly."""
+    if progress.task is None or progress.over:
+        return
+    telling = asyncio.create_task(known.client.cancel_task(CancelTaskRequest(id=progress.task.id)))
+    try:
+        await asyncio.wait([telling], timeout=limits.FAREWELL_SECONDS_MAX)
+    finally:
+        if not telling.cancel() and telling.exception() is not None:
+            _LOGGER.debug("%s could not be told of a cancellation: %r", known.card.name, telling.exception())
+
+
+async def _meet(agent: A2aAgent) -> _Agent:
+    headers = dict(agent.headers)
+    if agent.api_key is not None:
+        headers["authorization"] = f"Bearer {agent.api_key}"
+    http = httpx.AsyncClient(headers=headers, timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS))
+    try:
+        card = await A2ACardResolver(http, agent.url).get_agent_card()
+        allowed = {_origin(agent.url), *(_origin(url) for url in agent.trusted_origins)}
+        offered = [interface for interface in card.supported_interfaces if _origin(interface.url) in allowed]
+        if not offered:
+            elsewhere = ", ".join(sorted({_origin(interface.url) for interface in card.supported_interfaces}))
+            raise _Misconfigured(f"its card leads to {elsewhere or 'no address'}, which is not trusted")
+        del card.supported_interfaces[:]
+        card.supported_interfaces.extend(offered)
+        config = ClientConfig(
+            httpx_client=http,
+            supported_protocol_bindings=["JSONRPC", "HTTP+JSON"],
+            # Without a stream, an answer at once gives us the id: a task that cannot be named cannot be cancelled.
+            polling=not card.capabilities.streaming,
+        )
+        return _Agent(http, ClientFactory(config).create(card), card)
+    except ValueError as error:
+        await http.aclose()
+        raise _Misconfigured(str(error)) from error
+    except BaseException:
+        await http.aclose()
+        raise
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    return f"{parts.scheme}://{parts.hostname}:{port}"
+
+
+def _request(card: AgentCard, task: AgentTask) -> SendMessageRequest:
+    modes = list(card.default_input_modes)
+    takes_data = not modes or any(mode.startswith(("application/json", "application/*", "*/*")) for mode in modes)
+    if isinstance(task.input, str):
+        part = Part(text=task.input)
+    elif takes_data:
+        part = Part(data=Parse(json.dumps(task.input), Value()), media_type="application/json")
+    else:
+        part = Part(text=json.dumps(task.input, ensure_ascii=False))
+    message = Message(role=Role.ROLE_USER, parts=[part], message_id=task.idempotency_key)
+    message.metadata.update({"delegateCorrelationId": task.correlation_id, "idempotencyKey": task.idempotency_key})
+    return SendMessageRequest(message=message)
+
+
+def _outcome(task: AgentTask, progress: _Progress) -> ActivityOutcome:
+    if progress.message is not None:
+        return ActivityDone(_result(task, list(progress.message.parts)), task.told(progress.message.message_id))
+    done = progress.task
+    if done is None:
+        return ActivityError(f"{task.agent_id} answered nothing", "DELEGATE_PROTOCOL_ERROR")
+    said = shortened(_text(done.status.message.parts))
+    match done.status.state:
+        case TaskState.TASK_STATE_COMPLETED:
+            parts = [part for artifact in done.artifacts for part in artifact.parts]
+            return ActivityDone(_result(task, parts or list(done.status.message.parts)), task.told(done.id))
+        case TaskState.TASK_STATE_INPUT_REQUIRED:
+            details: JsonObject = {
+                "question": said,
+                "parts": [_json(part) for part in done.status.message.parts],
+                "externalTaskId": done.id,
+                "contextId": done.context_id,
+                "delegateCorrelationId": task.correlation_id,
+            }
+            told = f"{task.agent_id} asks: {said}"
+            return DetailedError(told, "A2A_INPUT_REQUIRED", retryable=False, details=details)
+        case TaskState.TASK_STATE_AUTH_REQUIRED:
+            told = f"{task.agent_id} wants to know who is asking: {said}"
+            return ActivityError(told, "A2A_CREDENTIALS_MISSING", retryable=False)
+        case TaskState.TASK_STATE_FAILED:
+            return ActivityError(said or f"{task.agent_id} failed without a reason", "A2A_TASK_FAILED")
+        case _:
+            ended = TaskState.Name(done.status.state).removeprefix("TASK_STATE_").lower()
+            told = f"{task.agent_id} ended the task as {ended}" + (f": {said}" if said else "")
+            return ActivityError(told, "A2A_TASK_FAILED", retryable=False)
+
+
+def _result(task: AgentTask, parts: list[Part]) -> JsonValue:
+    kinds = {part.WhichOneof("content") for part in parts}
+    if len(parts) == 1 and kinds == {"data"}:
+        return _whole_numbers(MessageToDict(parts[0].data))
+    if kinds <= {"text"}:
+        text = _text(parts)
+        if task.output_schema is not None:
+            # An agent that speaks only text answers a question for JSON with JSON in a text.
+            try:
+                value = json.loads(text)
+            except (ValueError, RecursionError):
+                value = None
+            if isinstance(value, dict):
+                return value
+        return {"text": text}
+    return {"parts": [_json(part) for part in parts]}
+
+
+def _text(parts: Any) -> str:
+    return "\n".join(part.text for part in parts if part.WhichOneof("content") == "text")
+
+
+def _json(part: Part) -> JsonValue:
+    return _whole_numbers(MessageToDict(part))
+
+
+def _whole_numbers(value: JsonValue) -> JsonValue:
+    """The wire of the SDK knows only floating numbers; whole ones are given back as they were."""
+    if isinstance(value, dict):
+        return {name: _whole_numbers(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_whole_numbers(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _failure(agent: A2aAgent, task: AgentTask, error: Exception) -> ActivityError:
+    told = shortened(f"{task.agent_id}: {error}", hidden=agent.api_key)
+    status = _status(error)
+    if status in _UNAUTHORIZED:
+        return ActivityError(f"{task.agent_id} refused the key", "A2A_CREDENTIALS_MISSING", retryable=False)
+    match error:
+        case _Misconfigured():
+            return ActivityError(told, "A2A_CONFIG_INVALID", retryable=False)
+        case AgentCardResolutionError() if status == _NOT_FOUND:
+            return ActivityError(told, "A2A_CONFIG_INVALID", retryable=False)
+        case A2AClientTimeoutError() | A2AClientError() | InternalError() | InvalidAgentResponseError():
+            return ActivityError(told, "A2A_PROVIDER_ERROR")
+        case _:
+            # The agent understood the protocol and refused the request: the same request is refused again.
+            return ActivityError(told, "DELEGATE_PROTOCOL_ERROR", retryable=False)
+
+
+def _status(error: Exception) -> int | None:
+    cause = error.__cause__
+    return cause.response.status_code if isinstance(cause, httpx.HTTPStatusError) else None

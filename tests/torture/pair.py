@@ -1,0 +1,156 @@
+"""Two processes on one file: shared work, no activity twice under a live lease, and one takes over when the other dies.
+
+    scripts/two-processes --seconds 60
+
+Both processes start runs and perform them. In the middle one of them is killed; the other must finish its runs within
+the lease time. Every performance of an activity is written down with its process and its time, so that two at once show.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+
+from penstock.base import limits
+from penstock.base.json import JsonObject
+from penstock.definitions.build import build_workflow
+from penstock.engine import inputs
+from penstock.runtime.driver import Driver
+from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityOutcome
+from penstock.runtime.ports import RunQuery
+from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.system import SystemClock, new_worker_id
+from tests.torture.worker import DurableLines, read_lines
+
+_ROOT = Path(__file__).resolve().parents[2]
+_RUNS_AT_ONCE = 30
+_STEPS = 4
+
+DOCUMENT: JsonObject = {
+    "penstock": "v1",
+    "name": "shared",
+    "nodes": [
+        *({"id": f"s{number}", "type": "step", "handler": "work"} for number in range(_STEPS)),  # type: ignore[list-item]
+        {"id": "done", "type": "end", "output": "ok"},
+    ],
+}
+
+
+class Timed:
+    """Performs by waiting a little, and writes down who did what from when to when."""
+
+    def __init__(self, lines: DurableLines, random: Random) -> None:
+        self.lines = lines
+        self.random = random
+
+    async def perform(self, call: ActivityCall) -> ActivityOutcome:
+        """Work for some milliseconds."""
+        began = time.time_ns() / 1e9
+        await asyncio.sleep(0.002 + self.random.random() * 0.02)
+        line: JsonObject = {
+            "effect": call.activity.effect_id,
+            "process": os.getpid(),
+            "from": began,
+            "to": time.time_ns() / 1e9,
+        }
+        self.lines.append(line)
+        return ActivityDone({})
+
+
+async def live(folder: Path, name: str, seconds: float) -> None:
+    """One of the two processes: start runs for a while, then stay until everything in the file has ended."""
+    store = SqliteStore(folder / "penstock.db")
+    await store.open()
+    host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=new_worker_id())
+    performer = Timed(DurableLines(folder / f"performed-{name}.jsonl"), Random(name))
+    driver = Driver(
+        host=host, performer=performer, report=lambda where, error: print(f"{where}: {error!r}", flush=True)
+    )
+    workflow = build_workflow(DOCUMENT)
+    await host.register(workflow)
+    await driver.start()
+    until = time.monotonic() + seconds
+    number = 0
+    while time.monotonic() < until:
+        number += 1
+        start = inputs.StartRun(at=host.clock.now_ms(), run_id=f"{name}{number:06}", input={})
+        await host.start(start, workflow_hash=workflow.hash)
+        await asyncio.sleep(1 / _RUNS_AT_ONCE)
+    while not await _all_ended(store):
+        await host.next_commit(timeout_seconds=0.1)
+    await driver.stop()
+    await store.close()
+
+
+async def _all_ended(store: SqliteStore) -> bool:
+    page = await store.list_runs(RunQuery(statuses=("running", "waiting_activity"), limit=1))
+    return not page.rows
+
+
+def overlaps(lines: list[JsonObject]) -> int:
+    """How many performances of one activity overlap in time."""
+    by_effect: dict[str, list[tuple[float, float]]] = {}
+    for line in lines:
+        by_effect.setdefault(str(line["effect"]), []).append((float(str(line["from"])), float(str(line["to"]))))
+    return sum(
+        later[0] < earlier[1]
+        for times in by_effect.values()
+        for earlier, later in zip(sorted(times), sorted(times)[1:], strict=False)
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Let two processes work, kill one, and count."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60, help="how long both work (default 60)")
+    parser.add_argument("--live", nargs=2, metavar=("FOLDER", "NAME"), help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.live:
+        asyncio.run(live(Path(given.live[0]), given.live[1], given.seconds))
+        return 0
+    folder = Path(tempfile.mkdtemp(prefix="penstock-pair-"))
+    command = [sys.executable, "-m", "tests.torture.pair", "--seconds", str(given.seconds), "--live", str(folder)]
+    pair = [subprocess.Popen([*command, name], cwd=_ROOT) for name in ("a", "b")]
+    try:
+        pair[0].wait(timeout=given.seconds / 2)
+    except subprocess.TimeoutExpired:
+        pair[0].send_signal(signal.SIGKILL)
+    killed_at = time.time_ns() / 1e9
+    pair[0].wait()
+    finished = pair[1].wait(timeout=given.seconds + 60) == 0
+    mine, others = read_lines(folder / "performed-a.jsonl"), read_lines(folder / "performed-b.jsonl")
+    taken = [float(str(line["from"])) for line in others if str(line["effect"]).startswith("a")]
+    after_kill = [moment for moment in taken if moment > killed_at]
+    takeover = min(after_kill) - killed_at if after_kill else None
+    lease_seconds = limits.WORKER_LEASE_MS / 1000
+    at_once = overlaps([*mine, *others])
+    ok = finished and at_once == 0 and (takeover is None or takeover <= lease_seconds * 2)
+    report = {
+        "seconds": given.seconds,
+        "performed": len(mine) + len(others),
+        "performed_twice_at_once": at_once,
+        "taken_over": len(after_kill),
+        "takeover_seconds": None if takeover is None else round(takeover, 2),
+        "lease_seconds": lease_seconds,
+        "all_finished": finished,
+        "ok": ok,
+    }
+    if ok:
+        shutil.rmtree(folder)
+    print(json.dumps(report))
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
