@@ -3,7 +3,7 @@
     scripts/two-processes --seconds 60
 
 Both processes start runs and perform them. In the middle one of them is killed; the other must finish its runs within
-the lease time. Every performance of an activity is written down with its process and its time, so that two at once show.
+the lease time. Every performance of an activity is written down with its process and its time: two at once show.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from penstock.base.json import JsonObject
 from tests.torture import pair, torture
 
 
@@ -25,12 +26,12 @@ def test_two_processes_share_a_file_and_one_takes_over_from_the_other(capsys: py
 
 
 def test_an_activity_that_overlaps_itself_is_counted() -> None:
-    twice = [
+    twice: list[JsonObject] = [
         {"effect": "r/a/1/1", "process": 1, "from": 1.0, "to": 2.0},
         {"effect": "r/a/1/1", "process": 2, "from": 1.5, "to": 2.5},
         {"effect": "r/b/1/1", "process": 2, "from": 1.5, "to": 2.5},
     ]
-    assert pair.overlaps(list(twice)) == 1
+    assert pair.overlaps(twice) == 1
 
 
 def test_a_lost_effect_and_a_doubled_charge_are_counted() -> None:

@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import NotFound, Rejected
 from penstock.base.json import JsonObject, JsonValue
@@ -34,6 +35,7 @@ from penstock.runtime.performing import AsyncPerformer
 from penstock.runtime.ports import RunPage, RunQuery, Store
 from penstock.runtime.routing import Router, SecretResolver
 from penstock.runtime.runs import Run, refusal_error
+from penstock.runtime.schedules import Scheduler
 from penstock.runtime.secrets import EnvironmentSecrets
 from penstock.runtime.steps import StepRegistry
 from penstock.runtime.stores.sqlite import SqliteStore
@@ -53,6 +55,7 @@ class Penstock:
         self.store = store
         self.host = host
         self.driver = driver
+        self.scheduler = Scheduler(host=host, report=_report)
         self._new_id = new_id
 
     @classmethod
@@ -97,9 +100,11 @@ class Penstock:
                 penstock.driver = driver
                 workers = [worker.worker_id for worker in await kept.workers()]
                 await driver.start(gone=gone_workers(workers))
+                penstock.scheduler.start()
             yield penstock
         finally:
             if driver is not None:
+                await penstock.scheduler.stop()
                 await driver.stop()
             await step_executor.close()
             evaluator.close()
@@ -109,6 +114,7 @@ class Penstock:
         """Make a workflow known: a file, a text, or a document. Running runs stay with the version they began with."""
         workflow = _compiled(source)
         await self.host.register(workflow)
+        await self.scheduler.put_triggers(workflow)
         return workflow
 
     async def start(  # each is a choice of the caller
@@ -131,6 +137,23 @@ class Penstock:
         if isinstance(decision, Refused) and not (run_id and decision.code == "DUPLICATE_EXECUTION_ID"):
             raise refusal_error(decision)
         return self.run(identity)
+
+    async def signal_with_start(
+        self, workflow: str, run_id: str, signal: str, payload: JsonValue = None, *, given: JsonValue = None
+    ) -> Run:
+        """Send a signal to a run, which is started first if it does not exist."""
+        run = await self.start(workflow, given, run_id=run_id)
+        await run.signal(signal, payload)
+        return run
+
+    async def delete_ended(self, *, older_than_ms: int) -> int:
+        """Forget runs that ended long ago; how many there were."""
+        before, total = self.host.clock.now_ms() - older_than_ms, 0
+        while True:
+            deleted = await self.store.delete_ended(before=before, limit=limits.CLAIM_BATCH_MAX)
+            total += deleted
+            if deleted < limits.CLAIM_BATCH_MAX:
+                return total
 
     async def _named(self, name: str) -> Workflow:
         workflow = await self.host.workflow_named(name)

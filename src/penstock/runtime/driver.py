@@ -66,6 +66,7 @@ class Driver:
         await self._take_over()
         self._spawn("lease", self._keep_alive)
         self._spawn("timers", self._fire_timers)
+        self._spawn("unclaimed work", self._claim_quickly)
 
     async def stop(self) -> None:
         """Stop performing; what is under way is cancelled and found again by the next start."""
@@ -321,6 +322,16 @@ class Driver:
                 await self._take_over()
             except Exception as error:  # the store may be back in a moment; the lease says when it is too late
                 self.report("lease", error)
+
+    async def _claim_quickly(self) -> None:
+        """Find work that a process without a driver made due: somebody waits for it."""
+        while True:
+            await asyncio.sleep(limits.FOREIGN_CHANGE_POLL_SECONDS)
+            try:
+                if await self.host.store.has_unclaimed():
+                    await self._take_over()
+            except Exception as error:  # the store may be back in a moment
+                self.report("unclaimed work", error)
 
     async def _take_over(self) -> None:
         """Claim work whose owner is gone and go on with it."""

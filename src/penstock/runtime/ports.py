@@ -161,14 +161,23 @@ class Store(Protocol):
     async def list_runs(self, query: RunQuery) -> RunPage:
         """Runs by filter, from an index."""
 
-    async def due(self, *, owner: str, now: int, limit: int) -> tuple[str, ...]:
-        """Runs with a timer that is due and that nobody else alive is working on."""
+    async def due(self, *, owner: str, now: int, limit: int, family: str | None = None) -> tuple[str, ...]:
+        """Runs with a timer that is due and that nobody else alive is working on; `family` as for `claim`."""
 
     async def next_wake_at(self, *, after: int) -> int | None:
         """The soonest timer of any run."""
 
-    async def claim(self, *, owner: str, now: int, limit: int) -> tuple[str, ...]:
-        """Take over runs with work whose owner is gone; their ids."""
+    async def claim(
+        self, *, owner: str, now: int, limit: int, begun: bool | None = None, family: str | None = None
+    ) -> tuple[str, ...]:
+        """Take over runs with work whose owner is gone; their ids.
+
+        `begun` chooses: True for runs that somebody had, who may have begun what is to be done; False for runs that
+        nobody had since their work came up. `family` is the id of a run: then only it and its child runs.
+        """
+
+    async def has_unclaimed(self) -> bool:
+        """True when a run has work and no owner: a process that does not perform moved it."""
 
     async def set_work(self, run_id: str, *, has_work: bool, owner: str | None) -> None:
         """Note that a run has, or no longer has, effects to perform."""

@@ -25,7 +25,14 @@ from penstock.runtime.ports import (
     StoredRun,
     WorkerRow,
 )
-from penstock.runtime.stores.store_rules import begins_with, check_write, cursor_of, page_size, position_of
+from penstock.runtime.stores.store_rules import (
+    begins_with,
+    check_write,
+    cursor_of,
+    in_family,
+    page_size,
+    position_of,
+)
 
 __all__ = ["MemoryStore"]
 
@@ -105,13 +112,14 @@ class MemoryStore:
         page = found[:size]
         return RunPage(tuple(kept.row for kept in page), cursor_of(page[-1].position) if len(found) > size else None)
 
-    async def due(self, *, owner: str, now: int, limit: int) -> tuple[str, ...]:
+    async def due(self, *, owner: str, now: int, limit: int, family: str | None = None) -> tuple[str, ...]:
         """Runs with a timer that is due and that nobody else alive is working on."""
         due = [
             kept.row
             for kept in self._runs.values()
             if kept.row.wake_at is not None
             and kept.row.wake_at <= now
+            and in_family(kept.row.run_id, family)
             and (kept.row.owner in (None, owner) or not self._alive(kept.row.owner, now))
         ]
         due.sort(key=lambda row: row.wake_at or 0)
@@ -128,16 +136,23 @@ class MemoryStore:
     def _alive(self, worker_id: str | None, now: int) -> bool:
         return worker_id is not None and self._workers.get(worker_id, 0) > now
 
-    async def claim(self, *, owner: str, now: int, limit: int) -> tuple[str, ...]:
+    async def claim(
+        self, *, owner: str, now: int, limit: int, begun: bool | None = None, family: str | None = None
+    ) -> tuple[str, ...]:
         """Take over runs with work whose owner is gone."""
         self.before_write("claim")
         claimed: list[str] = []
         for kept in self._runs.values():
             free = kept.row.owner != owner and not self._alive(kept.row.owner, now)
-            if len(claimed) < limit and kept.row.has_work and free:
+            wanted = begun in (None, kept.row.owner is not None) and in_family(kept.row.run_id, family)
+            if len(claimed) < limit and kept.row.has_work and free and wanted:
                 kept.row = replace(kept.row, owner=owner)
                 claimed.append(kept.row.run_id)
         return tuple(claimed)
+
+    async def has_unclaimed(self) -> bool:
+        """True when a run has work and no owner."""
+        return any(row.has_work and row.owner is None for row in self._rows())
 
     async def set_work(self, run_id: str, *, has_work: bool, owner: str | None) -> None:
         """Note that a run has, or no longer has, effects to perform."""

@@ -73,6 +73,8 @@ _FORGETTABLE = (
     "terminal = 1 AND has_work = 0 AND NOT EXISTS"
     " (SELECT 1 FROM runs AS parent WHERE parent.run_id = runs.parent_run_id AND parent.terminal = 0)"
 )
+# A run and its child runs, whose ids begin with its own.
+_IN_FAMILY = " AND (run_id = :family OR substr(run_id, 1, length(:family) + 1) = :family || ':')"
 
 
 class SqliteStore:
@@ -199,13 +201,13 @@ class SqliteStore:
         """Runs by filter, newest first."""
         return await self._read(lambda connection: list_runs(connection, query))
 
-    async def due(self, *, owner: str, now: int, limit: int) -> tuple[str, ...]:
+    async def due(self, *, owner: str, now: int, limit: int, family: str | None = None) -> tuple[str, ...]:
         """Runs with a timer that is due and that nobody else alive is working on."""
         statement = (
             f"SELECT run_id FROM runs WHERE wake_at IS NOT NULL AND wake_at <= :now AND {_NOBODY_ELSE}"
-            " ORDER BY wake_at LIMIT :limit"
+            f"{'' if family is None else _IN_FAMILY} ORDER BY wake_at LIMIT :limit"
         )
-        parameters = {"now": now, "owner": owner, "limit": limit}
+        parameters = {"now": now, "owner": owner, "limit": limit, **_family(family)}
         return await self._read(lambda connection: _first_column(connection.execute(statement, parameters)))
 
     async def next_wake_at(self, *, after: int) -> int | None:
@@ -266,15 +268,24 @@ class SqliteStore:
         page = encode_json(write.records)
         return self.writer.submit(lambda connection: _append(connection, write, page, self._keys))
 
-    async def claim(self, *, owner: str, now: int, limit: int) -> tuple[str, ...]:
+    async def claim(
+        self, *, owner: str, now: int, limit: int, begun: bool | None = None, family: str | None = None
+    ) -> tuple[str, ...]:
         """Take over runs with work whose owner is gone."""
+        chosen = {None: "", True: " AND owner IS NOT NULL", False: " AND owner IS NULL"}[begun]
         statement = (
             "UPDATE runs SET owner = :owner WHERE key IN (SELECT key FROM runs WHERE has_work = 1"
             " AND (owner IS NULL OR (owner <> :owner AND owner NOT IN"
-            " (SELECT worker_id FROM workers WHERE expires_at > :now))) LIMIT :limit) RETURNING run_id"
+            " (SELECT worker_id FROM workers WHERE expires_at > :now)))"
+            f"{chosen}{'' if family is None else _IN_FAMILY} LIMIT :limit) RETURNING run_id"
         )
-        parameters = {"owner": owner, "now": now, "limit": limit}
+        parameters = {"owner": owner, "now": now, "limit": limit, **_family(family)}
         return await self.writer.submit(lambda connection: _first_column(connection.execute(statement, parameters)))
+
+    async def has_unclaimed(self) -> bool:
+        """True when a run has work and no owner."""
+        statement = "SELECT 1 FROM runs WHERE has_work = 1 AND owner IS NULL LIMIT 1"
+        return await self._read(lambda connection: connection.execute(statement).fetchone() is not None)
 
     async def set_work(self, run_id: str, *, has_work: bool, owner: str | None) -> None:
         """Note that a run has, or no longer has, effects to perform."""
@@ -362,6 +373,10 @@ class SqliteStore:
 
     async def _execute(self, statement: str, parameters: Sequence[object]) -> int:
         return await self.writer.submit(lambda connection: connection.execute(statement, parameters).rowcount)
+
+
+def _family(family: str | None) -> dict[str, str]:
+    return {} if family is None else {"family": family}
 
 
 def _first_column(cursor: sqlite3.Cursor) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.runtime.ports import RunQuery, RunWrite
 
-__all__ = ["begins_with", "check_write", "cursor_of", "folded", "folded_id", "page_size", "position_of"]
+__all__ = ["begins_with", "check_write", "cursor_of", "folded", "folded_id", "in_family", "page_size", "position_of"]
 
 _ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
@@ -52,6 +52,11 @@ def begins_with(run_id: str, label_values: Iterable[str], text: str) -> bool:
         return True
     wanted = folded(text)
     return any(folded(value).startswith(wanted) for value in label_values)
+
+
+def in_family(run_id: str, family: str | None) -> bool:
+    """Whether a run is the one named or one of its child runs, whose ids begin with it; everybody without a name."""
+    return family is None or run_id == family or run_id.startswith(f"{family}:")
 
 
 def page_size(query: RunQuery) -> int:

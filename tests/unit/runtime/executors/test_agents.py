@@ -1,0 +1,325 @@
+"""Delegation to agents: the A2A standard against a real server, the simple task API, MCP tools and functions."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.runtime.executors.a2a_agents import A2aClients
+from penstock.runtime.executors.agent_port import A2aAgent, AgentTask
+from penstock.runtime.executors.agents import AgentConfig, AgentExecutor, McpAgent, SdkAgent, TaskApiAgent
+from penstock.runtime.executors.failures import DetailedError
+from penstock.runtime.executors.mcp_config import McpServerConfig, command_name
+from penstock.runtime.executors.mcp_tools import McpToolExecutor
+from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
+from tests.fixtures.a2a_agent import Agent, agent_app
+from tests.unit.runtime.executors.asgi_server import serving_asgi, unused_port
+from tests.unit.runtime.executors.calls import bounded, call_of, done, error
+from tests.unit.runtime.executors.web_server import Answer, Seen, serving
+
+FIXTURES = Path(__file__).parents[3] / "fixtures"
+CORRELATION = "r_1:delegate:pay"
+JSON = {"content-type": "application/json"}
+
+
+def delegation(
+    given: JsonValue, *, protocol: str = "a2a", agent_id: str = "reviewer", timeout_ms: int = 30_000
+) -> ActivityCall:
+    """A delegation as the engine asks for it, native: with rendered arguments."""
+    call = call_of("agent_delegate", {"agent_id": agent_id, "protocol": protocol}, given, timeout_ms=timeout_ms)
+    delegate: JsonObject = {
+        "agentId": agent_id,
+        "protocol": protocol,
+        "delegateInput": given,
+        "delegateCorrelationId": CORRELATION,
+    }
+    return replace(call, activity=replace(call.activity, delegate=delegate))
+
+
+def extra(outcome: ActivityOutcome) -> JsonObject:
+    assert isinstance(outcome, ActivityDone), outcome
+    return outcome.extra or {}
+
+
+@asynccontextmanager
+async def a2a(
+    agent: Agent, *, streaming: bool = True, card_leads_to: str | None = None, key: str | None = None, **config: Any
+) -> AsyncIterator[AgentExecutor]:
+    port = unused_port()
+    rpc_url = card_leads_to or f"http://127.0.0.1:{port}/rpc"
+    app = agent_app(agent, streaming=streaming, rpc_url=rpc_url, key=key)
+    async with serving_asgi(app, port) as address:
+        configured = A2aAgent(url=address, poll_interval_ms=10, **config)
+        executor = AgentExecutor({"reviewer": configured}, a2a=A2aClients())
+        try:
+            yield executor
+        finally:
+            await executor.close()
+
+
+def ask(given: JsonValue, **options: Any) -> tuple[ActivityOutcome, Agent]:
+    async def work() -> tuple[ActivityOutcome, Agent]:
+        agent = Agent()
+        async with a2a(agent, **options) as executor:
+            return await executor.perform(delegation(given)), agent
+
+    return bounded(work())
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_an_a2a_agent_is_given_a_task_and_its_data_is_the_result(streaming: bool) -> None:
+    outcome, agent = ask({"do": "review", "diff": "-1 +1"}, streaming=streaming)
+    assert done(outcome) == {"verdict": "approve", "remarks": 2}
+    told = extra(outcome)
+    assert (told["delegateCorrelationId"], told["untrusted"]) == (CORRELATION, True)
+    assert isinstance(told["externalTaskId"], str)
+    [message] = agent.seen
+    assert message.message_id == "r_1/pay/1"
+    assert message.metadata["delegateCorrelationId"] == CORRELATION
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_what_an_agent_writes_in_pieces_is_put_together(streaming: bool) -> None:
+    outcome, _ = ask("write", streaming=streaming)
+    assert done(outcome) == {"text": "a b\n c"}
+    outcome, _ = ask({"do": "both"}, streaming=streaming)
+    parts = done(outcome)
+    assert isinstance(parts, dict)
+    assert [sorted(part)[0] for part in parts["parts"]] == ["text", "data"]  # type: ignore[union-attr, arg-type]
+
+
+def test_an_agent_may_answer_at_once_without_a_task() -> None:
+    outcome, _ = ask({"do": "answer at once"})
+    assert done(outcome) == {"text": "here"}
+
+
+def test_an_agent_that_asks_back_fails_with_its_question() -> None:
+    outcome, _ = ask({"do": "ask"})
+    failed = error(outcome)
+    assert (failed.code, failed.retryable) == ("A2A_INPUT_REQUIRED", False)
+    assert "Which branch?" in failed.error
+    assert isinstance(failed, DetailedError)
+    assert failed.details is not None
+    assert failed.details["question"] == "Which branch?"
+    assert failed.details["delegateCorrelationId"] == CORRELATION
+    assert failed.details["externalTaskId"]
+    assert failed.details["contextId"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code", "retryable", "text"),
+    [
+        ("fail", "A2A_TASK_FAILED", True, "the diff is empty"),
+        ("reject", "A2A_TASK_FAILED", False, "not my job"),
+        ("login", "A2A_CREDENTIALS_MISSING", False, "Sign in first."),
+    ],
+)
+def test_a_task_that_does_not_succeed_has_a_code_and_the_agents_words(
+    wanted: str, code: str, retryable: bool, text: str
+) -> None:
+    outcome, _ = ask({"do": wanted})
+    failed = error(outcome)
+    assert (failed.code, failed.retryable) == (code, retryable)
+    assert text in failed.error
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_a_task_that_takes_too_long_is_cancelled_at_the_agent(streaming: bool) -> None:
+    async def work() -> None:
+        agent = Agent()
+        async with a2a(agent, streaming=streaming) as executor:
+            done(await executor.perform(delegation("write")))  # the card is known
+            late = error(await executor.perform(delegation("wait", timeout_ms=1_000)))
+            assert (late.code, late.retryable) == ("ACTIVITY_TIMEOUT", True)
+            await agent.cancelled.wait()
+
+    bounded(work())
+
+
+def test_a_delegation_that_is_cancelled_is_cancelled_at_the_agent() -> None:
+    async def work() -> None:
+        agent = Agent()
+        async with a2a(agent) as executor:
+            activity = asyncio.create_task(executor.perform(delegation("wait")))
+            await agent.waiting.wait()
+            done(await executor.perform(delegation("write")))  # others go on meanwhile
+            activity.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await activity
+            await agent.cancelled.wait()
+
+    bounded(work())
+
+
+def test_the_key_is_sent_and_a_refused_key_is_named() -> None:
+    outcome, _ = ask("write", key="k1", api_key="k1")
+    done(outcome)
+    outcome, _ = ask("write", key="k1", api_key="k2")
+    failed = error(outcome)
+    assert (failed.code, failed.retryable) == ("A2A_CREDENTIALS_MISSING", False)
+    assert "k2" not in failed.error
+
+
+def test_a_card_that_leads_elsewhere_is_not_followed() -> None:
+    outcome, _ = ask("write", card_leads_to="https://elsewhere.example/rpc", api_key="k1")
+    failed = error(outcome)
+    assert (failed.code, failed.retryable) == ("A2A_CONFIG_INVALID", False)
+    assert "elsewhere.example" in failed.error
+
+
+def test_an_agent_that_is_not_there_may_be_tried_again() -> None:
+    async def work() -> ActivityError:
+        agents: dict[str, AgentConfig] = {"reviewer": A2aAgent(url=f"http://127.0.0.1:{unused_port()}")}
+        return error(await AgentExecutor(agents, a2a=A2aClients()).perform(delegation("write")))
+
+    failed = bounded(work())
+    assert (failed.code, failed.retryable) == ("A2A_PROVIDER_ERROR", True)
+
+
+def test_json_in_the_text_of_an_agent_counts_where_json_is_wanted() -> None:
+    async def work() -> JsonValue:
+        async def reply(scope: Any, receive: Any, send: Any) -> None:
+            return None
+
+        agent = Agent()
+        async with a2a(agent) as executor:
+            call = delegation("write")
+            call = replace(call, activity=replace(call.activity, output_schema={"type": "object"}))
+            return done(await executor.perform(call))
+
+    assert bounded(work()) == {"text": "a b\n c"}  # not JSON: the schema will say so
+
+
+# --- the simple task API -----------------------------------------------------------------------------
+
+
+def task_api(statuses: list[JsonObject], **config: Any) -> tuple[ActivityOutcome, list[Seen]]:
+    async def work() -> tuple[ActivityOutcome, list[Seen]]:
+        left = iter(statuses)
+
+        def respond(seen: Seen) -> Answer:
+            if seen.headers.get("authorization") != "Bearer k1":
+                return Answer(401)
+            if seen.method == "POST":
+                return Answer(201, b'{"id": "task/1", "status": "submitted"}', JSON)
+            return Answer(200, json.dumps(next(left)).encode(), JSON)
+
+        async with serving(respond) as server:
+            agent = TaskApiAgent(base_url=server.url("").rstrip("/"), poll_interval_ms=1, **{"api_key": "k1", **config})
+            outcome = await AgentExecutor({"reviewer": agent}).perform(delegation({"diff": "x"}, timeout_ms=2_000))
+            return outcome, list(server.seen)
+
+    return bounded(work())
+
+
+def test_the_simple_task_api_is_polled_to_the_end() -> None:
+    outcome, seen = task_api([{"status": "working"}, {"status": "completed", "output": {"patch": "p"}}])
+    assert done(outcome) == {"patch": "p"}
+    assert extra(outcome) == {"delegateCorrelationId": CORRELATION, "externalTaskId": "task/1", "untrusted": True}
+    assert json.loads(seen[0].body) == {"agent_id": "reviewer", "correlation_id": CORRELATION, "input": {"diff": "x"}}
+    assert seen[0].headers["idempotency-key"] == "r_1/pay/1"
+    assert [request.target for request in seen[1:]] == ["/tasks/task%2F1"] * 2
+
+
+@pytest.mark.parametrize(
+    ("statuses", "config", "code"),
+    [
+        ([{"status": "failed", "error": "broken"}], {}, "A2A_TASK_FAILED"),
+        ([{"status": "input-required"}], {}, "A2A_TASK_FAILED"),
+        ([], {"api_key": "wrong"}, "A2A_CREDENTIALS_MISSING"),
+        ([], {"api_key": None}, "A2A_CREDENTIALS_MISSING"),
+        ([["not a task"]] * 1_000_000, {"poll_interval_ms": 50}, "ACTIVITY_TIMEOUT"),
+    ],
+)
+def test_a_task_of_the_simple_api_that_does_not_succeed_has_a_code(
+    statuses: list[JsonObject], config: JsonObject, code: str
+) -> None:
+    outcome, _ = task_api(statuses, **{"poll_interval_ms": 1, **config}) if False else task_api_with(statuses, config)
+    assert error(outcome).code == code
+
+
+def task_api_with(statuses: list[JsonObject], config: JsonObject) -> tuple[ActivityOutcome, list[Seen]]:
+    return task_api(statuses, **{name: value for name, value in config.items() if name != "poll_interval_ms"})
+
+
+# --- tools and functions -----------------------------------------------------------------------------
+
+
+def test_an_agent_may_be_a_tool_of_an_mcp_server() -> None:
+    async def work() -> None:
+        server = McpServerConfig(command=sys.executable, args=(str(FIXTURES / "mcp_tools_server.py"),))
+        tools = McpToolExecutor({"tools": server}, allow_commands=(command_name(sys.executable),))
+        executor = AgentExecutor({"reviewer": McpAgent(server="tools", tool="greet")}, tools=tools)
+        outcome = await executor.perform(delegation({"name": "Ada"}, protocol="mcp"))
+        assert done(outcome) == {"text": "Hello Ada"}
+        assert extra(outcome)["delegateCorrelationId"] == CORRELATION
+        assert extra(outcome)["tool"] == "greet"
+        await executor.close()
+        await tools.close()
+
+    bounded(work())
+
+
+def test_an_agent_may_be_a_function() -> None:
+    seen: list[AgentTask] = []
+
+    async def review(task: AgentTask) -> JsonValue:
+        seen.append(task)
+        return {"verdict": "approve"}
+
+    outcome = bounded(AgentExecutor({"reviewer": SdkAgent(review)}).perform(delegation({"diff": "x"}, protocol="sdk")))
+    assert done(outcome) == {"verdict": "approve"}
+    assert extra(outcome)["delegateCorrelationId"] == CORRELATION
+    assert (seen[0].input, seen[0].idempotency_key) == ({"diff": "x"}, "r_1/pay/1")
+
+
+def test_a_function_that_raises_or_never_ends_is_a_failed_attempt() -> None:
+    async def raises(task: AgentTask) -> JsonValue:
+        raise LookupError("no such change")
+
+    async def waits(task: AgentTask) -> JsonValue:
+        await asyncio.Event().wait()
+        return None
+
+    async def digs(task: AgentTask) -> JsonValue:
+        value: JsonValue = None
+        for _ in range(100):
+            value = [value]
+        return value
+
+    codes = []
+    for function in (raises, waits, digs):
+        call = delegation({}, protocol="sdk", timeout_ms=200)
+        codes.append(error(bounded(AgentExecutor({"reviewer": SdkAgent(function)}).perform(call))).code)
+    assert codes == ["HANDLER_ERROR", "ACTIVITY_TIMEOUT", "DELEGATE_PROTOCOL_ERROR"]
+
+
+@pytest.mark.parametrize(
+    ("agents", "protocol", "code"),
+    [
+        ({}, "a2a", "DELEGATE_AGENT_NOT_FOUND"),
+        ({}, "telepathy", "DELEGATE_PROTOCOL_UNSUPPORTED"),
+        ({"reviewer": McpAgent(server="s", tool="t")}, "a2a", "DELEGATE_PROTOCOL_UNSUPPORTED"),
+        ({"reviewer": McpAgent(server="s", tool="t")}, "mcp", "DELEGATE_PROTOCOL_UNSUPPORTED"),
+        ({"reviewer": A2aAgent(url="http://127.0.0.1:9")}, "a2a", "DELEGATE_PROTOCOL_UNSUPPORTED"),
+    ],
+)
+def test_what_is_not_configured_fails_for_good(agents: dict[str, AgentConfig], protocol: str, code: str) -> None:
+    failed = error(bounded(AgentExecutor(agents).perform(delegation({}, protocol=protocol))))
+    assert (failed.code, failed.retryable) == (code, False)
+
+
+def test_an_activity_that_undoes_a_delegation_finds_its_agent_in_its_own_fields() -> None:
+    async def undo(task: AgentTask) -> JsonValue:
+        return {"undone": task.input, "correlation": task.correlation_id}
+
+    call = call_of("agent_delegate", {"agent_id": "reviewer", "protocol": "sdk"}, {"patch": 1})
+    outcome = bounded(AgentExecutor({"reviewer": SdkAgent(undo)}).perform(call))
+    assert done(outcome) == {"undone": {"patch": 1}, "correlation": CORRELATION}
