@@ -348,7 +348,11 @@ class _Scenario:
             try:
                 check_history(run)
                 rows = len(run.ledger.records)
-                cuts = range(1, rows + 1) if every_cut else sorted(self.rng.sample(range(1, rows + 1), min(rows, _CUTS_PER_RUN)))
+                cuts = (
+                    range(1, rows + 1)
+                    if every_cut
+                    else sorted(self.rng.sample(range(1, rows + 1), min(rows, _CUTS_PER_RUN)))
+                )
                 for cut in cuts:
                     check_cut(run.workflow, run.ledger.records, cut, exact=run.ledger.cuts == 0)
             except InvariantBroken as broken:

@@ -29,6 +29,7 @@ from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
 from penstock.runtime.driver import Driver
 from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.executors.http import HttpExecutor
 from penstock.runtime.executors.step import StepExecutor
 from penstock.runtime.guarded_jq import GuardedEvaluator
 from penstock.runtime.performing import AsyncPerformer
@@ -71,10 +72,12 @@ class Penstock:
         store: Store | None = None,
         clock: Clock | None = None,
         perform: bool = True,
+        family: str | None = None,
     ) -> AsyncIterator[Penstock]:
         """Open the file, take over unfinished runs, and work until the block ends.
 
         With `perform=False` nothing is performed here: for looking, answering and signalling beside another process.
+        With `family`, the id of a run, only that run and its child runs are performed, and no schedules are kept.
         """
         kept = store or SqliteStore(path)
         await kept.open()
@@ -85,28 +88,32 @@ class Penstock:
             worker_id=new_worker_id(),
             evaluator=evaluator,
             performs=perform,
+            family=family,
         )
         driver: Driver | None = None
-        step_executor = StepExecutor(_registry(steps))
+        step_executor, http_executor = StepExecutor(_registry(steps)), HttpExecutor()
         try:
             penstock = cls(store=kept, host=host, driver=None)
             for source in workflows:
                 await penstock.register(source)
             if perform:
                 router = Router(
-                    executors={"step": step_executor, **(executors or {})}, secrets=secrets or EnvironmentSecrets()
+                    executors={"step": step_executor, "http": http_executor, **(executors or {})},
+                    secrets=secrets or EnvironmentSecrets(),
                 )
                 driver = Driver(host=host, performer=router, report=_report)
                 penstock.driver = driver
                 workers = [worker.worker_id for worker in await kept.workers()]
                 await driver.start(gone=gone_workers(workers))
-                penstock.scheduler.start()
+                if family is None:
+                    penstock.scheduler.start()
             yield penstock
         finally:
             if driver is not None:
                 await penstock.scheduler.stop()
                 await driver.stop()
             await step_executor.close()
+            await http_executor.close()
             evaluator.close()
             await kept.close()
 

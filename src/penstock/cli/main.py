@@ -1,7 +1,8 @@
 """The `penstock` command: one module per subcommand, put together here.
 
 Exit codes are the same everywhere: 0 for success, 1 for a negative result (findings, a difference, a failed run),
-2 for a command that could not be carried out (wrong usage, an unreadable file).
+2 for a command that could not be carried out (wrong usage, an unreadable file), 3 for a run that still waits, 130 for
+one that was left with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
+from penstock.cli.cases import cases_command
 from penstock.cli.diff import diff_command
 from penstock.cli.graph import graph_command
 from penstock.cli.run import run_command
@@ -18,6 +20,7 @@ from penstock.cli.runs import runs_app
 from penstock.cli.schema import schema_command
 from penstock.cli.simulate import simulate_command
 from penstock.cli.validate import validate_command
+from penstock.cli.worker import worker_command
 
 __all__ = ["app", "main"]
 
@@ -30,10 +33,12 @@ app = typer.Typer(
 )
 app.command("run")(run_command)
 app.add_typer(runs_app, name="runs")
+app.command("worker")(worker_command)
 app.command("validate")(validate_command)
 app.command("graph")(graph_command)
 app.command("diff")(diff_command)
 app.command("simulate")(simulate_command)
+app.command("test")(cases_command)
 app.command("schema")(schema_command)
 
 

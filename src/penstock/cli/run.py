@@ -39,6 +39,7 @@ from penstock.cli.values import UsageError, parse_labels, parse_value
 from penstock.cli.watching import Ending, print_ending, say_how_to_go_on, watch
 from penstock.definitions.model import Workflow
 from penstock.runtime.runs import Run
+from penstock.runtime.system import new_run_id
 
 __all__ = ["finish_watching", "run_command"]
 
@@ -52,7 +53,7 @@ class _Order:
 
     file: str
     given: str | None
-    run_id: str | None
+    run_id: str
     labels: dict[str, str]
     watch: bool
     detach: bool
@@ -94,7 +95,7 @@ def run_command(  # noqa: PLR0913  # every option is one the user can give
         order = _Order(
             file=file,
             given=given,
-            run_id=run_id,
+            run_id=run_id or new_run_id(),
             labels=parse_labels(label),
             watch=show,
             detach=detach,
@@ -108,7 +109,7 @@ def run_command(  # noqa: PLR0913  # every option is one the user can give
 async def _run(order: _Order, workshop: Workshop) -> int:
     workflow = load_runnable(order.file)
     value: JsonValue = {} if order.given is None else parse_value(order.given, "--input")
-    async with opened(workshop, perform=not order.detach, create=True) as penstock:
+    async with opened(workshop, perform=not order.detach, create=True, family=order.run_id) as penstock:
         run, joined = await _start(penstock, workflow, value, order)
         follower = await Follower.of(penstock, run.id)
         await follower.catch_up()
@@ -125,7 +126,7 @@ async def _run(order: _Order, workshop: Workshop) -> int:
 
 async def _start(penstock: Penstock, workflow: Workflow, value: JsonValue, order: _Order) -> tuple[Run, bool]:
     """The run, and whether it was there before."""
-    known = None if order.run_id is None else await penstock.store.row(order.run_id)
+    known = await penstock.store.row(order.run_id)
     if known is not None:
         if known.workflow_name != workflow.name:
             raise UsageError(f"run {known.run_id} is a run of {known.workflow_name}, not of {workflow.name}")

@@ -240,8 +240,9 @@ def watch_command(  # noqa: PLR0913  # every option is one the user can give
 
     async def work() -> int:
         workshop = Workshop.of(database, steps, secret_folder)
-        async with opened(workshop, perform=perform) as penstock:
-            row = await find_run(penstock, run)
+        async with opened(workshop) as looking:
+            row = await find_run(looking, run)
+        async with opened(workshop, perform=perform, family=row.run_id) as penstock:
             follower = await Follower.of(penstock, row.run_id)
             await follower.catch_up()
             if not as_json:

@@ -89,8 +89,13 @@ def command_text(*parts: str) -> str:
 
 
 @asynccontextmanager
-async def opened(workshop: Workshop, *, perform: bool = False, create: bool = False) -> AsyncIterator[Penstock]:
-    """Open the database; one that does not exist is made only where that makes sense."""
+async def opened(
+    workshop: Workshop, *, perform: bool = False, create: bool = False, family: str | None = None
+) -> AsyncIterator[Penstock]:
+    """Open the database; one that does not exist is made only where that makes sense.
+
+    `family` is the run whose work is performed: steps given for one workflow must not be tried on the runs of others.
+    """
     if not create and not workshop.database.exists():
         raise UsageError(f"there is no database {workshop.database}; `penstock run` makes one, --db names another")
     secrets = EnvironmentSecrets()
@@ -102,6 +107,7 @@ async def opened(workshop: Workshop, *, perform: bool = False, create: bool = Fa
         steps=load_steps(workshop.steps) if perform else (),
         secrets=secrets if folder is None else ChainSecrets(FileSecrets(folder), secrets),
         perform=perform,
+        family=family,
     ) as penstock:
         yield penstock
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from penstock.base.json import JsonObject
 from penstock.base.limits import LOOP_ITERATIONS_MAX
 from penstock.definitions.fields import (
+    BOOLEAN,
     COUNT,
     OBJECT,
     STRING,
@@ -170,6 +171,7 @@ _HTTP = Shape(
         optional("body", ref("template"), "The body; anything but text is sent as JSON."),
         optional("retry_on_status", _STATUS_CODES, "Answers that count as failures worth another try."),
         optional("expect_status", _STATUS_CODES, "The answers that count as success; 200 to 299 if left out."),
+        optional("follow_redirects", {**BOOLEAN, "default": False}, "Go where a redirect points; each hop is checked."),
     ),
     hints={
         "with": "write `body` or `query`",

@@ -56,6 +56,8 @@ class Driver:
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _next_wake_at: int | None = None
     _stopping: bool = False
+    _draining: bool = False
+    _loops: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def start(self, *, gone: Sequence[str] = ()) -> None:
         """Take over abandoned work and begin to react. `gone` are workers known to be dead already."""
@@ -64,9 +66,9 @@ class Driver:
         await self._beat()
         self.host.on_commit = self.committed
         await self._take_over()
-        self._spawn("lease", self._keep_alive)
-        self._spawn("timers", self._fire_timers)
-        self._spawn("unclaimed work", self._claim_quickly)
+        self._loops.add(self._spawn("lease", self._keep_alive))
+        self._loops.add(self._spawn("timers", self._fire_timers))
+        self._loops.add(self._spawn("unclaimed work", self._claim_quickly))
 
     async def stop(self) -> None:
         """Stop performing; what is under way is cancelled and found again by the next start."""
@@ -76,6 +78,18 @@ class Driver:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.host.store.beat(WorkerRow(worker_id=self.host.worker_id, expires_at=0))
+
+    async def drain(self, *, timeout_seconds: float) -> int:
+        """Begin nothing new and let what is under way finish; how much is left then, for the next start."""
+        self._draining = True
+        attempts = self._tasks - self._loops
+        if attempts:
+            await asyncio.wait(attempts, timeout=timeout_seconds)
+        for live in self.host.live_runs():
+            # Nobody has begun what is due in these runs: that must not be in doubt later.
+            if live.row.owner == self.host.worker_id and not live.tasks and not live.deferred:
+                await self.host.store.set_work(live.state.run_id, has_work=live.row.has_work, owner=None)
+        return len(self._tasks - self._loops)
 
     def nudge(self) -> None:
         """Look at the timers now: for clocks that are moved by hand."""
@@ -100,7 +114,8 @@ class Driver:
         if self._stopping:
             return
         live = committed.live
-        self._dispatch(live, committed.effects)
+        if live.row.owner == self.host.worker_id or not live.row.has_work:
+            self._dispatch(live, committed.effects)
         wake_at = live.row.wake_at
         if wake_at is not None and (self._next_wake_at is None or wake_at < self._next_wake_at):
             self._next_wake_at = wake_at
@@ -117,7 +132,7 @@ class Driver:
         for effect in effects:
             if isinstance(effect, WakeUp) or (mediated and isinstance(effect, PerformActivity)):
                 continue  # timers have their own loop; host-mediated work is done by whoever asked for it
-            if effect.effect_id in live.tasks or effect.effect_id in live.deferred:
+            if self._draining or effect.effect_id in live.tasks or effect.effect_id in live.deferred:
                 continue
             current = asyncio.current_task() if self._couriers else None
             if (
@@ -278,7 +293,7 @@ class Driver:
         while not self._stopping:
             self._wake.clear()
             now = self.host.clock.now_ms()
-            due = await self.host.store.due(owner=self.host.worker_id, now=now, limit=limits.CLAIM_BATCH_MAX)
+            due = await self._due(now)
             results = await asyncio.gather(*(self._wake_run(run_id) for run_id in due))
             if any(results):
                 continue
@@ -291,6 +306,13 @@ class Driver:
                     await self._wake.wait()
             except TimeoutError:
                 continue
+
+    async def _due(self, now: int) -> tuple[str, ...]:
+        if self._draining:
+            return ()
+        return await self.host.store.due(
+            owner=self.host.worker_id, now=now, limit=limits.CLAIM_BATCH_MAX, family=self.host.family
+        )
 
     async def _wake_run(self, run_id: str) -> bool:
         """Fire every timer of a run that is due; False when there was none after all."""
@@ -320,6 +342,7 @@ class Driver:
             try:
                 await self._beat()
                 await self._take_over()
+                await self._look_after()
             except Exception as error:  # the store may be back in a moment; the lease says when it is too late
                 self.report("lease", error)
 
@@ -328,37 +351,60 @@ class Driver:
         while True:
             await asyncio.sleep(limits.FOREIGN_CHANGE_POLL_SECONDS)
             try:
-                if await self.host.store.has_unclaimed():
-                    await self._take_over()
+                if await self.host.store.has_unclaimed(family=self.host.family):
+                    await self._claim(begun=False)
             except Exception as error:  # the store may be back in a moment
                 self.report("unclaimed work", error)
 
     async def _take_over(self) -> None:
-        """Claim work whose owner is gone and go on with it."""
-        while True:
-            now = self.host.clock.now_ms()
-            claimed = await self.host.store.claim(owner=self.host.worker_id, now=now, limit=limits.CLAIM_BATCH_MAX)
-            for run_id in claimed:
-                try:
-                    await self._adopt(run_id)
-                except Exception as error:  # one damaged run must not keep the others from recovering
-                    self.report(run_id, error)
-            if len(claimed) < limits.CLAIM_BATCH_MAX:
-                return
+        """Claim work that nobody has, and work whose owner is gone, and go on with it."""
+        for begun in (False, True):
+            while await self._claim(begun=begun) >= limits.CLAIM_BATCH_MAX:
+                pass
 
-    async def _adopt(self, run_id: str) -> None:
-        """Go on with a run that another process worked on, at-most-once activities only by decision."""
+    async def _claim(self, *, begun: bool) -> int:
+        if self._draining:
+            return 0
+        claimed = await self.host.store.claim(
+            owner=self.host.worker_id,
+            now=self.host.clock.now_ms(),
+            limit=limits.CLAIM_BATCH_MAX,
+            begun=begun,
+            family=self.host.family,
+        )
+        for run_id in claimed:
+            try:
+                await self._adopt(run_id, begun=begun)
+            except Exception as error:  # one damaged run must not keep the others from recovering
+                self.report(run_id, error)
+        return len(claimed)
+
+    async def _adopt(self, run_id: str, *, begun: bool) -> None:
+        """Go on with a run; at-most-once activities that another process may have begun only by decision."""
         live = await self.host.reloaded(run_id)
         if live is None:
             return
         effects = pending(live.workflow, live.state, self.host.clock.now_ms())
-        doubtful = [item for item in effects if isinstance(item, PerformActivity) and item.at_most_once]
-        for effect in doubtful:
+        for effect in effects if begun else ():
+            if not isinstance(effect, PerformActivity) or not effect.at_most_once or effect.effect_id in live.tasks:
+                continue
             unknown = inputs.ReportOutcomeUnknown(
                 at=self.host.clock.now_ms(), node_id=effect.node_id, visit=effect.visit, attempt=effect.attempt
             )
             await self.host.send(run_id, unknown)
         self._dispatch(live, pending(live.workflow, live.state, self.host.clock.now_ms()))
+
+    async def _look_after(self) -> None:
+        """Find what other processes did to the runs that are worked on here."""
+        for live in self.host.live_runs():
+            if not live.tasks and not live.deferred:
+                continue
+            row = await self.host.store.row(live.state.run_id)
+            if row is None or (row.seq == live.state.seq and row.owner == live.row.owner):
+                continue
+            await self.host.reloaded(live.state.run_id)
+            mine = live.row.owner == self.host.worker_id
+            self._dispatch(live, pending(live.workflow, live.state, self.host.clock.now_ms()) if mine else ())
 
 
 def _unfit(given: inputs.Input, decision: Decision) -> inputs.FailActivity | None:

@@ -31,7 +31,7 @@ from penstock.engine.pending import next_wake_up_at, pending
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
-from penstock.runtime.ports import Appended, DefinitionRow, RunRow, RunWrite, Store
+from penstock.runtime.ports import Appended, DefinitionRow, RunRow, RunWrite, Store, in_family
 
 __all__ = ["Committed", "EmbeddedHost", "LiveRun"]
 
@@ -67,6 +67,7 @@ class EmbeddedHost:
     worker_id: str
     evaluator: Evaluator = field(default_factory=InProcessEvaluator)
     performs: bool = True
+    family: str | None = None  # a run id: only it and its child runs are performed here
     on_commit: Callable[[Committed], None] = lambda committed: None
     _live: OrderedDict[str, LiveRun] = field(default_factory=OrderedDict)
     _loading: dict[str, asyncio.Task[LiveRun | None]] = field(default_factory=dict)
@@ -140,10 +141,15 @@ class EmbeddedHost:
     async def _transition(self, live: LiveRun, given: Input) -> Decision:
         while True:
             decision = decide(live.workflow, live.state, given, evaluator=self.evaluator)
+            if isinstance(decision, Refused) and await self._is_outdated(live):
+                await self._reload(live)
+                continue
             if isinstance(decision, Refused) or not decision.records:
                 return decision
             effects = tuple(pending(live.workflow, decision.state, given.at))
-            row = self._row(decision.state, effects, created_at=live.row.created_at, labels=live.row.labels)
+            row = self._row(
+                decision.state, effects, created_at=live.row.created_at, labels=live.row.labels, was=live.row
+            )
             write = RunWrite(expected_seq=live.state.seq, row=row, records=decision.records)
             if isinstance(await self.store.append(write), Appended):
                 live.state, live.row = decision.state, row
@@ -151,8 +157,29 @@ class EmbeddedHost:
                 return decision
             await self._reload(live)
 
-    def _row(self, state: RunState, effects: tuple[Effect, ...], *, created_at: int, labels: dict[str, str]) -> RunRow:
+    async def _is_outdated(self, live: LiveRun) -> bool:
+        """Whether another process moved the run: what it refuses may be what it waits for now."""
+        row = await self.store.row(live.state.run_id)
+        return row is not None and row.seq != live.state.seq
+
+    def may_perform(self, run_id: str) -> bool:
+        """Whether the work of a run may be done here."""
+        return self.performs and in_family(run_id, self.family)
+
+    def _row(
+        self,
+        state: RunState,
+        effects: tuple[Effect, ...],
+        *,
+        created_at: int,
+        labels: dict[str, str],
+        was: RunRow | None = None,
+    ) -> RunRow:
         has_work = any(_is_work(state, effect) for effect in effects)
+        owner = self.worker_id if self.may_perform(state.run_id) else None
+        if was is not None and was.has_work and was.owner is not None:
+            # Whoever has the run may be busy with it. It keeps the run until its lease is over, and finds the change.
+            owner = was.owner
         return RunRow(
             run_id=state.run_id,
             workflow_name=state.workflow_name,
@@ -166,7 +193,7 @@ class EmbeddedHost:
             labels=labels,
             wake_at=next_wake_up_at(state),
             has_work=has_work,
-            owner=self.worker_id if has_work and self.performs else None,
+            owner=owner if has_work else None,
             terminal=state.terminal,
         )
 
@@ -240,6 +267,10 @@ class EmbeddedHost:
         if stored is None:
             raise CorruptHistory("RUN_VANISHED", f"run {live.state.run_id} is no longer in the store")
         live.state, live.row = fold(stored.records), stored.row
+
+    def live_runs(self) -> list[LiveRun]:
+        """The runs in memory."""
+        return list(self._live.values())
 
     def _remember(self, live: LiveRun) -> None:
         self._live[live.state.run_id] = live

@@ -36,7 +36,13 @@ __all__ = [
     "Store",
     "StoredRun",
     "WorkerRow",
+    "in_family",
 ]
+
+
+def in_family(run_id: str, family: str | None) -> bool:
+    """Whether a run is the one named or one of its child runs, whose ids begin with its own; all are without a name."""
+    return family is None or run_id == family or run_id.startswith(f"{family}:")
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,8 +182,8 @@ class Store(Protocol):
         nobody had since their work came up. `family` is the id of a run: then only it and its child runs.
         """
 
-    async def has_unclaimed(self) -> bool:
-        """True when a run has work and no owner: a process that does not perform moved it."""
+    async def has_unclaimed(self, *, family: str | None = None) -> bool:
+        """True when a run has work and no owner: a process that does not perform moved it; `family` as for `claim`."""
 
     async def set_work(self, run_id: str, *, has_work: bool, owner: str | None) -> None:
         """Note that a run has, or no longer has, effects to perform."""

@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import httpx
@@ -23,6 +23,7 @@ from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.client.errors import A2AClientError, A2AClientTimeoutError, AgentCardResolutionError
 from a2a.types.a2a_pb2 import (
     AgentCard,
+    Artifact,
     CancelTaskRequest,
     GetTaskRequest,
     Message,
@@ -44,7 +45,7 @@ from penstock.runtime.executors.agent_port import A2aAgent, AgentTask
 from penstock.runtime.executors.failures import DetailedError, shortened
 from penstock.runtime.performing import ActivityDone, ActivityError, ActivityOutcome
 
-__all__ = ["A2aClients"]
+__all__ = ["A2aClients", "AgentStatus", "StatusListener"]
 
 _LOGGER = logging.getLogger("penstock.a2a")
 _UNAUTHORIZED: Final = (401, 403)
@@ -60,6 +61,18 @@ _ENDED: Final = frozenset(
 )
 # The agent does nothing more until somebody answers.
 _ASKING: Final = frozenset({TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStatus:
+    """How a task stands, in the agent's words."""
+
+    external_task_id: str
+    state: str
+    text: str
+
+
+StatusListener: TypeAlias = Callable[[AgentTask, AgentStatus], None]
 
 
 class _Misconfigured(Exception):
@@ -128,6 +141,7 @@ class _Progress:
 class A2aClients:
     """Gives tasks to A2A agents; one client per address, kept while it works."""
 
+    on_status: StatusListener | None = None
     _agents: dict[str, _Agent] = field(default_factory=dict)
 
     async def delegate(self, agent: A2aAgent, task: AgentTask) -> ActivityOutcome:
@@ -136,7 +150,7 @@ class A2aClients:
         try:
             async with asyncio.timeout(task.timeout_ms / 1000), self._using(agent, task.agent_id) as known:
                 try:
-                    await _follow(known, agent, task, progress)
+                    await self._follow(known, agent, task, progress)
                 except asyncio.CancelledError:
                     await _withdraw(known, progress)
                     raise
@@ -151,6 +165,28 @@ class A2aClients:
         agents, self._agents = self._agents, {}
         for known in agents.values():
             await known.http.aclose()
+
+    async def _follow(self, known: _Agent, agent: A2aAgent, task: AgentTask, progress: _Progress) -> None:
+        try:
+            async for event in known.client.send_message(_request(known.card, task)):
+                progress.hear(event)
+                self._tell(task, progress)
+        except A2AClientError:
+            # A stream that breaks off says nothing about the task, if we know its id.
+            if progress.task is None or not progress.task.id:
+                raise
+        interval_ms = agent.poll_interval_ms or limits.AGENT_POLL_MS_DEFAULT
+        while progress.task is not None and not progress.over:
+            progress.task = await known.client.get_task(GetTaskRequest(id=progress.task.id))
+            self._tell(task, progress)
+            if not progress.over:
+                await asyncio.sleep(interval_ms / 1000)
+
+    def _tell(self, task: AgentTask, progress: _Progress) -> None:
+        known = progress.task
+        if self.on_status is not None and known is not None:
+            text = shortened(_text(known.status.message.parts))
+            self.on_status(task, AgentStatus(external_task_id=known.id, state=_state_name(known), text=text))
 
     @asynccontextmanager
     async def _using(self, agent: A2aAgent, agent_id: str) -> AsyncIterator[_Agent]:
@@ -174,21 +210,6 @@ class A2aClients:
             known.users -= 1
             if known.retired and not known.users:
                 await known.http.aclose()
-
-
-async def _follow(known: _Agent, agent: A2aAgent, task: AgentTask, progress: _Progress) -> None:
-    try:
-        async for event in known.client.send_message(_request(known.card, task)):
-            progress.hear(event)
-    except A2AClientError:
-        # A stream that breaks off says nothing about the task, if we know its id.
-        if progress.task is None or not progress.task.id:
-            raise
-    interval_ms = agent.poll_interval_ms or limits.AGENT_POLL_MS_DEFAULT
-    while progress.task is not None and not progress.over:
-        progress.task = await known.client.get_task(GetTaskRequest(id=progress.task.id))
-        if not progress.over:
-            await asyncio.sleep(interval_ms / 1000)
 
 
 async def _withdraw(known: _Agent, progress: _Progress) -> None:
@@ -254,15 +275,14 @@ def _request(card: AgentCard, task: AgentTask) -> SendMessageRequest:
 
 def _outcome(task: AgentTask, progress: _Progress) -> ActivityOutcome:
     if progress.message is not None:
-        return ActivityDone(_result(task, list(progress.message.parts)), task.told(progress.message.message_id))
+        return ActivityDone(_result(task, [progress.message]), task.told(progress.message.message_id))
     done = progress.task
     if done is None:
         return ActivityError(f"{task.agent_id} answered nothing", "DELEGATE_PROTOCOL_ERROR")
     said = shortened(_text(done.status.message.parts))
     match done.status.state:
         case TaskState.TASK_STATE_COMPLETED:
-            parts = [part for artifact in done.artifacts for part in artifact.parts]
-            return ActivityDone(_result(task, parts or list(done.status.message.parts)), task.told(done.id))
+            return ActivityDone(_result(task, list(done.artifacts) or [done.status.message]), task.told(done.id))
         case TaskState.TASK_STATE_INPUT_REQUIRED:
             details: JsonObject = {
                 "question": said,
@@ -279,17 +299,17 @@ def _outcome(task: AgentTask, progress: _Progress) -> ActivityOutcome:
         case TaskState.TASK_STATE_FAILED:
             return ActivityError(said or f"{task.agent_id} failed without a reason", "A2A_TASK_FAILED")
         case _:
-            ended = TaskState.Name(done.status.state).removeprefix("TASK_STATE_").lower()
-            told = f"{task.agent_id} ended the task as {ended}" + (f": {said}" if said else "")
+            told = f"{task.agent_id} ended the task as {_state_name(done)}" + (f": {said}" if said else "")
             return ActivityError(told, "A2A_TASK_FAILED", retryable=False)
 
 
-def _result(task: AgentTask, parts: list[Part]) -> JsonValue:
+def _result(task: AgentTask, said: Sequence[Artifact | Message]) -> JsonValue:
+    parts = [part for item in said for part in item.parts]
     kinds = {part.WhichOneof("content") for part in parts}
     if len(parts) == 1 and kinds == {"data"}:
         return _whole_numbers(MessageToDict(parts[0].data))
     if kinds <= {"text"}:
-        text = _text(parts)
+        text = "\n".join(_text(item.parts, "" if isinstance(item, Artifact) else "\n") for item in said)
         if task.output_schema is not None:
             # An agent that speaks only text answers a question for JSON with JSON in a text.
             try:
@@ -302,8 +322,13 @@ def _result(task: AgentTask, parts: list[Part]) -> JsonValue:
     return {"parts": [_json(part) for part in parts]}
 
 
-def _text(parts: Any) -> str:
-    return "\n".join(part.text for part in parts if part.WhichOneof("content") == "text")
+def _state_name(task: Task) -> str:
+    return TaskState.Name(task.status.state).removeprefix("TASK_STATE_").lower()
+
+
+def _text(parts: Any, between: str = "\n") -> str:
+    # The parts of one artifact are often one text that arrived in pieces.
+    return between.join(part.text for part in parts if part.WhichOneof("content") == "text")
 
 
 def _json(part: Part) -> JsonValue:

@@ -80,24 +80,31 @@ class AsyncTaskApiDelegate:
     base_url: str
     api_key: str
     poll_interval_ms: int = limits.AGENT_POLL_MS_DEFAULT
-    poll_timeout_ms: int = limits.AGENT_TIMEOUT_MS_DEFAULT
+    _client: httpx2.AsyncClient | None = None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
 
     async def delegate(self, task: AgentTask) -> ActivityOutcome:
         """Create a task, wait for its end, and hand back its output with the correlation id."""
         task_id = "(not created)"
         headers = _headers(self.api_key, task.idempotency_key)
+        request = _request(task.agent_id, task.correlation_id, task.input)
         try:
-            async with (
-                asyncio.timeout(self.poll_timeout_ms / 1000),
-                httpx2.AsyncClient(base_url=self.base_url, headers=headers, timeout=None) as client,
-            ):
-                created = await client.post("/tasks", json=_request(task.agent_id, task.correlation_id, task.input))
+            async with asyncio.timeout(task.timeout_ms / 1000):
+                if self._client is None:
+                    self._client = httpx2.AsyncClient(base_url=self.base_url, timeout=None)
+                client = self._client
+                created = await client.post("/tasks", json=request, headers=headers)
                 if created.status_code in _UNAUTHORIZED:
                     return _refused()
                 created.raise_for_status()
                 task_id = str(created.json()["id"])
                 while True:
-                    polled = await client.get(_task_path(task_id))
+                    polled = await client.get(_task_path(task_id), headers=headers)
                     polled.raise_for_status()
                     outcome = _outcome(polled.json())
                     if isinstance(outcome, ActivityDone):

@@ -66,6 +66,7 @@ class AgentExecutor:
     agents: Mapping[str, AgentConfig]
     a2a: A2aDelegate | None = field(default=None, kw_only=True)
     tools: AsyncPerformer | None = field(default=None, kw_only=True)
+    _task_hosts: dict[str, AsyncTaskApiDelegate] = field(default_factory=dict, init=False, repr=False)
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Give the task to its agent and wait for the end."""
@@ -92,6 +93,8 @@ class AgentExecutor:
         """Close the connections of this executor; the executor of tools is closed by whoever made it."""
         if self.a2a is not None:
             await self.a2a.close()
+        for host in self._task_hosts.values():
+            await host.close()
 
     async def _delegate(self, call: ActivityCall, agent: AgentConfig, task: AgentTask) -> ActivityOutcome:
         match agent:
@@ -103,13 +106,12 @@ class AgentExecutor:
                 if not agent.api_key:
                     told = f"the agent {task.agent_id} has no key"
                     return ActivityError(told, "A2A_CREDENTIALS_MISSING", retryable=False)
-                client = AsyncTaskApiDelegate(
-                    base_url=agent.base_url,
-                    api_key=agent.api_key,
-                    poll_interval_ms=agent.poll_interval_ms,
-                    poll_timeout_ms=task.timeout_ms,
-                )
-                return await client.delegate(task)
+                host = self._task_hosts.get(task.agent_id)
+                if host is None:
+                    host = self._task_hosts[task.agent_id] = AsyncTaskApiDelegate(
+                        base_url=agent.base_url, api_key=agent.api_key, poll_interval_ms=agent.poll_interval_ms
+                    )
+                return await host.delegate(task)
             case McpAgent():
                 if self.tools is None:
                     return _without("MCP", "penstock[mcp]")

@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from importlib.metadata import version
 from types import TracebackType
 from typing import Any
 
@@ -28,14 +29,13 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import CONNECTION_CLOSED, Implementation
 
-from penstock import __version__
 from penstock.base import limits
 from penstock.runtime.executors.mcp_config import McpServerConfig
 
 __all__ = ["UNSENT", "McpConnection", "McpConnections"]
 
 _LOGGER = logging.getLogger("penstock.mcp")
-_CLIENT_INFO = Implementation(name="penstock", version=__version__)
+_CLIENT_INFO = Implementation(name="penstock", version=version("penstock"))
 # In the data of an error that we make ourselves: the request has not left this machine, so it may be sent again.
 UNSENT = "penstock/unsent"
 _CONNECT_SECONDS = 10.0

@@ -24,15 +24,9 @@ from penstock.runtime.ports import (
     SequenceConflict,
     StoredRun,
     WorkerRow,
-)
-from penstock.runtime.stores.store_rules import (
-    begins_with,
-    check_write,
-    cursor_of,
     in_family,
-    page_size,
-    position_of,
 )
+from penstock.runtime.stores.store_rules import begins_with, check_write, cursor_of, page_size, position_of
 
 __all__ = ["MemoryStore"]
 
@@ -150,9 +144,9 @@ class MemoryStore:
                 claimed.append(kept.row.run_id)
         return tuple(claimed)
 
-    async def has_unclaimed(self) -> bool:
+    async def has_unclaimed(self, *, family: str | None = None) -> bool:
         """True when a run has work and no owner."""
-        return any(row.has_work and row.owner is None for row in self._rows())
+        return any(row.has_work and row.owner is None and in_family(row.run_id, family) for row in self._rows())
 
     async def set_work(self, run_id: str, *, has_work: bool, owner: str | None) -> None:
         """Note that a run has, or no longer has, effects to perform."""

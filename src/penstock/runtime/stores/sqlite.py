@@ -282,10 +282,12 @@ class SqliteStore:
         parameters = {"owner": owner, "now": now, "limit": limit, **_family(family)}
         return await self.writer.submit(lambda connection: _first_column(connection.execute(statement, parameters)))
 
-    async def has_unclaimed(self) -> bool:
+    async def has_unclaimed(self, *, family: str | None = None) -> bool:
         """True when a run has work and no owner."""
-        statement = "SELECT 1 FROM runs WHERE has_work = 1 AND owner IS NULL LIMIT 1"
-        return await self._read(lambda connection: connection.execute(statement).fetchone() is not None)
+        chosen = "" if family is None else _IN_FAMILY
+        statement = f"SELECT 1 FROM runs WHERE has_work = 1 AND owner IS NULL{chosen} LIMIT 1"
+        parameters = _family(family)
+        return await self._read(lambda connection: connection.execute(statement, parameters).fetchone() is not None)
 
     async def set_work(self, run_id: str, *, has_work: bool, owner: str | None) -> None:
         """Note that a run has, or no longer has, effects to perform."""

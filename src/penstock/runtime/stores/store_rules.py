@@ -5,14 +5,16 @@ Above it: the stores. It keeps nothing and reads nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.runtime.ports import RunQuery, RunWrite
 
-__all__ = ["begins_with", "check_write", "cursor_of", "folded", "folded_id", "in_family", "page_size", "position_of"]
+__all__ = ["begins_with", "check_write", "cursor_of", "folded", "folded_id", "page_size", "position_of"]
 
+_CURSOR = re.compile(r"k[0-9a-f]{1,40}")
 _ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
@@ -54,11 +56,6 @@ def begins_with(run_id: str, label_values: Iterable[str], text: str) -> bool:
     return any(folded(value).startswith(wanted) for value in label_values)
 
 
-def in_family(run_id: str, family: str | None) -> bool:
-    """Whether a run is the one named or one of its child runs, whose ids begin with it; everybody without a name."""
-    return family is None or run_id == family or run_id.startswith(f"{family}:")
-
-
 def page_size(query: RunQuery) -> int:
     """How many runs a page of this listing has at most."""
     if query.limit < 1:
@@ -75,10 +72,7 @@ def position_of(cursor: str | None) -> int | None:
     """The position that a cursor stands for."""
     if cursor is None:
         return None
-    try:
-        if cursor[:1] != "k" or not cursor.isalnum():
-            raise ValueError(cursor)
-        return int(cursor[1:], 16)
-    except ValueError:
+    if _CURSOR.fullmatch(cursor) is None:
         told = "the cursor is not one that a listing returned"
-        raise Rejected("INVALID_LIST_CURSOR", told, "begin again without a cursor") from None
+        raise Rejected("INVALID_LIST_CURSOR", told, "begin again without a cursor")
+    return int(cursor[1:], 16)

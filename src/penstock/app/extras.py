@@ -1,0 +1,61 @@
+"""Executors that need more than the standard installation, loaded only when an operator configures them.
+
+    tools = load_executor("mcp").McpToolExecutor(servers)
+
+Above it: whatever composes executors. Below it: the executor modules that import `mcp`, `pydantic_ai` and `a2a`. These
+libraries take seconds to import and tens of megabytes on disk, so nothing else may import those modules.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from types import ModuleType
+
+from penstock.base.errors import Rejected, Unavailable
+
+__all__ = ["EXTRA_EXECUTORS", "ExtraExecutor", "load_executor"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtraExecutor:
+    """A module with an executor, and the extra that brings the libraries it imports."""
+
+    module: str
+    extra: str
+    libraries: tuple[str, ...]
+
+
+EXTRA_EXECUTORS = {
+    # A2aClients: agents that speak the A2A standard.
+    "a2a": ExtraExecutor(
+        module="penstock.runtime.executors.a2a_agents", extra="a2a", libraries=("a2a", "google", "httpx")
+    ),
+    # PydanticProvider: language models; the scripted one needs no extra.
+    "llm": ExtraExecutor(
+        module="penstock.runtime.executors.llm_pydantic", extra="llm", libraries=("pydantic_ai", "openai")
+    ),
+    # McpToolExecutor: tools of MCP servers.
+    "mcp": ExtraExecutor(
+        module="penstock.runtime.executors.mcp_tools", extra="mcp", libraries=("mcp", "mcp_types", "anyio", "pydantic")
+    ),
+}
+
+
+def load_executor(name: str) -> ModuleType:
+    """The module of an executor; says what to install if its libraries are missing."""
+    wanted = EXTRA_EXECUTORS.get(name)
+    if wanted is None:
+        known = ", ".join(sorted(EXTRA_EXECUTORS))
+        raise Rejected("UNKNOWN_EXECUTOR", f"there is no executor named {name}", f"known: {known}")
+    try:
+        return importlib.import_module(wanted.module)
+    except ImportError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing and missing not in wanted.libraries:
+            raise  # something else is broken; an advice to install would hide it
+        raise Unavailable(
+            "EXTRA_NOT_INSTALLED",
+            f"the {name} executor is configured, but its libraries are not installed",
+            f"install penstock[{wanted.extra}]",
+        ) from error

@@ -1,0 +1,113 @@
+"""What a worker logs: which records are worth a line, and how a line looks.
+
+    2026-11-15T10:00:00.000Z info run_completed run_id=r_01… workflow=refund_order records=23
+
+Above it: `worker`. Below it: records. Inputs, results and answers are never logged: they belong to the runs.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.engine.records import Record
+from penstock.engine.state import RunState
+
+__all__ = ["LineFormatter", "LogEvent", "record_event"]
+
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEvent:
+    """One line."""
+
+    level: int
+    name: str
+    fields: JsonObject
+
+
+def record_event(state: RunState, record: Record) -> LogEvent | None:
+    """The line for a record, if it is worth one."""
+    known = _EVENTS.get(record.name)
+    if known is None:
+        return None
+    level, name, more = known
+    fields: JsonObject = {"run_id": state.run_id, "workflow": state.workflow_name}
+    return LogEvent(level=level, name=name, fields={**fields, **more(record.payload), **_counts(record)})
+
+
+def _counts(record: Record) -> JsonObject:
+    return {"records": record.seq} if record.name.startswith("Execution") and record.seq > 1 else {}
+
+
+def _node(*names: str) -> Callable[[JsonObject], JsonObject]:
+    """The node and some members of a payload, under the names that logs use."""
+
+    def pick(payload: JsonObject) -> JsonObject:
+        node: JsonObject = {"node": payload["nodeId"]} if "nodeId" in payload else {}
+        return {**node, **{name: payload[name] for name in names if name in payload}}
+
+    return pick
+
+
+_EVENTS: dict[str, tuple[int, str, Callable[[JsonObject], JsonObject]]] = {
+    "ExecutionStarted": (logging.INFO, "run_started", _node()),
+    "ExecutionCompleted": (logging.INFO, "run_completed", _node()),
+    "ExecutionFailed": (logging.ERROR, "run_failed", _node("code", "error")),
+    "ExecutionCancelled": (logging.WARNING, "run_cancelled", _node("reason")),
+    "ExecutionPaused": (logging.INFO, "run_paused", _node("reason")),
+    "ExecutionResumed": (logging.INFO, "run_resumed", _node()),
+    "StartCompensation": (logging.WARNING, "run_undoing", _node("outcome")),
+    "InterruptRaised": (logging.INFO, "question_asked", _node("visit")),
+    "ResumeInterrupt": (logging.DEBUG, "question_answered", _node("visit", "answeredBy")),
+    "ActivityRequested": (logging.DEBUG, "activity_requested", _node("visit", "attempt")),
+    "ActivityCompleted": (logging.DEBUG, "activity_completed", _node("visit", "attempt")),
+    "ActivityFailed": (logging.WARNING, "activity_failed", _node("visit", "attempt", "code", "error", "willRetry")),
+    "ActivityOutcomeUnknown": (logging.WARNING, "activity_in_doubt", _node("visit", "attempt")),
+    "SignalWaitStarted": (logging.DEBUG, "signal_awaited", _node("signalName")),
+    "TimerStarted": (logging.DEBUG, "timer_started", _node("visit")),
+}
+
+
+class LineFormatter(logging.Formatter):
+    """Lines of text or JSON; a message that is no event of ours is the event `log`."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z"
+        level = record.levelname.lower()
+        fields = getattr(record, "fields", None)
+        event = record.getMessage() if isinstance(fields, dict) else "log"
+        known: JsonObject = dict(fields) if isinstance(fields, dict) else _foreign(record)
+        if record.exc_info:
+            known["traceback"] = self.formatException(record.exc_info)
+        if self._as_json:
+            return json.dumps({"time": moment, "level": level, "event": event, **known}, ensure_ascii=False)
+        told = " ".join(f"{name}={_value(value)}" for name, value in known.items())
+        return f"{moment} {level} {event} {told}".rstrip()
+
+
+def _foreign(record: logging.LogRecord) -> JsonObject:
+    """A message of a library or of a step."""
+    fields: JsonObject = {"logger": record.name, "message": record.getMessage()}
+    for name in ("run_id", "workflow", "node_id", "attempt"):
+        value = getattr(record, name, None)
+        if isinstance(value, str | int):
+            fields[name] = value
+    return fields
+
+
+def _value(value: JsonValue) -> str:
+    """A value on a line of text: bare if it is one plain word, JSON otherwise."""
+    if isinstance(value, str) and value and _PLAIN.issuperset(value):
+        return value
+    return json.dumps(value, ensure_ascii=True)

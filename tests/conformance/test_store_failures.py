@@ -1,0 +1,243 @@
+"""Whatever fails, and whenever: an operation of a store happened or it did not, and the store goes on.
+
+One scenario of many operations is run again and again; each time another call fails, from the first to the last. After
+the failure everything is as it was before the operation; tried again, it works, and the end is the same.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.base.errors import PenstockError
+from penstock.runtime.ports import Appended, Store
+from penstock.runtime.stores.memory import MemoryStore
+from penstock.runtime.stores.sqlite import SqliteStore
+from tests.conformance.stores import (
+    AT,
+    contents,
+    definition,
+    listed,
+    run_bounded,
+    schedule,
+    start,
+    step,
+    worker,
+)
+
+FIRST = start(labels={"team": "blue", "customer": "Ada"}, has_work=True, owner="w1", wake_at=AT + 5)
+SECOND = step(FIRST, records=3, status="waiting_input", has_work=False, owner=None)
+ENDING = step(SECOND, status="completed", terminal=True, wake_at=None, updated_at=AT + 9)
+OTHER = start("r_2", has_work=True, owner="gone", labels={"team": "green"})
+ENDED = start("r_3", status="failed", terminal=True, labels={"team": "blue"}, created_at=AT + 1)
+
+Operation = Callable[[Store], Awaitable[object]]
+OPERATIONS: list[Operation] = [
+    lambda store: store.put_definition(definition(1)),
+    lambda store: store.append(FIRST),
+    lambda store: store.append(OTHER),
+    lambda store: store.append(SECOND),
+    lambda store: store.append(FIRST),  # a conflict
+    lambda store: store.beat(worker("w1")),
+    lambda store: store.beat(worker("w2")),
+    lambda store: store.beat(worker("w2", 0)),
+    lambda store: store.claim(owner="w1", now=AT, limit=5),
+    lambda store: store.set_work("r_2", has_work=False, owner=None),
+    lambda store: store.put_schedule(schedule("a")),
+    lambda store: store.put_schedule(schedule("b")),
+    lambda store: store.delete_schedule("a"),
+    lambda store: store.append(ENDED),
+    lambda store: store.append(ENDING),
+    lambda store: store.delete_runs(["r_3", "r_2"]),
+    lambda store: store.put_definition(definition(2)),
+    lambda store: store.delete_ended(before=AT + 10, limit=5),
+]
+
+
+class Fault:
+    """Fails one counted call, or a few in a row."""
+
+    def __init__(self) -> None:
+        self.countdown = 0
+        self.remaining = 0
+        self.fired = False
+        self.calls = 0
+
+    def arm(self, number: int, *, times: int = 1) -> None:
+        self.countdown, self.remaining, self.fired, self.calls = number, times, False, 0
+
+    def strikes(self) -> bool:
+        self.calls += 1
+        if self.calls < self.countdown or self.remaining == 0:
+            return False
+        self.remaining -= 1
+        self.fired = True
+        return True
+
+
+async def reference(store: Store) -> tuple[list[Any], list[Any]]:
+    """What every operation gives, and what the store holds after it, when nothing fails."""
+    given: list[Any] = []
+    held = [await contents(store)]
+    for operation in OPERATIONS:
+        given.append(await operation(store))
+        held.append(await contents(store))
+    return given, held
+
+
+async def with_a_failure(store: Store, fault: Fault, given: list[Any], held: list[Any]) -> None:
+    """Run the scenario with an armed fault."""
+    for number, operation in enumerate(OPERATIONS):
+        try:
+            outcome = await operation(store)
+        except (PenstockError, OSError):
+            assert fault.fired
+            fault.remaining = 0
+            assert await contents(store) == held[number]
+            outcome = await operation(store)
+        assert outcome == given[number]
+    assert await contents(store) == held[-1]
+
+
+def test_a_memory_store_survives_the_failure_of_any_write() -> None:
+    async def scenario() -> None:
+        given, held = await reference(MemoryStore())
+        fault = Fault()
+
+        def before_write(operation: str) -> None:
+            if fault.strikes():
+                raise OSError(operation)
+
+        for number in range(1, len(OPERATIONS) + 1):
+            fault.arm(number)
+            await with_a_failure(MemoryStore(before_write=before_write), fault, given, held)
+            assert fault.fired
+        fault.arm(len(OPERATIONS) + 1)
+        await with_a_failure(MemoryStore(before_write=before_write), fault, given, held)
+        assert not fault.fired
+
+    run_bounded(scenario())
+
+
+@pytest.fixture
+def fault(monkeypatch: pytest.MonkeyPatch) -> Fault:
+    """A fault that strikes at statements of connections that write."""
+    fault = Fault()
+    connect = sqlite3.connect
+
+    class FailingConnection(sqlite3.Connection):
+        def __init__(self, address: str, *arguments: Any, **options: Any) -> None:
+            super().__init__(address, *arguments, **options)
+            self.writes = "mode=ro" not in address
+
+        def execute(self, *arguments: Any) -> sqlite3.Cursor:
+            if self.writes and fault.strikes():
+                error = sqlite3.OperationalError("disk I/O error")
+                error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+                error.sqlite_errorname = "SQLITE_IOERR"
+                raise error
+            return super().execute(*arguments)
+
+    def failing(address: str, **options: Any) -> sqlite3.Connection:
+        return connect(address, **options, factory=FailingConnection)
+
+    monkeypatch.setattr(sqlite3, "connect", failing)
+    return fault
+
+
+@pytest.mark.parametrize("times", [1, 2], ids=["once", "and_so_does_the_rollback"])
+def test_an_sqlite_store_survives_the_failure_of_any_statement(fault: Fault, times: int, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = SqliteStore(tmp_path / "reference.db", synchronous="OFF")
+        await store.open()
+        given, held = await reference(store)
+        await store.close()
+        number = 0
+        while number == 0 or fault.fired:
+            number += 1
+            store = SqliteStore(tmp_path / f"{number}.db", synchronous="OFF")
+            await store.open()
+            fault.arm(number, times=times)
+            await with_a_failure(store, fault, given, held)
+            fault.remaining = 0
+            await store.close()
+        assert number > 3 * len(OPERATIONS)
+
+    run_bounded(scenario())
+
+
+def test_an_sqlite_store_survives_an_interruption_inside_any_statement(tmp_path: Path) -> None:
+    """Not before a statement but inside it: after so many steps of SQLite's machine."""
+
+    async def scenario() -> None:
+        store = SqliteStore(tmp_path / "reference.db", synchronous="OFF")
+        await store.open()
+        fault = Fault()
+
+        async def interruptible(store: SqliteStore) -> None:
+            await store.writer.submit(lambda connection: connection.set_progress_handler(fault.strikes, 1))
+
+        await interruptible(store)
+        given, held = await reference(store)
+        await store.close()
+        steps = fault.calls
+        struck = 0
+        for number in range(1, steps, steps // 40):
+            store = SqliteStore(tmp_path / f"{number}.db", synchronous="OFF")
+            await store.open()
+            fault.arm(0, times=0)
+            await interruptible(store)
+            fault.arm(number)
+            await with_a_failure(store, fault, given, held)
+            struck += fault.fired
+            await store.close()
+        assert struck >= 30
+
+    run_bounded(scenario())
+
+
+def test_a_file_that_could_not_be_made_is_made_at_the_next_try(fault: Fault, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        number = 0
+        while number == 0 or fault.fired:
+            number += 1
+            store = SqliteStore(tmp_path / f"{number}.db", synchronous="OFF")
+            fault.arm(number)
+            try:
+                await store.open()
+            except PenstockError:
+                assert fault.fired
+                await store.open()
+            fault.remaining = 0
+            assert await store.append(FIRST) == Appended()
+            await store.close()
+        assert number > 10
+
+    run_bounded(scenario())
+
+
+def test_of_many_decisions_in_one_commit_those_that_failed_are_not_there(fault: Fault, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = SqliteStore(tmp_path / "store.db", synchronous="OFF")
+        await store.open()
+        for number in range(1, 26):
+            fault.arm(number, times=3)
+            writes = [start(f"r_{number}_{index}", labels={"team": "blue"}) for index in range(8)]
+            outcomes = await asyncio.gather(*(store.append(write) for write in writes), return_exceptions=True)
+            assert fault.fired
+            for write, outcome in zip(writes, outcomes, strict=True):
+                found = await store.load(write.row.run_id)
+                if outcome == Appended():
+                    assert found is not None
+                    assert found.records == write.records
+                else:
+                    assert isinstance(outcome, PenstockError)
+                    assert found is None
+        labelled = await listed(store, label=("team", "blue"))
+        assert sorted(labelled) == sorted(await listed(store))
+        await store.close()
+
+    run_bounded(scenario())
