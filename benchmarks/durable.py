@@ -329,6 +329,7 @@ def report(measured: Measured, stored: JsonObject, waiting: JsonObject) -> JsonO
         "ratio_to_store_alone_c200_5": measured.ratio("penstock", "store_alone", ANCHOR_CELL),
         "ratio_to_dbos_c32_5": measured.ratio("product", peer, PEER_CELL),
         "ratio_of_runtime_to_dbos_c32_5": measured.ratio("penstock", peer, PEER_CELL),
+        "cpu_ratio_to_dbos_c32_5": measured.cpu_ratio("product", peer, PEER_CELL),
         "dbos_compared": peer if measured.peer_failure is None else measured.peer_failure,
         "answer_to_next_record_ms_p50": answer["p50"] if isinstance(answer, dict) else None,
         "step_cost_ratio_20_to_1": costs["ratio_20_to_1"],

@@ -27,12 +27,19 @@ def _parts() -> Iterator[str]:
     yield (
         "`penstock COMMAND --help` shows the same. Exit codes are the same everywhere: 0 for success, 1 for a negative "
         "result (findings, a breaking difference, a run that did not complete), 2 for a command that could not be "
-        "carried out (wrong usage, a file that cannot be read)."
+        "carried out (wrong usage, a file that cannot be read), 3 for a run that still waits, 130 for one that was left "
+        "with Ctrl-C."
     )
+    yield from _group_parts("", group)
+
+
+def _group_parts(prefix: str, group: TyperGroup) -> Iterator[str]:
     for name, command in group.commands.items():
-        if isinstance(command, TyperCommand):
-            yield f"## penstock {name}"
-            yield from _command_parts(name, command)
+        if isinstance(command, TyperGroup):
+            yield from _group_parts(f"{prefix}{name} ", command)
+        elif isinstance(command, TyperCommand):
+            yield f"## penstock {prefix}{name}"
+            yield from _command_parts(f"{prefix}{name}", command)
 
 
 def _command_parts(name: str, command: TyperCommand) -> Iterator[str]:

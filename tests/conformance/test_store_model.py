@@ -57,10 +57,12 @@ class StoreComparison(RuleBasedStateMachine):
         self.wait(self.store.open())
 
     def teardown(self) -> None:
-        self.compare_contents()
-        self.wait(self.store.close())
-        self.runner.close()
-        self.folder.cleanup()
+        try:
+            self.compare_contents()
+        finally:
+            self.wait(self.store.close())
+            self.runner.close()
+            self.folder.cleanup()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         async def bounded() -> T:

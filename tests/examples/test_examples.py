@@ -146,8 +146,22 @@ def test_a_command_of_the_readme_ends_as_it_says(command: Command) -> None:
     assert last_status[0].startswith("waiting_" if command.ends == "waits" else command.ends)
 
 
-def test_the_demo_runs() -> None:
-    finished = run([str(ROOT / "scripts" / "demo")])
+def test_the_demo_survives_being_killed_and_finishes() -> None:
+    finished = run([str(ROOT / "scripts" / "demo"), "--yes"])
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    told = (
+        "waiting for a person",
+        "killed the process (SIGKILL)",
+        "found in penstock.db",
+        "trying again",
+        "completed in",
+    )
+    places = [finished.stdout.index(part) for part in told]
+    assert places == sorted(places)
+
+
+def test_the_tour_of_the_demo_runs() -> None:
+    finished = run([str(ROOT / "scripts" / "demo"), "--tour"])
     assert finished.returncode == 0, finished.stdout + finished.stderr
     for told in ("refund_order", "waiting for a person", "trying again", "RF-88121", "breaking"):
         assert told in finished.stdout

@@ -122,7 +122,7 @@ class LiveDisplay:
             self._live = None
         texts, lines = self._texts(follower, _FINAL_LINES_MAX)
         for text in texts:
-            self._console.print(text)
+            self._console.print(text, no_wrap=True, overflow="ellipsis")
         self._printed.update(line.key for line in lines if line.settled)
 
     def _texts(self, follower: Follower, lines_max: int) -> tuple[list[Text], list[Line]]:

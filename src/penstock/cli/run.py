@@ -52,6 +52,7 @@ class _Order:
     """What was asked for on the command line."""
 
     file: str
+    others: tuple[str, ...]
     given: str | None
     run_id: str
     labels: dict[str, str]
@@ -72,6 +73,10 @@ def run_command(  # noqa: PLR0913  # every option is one the user can give
     ] = None,
     label: Annotated[
         list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="A label to find the run by; repeatable.")
+    ] = None,
+    other: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="FILE", help="Another workflow that this one starts, found by its name."),
     ] = None,
     steps: StepsOption = None,
     secret_folder: SecretsOption = None,
@@ -94,6 +99,7 @@ def run_command(  # noqa: PLR0913  # every option is one the user can give
     async def work() -> int:
         order = _Order(
             file=file,
+            others=tuple(other or ()),
             given=given,
             run_id=run_id or new_run_id(),
             labels=parse_labels(label),
@@ -107,9 +113,11 @@ def run_command(  # noqa: PLR0913  # every option is one the user can give
 
 
 async def _run(order: _Order, workshop: Workshop) -> int:
-    workflow = load_runnable(order.file)
+    workflow, others = load_runnable(order.file), [load_runnable(path) for path in order.others]
     value: JsonValue = {} if order.given is None else parse_value(order.given, "--input")
     async with opened(workshop, perform=not order.detach, create=True, family=order.run_id) as penstock:
+        for other in others:
+            await penstock.host.register(other)
         run, joined = await _start(penstock, workflow, value, order)
         follower = await Follower.of(penstock, run.id)
         await follower.catch_up()

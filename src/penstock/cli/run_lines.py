@@ -105,6 +105,8 @@ class Sheet:
 def _widest_what(workflow: Workflow, node: Node) -> str:
     """What stands beside a node's name; an item's line names the node there."""
     told = f"{node.type} {called(node)}".strip()
+    if node.type == "for_each":
+        told += " 100 of 100, 10 failed"
     owner = workflow.bodies[node.body].owner
     return f"{node.id}: {told}" if owner is not None and workflow.nodes[owner].type == "for_each" else told
 
@@ -253,12 +255,16 @@ def _scope_lines(view: RunView, scope: ScopeView, sheet: Sheet, depth: int) -> I
                 yield from _inner_lines(view, visit, sheet, depth + 1)
 
 
-def _inner_lines(view: RunView, visit: VisitView, sheet: Sheet, depth: int) -> Iterator[Line]:
+def _inner_lines(view: RunView, visit: VisitView, sheet: Sheet, depth: int, *, compact: bool = False) -> Iterator[Line]:
+    """What is inside of a visit; `compact` gives every branch one line, because it stands inside of an item."""
     child = (sheet.children or {}).get(visit.child_id or "")
     if child is not None and not child.ended:
         yield from _scope_lines(child, child.scopes[0], sheet, depth)
     scopes = [view.scopes[serial] for serial in visit.scopes]
     match visit.node_type:
+        case "parallel" | "race" if compact:
+            for scope in scopes:
+                yield _scope_line(view, scope, scope.name, sheet, depth)
         case "parallel" | "race":
             for scope in scopes:
                 yield _branch_line(view, scope, sheet, depth)
@@ -276,12 +282,18 @@ def _item_lines(
     """The items that somebody wants to see: those under way, then failed ones, then the latest."""
     order = {Mark.GOING: 0, Mark.FAILED: 1, Mark.DONE: 2, Mark.DROPPED: 3}
     wanted = scopes if visit.open else [scope for scope in scopes if scope.mark is Mark.FAILED]
-    chosen = sorted(wanted, key=lambda scope: (order.get(scope.mark, 0), -scope.index))[: sheet.items_shown]
+    # Of those under way the oldest come first: they are the ones that take long.
+    ranked = sorted(
+        wanted,
+        key=lambda scope: (order.get(scope.mark, 0), scope.index if scope.mark is Mark.GOING else -scope.index),
+    )
+    chosen = ranked[: sheet.items_shown]
     for scope in sorted(chosen, key=lambda scope: scope.index):
-        yield _item_line(view, visit, scope, sheet, depth)
+        item = shorten(visit.items[scope.index], _ITEM_CHARACTERS_MAX) if scope.index < len(visit.items) else ""
+        yield _scope_line(view, scope, f"#{scope.index + 1} {item}".rstrip(), sheet, depth)
         current = _current(view, scope)
         if current is not None and depth < _DEPTH_MAX and scope.ended_at is None:
-            yield from _inner_lines(view, current, sheet, depth + 1)
+            yield from _inner_lines(view, current, sheet, depth + 1, compact=True)
     if visit.open and chosen:
         yield from _hidden_line(view, visit, scopes, chosen, depth)
 
@@ -301,18 +313,18 @@ def _current(view: RunView, scope: ScopeView) -> VisitView | None:
     return view.visits[scope.visits[-1]] if scope.visits else None
 
 
-def _item_line(view: RunView, visit: VisitView, scope: ScopeView, sheet: Sheet, depth: int) -> Line:
-    item = shorten(visit.items[scope.index], _ITEM_CHARACTERS_MAX) if scope.index < len(visit.items) else ""
+def _scope_line(view: RunView, scope: ScopeView, name: str, sheet: Sheet, depth: int) -> Line:
+    """An item or a branch in one line: how it ended, or the node it is at."""
     current = _current(view, scope)
-    inner = _visit_line(view, current, sheet, depth) if current is not None else None
     mark, what, note = scope.mark, "", scope.note
-    if inner is not None and current is not None and scope.ended_at is None:
+    if current is not None and scope.ended_at is None:
+        inner = _visit_line(view, current, sheet, depth)
         mark, what, note = inner.mark or mark, f"{_plain_name(current)}: {inner.what}", inner.note
     return Line(
         key=f"{view.run_id}/{scope.serial}",
         depth=depth,
         mark=mark,
-        name=f"#{scope.index + 1} {item}".rstrip(),
+        name=name,
         what=what,
         time=_elapsed(scope.began_at, scope.ended_at, sheet.now),
         note=note,
@@ -424,7 +436,7 @@ def _note(visit: VisitView) -> str:
     if visit.failures and visit.attempt:
         codes = ", ".join(dict.fromkeys(visit.failures))
         if visit.mark is Mark.FAILED:
-            parts.append(f"attempt {visit.attempt} of {visit.attempts_max}")
+            parts += [f"attempt {visit.attempt} of {visit.attempts_max}"] if visit.attempts_max > 1 else []
         else:
             parts.append(f"attempt {visit.attempt} of {visit.attempts_max} ({codes})")
     if visit.note and visit.node_type != "switch" and not (visit.node_type == "interrupt" and visit.output is not None):

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from penstock.base.json import JsonObject, JsonValue
@@ -25,6 +25,8 @@ from penstock.runtime.tracing import shorten
 
 __all__ = ["print_row_table", "print_run", "status_style"]
 
+_HEADINGS = ("RUN", "WORKFLOW", "STATUS", "STARTED", "RECORDS", "LABELS")
+_STATUS_COLUMN = 2
 _LABELS_CHARACTERS_MAX = 40
 _LABEL_CELLS = 12
 _VALUE_CHARACTERS_MAX = 400
@@ -45,26 +47,32 @@ def print_row_table(rows: Sequence[RunRow], now: int) -> None:
     if not rows:
         console.print("no runs")
         return
-    table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False)
-    for name in ("RUN", "WORKFLOW", "STATUS", "STARTED", "RECORDS", "LABELS"):
-        table.add_column(name, no_wrap=True, justify="right" if name == "RECORDS" else "left")
-    for row in rows:
-        labels = ", ".join(f"{name}={value}" for name, value in row.labels.items())
-        table.add_row(
-            Text(clean(row.run_id)),
-            Text(clean(f"{row.workflow_name} {row.workflow_version}")),
-            Text(row.status, style=status_style(row.status)),
-            Text(f"{length_text(now - row.created_at)} ago"),
-            Text(str(row.seq)),
-            Text(clean(labels[:_LABELS_CHARACTERS_MAX]), style="dim"),
-        )
-    console.print(table, soft_wrap=False, width=None if console.is_terminal else _plain_width(rows))
+    cells = [_HEADINGS, *(_cells(row, now) for row in rows)]
+    widths = [max(cell_len(line[column]) for line in cells) for column in range(len(_HEADINGS))]
+    for number, line in enumerate(cells):
+        status = "dim" if not number else status_style(line[_STATUS_COLUMN])
+        text = Text(no_wrap=True, overflow="ellipsis", style="" if number else "dim")
+        for column, cell in enumerate(line):
+            style = status if column == _STATUS_COLUMN else ""
+            text.append(set_cell_size(cell, widths[column]), style).append("  ")
+        text.rstrip()
+        # On a terminal a long line is cut at the edge; what reads a pipe gets all of it.
+        if console.is_terminal:
+            console.print(text, soft_wrap=False, no_wrap=True, overflow="ellipsis")
+        else:
+            console.print(text)
 
 
-def _plain_width(rows: Sequence[RunRow]) -> int:
-    """Wide enough for every line: what reads a pipe does not care for columns of a terminal."""
-    longest = max(len(row.run_id) + len(row.workflow_name) + len(row.workflow_version) for row in rows)
-    return longest + _LABELS_CHARACTERS_MAX + 80
+def _cells(row: RunRow, now: int) -> tuple[str, ...]:
+    labels = ", ".join(f"{name}={value}" for name, value in row.labels.items())
+    return (
+        clean(row.run_id),
+        clean(f"{row.workflow_name} {row.workflow_version}"),
+        row.status,
+        f"{length_text(now - row.created_at)} ago",
+        str(row.seq),
+        clean(labels[:_LABELS_CHARACTERS_MAX]),
+    )
 
 
 def print_run(told: JsonObject, now: int, database: Path) -> None:

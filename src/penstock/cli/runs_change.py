@@ -145,7 +145,7 @@ def signal_command(
     run: RunArgument,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The signal's name.")],
     payload: Annotated[
-        str | None, typer.Argument(metavar="[JSON]", help="What the signal carries: JSON, or @FILE.")
+        str | None, typer.Argument(metavar="JSON", help="What the signal carries: JSON, or @FILE.")
     ] = None,
     *,
     signal_id: Annotated[
@@ -174,7 +174,7 @@ def answer_command(  # noqa: PLR0913  # every option is one the user can give
     run: RunArgument,
     answer: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[JSON|KEY=VALUE]...", help="JSON, @FILE, or fields; asked for if left out."),
+        typer.Argument(metavar="ANSWER", help="JSON, @FILE, or fields; asked for if left out."),
     ] = None,
     *,
     node: NodeOption = None,
@@ -251,7 +251,7 @@ def _is_field(text: str) -> bool:
 def submit_command(  # noqa: PLR0913  # every option is one the user can give
     run: RunArgument,
     node: Annotated[str, typer.Argument(metavar="NODE", help="The activity's node.")],
-    result: Annotated[str | None, typer.Argument(metavar="[JSON]", help="Its result: JSON, or @FILE.")] = None,
+    result: Annotated[str | None, typer.Argument(metavar="JSON", help="Its result: JSON, or @FILE.")] = None,
     *,
     error: Annotated[str | None, typer.Option("--error", metavar="TEXT", help="It failed, and this is why.")] = None,
     code: Annotated[str | None, typer.Option("--code", metavar="CODE", help="The code of the failure.")] = None,

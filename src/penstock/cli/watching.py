@@ -28,6 +28,7 @@ from penstock.cli.run_view import Mark, Question, RunView, VisitView, WaitKind
 from penstock.cli.sessions import Left, Workshop, command_text, until_left, user_name
 from penstock.cli.terminal import TerminalConversation, can_ask
 from penstock.definitions.drawing_text import clean
+from penstock.engine.state import COMPENSATION_PREFIX
 
 __all__ = ["Ending", "print_ending", "say_how_to_go_on", "watch"]
 
@@ -168,8 +169,9 @@ def print_ending(follower: Follower, workshop: Workshop, *, watched: bool) -> No
             where = f" at {error['node']}" if error.get("node") else ""
             told = clean(f"{error.get('code')}: {error.get('message')}")
             console.print(Text.assemble(("failed", "red"), f"{where} after {lasted} · {told}"))
-            retry = command_text("runs", "retry", view.run_id, "--db", str(workshop.database))
-            console.print(f"  retry    {retry}")
+            if not any(name.startswith(COMPENSATION_PREFIX) for name, _ in view.visits):
+                retry = command_text("runs", "retry", view.run_id, "--db", str(workshop.database))
+                console.print(f"  retry    {retry}")
         case _:
             reason = f" · {clean(view.cancel_reason)}" if view.cancel_reason else ""
             console.print(Text.assemble(("cancelled", "red"), f" after {lasted}{reason}"))
@@ -183,9 +185,11 @@ def say_how_to_go_on(follower: Follower, workshop: Workshop, ending: Ending) -> 
         console.print(
             Text.assemble(("left", "yellow"), f" · the run is safe in {workshop.database} and goes on where it was")
         )
-        again = command_text("runs", "watch", view.run_id, *workshop.arguments(), "--perform")
-        console.print(f"  go on here            {again}")
-        console.print(f"  in the background     {command_text('worker', *workshop.arguments())}")
+        performed_here = follower.penstock.driver is not None
+        options = [*workshop.arguments(), *(["--perform"] if performed_here else [])]
+        console.print(f"  go on here         {command_text('runs', 'watch', view.run_id, *options)}")
+        if performed_here:
+            console.print(f"  in the background  {command_text('worker', *workshop.arguments())}")
         return
     console.print(Text.assemble((status_words(view, follower.children), "yellow"), f" · run {view.run_id}"))
     if view.paused:
