@@ -59,7 +59,7 @@ def _metavar(argument: TyperArgument) -> str:
 
 
 def _flags(option: TyperOption) -> str:
-    names = ", ".join(map(code, option.opts))
+    names = ", ".join(map(code, (*option.opts, *option.secondary_opts)))
     if option.is_flag:
         return names
     annotation = option.type_descriptor.annotation

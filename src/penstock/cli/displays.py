@@ -73,7 +73,8 @@ class PlainDisplay:
         root = follower.view
         if not self._has_header:
             self._has_header = True
-            self._console.print(clean(f"● {root.workflow.name} {root.workflow.version}  run {root.run_id}"))
+            named = clean(f"{root.workflow.name} {root.workflow.version}")
+            self._console.print(f"● {named}  run {clean(root.run_id)}")
         width = max((len(node) for node in root.workflow.nodes), default=0)
         depth = root.run_id.count(":sub:")
         for line in trace_lines(follower.take_unseen(), follower.workflows()):

@@ -208,6 +208,8 @@ def _take_buffered(turn: Turn, scope: Scope, node: Node, activation: Activation)
     name = activation.external.get("signalName") if activation.external else None
     signal = next(buffered for buffered in turn.state.signals if buffered.name == name)
     payload: JsonObject = {**_where(activation), "signalName": name, "payload": signal.payload, "buffered": True}
+    if signal.signal_id is not None:
+        payload["signalId"] = signal.signal_id
     turn.command("DeliverSignal", payload)
 
 

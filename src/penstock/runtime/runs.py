@@ -117,6 +117,20 @@ class Run:
         """Send a signal; it waits in the run until somebody takes it."""
         await self._send(inputs.SendSignal(at=self._now(), name=name, payload=payload, signal_id=signal_id))
 
+    async def update(
+        self, name: str, payload: JsonValue = None, *, query: str = ".state", timeout_seconds: float = 30.0
+    ) -> JsonValue:
+        """Send a signal, wait until somebody in the run has taken it and gone on, and look at what came of it."""
+        signal_id = self.new_id()
+        before = (await self.state()).seq
+        await self.signal(name, payload, signal_id=signal_id)
+        async with asyncio.timeout(timeout_seconds):
+            async for record in self.stream(after_seq=before):
+                taken = record.name == "DeliverSignal" and record.payload.get("signalId") == signal_id
+                if taken:
+                    break
+        return await self.query(query)
+
     async def submit(
         self,
         node: str,

@@ -115,8 +115,7 @@ class SqliteStore:
             raise explain(error, self.path) from error
         self._local = threading.local()
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="penstock-reader")
-        self._writer = GroupCommitWriter(connection, self.path)
-        self._writer.start()
+        self._writer = GroupCommitWriter(connection, self.path, busy_timeout_ms=self._busy_timeout_ms)
 
     async def close(self) -> None:
         """Commit what waits and close every connection, the writer's last: it leaves a single file behind."""

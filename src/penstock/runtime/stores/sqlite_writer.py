@@ -1,8 +1,10 @@
-"""The one writer of an SQLite file: a thread that commits everything that waits in one transaction.
+"""The one writer of an SQLite file: everything that waits is committed in one transaction.
 
-Many runs share one disk synchronisation that way. A job is applied inside the shared transaction; its caller hears of
-it only after the commit. If a batch fails, its jobs are tried again one by one, so that one bad job fails alone; if the
-file cannot be written at all, all of them fail at once.
+Many runs share one disk synchronisation that way. The statements of a batch run on the event loop's thread: they only
+touch memory, and a second thread that ran them would have to fight the loop for the interpreter after each of them. The
+commit, which waits for the disk, runs on a thread of its own; meanwhile the next batch gathers. So does everything that
+is out of the ordinary: waiting for a lock of another process, and trying the jobs of a failed batch again one by one,
+so that one bad job fails alone. A caller hears of its job only after the commit that holds it.
 
 Above it: `sqlite`. Below it: sqlite3.
 """
@@ -11,10 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import queue
 import sqlite3
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 from penstock.base.errors import Rejected, Unavailable
@@ -43,22 +45,22 @@ class _NotBegunError(Exception):
 
 
 class GroupCommitWriter:
-    """Commits jobs in batches on a thread of its own."""
+    """Commits jobs in batches; the connection is its own."""
 
-    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: str, *, busy_timeout_ms: int) -> None:
         self._connection = connection
         self._path = path
         self._file = _file_identity(path)
-        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="penstock-writer", daemon=True)
+        self._busy_timeout_ms = busy_timeout_ms
         self._loop = asyncio.get_running_loop()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-writer")
+        self._waiting: list[_Job] = []
+        self._busy = False
         self._closed = False
+        self._idle = asyncio.Event()
+        self._idle.set()
         self.commits = 0
         self.jobs = 0
-
-    def start(self) -> None:
-        """Begin to work."""
-        self._thread.start()
 
     def submit(self, apply: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """Queue a job; the future is done after the commit that holds it."""
@@ -66,42 +68,70 @@ class GroupCommitWriter:
         if self._closed:
             future.set_exception(Unavailable("STORE_CLOSED", f"{self._path} is closed", "open the store again"))
             return future
-        self._queue.put(_Job(apply, future))
+        self._waiting.append(_Job(apply, future))
+        if not self._busy:
+            # Not at once: whoever else becomes ready in this round of the loop shares the commit.
+            self._busy = True
+            self._idle.clear()
+            self._loop.call_soon(self._next)
         return future
 
     async def stop(self) -> None:
-        """Commit what waits, then end the thread."""
-        if not self._closed:
-            self._closed = True
-            self._queue.put(None)
-        await asyncio.to_thread(self._thread.join)
+        """Commit what waits; nothing more is taken."""
+        self._closed = True
+        await self._idle.wait()
+        self._thread.shutdown()
 
     def close(self) -> None:
         """Let go of the file; the last connection to do so writes everything into the main file."""
         self._connection.close()
 
-    def _work(self) -> None:
-        while True:
-            job = self._queue.get()
-            batch: list[_Job] = []
-            stop = job is None
-            while job is not None:
-                batch.append(job)
-                if len(batch) >= _BATCH_JOBS_MAX:
-                    break
-                try:
-                    job = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-                stop = job is None
-            if batch:
-                self._commit(batch)
-                try:
-                    self._loop.call_soon_threadsafe(_deliver, batch)
-                except RuntimeError:
-                    return  # the loop is gone, and everybody who waited with it
-            if stop:
-                return
+    def _next(self) -> None:
+        """Begin the next batch, or rest."""
+        batch, self._waiting = self._waiting[:_BATCH_JOBS_MAX], self._waiting[_BATCH_JOBS_MAX:]
+        if not batch:
+            self._busy = False
+            self._idle.set()
+            return
+        applied = self._apply_here(batch)
+        work = partial(self._finish, batch) if applied else partial(self._patiently, batch)
+        self._thread.submit(work).add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._delivered, batch))
+
+    def _delivered(self, batch: list[_Job]) -> None:
+        _deliver(batch)
+        self._next()
+
+    def _apply_here(self, batch: list[_Job]) -> bool:
+        """Apply a batch on the loop's thread, if that can be done without waiting and without an error."""
+        try:
+            self._connection.execute("PRAGMA busy_timeout = 0")
+            self._begin()
+            for job in batch:
+                job.result = job.apply(self._connection)
+        except Exception:  # the thread tries again, patiently, and finds out whose error it is
+            self._roll_back()
+            return False
+        return True
+
+    def _finish(self, batch: list[_Job]) -> None:
+        """Commit what was applied; on the writer's thread."""
+        try:
+            self._commit_transaction()
+        except sqlite3.Error:
+            self._roll_back()
+            self._patiently(batch)
+            return
+        self.commits += 1
+        self.jobs += len(batch)
+
+    def _patiently(self, batch: list[_Job]) -> None:
+        """A whole batch on the writer's thread, which may wait for a lock."""
+        try:
+            self._connection.execute(f"PRAGMA busy_timeout = {self._busy_timeout_ms}")
+        except sqlite3.Error as error:
+            self._fail(batch, error)
+            return
+        self._commit(batch)
 
     def _commit(self, batch: list[_Job]) -> None:
         error = self._try(batch)
@@ -139,13 +169,21 @@ class GroupCommitWriter:
             self._begin()
             for job in batch:
                 job.result = job.apply(connection)
-            connection.execute("COMMIT")
+            self._commit_transaction()
         except Exception as error:  # whatever it is belongs to the caller of the job
             self._roll_back()
             return error
         self.commits += 1
         self.jobs += len(batch)
         return None
+
+    def _commit_transaction(self) -> None:
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            # Interrupted after the commit was done: it is done all the same.
+            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT or self._connection.in_transaction:
+                raise
 
     def _begin(self) -> None:
         try:
