@@ -16,6 +16,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import CorruptHistory
@@ -34,6 +36,10 @@ from penstock.engine.status import run_status
 from penstock.runtime.ports import Appended, DefinitionRow, RunRow, RunWrite, Store, in_family
 
 __all__ = ["Committed", "EmbeddedHost", "LiveRun"]
+
+
+# How often a run that is worked on here is looked at all the same: its work may have gone to another process.
+_OWN_RUN_LOOK_SECONDS = 1.0
 
 
 @dataclass(slots=True, eq=False)
@@ -73,6 +79,7 @@ class EmbeddedHost:
     _loading: dict[str, asyncio.Task[LiveRun | None]] = field(default_factory=dict)
     _workflows: dict[str, Workflow] = field(default_factory=dict)
     _waiters: dict[str, list[asyncio.Future[None]]] = field(default_factory=dict)
+    _enders: dict[str, list[asyncio.Future[RunState]]] = field(default_factory=dict)
 
     # --- definitions -----------------------------------------------------------------------------
 
@@ -150,7 +157,12 @@ class EmbeddedHost:
             row = self._row(
                 decision.state, effects, created_at=live.row.created_at, labels=live.row.labels, was=live.row
             )
-            write = RunWrite(expected_seq=live.state.seq, row=row, records=decision.records)
+            write = RunWrite(
+                expected_seq=live.state.seq,
+                row=row,
+                records=decision.records,
+                same_index=replace(live.row, seq=row.seq, updated_at=row.updated_at) == row,
+            )
             if isinstance(await self.store.append(write), Appended):
                 live.state, live.row = decision.state, row
                 self._committed(Committed(live, decision.records, effects))
@@ -199,6 +211,10 @@ class EmbeddedHost:
 
     def _committed(self, committed: Committed) -> None:
         live = committed.live
+        if live.state.terminal:
+            for ended in self._enders.pop(live.state.run_id, ()):
+                if not ended.done():
+                    ended.set_result(live.state)
         if self._waiters:
             for waiter in (*self._waiters.pop(live.state.run_id, ()), *self._waiters.pop("", ())):
                 if not waiter.done():
@@ -309,6 +325,30 @@ class EmbeddedHost:
             if row.seq > after_seq or row.terminal or remaining <= 0:
                 return await self.read(run_id)
             await self._moved(run_id, min(remaining, limits.FOREIGN_CHANGE_POLL_SECONDS))
+
+    async def wait_for_end(self, run_id: str, *, timeout_seconds: float) -> RunState | None:
+        """The state of a run once it has ended, or when time is up; None when there is no such run."""
+        ended: asyncio.Future[RunState] = asyncio.get_running_loop().create_future()
+        self._enders.setdefault(run_id, []).append(ended)
+        deadline = asyncio.get_running_loop().time() + timeout_seconds
+        try:
+            while True:
+                state = await self.read(run_id)
+                remaining = deadline - asyncio.get_running_loop().time()
+                if state is None or state.terminal or remaining <= 0:
+                    return state
+                live = self._live.get(run_id)
+                mine = live is not None and live.row.owner == self.worker_id
+                nap = _OWN_RUN_LOOK_SECONDS if mine else limits.FOREIGN_CHANGE_POLL_SECONDS
+                done, _ = await asyncio.wait((ended,), timeout=min(nap, remaining))
+                if done:
+                    return ended.result()
+        finally:
+            waiting = self._enders.get(run_id)
+            if waiting is not None and ended in waiting:
+                waiting.remove(ended)
+                if not waiting:
+                    del self._enders[run_id]
 
     async def next_commit(self, *, timeout_seconds: float) -> None:
         """Wait for any commit here, or until time is up."""

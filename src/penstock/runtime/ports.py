@@ -65,11 +65,16 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunWrite(msgspec.Struct, frozen=True, kw_only=True):
-    """One decision to be stored: all of it or nothing."""
+    """One decision to be stored: all of it or nothing.
+
+    `same_index` promises that of the row only `seq` and `updated_at` differ from what is stored, which most steps of
+    most runs can promise, and which spares the indexes.
+    """
 
     expected_seq: int
     row: RunRow
     records: tuple[Record, ...]
+    same_index: bool = False
 
 
 class Appended(msgspec.Struct, frozen=True):

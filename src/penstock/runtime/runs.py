@@ -72,10 +72,10 @@ class Run:
             if nap <= 0:
                 told = f"run {self.id} is still {run_status(state)} after {timeout_seconds} s"
                 raise Unavailable("RUN_NOT_FINISHED", told, "wait again, or look at what it waits for")
-            moved = await self.host.wait(self.id, after_seq=state.seq, timeout_seconds=nap)
-            if moved is None:
+            later = await self.host.wait_for_end(self.id, timeout_seconds=nap)
+            if later is None:
                 raise NotFound("EXECUTION_NOT_FOUND", f"run {self.id} is gone")
-            state = moved
+            state = later
         if state.status is RunStatus.COMPLETED:
             return state.result
         failure = state.failure

@@ -63,6 +63,7 @@ _UPDATE_RUN = (
     "UPDATE runs SET status = ?, seq = ?, updated_at = ?, wake_at = ?, has_work = ?, owner = ?, terminal = ?"
     " WHERE run_id = ? AND seq = ? RETURNING key"
 )
+_MOVE_RUN = "UPDATE runs SET seq = ?, updated_at = ? WHERE run_id = ? AND seq = ? RETURNING key"
 _INSERT_HISTORY = "INSERT INTO history (run, first_seq, last_seq, records) VALUES (?,?,?,?)"
 # An owner that let its lease run out counts as none.
 _NOBODY_ELSE = (
@@ -388,6 +389,9 @@ def _append(connection: sqlite3.Connection, write: RunWrite, page: bytes, keys: 
     row = write.row
     if write.expected_seq == 0:
         key = _insert(connection, row, keys)
+    elif write.same_index:
+        moved = connection.execute(_MOVE_RUN, (row.seq, row.updated_at, row.run_id, write.expected_seq)).fetchone()
+        key = None if moved is None else moved[0]
     else:
         found = connection.execute(
             _UPDATE_RUN,

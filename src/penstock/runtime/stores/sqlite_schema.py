@@ -66,9 +66,9 @@ _MIGRATIONS: dict[int, str] = {
         run INTEGER NOT NULL,
         first_seq INTEGER NOT NULL,
         last_seq INTEGER NOT NULL,
-        records BLOB NOT NULL,
-        PRIMARY KEY (run, first_seq)
-    ) WITHOUT ROWID;
+        records BLOB NOT NULL
+    );
+    CREATE UNIQUE INDEX history_by_run ON history (run, first_seq);
     CREATE TABLE definitions (
         hash TEXT PRIMARY KEY,
         name TEXT NOT NULL,
