@@ -39,6 +39,9 @@ NOT_FINDINGS = frozenset(
         "SHOP_API_KEY",
         "INVALID_CHARACTER",  # words of libjq's grammar
         "QQSTRING_START",
+        "EXECUTION_NOT_FOUND",  # refusals of runs, which are not about documents
+        "RETRY_NOT_ALLOWED",
+        "PENSTOCK_DB",  # a setting
     }
 )
 

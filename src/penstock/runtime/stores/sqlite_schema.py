@@ -113,13 +113,20 @@ def open_for_writing(
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
         connection.execute("PRAGMA cache_size = -16000")
         migrate(connection, path)
-        # A file without permission to write opens well enough; only this shows it.
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("ROLLBACK")
+        _check_writable(connection)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _check_writable(connection: sqlite3.Connection) -> None:
+    """A file without permission to write opens well enough, and even begins a transaction; only a change shows it."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    finally:
+        connection.execute("ROLLBACK")
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, path: str, busy_timeout_ms: int) -> None:
