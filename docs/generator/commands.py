@@ -27,8 +27,8 @@ def _parts() -> Iterator[str]:
     yield (
         "`penstock COMMAND --help` shows the same. Exit codes are the same everywhere: 0 for success, 1 for a negative "
         "result (findings, a breaking difference, a run that did not complete), 2 for a command that could not be "
-        "carried out (wrong usage, a file that cannot be read), 3 for a run that still waits, 130 for one that was left "
-        "with Ctrl-C."
+        "carried out (wrong usage, a file that cannot be read), 3 for a run that still waits, 130 for one that was "
+        "left with Ctrl-C."
     )
     yield from _group_parts("", group)
 

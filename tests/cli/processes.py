@@ -13,7 +13,7 @@ from typing import Any
 
 STEPS = Path(__file__).with_name("steps.py")
 # Generous: these tests run beside others on small machines.
-SECONDS_MAX = 90.0
+SECONDS_MAX = 60.0
 
 GREET = """\
 penstock: v1
@@ -155,11 +155,16 @@ class Gate:
 
 
 def read_until(process: subprocess.Popen[str], text: str) -> str:
-    """What a process prints up to a line that contains a text."""
+    """What a process prints up to a line that contains a text; one that is silent for too long is killed."""
     assert process.stdout is not None
+    watchdog = threading.Timer(SECONDS_MAX, process.kill)
+    watchdog.start()
     read = ""
-    for line in process.stdout:
-        read += line
-        if text in line:
-            return read
+    try:
+        for line in process.stdout:
+            read += line
+            if text in line:
+                return read
+    finally:
+        watchdog.cancel()
     raise AssertionError(f"the process ended without printing {text!r}:\n{read}")

@@ -45,6 +45,7 @@ SHOW_KEYS = {
     "performed_by",
 }
 HISTORY_KEYS = {"executionId", "seq", "kind", "name", "payload", "createdAt", "recordSchemaVersion"}
+ONCE = GATED.replace('gate: "${ .input.gate }"}}', 'gate: "${ .input.gate }"}, effects: at_most_once}')
 NOBODY = "note: nobody performs the work in penstock.db now; start  penstock worker --db penstock.db"
 
 

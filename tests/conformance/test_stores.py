@@ -102,6 +102,17 @@ async def test_what_a_run_is_does_not_change_with_its_decisions(store: Store) ->
 
 
 @on_every_store
+async def test_a_decision_that_promises_the_same_index_moves_only_the_number_and_the_time(store: Store) -> None:
+    first = start(has_work=True, owner="w1", wake_at=AT + 5)
+    await store.append(first)
+    await store.set_work("r_1", has_work=True, owner="w2")
+    second = replace(step(first, updated_at=AT + 1), same_index=True)
+    assert await store.append(second) == Appended()
+    assert await store.append(second) == SequenceConflict()
+    assert await store.load("r_1") == StoredRun(replace(second.row, owner="w2"), first.records + second.records)
+
+
+@on_every_store
 async def test_records_that_do_not_continue_a_run_are_a_bug_of_the_caller(store: Store) -> None:
     good = start()
     for bad in (
@@ -566,6 +577,29 @@ async def test_a_claim_takes_no_more_than_its_limit_and_nothing_twice(store: Sto
     assert max(map(len, claims)) == 7
     claimed = [run_id for claim in claims for run_id in claim]
     assert sorted(claimed) == sorted(f"r_{number}" for number in range(50))
+
+
+@on_every_store
+async def test_a_claim_can_be_for_work_that_somebody_began_or_for_new_work(store: Store) -> None:
+    await store.append(start("new", has_work=True))
+    await store.append(start("begun", has_work=True, owner="gone"))
+    assert await store.claim(owner="w1", now=AT, limit=5, begun=True) == ("begun",)
+    assert await store.has_unclaimed()
+    assert await store.claim(owner="w1", now=AT, limit=5, begun=False) == ("new",)
+    assert not await store.has_unclaimed()
+
+
+@on_every_store
+async def test_work_and_timers_can_be_those_of_one_run_and_its_children(store: Store) -> None:
+    for run_id in ("a", "a:child:1", "a:child:1:deep:1", "ab", "b:a:1", "A:child:2", "a%", "a_"):
+        await store.append(start(run_id, has_work=True, wake_at=AT))
+    family = {"a", "a:child:1", "a:child:1:deep:1"}
+    assert set(await store.due(owner="w", now=AT, limit=10, family="a")) == family
+    assert await store.has_unclaimed(family="a")
+    assert set(await store.claim(owner="w", now=AT, limit=10, family="a")) == family
+    assert not await store.has_unclaimed(family="a")
+    assert await store.has_unclaimed()
+    assert await store.claim(owner="w", now=AT, limit=10, family="nobody") == ()
 
 
 @on_every_store

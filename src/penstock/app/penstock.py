@@ -28,7 +28,7 @@ from penstock.definitions.validate import load_workflow, validate_document
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
 from penstock.runtime.driver import Driver
-from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.embedded_host import Committed, EmbeddedHost
 from penstock.runtime.executors.http import HttpExecutor
 from penstock.runtime.executors.step import StepExecutor
 from penstock.runtime.guarded_jq import GuardedEvaluator
@@ -73,11 +73,13 @@ class Penstock:
         clock: Clock | None = None,
         perform: bool = True,
         family: str | None = None,
+        observe: Callable[[Committed], None] | None = None,
     ) -> AsyncIterator[Penstock]:
         """Open the file, take over unfinished runs, and work until the block ends.
 
         With `perform=False` nothing is performed here: for looking, answering and signalling beside another process.
         With `family`, the id of a run, only that run and its child runs are performed, and no schedules are kept.
+        `observe` hears of everything that this process stores while it performs; it must not block.
         """
         kept = store or SqliteStore(path)
         await kept.open()
@@ -102,6 +104,8 @@ class Penstock:
                     secrets=secrets or EnvironmentSecrets(),
                 )
                 driver = Driver(host=host, performer=router, report=_report)
+                if observe is not None:
+                    driver.observe = observe
                 penstock.driver = driver
                 workers = [worker.worker_id for worker in await kept.workers()]
                 await driver.start(gone=gone_workers(workers))

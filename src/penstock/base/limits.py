@@ -50,6 +50,7 @@ __all__ = [
     "MCP_TIMEOUT_MS_DEFAULT",
     "RETENTION_BATCH_RECORDS_MAX",
     "RETENTION_BATCH_RUNS_MAX",
+    "RETENTION_PAUSE_SECONDS",
     "RUNS_PAGE_MAX",
     "SCHEMA_CACHE_ENTRIES_MAX",
     "SCHEMA_VIOLATIONS_MAX",
@@ -187,6 +188,8 @@ RUNS_PAGE_MAX = 1_000
 RETENTION_BATCH_RUNS_MAX = 200
 # Records forgotten in one transaction, for the same reason; a single longer history still goes in one piece.
 RETENTION_BATCH_RECORDS_MAX = 20_000
+# Between two such transactions, so that forgetting much takes a small part of the disk's time only.
+RETENTION_PAUSE_SECONDS = 0.05
 # How long a worker that stopped without a word stays listed: long enough to see that it is gone.
 WORKER_FORGOTTEN_AFTER_MS = 24 * 60 * 60 * 1000
 # Problems reported by one check of a store; a file with more is damaged beyond reading on.

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
+from penstock.cli.backup import backup_command, check_command, restore_command
 from penstock.cli.cases import cases_command
 from penstock.cli.diff import diff_command
 from penstock.cli.graph import graph_command
@@ -41,6 +42,9 @@ app.command("diff")(diff_command)
 app.command("simulate")(simulate_command)
 app.command("test")(cases_command)
 app.command("schema")(schema_command)
+app.command("backup")(backup_command)
+app.command("restore")(restore_command)
+app.command("check")(check_command)
 
 
 def _print_version(value: bool) -> None:

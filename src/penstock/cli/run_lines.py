@@ -44,6 +44,13 @@ _PREVIEW_CHARACTERS_MAX = 100
 # An item's own column is wide enough for its number and a short name.
 _ITEM_CHARACTERS_MAX = 12
 _ITEM_CELLS = 4 + _ITEM_CHARACTERS_MAX
+# How far nodes with bodies have come, as wide as it usually gets.
+_USUAL_COUNTS = {
+    "for_each": " 100 of 100, 10 failed",
+    "loop": " round 10 of at most 10",
+    "parallel": " 2 of 2",
+    "race": " 1 of 2",
+}
 # Items of one fan-out that get a line of their own; fewer when the window is small.
 _ITEMS_SHOWN = (8, 4, 2, 0)
 # Rounds, branches and child runs inside each other that are drawn; deeper ones are counted by their parents.
@@ -105,8 +112,7 @@ class Sheet:
 def _widest_what(workflow: Workflow, node: Node) -> str:
     """What stands beside a node's name; an item's line names the node there."""
     told = f"{node.type} {called(node)}".strip()
-    if node.type == "for_each":
-        told += " 100 of 100, 10 failed"
+    told += _USUAL_COUNTS.get(str(node.type), "")
     owner = workflow.bodies[node.body].owner
     return f"{node.id}: {told}" if owner is not None and workflow.nodes[owner].type == "for_each" else told
 
@@ -201,7 +207,7 @@ def text_of(line: Line, sheet: Sheet) -> Text:
     indent = "  " * (line.depth + 1)
     text = Text(indent, no_wrap=True, overflow="ellipsis")
     text.append(f"{symbol} ", style)
-    name_cells = max(sheet.name_cells - 2 * line.depth, _NAME_CELLS_MIN)
+    name_cells = max(sheet.name_cells - 2 * line.depth, 1)
     text.append(
         _fitted(clean(line.name), name_cells) if line.what or line.time else clean(line.name), _name_style(line)
     )
@@ -441,4 +447,4 @@ def _note(visit: VisitView) -> str:
             parts.append(f"attempt {visit.attempt} of {visit.attempts_max} ({codes})")
     if visit.note and visit.node_type != "switch" and not (visit.node_type == "interrupt" and visit.output is not None):
         parts.append(visit.note)
-    return "  ".join(parts)
+    return " · ".join(parts)

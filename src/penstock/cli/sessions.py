@@ -27,6 +27,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.report import print_problem
 from penstock.cli.values import UsageError
 from penstock.definitions.drawing_text import clean
+from penstock.runtime.embedded_host import Committed
 from penstock.runtime.secrets import ChainSecrets, EnvironmentSecrets, FileSecrets
 from penstock.runtime.system import gone_workers
 
@@ -90,7 +91,12 @@ def command_text(*parts: str) -> str:
 
 @asynccontextmanager
 async def opened(
-    workshop: Workshop, *, perform: bool = False, create: bool = False, family: str | None = None
+    workshop: Workshop,
+    *,
+    perform: bool = False,
+    create: bool = False,
+    family: str | None = None,
+    observe: Callable[[Committed], None] | None = None,
 ) -> AsyncIterator[Penstock]:
     """Open the database; one that does not exist is made only where that makes sense.
 
@@ -108,6 +114,7 @@ async def opened(
         secrets=secrets if folder is None else ChainSecrets(FileSecrets(folder), secrets),
         perform=perform,
         family=family,
+        observe=observe,
     ) as penstock:
         yield penstock
 

@@ -15,11 +15,9 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.app.penstock import Penstock
-from penstock.base.json import JsonValue
+from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.documents import load_runnable
 from penstock.cli.files import Unreadable, read_sources
-from penstock.cli.report import count_words
 from penstock.cli.sessions import (
     DatabaseOption,
     SecretsOption,
@@ -62,17 +60,9 @@ def worker_command(  # noqa: PLR0913  # every option is one the user can give
 
     async def work() -> int:
         workshop = Workshop.of(database, steps, secret_folder)
-        sources = list(_files(workflows or []))
+        sources = _files(workflows or [])
         _configure_logging(as_json=as_json, verbose=verbose)
-        async with opened(workshop, perform=True, create=True) as penstock:
-            for path in sources:
-                load_runnable(path)  # shows every mistake with its place
-                await penstock.register(Path(path))
-            _log_commits(penstock)
-            known = len(await penstock.store.definitions())
-            _announce(penstock, workshop, known, as_json=as_json)
-            await until_left(_forever())
-            await _stop(penstock, grace_seconds)
+        await until_left(_perform(workshop, sources, grace_seconds, as_json=as_json))
         return 0
 
     conduct(work, as_json=as_json)
@@ -96,40 +86,38 @@ def _configure_logging(*, as_json: bool, verbose: bool) -> None:
     logger.setLevel(logging.DEBUG if verbose else logging.INFO)
 
 
-def _announce(penstock: Penstock, workshop: Workshop, known: int, *, as_json: bool) -> None:
-    fields: dict[str, JsonValue] = {
-        "version": __version__,
-        "database": str(workshop.database),
-        "workflows": known,
-        "worker": penstock.host.worker_id,
-    }
+def _announce(workshop: Workshop, *, as_json: bool) -> None:
     if as_json:
+        steps: list[JsonValue] = list(workshop.steps)
+        fields: JsonObject = {"version": __version__, "database": str(workshop.database), "steps": steps}
         _LOGGER.info("worker_started", extra={"fields": fields})
         return
-    told = f"penstock worker {__version__} · {workshop.database} · {count_words(known, 'workflow')}"
-    typer.echo(f"{told} · steps from {', '.join(workshop.steps) or 'nowhere'} · Ctrl-C stops it", err=True)
+    told = f"penstock worker {__version__} · {workshop.database} · steps from {', '.join(workshop.steps) or 'nowhere'}"
+    typer.echo(f"{told} · Ctrl-C stops it", err=True)
 
 
-def _log_commits(penstock: Penstock) -> None:
-    """Log what is stored, beside what the driver does with it."""
-    react = penstock.host.on_commit
-
-    def committed(commit: Committed) -> None:
-        react(commit)
-        for record in commit.records:
-            event = record_event(commit.live.state, record)
-            if event is not None and _LOGGER.isEnabledFor(event.level):
-                _LOGGER.log(event.level, event.name, extra={"fields": event.fields})
-
-    penstock.host.on_commit = committed
+def _log_commit(commit: Committed) -> None:
+    """Log what was stored, if it is worth a line."""
+    for record in commit.records:
+        event = record_event(commit.live.state, record)
+        if event is not None and _LOGGER.isEnabledFor(event.level):
+            _LOGGER.log(event.level, event.name, extra={"fields": event.fields})
 
 
-async def _forever() -> None:
-    await asyncio.Event().wait()
-
-
-async def _stop(penstock: Penstock, grace_seconds: float) -> None:
-    _LOGGER.info("worker_stopping", extra={"fields": {"grace_seconds": grace_seconds}})
-    if penstock.driver is not None:
-        left = await penstock.driver.drain(timeout_seconds=grace_seconds)
-        _LOGGER.info("worker_stopped", extra={"fields": {"left_for_the_next_worker": left}})
+async def _perform(workshop: Workshop, sources: list[str], grace_seconds: float, *, as_json: bool) -> None:
+    """Perform until this is cancelled, which is how a signal to stop arrives; then stop with manners."""
+    for path in sources:
+        load_runnable(path)  # shows every mistake with its place
+    _announce(workshop, as_json=as_json)
+    async with opened(workshop, perform=True, create=True, observe=_log_commit) as penstock:
+        try:
+            for path in sources:
+                workflow = await penstock.register(Path(path))
+                known: JsonObject = {"workflow": workflow.name, "version": workflow.version, "hash": workflow.hash}
+                _LOGGER.info("workflow_known", extra={"fields": known})
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            _LOGGER.info("worker_stopping", extra={"fields": {"grace_seconds": grace_seconds}})
+            if penstock.driver is not None:
+                left = await penstock.driver.drain(timeout_seconds=grace_seconds)
+                _LOGGER.info("worker_stopped", extra={"fields": {"left_for_the_next_worker": left}})

@@ -44,11 +44,15 @@ _STORE_RETRY_SECONDS_MAX = 5.0
 
 @dataclass(slots=True, kw_only=True)
 class Driver:
-    """Performs effects until it is stopped. `report` hears of faults that nobody else would see."""
+    """Performs effects until it is stopped.
+
+    `report` hears of faults that nobody else would see, `observe` of everything that is stored here.
+    """
 
     host: EmbeddedHost
     performer: AsyncPerformer
     report: Callable[[str, BaseException], None] = lambda where, error: None
+    observe: Callable[[Committed], None] = lambda committed: None
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(limits.ACTIVITIES_AT_ONCE_MAX))
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     # Tasks that are just storing a result: each takes over the next activity of its run without a new task.
@@ -111,6 +115,7 @@ class Driver:
 
     def committed(self, committed: Committed) -> None:
         """Dispatch what a commit made due, and cancel what it made pointless."""
+        self.observe(committed)
         if self._stopping:
             return
         live = committed.live

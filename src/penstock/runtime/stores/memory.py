@@ -75,7 +75,10 @@ class MemoryStore:
             position = max(write.row.created_at, 0) * _NUMBERS + self._numbered
             kept = self._runs[write.row.run_id] = _Kept(position, write.row, [])
         kept.records.extend(write.records)
-        kept.row = _moved(kept.row, write.row)
+        if write.same_index:
+            kept.row = replace(kept.row, seq=write.row.seq, updated_at=write.row.updated_at)
+        else:
+            kept.row = _moved(kept.row, write.row)
         return Appended()
 
     async def load(self, run_id: str) -> StoredRun | None:

@@ -351,7 +351,7 @@ class SqliteStore:
         def apply(connection: sqlite3.Connection) -> int:
             return sum(_delete(connection, statement, run_id) for run_id in run_ids)
 
-        return await self.writer.submit(apply)
+        return await self.writer.submit(apply, is_long=True)
 
     async def delete_ended(self, *, before: int, limit: int) -> int:
         """Forget the runs that ended longest ago, in one bounded piece."""
@@ -371,7 +371,7 @@ class SqliteStore:
                 records += seq
             return count
 
-        return await self.writer.submit(apply)
+        return await self.writer.submit(apply, is_long=True)
 
     async def _execute(self, statement: str, parameters: Sequence[object]) -> int:
         return await self.writer.submit(lambda connection: connection.execute(statement, parameters).rowcount)

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from penstock.base.errors import Conflict, NotFound, Rejected, Unavailable
 from penstock.runtime.stores.sqlite_audit import IntegrityReport, audit, damaged_report
@@ -77,7 +76,9 @@ def backup(path: str | Path, target: str | Path, *, overwrite: bool = False) -> 
         raise Conflict("BACKUP_EXISTS", f"{goal} exists already", "name another file, or allow it to be replaced")
     with _copied(source, goal) as copy:
         version, runs = _verified(copy, source)
-        _replace(copy, goal, permissions_of=source)
+        replaced = _replace(copy, goal, permissions_of=source)
+    if replaced is not None:
+        _remove(replaced)
     return BackupResult(path=str(goal), size_bytes=goal.stat().st_size, runs=runs, format_version=version)
 
 
@@ -103,7 +104,7 @@ def check_integrity(path: str | Path) -> IntegrityReport:
     _must_exist(Path(path))
     connection = _opened(path)
     try:
-        identify(connection, str(path))
+        _version(connection, path)
         connection.execute("BEGIN")  # one moment of it, while others go on writing
         return audit(connection)
     except sqlite3.DatabaseError as error:
@@ -119,7 +120,7 @@ def stats(path: str | Path) -> StoreStats:
     _must_exist(Path(path))
     connection = _opened(path)
     try:
-        version = identify(connection, str(path))
+        version = _version(connection, path)
         connection.execute("BEGIN")
         by_status: dict[str, int] = dict(
             connection.execute("SELECT status, count(*) FROM runs GROUP BY status ORDER BY status").fetchall()
@@ -168,14 +169,13 @@ def _copied(source: Path, goal: Path) -> Iterator[Path]:
         _copy(source, copy, goal)
         yield copy
     finally:
-        for suffix in ("", *_COMPANIONS):
-            Path(f"{copy}{suffix}").unlink(missing_ok=True)
+        _remove(copy)
 
 
 def _copy(source: Path, copy: Path, goal: Path) -> None:
     reading = _opened(source)
     try:
-        identify(reading, str(source))
+        _version(reading, source)
         writing = connect(str(copy), mode="rw")
         try:
             # In one step: a single reader's view, which does not keep others from writing.
@@ -200,9 +200,7 @@ def _verified(copy: Path, source: Path) -> tuple[int, int]:
     """The format version of a copy and how many runs it has; refuses one that is damaged or empty."""
     connection = _opened(copy)
     try:
-        version = identify(connection, str(source))
-        if version == 0:
-            raise Rejected("STORE_EMPTY", f"there is no store in {source}", "name a file that Penstock has written")
+        version = _version(connection, source)
         problems = [str(found) for (found,) in connection.execute("PRAGMA integrity_check(5)") if found != "ok"]
         if problems:
             told = f"{source} is damaged: {problems[0]}"
@@ -215,11 +213,22 @@ def _verified(copy: Path, source: Path) -> tuple[int, int]:
         connection.close()
 
 
-def _opened(path: str | Path, mode: Literal["ro", "rw"] = "ro") -> sqlite3.Connection:
+def _opened(path: str | Path) -> sqlite3.Connection:
+    """A connection for looking. Not a read-only one: that would leave an empty log behind, as it may not remove it."""
     try:
-        return connect(str(path), mode=mode)
+        connection = connect(str(path), mode="rw")
+        connection.execute("PRAGMA query_only = ON")
+        return connection
     except sqlite3.Error as error:
         raise explain(error, str(path)) from error
+
+
+def _version(connection: sqlite3.Connection, path: str | Path) -> int:
+    """The format version of a store; refuses what is not one."""
+    version = identify(connection, str(path))
+    if version == 0:
+        raise Rejected("STORE_EMPTY", f"there is no store in {path}", "name a file that Penstock has written")
+    return version
 
 
 # --- taking the place of a file ------------------------------------------------------------------
@@ -287,6 +296,11 @@ def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
 def _must_exist(path: Path) -> None:
     if not path.is_file():
         raise NotFound("STORE_NOT_FOUND", f"there is no file {path}", "check the name")
+
+
+def _remove(path: Path) -> None:
+    for suffix in ("", *_COMPANIONS):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
 def _is_same(one: Path, other: Path) -> bool:

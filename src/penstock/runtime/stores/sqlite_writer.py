@@ -3,8 +3,8 @@
 Many runs share one disk synchronisation that way. The statements of a batch run on the event loop's thread: they only
 touch memory, and a second thread that ran them would have to fight the loop for the interpreter after each of them. The
 commit, which waits for the disk, runs on a thread of its own; meanwhile the next batch gathers. So does everything that
-is out of the ordinary: waiting for a lock of another process, and trying the jobs of a failed batch again one by one,
-so that one bad job fails alone. A caller hears of its job only after the commit that holds it.
+is out of the ordinary: long jobs, waiting for a lock of another process, and trying the jobs of a failed batch again
+one by one, so that one bad job fails alone. A caller hears of its job only after the commit that holds it.
 
 Above it: `sqlite`. Below it: sqlite3.
 """
@@ -15,8 +15,7 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from penstock.base.errors import Rejected, Unavailable
@@ -31,11 +30,12 @@ _BATCH_JOBS_MAX = 512
 
 
 class _Job:
-    __slots__ = ("apply", "error", "future", "result")
+    __slots__ = ("apply", "error", "future", "is_long", "result")
 
-    def __init__(self, apply: Apply, future: asyncio.Future[Any]) -> None:
+    def __init__(self, apply: Apply, future: asyncio.Future[Any], is_long: bool) -> None:
         self.apply = apply
         self.future = future
+        self.is_long = is_long
         self.result: Any = None
         self.error: Exception | None = None
 
@@ -62,13 +62,13 @@ class GroupCommitWriter:
         self.commits = 0
         self.jobs = 0
 
-    def submit(self, apply: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
-        """Queue a job; the future is done after the commit that holds it."""
+    def submit(self, apply: Callable[[sqlite3.Connection], T], *, is_long: bool = False) -> asyncio.Future[T]:
+        """Queue a job; the future is done after the commit that holds it. A long one does not hold up the loop."""
         future: asyncio.Future[T] = self._loop.create_future()
         if self._closed:
             future.set_exception(Unavailable("STORE_CLOSED", f"{self._path} is closed", "open the store again"))
             return future
-        self._waiting.append(_Job(apply, future))
+        self._waiting.append(_Job(apply, future, is_long))
         if not self._busy:
             # Not at once: whoever else becomes ready in this round of the loop shares the commit.
             self._busy = True
@@ -93,11 +93,14 @@ class GroupCommitWriter:
             self._busy = False
             self._idle.set()
             return
-        applied = self._apply_here(batch)
-        work = partial(self._finish, batch) if applied else partial(self._patiently, batch)
-        self._thread.submit(work).add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._delivered, batch))
+        applied = not any(job.is_long for job in batch) and self._apply_here(batch)
+        work = self._thread.submit(self._finish if applied else self._patiently, batch)
+        work.add_done_callback(lambda done: self._loop.call_soon_threadsafe(self._delivered, batch, done))
 
-    def _delivered(self, batch: list[_Job]) -> None:
+    def _delivered(self, batch: list[_Job], work: Future[None]) -> None:
+        error = work.exception()
+        if isinstance(error, Exception):
+            self._fail(batch, error)  # nobody may take a job for done whose commit was not seen
         _deliver(batch)
         self._next()
 
@@ -117,7 +120,7 @@ class GroupCommitWriter:
         """Commit what was applied; on the writer's thread."""
         try:
             self._commit_transaction()
-        except sqlite3.Error:
+        except Exception:  # whatever it is, nothing was committed
             self._roll_back()
             self._patiently(batch)
             return
@@ -182,7 +185,8 @@ class GroupCommitWriter:
             self._connection.execute("COMMIT")
         except sqlite3.OperationalError as error:
             # Interrupted after the commit was done: it is done all the same.
-            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT or self._connection.in_transaction:
+            interrupted = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
+            if not interrupted or self._connection.in_transaction:
                 raise
 
     def _begin(self) -> None:

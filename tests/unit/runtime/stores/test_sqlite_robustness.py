@@ -20,6 +20,7 @@ from penstock.runtime.stores import sqlite_schema
 from penstock.runtime.stores.sqlite import SqliteStore
 from tests.conformance.privileges import as_ordinary_user
 from tests.conformance.stores import contents, listed, run_bounded, start, step
+from tests.unit.runtime.stores.holding import held
 
 ROOT = Path(__file__).parents[4]
 SECONDS_MAX = 60
@@ -176,30 +177,6 @@ def test_a_store_needs_a_file(name: str) -> None:
 
 
 # --- somebody else -------------------------------------------------------------------------------
-
-HOLD = """
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute(sys.argv[2])
-connection.execute("SELECT count(*) FROM runs").fetchone()
-print("held", flush=True)
-sys.stdin.readline()
-"""
-
-
-@contextmanager
-def held(path: Path, statement: str) -> Iterator[None]:
-    """A file that another process holds."""
-    command = [sys.executable, "-c", HOLD, str(path), statement]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        assert process.stdout.readline() == "held\n"
-        try:
-            yield
-        finally:
-            process.stdin.close()
-            process.wait(SECONDS_MAX)
 
 
 def test_a_file_that_another_process_holds_is_locked_until_it_lets_go(tmp_path: Path) -> None:

@@ -1,0 +1,51 @@
+"""Looking after the file that holds the runs: copy it, put a copy back, see whether it is sound.
+
+Above it: the command line. Below it: the SQLite store, whose name only this layer may say.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.runtime.stores.sqlite_audit import IntegrityProblem, IntegrityReport
+from penstock.runtime.stores.sqlite_maintenance import (
+    BackupResult,
+    RestoreResult,
+    StoreStats,
+    backup,
+    check_integrity,
+    restore,
+    stats,
+)
+
+__all__ = [
+    "BackupResult",
+    "IntegrityProblem",
+    "IntegrityReport",
+    "RestoreResult",
+    "StoreStats",
+    "back_up_store",
+    "check_store",
+    "restore_store",
+    "store_stats",
+]
+
+
+def back_up_store(path: Path, target: Path, *, overwrite: bool = False) -> BackupResult:
+    """Copy the file while it is in use; the copy was checked when this returns."""
+    return backup(path, target, overwrite=overwrite)
+
+
+def restore_store(source: Path, path: Path, *, force: bool = False) -> RestoreResult:
+    """Put a backup in the place of the file; nobody may have it open. What was there is kept."""
+    return restore(source, path, force=force)
+
+
+def check_store(path: Path) -> IntegrityReport:
+    """Everything that is wrong with the file and with the runs in it."""
+    return check_integrity(path)
+
+
+def store_stats(path: Path) -> StoreStats:
+    """What the file holds, in numbers."""
+    return stats(path)

@@ -1,0 +1,49 @@
+"""Retention: runs that ended long ago are forgotten, a few at a time.
+
+Each piece is one short transaction, and there is a pause between two of them, so that runs that go on hardly notice. A
+run is kept while its parent goes on or while it still owes work, whatever its age; see `Store.delete_runs`. The space
+of what was forgotten is used again by the store.
+
+Above it: `app` decides when. Below it: a `Store`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from penstock.base import limits
+from penstock.base.clock import Clock
+from penstock.base.errors import Rejected
+from penstock.runtime.ports import Store
+
+__all__ = ["Retention"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """Keeps ended runs for a while: `keep_ms` after their end."""
+
+    store: Store
+    clock: Clock
+    keep_ms: int
+    pause_seconds: float = limits.RETENTION_PAUSE_SECONDS
+
+    def __post_init__(self) -> None:
+        if self.keep_ms < 0:
+            told = f"runs cannot be kept for {self.keep_ms} ms"
+            raise Rejected("INVALID_RETENTION", told, "give a time of zero or more")
+
+    async def sweep(self) -> int:
+        """Forget every run that ended longer ago than they are kept; how many there were.
+
+        May be cancelled at any moment: what was forgotten by then is, the rest waits for the next time.
+        """
+        before = self.clock.now_ms() - self.keep_ms
+        forgotten = 0
+        while True:
+            found = await self.store.delete_ended(before=before, limit=limits.RETENTION_BATCH_RUNS_MAX)
+            if found == 0:
+                return forgotten
+            forgotten += found
+            await asyncio.sleep(self.pause_seconds)

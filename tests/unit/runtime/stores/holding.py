@@ -1,0 +1,34 @@
+"""A file that another process holds for a while."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["held"]
+
+_SECONDS_MAX = 60
+_HOLD = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute(sys.argv[2])
+connection.execute("SELECT count(*) FROM runs").fetchone()
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
+@contextmanager
+def held(path: Path, statement: str) -> Iterator[None]:
+    """Another process has executed a statement on a file and keeps it open."""
+    command = [sys.executable, "-c", _HOLD, str(path), statement]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield
+        finally:
+            process.stdin.close()
+            process.wait(_SECONDS_MAX)

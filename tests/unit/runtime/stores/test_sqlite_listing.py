@@ -1,0 +1,76 @@
+"""Listings come from an index, in order: no filter makes SQLite sort, and none but text walks runs one by one."""
+
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.runtime.ports import RunQuery
+from penstock.runtime.stores.sqlite_keys import first_key_of
+from penstock.runtime.stores.sqlite_listing import prepare_reader, statement_of
+from penstock.runtime.stores.sqlite_schema import open_for_writing
+from tests.conformance.stores import AT
+
+MANY = 1_000
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    """A file with many runs of one kind and one of another."""
+    connection = open_for_writing(str(tmp_path_factory.mktemp("listing") / "store.db"), synchronous="OFF")
+    prepare_reader(connection)
+    connection.execute("BEGIN")
+    for number in range(MANY):
+        rare = number == 0
+        key = first_key_of(AT + number)
+        values = (key, f"r_{number}", "rare" if rare else "usual", "failed" if rare else "completed", AT, AT)
+        connection.execute("INSERT INTO runs VALUES (?,?,?,'1','h',?,1,?,?,'parent',NULL,NULL,0,NULL,1)", values)
+        team = "a" if rare else "b"
+        connection.execute("INSERT INTO labels VALUES (?,?,?,?)", (team, "team", key, team))
+    connection.execute("COMMIT")
+    yield connection
+    connection.close()
+
+
+def plan(connection: sqlite3.Connection, query: RunQuery) -> list[str]:
+    statement, parameters = statement_of(connection, query)
+    return [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", (*parameters, 10))]
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        (RunQuery(), "INTEGER PRIMARY KEY"),
+        (RunQuery(cursor="kffff"), "INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+        (RunQuery(created_after=AT, created_before=AT + 9), "INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+        (RunQuery(statuses=("failed",)), "runs_by_status (status=? AND rowid>? AND rowid<?)"),
+        (RunQuery(statuses=("failed", "completed")), "runs_by_status (status=? AND rowid>? AND rowid<?)"),
+        (RunQuery(workflow_name="usual"), "runs_by_workflow (workflow_name=? AND rowid>? AND rowid<?)"),
+        (RunQuery(parent_run_id="parent"), "runs_by_parent (parent_run_id=? AND rowid>? AND rowid<?)"),
+        (RunQuery(label=("team", "b")), "PRIMARY KEY (folded=? AND name=? AND run>? AND run<?)"),
+        (RunQuery(text="r_"), "INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+        (RunQuery(text="nobody"), "INTEGER PRIMARY KEY (rowid=?)"),
+    ],
+)
+def test_every_filter_walks_its_index_in_order(connection: sqlite3.Connection, query: RunQuery, index: str) -> None:
+    found = plan(connection, query)
+    assert any(index in line for line in found), found
+    assert not any("TEMP B-TREE FOR ORDER BY" in line for line in found) or query.text == "nobody", found
+    assert not any(line.startswith("SCAN") for line in found), found
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        (RunQuery(statuses=("failed",), workflow_name="usual"), "runs_by_status"),
+        (RunQuery(statuses=("completed",), workflow_name="rare"), "runs_by_workflow"),
+        (RunQuery(statuses=("completed",), parent_run_id="nobody"), "runs_by_parent"),
+        (RunQuery(statuses=("completed",), label=("team", "a")), "PRIMARY KEY (folded=?"),
+        (RunQuery(statuses=("failed",), label=("team", "b")), "runs_by_status"),
+        (RunQuery(statuses=("completed",), text="r_999"), "runs_by_text"),
+        (RunQuery(workflow_name="rare", text="r_"), "runs_by_workflow"),
+    ],
+)
+def test_of_several_filters_the_rarest_leads(connection: sqlite3.Connection, query: RunQuery, index: str) -> None:
+    found = plan(connection, query)
+    assert any(index in line for line in found), found

@@ -1,0 +1,260 @@
+"""Who performs the work of a run when several processes share a store, and what each must leave alone."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.base.json import JsonObject
+from penstock.engine import inputs
+from penstock.engine.outcomes import Accepted, Refused
+from penstock.engine.status import run_status
+from penstock.runtime.driver import Driver
+from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.performing import ActivityCall, ActivityOutcome
+from penstock.runtime.ports import RunRow, Store, WorkerRow
+from penstock.runtime.stores.memory import MemoryStore
+from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.system import SystemClock
+from tests.conformance.hosts import END, Bench, ScriptedPerformer, native, step
+
+ASK: JsonObject = {"id": "ask", "type": "interrupt", "message": "ok?"}
+ONCE: JsonObject = {"effects": "at_most_once"}
+
+Body = Callable[[Store], Coroutine[Any, Any, None]]
+
+
+def on_a_store(kind: str, folder: Path, body: Body) -> None:
+    async def run() -> None:
+        store: Store = MemoryStore() if kind == "memory" else SqliteStore(folder / "penstock.db")
+        await store.open()
+        try:
+            async with asyncio.timeout(60):
+                await body(store)
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+
+
+class Watched(ScriptedPerformer):
+    """Says when the first attempt begins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = asyncio.Event()
+
+    async def perform(self, call: ActivityCall) -> ActivityOutcome:
+        self.begun.set()
+        return await super().perform(call)
+
+
+@dataclass
+class Shop(Bench):
+    """A bench whose performer can be waited for."""
+
+    performer: Watched
+
+
+every_store = pytest.mark.parametrize("kind", ["memory", "sqlite"])
+
+
+def looking(store: Store) -> EmbeddedHost:
+    """A process that performs nothing, like `penstock runs answer`."""
+    return EmbeddedHost(store=store, clock=SystemClock(), worker_id="looking", performs=False)
+
+
+@asynccontextmanager
+async def working(store: Store, worker_id: str, *, family: str | None = None) -> AsyncIterator[tuple[Shop, Driver]]:
+    """A process that performs, like `penstock worker`."""
+    host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=worker_id, family=family)
+    performer = Watched()
+    driver = Driver(host=host, performer=performer)
+    await driver.start()
+    try:
+        yield Shop(host, performer), driver
+    finally:
+        await driver.stop()
+
+
+def now() -> int:
+    return SystemClock().now_ms()
+
+
+async def answer(host: EmbeddedHost, run_id: str = "r") -> None:
+    assert isinstance(await host.send(run_id, inputs.AnswerInterrupt(at=now(), answer={})), Accepted)
+
+
+async def row_of(store: Store, run_id: str = "r") -> RunRow:
+    row = await store.row(run_id)
+    assert row is not None
+    return row
+
+
+@every_store
+def test_work_that_nobody_had_is_not_in_doubt(kind: str, tmp_path: Path) -> None:
+    async def body(store: Store) -> None:
+        beside = looking(store)
+        await Bench(beside, ScriptedPerformer()).start(native(ASK, step("pay", **ONCE), END))
+        await answer(beside)
+        assert ((await row_of(store)).owner, (await row_of(store)).has_work) == (None, True)
+        async with working(store, "one") as (bench, _):
+            await bench.ended()
+            assert bench.performer.calls == ["r/pay/1/1"]
+
+    on_a_store(kind, tmp_path, body)
+
+
+@every_store
+def test_work_that_somebody_had_who_is_gone_is_in_doubt_whoever_touched_the_run_since(
+    kind: str, tmp_path: Path
+) -> None:
+    async def body(store: Store) -> None:
+        async with working(store, "one") as (bench, driver):
+            bench.performer.gates["pay"] = asyncio.Event()
+            await bench.start(native(step("pay", **ONCE), END))
+            await bench.performer.begun.wait()
+            await driver.stop()  # in the middle of the attempt
+        beside = looking(store)
+        assert isinstance(await beside.send("r", inputs.SendSignal(at=now(), name="hello")), Accepted)
+        assert (await row_of(store)).owner == "one"
+        async with working(store, "two") as (bench, _):
+            assert run_status(await bench.status("waiting_decision")) == "waiting_decision"
+            assert bench.performer.calls == []
+
+    on_a_store(kind, tmp_path, body)
+
+
+@every_store
+def test_a_change_by_somebody_else_does_not_begin_work_twice(kind: str, tmp_path: Path) -> None:
+    async def body(store: Store) -> None:
+        async with working(store, "one") as (one, driver), working(store, "two") as (two, second):
+            one.performer.gates["pay"] = asyncio.Event()
+            await one.start(native(step("pay", **ONCE), END))
+            await one.performer.begun.wait()
+            # Both a process that performs nothing and one that performs leave the run to who has it.
+            for host in (looking(store), two.host):
+                assert isinstance(await host.send("r", inputs.SendSignal(at=now(), name="hello")), Accepted)
+                assert (await row_of(store)).owner == "one"
+            for each in (driver, second):
+                await each._take_over()
+                await each._look_after()
+            one.performer.gates["pay"].set()
+            await one.ended()
+            assert (one.performer.calls, two.performer.calls) == (["r/pay/1/1"], [])
+
+    on_a_store(kind, tmp_path, body)
+
+
+@every_store
+def test_a_cancellation_by_somebody_else_reaches_the_attempt(kind: str, tmp_path: Path) -> None:
+    async def body(store: Store) -> None:
+        async with working(store, "one") as (bench, driver):
+            bench.performer.gates["pay"] = asyncio.Event()
+            await bench.start(native(step("pay"), END))
+            live = await bench.host.live("r")
+            assert live is not None
+            await bench.performer.begun.wait()
+            (task,) = live.tasks.values()
+            assert isinstance(await looking(store).send("r", inputs.CancelRun(at=now())), Accepted)
+            await driver._look_after()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    on_a_store(kind, tmp_path, body)
+
+
+@every_store
+def test_an_attempt_whose_run_was_taken_over_is_given_up(kind: str, tmp_path: Path) -> None:
+    async def body(store: Store) -> None:
+        async with working(store, "one") as (bench, driver):
+            bench.performer.gates["pay"] = asyncio.Event()
+            await bench.start(native(step("pay"), END))
+            await bench.performer.begun.wait()
+            live = await bench.host.live("r")
+            assert live is not None
+            (task,) = live.tasks.values()
+            await store.beat(WorkerRow(worker_id="one", expires_at=1))  # its lease is over
+            assert await store.claim(owner="two", now=now(), limit=9) == ("r",)
+            await driver._look_after()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    on_a_store(kind, tmp_path, body)
+
+
+@every_store
+def test_a_refusal_is_decided_on_what_is_stored_now(kind: str, tmp_path: Path) -> None:
+    async def body(store: Store) -> None:
+        async with working(store, "one") as (bench, _):
+            second: JsonObject = {**ASK, "id": "again"}
+            await bench.start(native(ASK, second, END))
+            await bench.status("waiting_input")
+            await answer(looking(store))
+            given = inputs.AnswerInterrupt(at=now(), answer={}, node_id="again")
+            assert isinstance(await bench.host.send("r", given), Accepted)
+            assert isinstance(await bench.host.send("r", given), Refused)
+
+    on_a_store(kind, tmp_path, body)
+
+
+@every_store
+def test_a_process_for_one_run_leaves_other_runs_alone(kind: str, tmp_path: Path) -> None:
+    async def body(store: Store) -> None:
+        beside = Bench(looking(store), ScriptedPerformer())
+        nap: JsonObject = {"id": "nap", "type": "wait", "duration": "1ms"}
+        for run_id in ("mine", "other"):
+            await beside.start(native(nap, step("pay"), END), run_id=run_id)
+        await beside.start(native(step("pay"), END), run_id="mine:sub:x")
+        await beside.start(native(step("pay"), END), run_id="mine2")
+        async with working(store, "one", family="mine") as (bench, driver):
+            await bench.ended("mine")
+            await bench.ended("mine:sub:x")
+            await driver._take_over()
+            assert isinstance(await bench.host.send("mine2", inputs.SendSignal(at=now(), name="x")), Accepted)
+            assert (await row_of(store, "mine2")).owner is None
+            assert (await row_of(store, "other")).status == "waiting_timer"
+            assert await store.has_unclaimed()
+            assert not await store.has_unclaimed(family="mine")
+            assert sorted(bench.performer.calls) == ["mine/pay/1/1", "mine:sub:x/pay/1/1"]
+
+    on_a_store(kind, tmp_path, body)
+
+
+@every_store
+def test_a_drained_driver_finishes_its_attempts_and_hands_on_the_rest(kind: str, tmp_path: Path) -> None:
+    async def body(store: Store) -> None:
+        async with working(store, "one") as (bench, driver):
+            bench.performer.gates["pay"] = asyncio.Event()
+            await bench.start(native(step("pay"), step("thank", **ONCE), END))
+            await bench.performer.begun.wait()
+            draining = asyncio.ensure_future(driver.drain(timeout_seconds=30))
+            await asyncio.sleep(0)
+            bench.performer.gates["pay"].set()
+            assert await draining == 0
+            assert bench.performer.calls == ["r/pay/1/1"]
+            assert ((await row_of(store)).owner, (await row_of(store)).has_work) == (None, True)
+        async with working(store, "two") as (bench, _):
+            await bench.ended()
+            assert bench.performer.calls == ["r/thank/1/1"]
+
+    on_a_store(kind, tmp_path, body)
+
+
+@every_store
+def test_what_does_not_finish_while_draining_stays_in_doubt(kind: str, tmp_path: Path) -> None:
+    async def body(store: Store) -> None:
+        async with working(store, "one") as (bench, driver):
+            bench.performer.gates["pay"] = asyncio.Event()
+            await bench.start(native(step("pay", **ONCE), END))
+            await bench.performer.begun.wait()
+            assert await driver.drain(timeout_seconds=0) == 1
+            assert (await row_of(store)).owner == "one"
+        async with working(store, "two") as (bench, _):
+            await bench.status("waiting_decision")
+
+    on_a_store(kind, tmp_path, body)
