@@ -3,8 +3,6 @@
 import json
 import signal
 
-import pytest
-
 from tests.cli.processes import APPROVE, GATED, GREET, REFUSED, SECONDS_MAX, SIGNALLED, STEPS, Shop, read_until
 
 CHANGE_KEYS = {"ok", "run_id", "status", "performed"}
@@ -287,21 +285,30 @@ def test_an_activity_in_doubt_waits_for_a_decision_to_retry(shop: Shop) -> None:
     assert gate.ledger() == ["r1/work/1 2"]
 
 
-@pytest.mark.parametrize("command", ["pause", "cancel"])
-def test_a_change_reaches_a_run_that_another_process_is_working_on(shop: Shop, command: str) -> None:
+def test_a_cancellation_reaches_a_run_that_another_process_is_working_on(shop: Shop) -> None:
+    shop.write("gated.yaml", GATED)
+    gate = shop.gate()
+    given = json.dumps({"gate": str(gate.path)})
+    command = ("run", "gated.yaml", "--steps", str(STEPS), "--input", given, "--run-id", "r1")
+    with shop.start(*command) as process, gate.reached():
+        assert shop.json("runs", "cancel", "r1")["performed"] is True
+        output, _ = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 1, output
+    assert "cancelled after " in output
+
+
+def test_a_run_that_is_paused_at_work_finishes_that_work_and_goes_on_later(shop: Shop) -> None:
     shop.write("gated.yaml", GATED)
     gate = shop.gate()
     given = json.dumps({"gate": str(gate.path)})
     with shop.start("run", "gated.yaml", "--steps", str(STEPS), "--input", given, "--run-id", "r1") as process:
         with gate.reached():
-            assert shop.json("runs", command, "r1")["performed"] is True
-            if command == "cancel":
-                output, _ = process.communicate(timeout=SECONDS_MAX)
-                assert process.returncode == 1, output
-                return
-        read_until(process, "run r1")
-        assert shop.json("runs", "resume", "r1")["status"] in {"waiting_activity", "completed"}
+            assert shop.json("runs", "pause", "r1")["status"] == "paused"
+        output, _ = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 3, output
+    assert "resume it   penstock runs resume r1 --db penstock.db" in output
     assert gate.ledger() == ["r1/work/1 1"]
+    assert shop.json("runs", "resume", "r1")["status"] == "completed"
 
 
 def test_a_signal_to_a_run_at_work_does_not_begin_its_work_twice(shop: Shop) -> None:

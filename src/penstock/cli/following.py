@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.base.errors import NotFound
-from penstock.cli.run_view import Mark, Question, RunView, WaitKind
+from penstock.cli.run_view import Question, RunView, VisitView, WaitKind
 from penstock.definitions.model import Workflow
 from penstock.engine.records import Record
 
@@ -100,26 +100,23 @@ class Follower:
     @property
     def waits_outside(self) -> bool:
         """True when nothing goes on unless somebody does something: answers, decides, signals or resumes."""
-        if self.view.ended or self.view.paused:
-            return self.view.paused
-        return self._waits_outside(self.view)
+        return not self.view.ended and self._waits_outside(self.view)
 
     def _waits_outside(self, view: RunView) -> bool:
         visits = list(view.open_visits())
         if not visits or view.ending:
             return False
-        mediated = view.mode == "host_mediated"
-        for visit in visits:
+        return all(self._visit_waits_outside(view, visit) for visit in visits)
+
+    def _visit_waits_outside(self, view: RunView, visit: VisitView) -> bool:
+        if visit.at_work:
+            return view.mode == "host_mediated"
+        if visit.wait is None:
+            return view.paused
+        if visit.wait.kind is WaitKind.CHILD:
             child = self.children.get(visit.child_id or "")
-            if visit.wait is not None and visit.wait.kind is WaitKind.CHILD:
-                if child is None or child.ended or not (child.paused or self._waits_outside(child)):
-                    return False
-            elif visit.wait is None:
-                if not (mediated and visit.mark is Mark.GOING and visit.attempt):
-                    return False
-            elif visit.wait.kind not in _OUTSIDE:
-                return False
-        return True
+            return child is not None and not child.ended and self._waits_outside(child)
+        return view.paused or visit.wait.kind in _OUTSIDE
 
 
 async def _workflow(penstock: Penstock, run_id: str) -> Workflow | None:

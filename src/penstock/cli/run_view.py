@@ -86,6 +86,7 @@ class VisitView:
     mark: Mark = Mark.GOING
     ended_at: int | None = None
     attempt: int = 0
+    at_work: bool = False  # an attempt was asked for and has not come back
     attempts_max: int = 1
     failures: list[str] = field(default_factory=list)  # codes of attempts that failed
     note: str = ""
@@ -243,11 +244,12 @@ def _of_visit(change: _Change) -> Callable[[RunView, Record], None]:
 
 def _requested(view: RunView, visit: VisitView, record: Record) -> None:
     visit.attempt = _whole(record.payload.get("attempt")) or 1
-    visit.mark, visit.wait = Mark.GOING, None
+    visit.mark, visit.wait, visit.at_work = Mark.GOING, None, True
 
 
 def _attempt_failed(view: RunView, visit: VisitView, record: Record) -> None:
     visit.failures.append(_text(record.payload.get("code")) or "FAILED")
+    visit.at_work = False
     if record.payload.get("willRetry") is True:
         visit.mark = Mark.RETRYING
         until = _whole(record.payload.get("retryAt"))
@@ -256,12 +258,13 @@ def _attempt_failed(view: RunView, visit: VisitView, record: Record) -> None:
 
 def _outcome_unknown(view: RunView, visit: VisitView, record: Record) -> None:
     visit.mark = Mark.WAITING
+    visit.at_work = False
     told = "the outcome is unknown: retry it, or report what came of it"
     visit.wait = Wait(kind=WaitKind.DECISION, text=told, since=record.at)
 
 
 def _going(view: RunView, visit: VisitView, record: Record) -> None:
-    visit.mark, visit.wait = Mark.GOING, None
+    visit.mark, visit.wait, visit.at_work = Mark.GOING, None, False
 
 
 def _asked(view: RunView, visit: VisitView, record: Record) -> None:
@@ -378,7 +381,7 @@ def _child_ended(view: RunView, visit: VisitView, record: Record) -> None:
 
 
 def _end(visit: VisitView, mark: Mark, at: int) -> None:
-    visit.mark, visit.ended_at, visit.wait, visit.question = mark, at, None, None
+    visit.mark, visit.ended_at, visit.wait, visit.question, visit.at_work = mark, at, None, None, False
 
 
 def _completed(view: RunView, visit: VisitView, record: Record) -> None:

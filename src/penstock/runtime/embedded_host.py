@@ -28,7 +28,7 @@ from penstock.engine.decide import decide
 from penstock.engine.effects import Effect, PerformActivity, WakeUp
 from penstock.engine.evolve import fold
 from penstock.engine.inputs import ContinueRun, Input, StartRun
-from penstock.engine.outcomes import Accepted, Decision, Refused
+from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.pending import next_wake_up_at, pending
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
@@ -223,24 +223,27 @@ class EmbeddedHost:
         if live.state.terminal and not live.tasks:
             self._live.pop(live.state.run_id, None)
 
-    async def adopt(self, state: RunState, records: tuple[Record, ...]) -> Refused | None:
+    async def adopt(
+        self, state: RunState, records: tuple[Record, ...], *, labels: dict[str, str] | None = None
+    ) -> Refused | None:
         """Store a history that was made elsewhere (a fork, an import) as a run of its own, and go on with it."""
         workflow = await self.workflow(state.definition_hash)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {state.definition_hash[:12]}")
-        row = self._row(state, (), created_at=self.clock.now_ms(), labels={})
-        outcome = await self.store.append(RunWrite(expected_seq=0, row=row, records=records))
-        if not isinstance(outcome, Appended):
+        at = self.clock.now_ms()
+        # What follows is stored in the same piece: a crash in between would leave a run that nobody goes on with.
+        decision = decide(workflow, state, ContinueRun(at=at), evaluator=self.evaluator)
+        if isinstance(decision, Refused):
+            return decision
+        effects = tuple(pending(workflow, decision.state, at))
+        row = self._row(decision.state, effects, created_at=at, labels=labels or {})
+        write = RunWrite(expected_seq=0, row=row, records=(*records, *decision.records))
+        if not isinstance(await self.store.append(write), Appended):
             return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} exists already")
-        live = LiveRun(workflow, state, row)
+        live = LiveRun(workflow, decision.state, row)
         self._remember(live)
-        decision = await self.send(state.run_id, ContinueRun(at=self.clock.now_ms()))
-        if isinstance(decision, Accepted) and not decision.records:
-            effects = tuple(pending(workflow, state, self.clock.now_ms()))
-            live.row = self._row(state, effects, created_at=row.created_at, labels={})
-            await self.store.set_work(state.run_id, has_work=live.row.has_work, owner=live.row.owner)
-            self._committed(Committed(live, (), effects))
-        return decision if isinstance(decision, Refused) else None
+        self._committed(Committed(live, write.records, effects))
+        return None
 
     # --- runs in memory --------------------------------------------------------------------------
 

@@ -181,10 +181,13 @@ class Run:
         return outcome.value
 
     async def fork(self, *, at_seq: int, run_id: str | None = None) -> Run:
-        """A new run that begins where this one was after a record."""
+        """A new run that begins where this one was after a record, with the same labels."""
+        row = await self.host.store.row(self.id)
+        if row is None:
+            raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {self.id}")
         records = fork(await self.history(), at_seq=at_seq, run_id=run_id or self.new_id())
         state = fold(records)
-        refused = await self.host.adopt(state, records)
+        refused = await self.host.adopt(state, records, labels=dict(row.labels))
         if refused is not None:
             raise refusal_error(refused)
         return Run(state.run_id, self.host, self.new_id)

@@ -147,16 +147,29 @@ def _use_write_ahead_log(connection: sqlite3.Connection, path: str, busy_timeout
 
 def identify(connection: sqlite3.Connection, path: str) -> int:
     """The format version of a file, 0 for an empty one; refuses files that are not ours or that are too new."""
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    application, version, objects = _marks(connection)
     is_empty = (application, version, objects) == (0, 0, 0)
     if application != _APPLICATION_ID and not is_empty:
         raise Rejected("STORE_FOREIGN", f"{path} is a database of another program", "choose another file")
     if version > SCHEMA_VERSION:
         told = f"{path} was written by a newer release (format {version}; this one knows up to {SCHEMA_VERSION})"
         raise Rejected("STORE_TOO_NEW", told, "use the newer release, or restore a backup of the older format")
-    return int(version)
+    return version
+
+
+def _marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
+    """What tells whose file it is, all of one moment: another process may be making it just now."""
+    begins = not connection.in_transaction
+    if begins:
+        connection.execute("BEGIN")
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        return int(application), int(version), int(objects)
+    finally:
+        if begins and connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:
