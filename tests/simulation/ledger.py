@@ -114,10 +114,15 @@ class Ledger:
         self.results.add(identity)
 
     def _watch_signal(self, record: Record) -> None:
+        """A signal comes into a run once, and leaves the buffer once if it was kept there."""
         identity = record.payload.get("signalId")
-        if isinstance(identity, str):
-            require(identity not in self.signals, f"signal {identity} was taken twice")
-            self.signals.add(identity)
+        if not isinstance(identity, str):
+            return
+        if record.payload.get("buffered") is True:
+            require(identity in self.signals, f"signal {identity} left the buffer without having come in")
+            identity = f"{identity} from the buffer"
+        require(identity not in self.signals, f"signal {identity} was taken twice")
+        self.signals.add(identity)
 
     def require_recorded(self, effect: Effect) -> None:
         """No effect is due before the record that asks for it is durable."""
