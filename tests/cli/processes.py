@@ -79,8 +79,10 @@ class Shop:
         return [sys.executable, "-m", "penstock", *arguments]
 
     def environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK")}
-        return {**kept, "NO_COLOR": "1", "COLUMNS": "160", "PYTHONUNBUFFERED": "1"}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK", "PYTHON"))}
+        # Hundreds of processes start here; what they compile is kept beside the folders of the tests.
+        cache = str(self.folder.parent / "bytecode")
+        return {**kept, "NO_COLOR": "1", "COLUMNS": "160", "PYTHONUNBUFFERED": "1", "PYTHONPYCACHEPREFIX": cache}
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end, without a terminal."""
