@@ -125,9 +125,12 @@ class Run:
         before = (await self.state()).seq
         await self.signal(name, payload, signal_id=signal_id)
         async with asyncio.timeout(timeout_seconds):
+            taken: tuple[JsonValue, JsonValue] | None = None
             async for record in self.stream(after_seq=before):
-                taken = record.name == "DeliverSignal" and record.payload.get("signalId") == signal_id
-                if taken:
+                place = record.payload.get("nodeId"), record.payload.get("visit")
+                if record.name == "DeliverSignal" and record.payload.get("signalId") == signal_id:
+                    taken = place
+                elif record.name in ("CompleteNode", "FailNode") and place == taken:
                     break
         return await self.query(query)
 
