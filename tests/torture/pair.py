@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 
 from penstock.base import limits
-from penstock.base.json import JsonObject
+from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build import build_workflow
 from penstock.engine import inputs
 from penstock.runtime.driver import Driver
@@ -37,11 +37,12 @@ _ROOT = Path(__file__).resolve().parents[2]
 _RUNS_AT_ONCE = 30
 _STEPS = 4
 
+_WORK: list[JsonValue] = [{"id": f"s{number}", "type": "step", "handler": "work"} for number in range(_STEPS)]
 DOCUMENT: JsonObject = {
     "penstock": "v1",
     "name": "shared",
     "nodes": [
-        *({"id": f"s{number}", "type": "step", "handler": "work"} for number in range(_STEPS)),  # type: ignore[list-item]
+        *_WORK,
         {"id": "done", "type": "end", "output": "ok"},
     ],
 }
