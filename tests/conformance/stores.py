@@ -141,7 +141,7 @@ async def contents(store: Store) -> dict[str, Any]:
     run_ids = await listed(store, limit=1_000)
     runs: dict[str, StoredRun | None] = {run_id: await store.load(run_id) for run_id in run_ids}
     hashes = {run.row.definition_hash for run in runs.values() if run is not None}
-    newest = await store.definitions()
+    newest = await store.definitions(tenant=None)
     return {
         "order": run_ids,
         "runs": runs,
@@ -155,7 +155,14 @@ async def contents(store: Store) -> dict[str, Any]:
         "due": await store.due(owner="anybody", now=2**62, limit=10_000),
         "next_wake_at": await store.next_wake_at(after=0),
         "workers": await store.workers(),
+        "tenants": {name: await listed(store, tenant=name) for name in ("default", "acme", "other")},
+        "found": {text: await listed(store, text=text) for text in ("r_", "fund", "blue")},
         "newest": newest,
+        "versions": {
+            f"{name} of {tenant}": (await store.definition_versions(name, tenant=tenant, limit=100)).rows
+            for name in ("refund", "onboarding")
+            for tenant in ("default", "acme", "other")
+        },
         "definitions": {found: await store.definition(found) for found in hashes | {row.hash for row in newest}},
         "schedules": await store.schedules(),
     }

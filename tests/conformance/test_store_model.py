@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
 from penstock.base.json import JsonObject
-from penstock.runtime.ports import RunQuery, RunRow, RunWrite
+from penstock.runtime.ports import ANY, AnyHash, RunQuery, RunRow, RunWrite, Store
 from penstock.runtime.stores.memory import MemoryStore
 from penstock.runtime.stores.sqlite import SqliteStore
 from tests.conformance.stores import AT, contents, definition, listed, record, schedule, start, worker
@@ -27,7 +27,10 @@ INSTANTS = st.integers(AT, AT + 6)
 LABELS = st.dictionaries(
     st.sampled_from(["team", "customer"]), st.sampled_from(["blue", "Blue", "Straße", "STRASSE", "ärger", "50%"])
 )
-TEXTS = st.sampled_from(["r_", "R_1", "order", "ORDER%", "ä", "b", "stras", "5", "%", "_", "zzz"])
+TEXTS = st.sampled_from(
+    ["r_", "R_1", "order", "ORDER%", "ä", "b", "stras", "rass", "lue", "fund blue", "r_1 ref", "%", "_", "zzz", "e"]
+)
+TENANTS = st.sampled_from(["default", "default", "acme", "other"])
 PAYLOADS: st.SearchStrategy[JsonObject] = st.dictionaries(
     st.text(max_size=4),
     st.one_of(st.none(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=6)),
@@ -89,12 +92,14 @@ class StoreComparison(RuleBasedStateMachine):
         created_at=INSTANTS,
         name=NAMES,
         labels=LABELS,
+        tenant=TENANTS,
         parent=st.one_of(st.none(), RUN_IDS),
         payload=PAYLOADS,
     )
     def begin(self, run_id: str, payload: JsonObject, parent: str | None, name: str, **given: Any) -> None:
         write = start(run_id, payload=payload, parent_run_id=parent, workflow_name=name, labels=given["labels"])
-        self.same("append", replace(write, row=replace(write.row, created_at=given["created_at"], **given["row"])))
+        row = replace(write.row, created_at=given["created_at"], tenant=given["tenant"], **given["row"])
+        self.same("append", replace(write, row=row))
 
     @rule(run_id=RUN_IDS, row=ROWS, count=st.integers(1, 3), offset=st.sampled_from([0, 0, 0, 0, 1, -1]))
     def move(self, run_id: str, row: dict[str, Any], count: int, offset: int) -> None:
@@ -102,6 +107,29 @@ class StoreComparison(RuleBasedStateMachine):
         seq = max(before.seq + offset, 1)
         records = tuple(record(number) for number in range(seq + 1, seq + count + 1))
         self.same("append", RunWrite(expected_seq=seq, row=replace(before, seq=seq + count, **row), records=records))
+
+    @rule(changes=st.lists(st.tuples(RUN_IDS, ROWS, st.booleans(), st.sampled_from([0, 0, 0, 1, -1])), max_size=8))
+    def append_many_at_once(self, changes: list[tuple[str, dict[str, Any], bool, int]]) -> None:
+        """What comes at once is stored in one transaction, with the outcome that it has one after the other."""
+        rows: dict[str, RunRow] = {}
+        writes = []
+        for run_id, row, same_index, offset in changes:
+            before = rows.get(run_id) or self.same("row", run_id)
+            if before is None:
+                writes.append(start(run_id, labels={"team": "blue"}))
+                rows[run_id] = writes[-1].row
+                continue
+            seq = max(before.seq + offset, 1)
+            changed = {"updated_at": row["updated_at"]} if same_index else row
+            after = replace(before, seq=seq + 1, **changed)
+            writes.append(RunWrite(expected_seq=seq, row=after, records=(record(seq + 1),), same_index=same_index))
+            if seq == before.seq:
+                rows[run_id] = after
+
+        async def at_once(store: Store) -> list[Any]:
+            return await asyncio.gather(*(store.append(write) for write in writes))
+
+        assert self.wait(at_once(self.store)) == self.wait(at_once(self.model))
 
     @rule(run_id=RUN_IDS, has_work=st.booleans(), owner=OWNERS)
     def note_work(self, run_id: str, has_work: bool, owner: str | None) -> None:
@@ -122,16 +150,47 @@ class StoreComparison(RuleBasedStateMachine):
         assert sorted(found) == sorted(expected)
         self.same("next_wake_at", after=now)
 
-    @rule(number=st.integers(1, 3), name=NAMES)
-    def define(self, number: int, name: str) -> None:
-        self.same("put_definition", replace(definition(number, name=name), hash=f"{name}-{number}"))
+    @rule(
+        number=st.integers(1, 3),
+        name=NAMES,
+        tenant=TENANTS,
+        expected=st.sampled_from([ANY, ANY, None, "refund-1", "onboarding-2"]),
+        by=st.sampled_from([None, "ada"]),
+    )
+    def define(self, number: int, name: str, expected: str | AnyHash | None, **given: Any) -> None:
+        row = definition(number, name=name)
+        row = replace(row, hash=f"{name}-{number}", tenant=given["tenant"], created_by=given["by"])
+        self.same("put_definition", row, expected_hash=expected)
 
-    @rule(schedule_id=st.sampled_from(["a", "b"]), next_at=st.one_of(st.none(), INSTANTS), gone=st.booleans())
-    def plan(self, schedule_id: str, next_at: int | None, gone: bool) -> None:
+    @rule(name=NAMES, tenant=TENANTS, expected=st.sampled_from([ANY, "refund-1", "onboarding-2"]))
+    def undefine(self, name: str, tenant: str, expected: str | AnyHash) -> None:
+        self.same("delete_definition", name, tenant=tenant, expected_hash=expected)
+
+    @rule(name=NAMES, number=st.integers(1, 3), tenant=TENANTS, prefix=st.sampled_from([None, "ref", "x"]))
+    def look_up(self, name: str, number: int, tenant: str, prefix: str | None) -> None:
+        self.same("definition_named", name, tenant=tenant)
+        self.same("definition", f"{name}-{number}", tenant=tenant)
+        self.same("definition", f"{name}-{number}")
+        for of in (tenant, None):
+            self.same("definitions", tenant=of)
+            expected, found = self.both("list_definitions", tenant=of, prefix=prefix, limit=2)
+            assert found == expected
+            if found.next_cursor is not None:
+                self.same("list_definitions", tenant=of, prefix=prefix, limit=2, cursor=found.next_cursor)
+        expected, found = self.both("definition_versions", name, tenant=tenant, limit=100)
+        assert found.rows == expected.rows
+
+    @rule(
+        schedule_id=st.sampled_from(["a", "b"]),
+        next_at=st.one_of(st.none(), INSTANTS),
+        gone=st.booleans(),
+        expected=st.one_of(st.just(ANY), st.none(), INSTANTS.map(lambda moment: schedule("a", next_at=moment))),
+    )
+    def plan(self, schedule_id: str, next_at: int | None, gone: bool, expected: Any) -> None:
         if gone:
             self.same("delete_schedule", schedule_id)
         else:
-            self.same("put_schedule", schedule(schedule_id, next_at=next_at))
+            self.same("put_schedule", schedule(schedule_id, next_at=next_at), expected=expected)
 
     @rule(run_ids=st.lists(RUN_IDS, max_size=3))
     def forget(self, run_ids: list[str]) -> None:
@@ -149,6 +208,7 @@ class StoreComparison(RuleBasedStateMachine):
         text=st.one_of(st.none(), TEXTS),
         span=st.tuples(st.one_of(st.none(), INSTANTS), st.one_of(st.none(), INSTANTS)),
         limit=st.integers(1, 4),
+        tenant=st.one_of(st.none(), TENANTS),
     )
     def search(self, statuses: list[str], name: str | None, limit: int, **given: Any) -> None:
         query = {
@@ -160,6 +220,7 @@ class StoreComparison(RuleBasedStateMachine):
             "created_after": given["span"][0],
             "created_before": given["span"][1],
             "limit": limit,
+            "tenant": given["tenant"],
         }
         assert self.wait(listed(self.store, **query)) == self.wait(listed(self.model, **query))
 

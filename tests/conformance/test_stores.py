@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.errors import Rejected
+from penstock.base.ids import ENTROPY_BYTES, run_id_of
 from penstock.base.json import JsonObject, JsonValue
-from penstock.runtime.ports import Appended, RunQuery, RunRow, SequenceConflict, Store, StoredRun
+from penstock.runtime.ports import Appended, RunPosition, RunQuery, RunRow, SequenceConflict, Store, StoredRun
 from tests.conformance.stores import (
     AT,
     contents,
@@ -50,6 +51,17 @@ async def test_a_decision_follows_the_one_before_it(store: Store) -> None:
     for write in (first, second, third):
         assert await store.append(write) == Appended()
     assert await store.load("r_1") == StoredRun(third.row, first.records + second.records + third.records)
+
+
+@on_every_store
+async def test_how_far_several_runs_are_is_known_in_one_read(store: Store) -> None:
+    first, other = start(), start("r_ü'\"")
+    for write in (first, other, step(first, records=3), step(other, status="failed", terminal=True)):
+        await store.append(write)
+    found = await store.positions(["r_1", "nothing", "r_ü'\""])
+    assert found == {"r_1": RunPosition(seq=first.row.seq + 3, terminal=False), "r_ü'\"": found["r_ü'\""]}
+    assert found["r_ü'\""].terminal is True
+    assert await store.positions(()) == {}
 
 
 @on_every_store
@@ -246,6 +258,39 @@ async def test_a_megabyte_survives(store: Store) -> None:
 
 
 @on_every_store
+async def test_large_values_survive_in_every_place(store: Store) -> None:
+    large = "é" * limits.PAYLOAD_INLINE_BYTES_MAX
+    many: JsonValue = [{"number": number, "text": "x" * 100} for number in range(2_000)]
+    payload: JsonObject = {
+        "text": large,
+        "list": [1, large, [large, {"deep": {"deeper": many}}]],
+        "wide": {"document": large, "rows": many, **{f"n{number}": "y" * 1_000 for number in range(100)}},
+        "again": many,
+        "broken": "\ud800" + large,
+        "small": {"payloads": [[["a"], "hash"]], "records": None},
+    }
+    first = start(payload=payload)
+    second = step(first, records=3, payload=payload)
+    await store.append(first)
+    await store.append(second)
+    found = await store.load("r_1")
+    assert found is not None
+    assert [exactly(item.payload) for item in found.records] == [exactly(payload)] * 5
+    assert await store.history("r_1", after_seq=3) == second.records[1:]
+
+
+@on_every_store
+async def test_a_large_value_of_two_runs_stays_when_one_is_forgotten(store: Store) -> None:
+    payload: JsonObject = {"document": "x" * (limits.PAYLOAD_INLINE_BYTES_MAX + 1)}
+    for run_id in ("r_1", "r_2"):
+        await store.append(start(run_id, payload=payload, terminal=True))
+    assert await store.delete_runs(["r_1"]) == 1
+    assert [item.payload for item in await store.history("r_2")] == [payload] * 2
+    assert await store.append(start("r_1", payload=payload)) == Appended()
+    assert [item.payload for item in await store.history("r_1")] == [payload] * 2
+
+
+@on_every_store
 async def test_documents_and_specs_survive_exactly(store: Store) -> None:
     document: JsonObject = {"values": VALUES}
     await store.put_definition(replace(definition(1), document=document))
@@ -315,6 +360,19 @@ async def test_a_history_is_read_a_thousand_records_at_a_time_unless_told(store:
     assert [found.seq for found in first] == list(range(1, 1_001))
     rest = await store.history("r_1", after_seq=1_000)
     assert [found.seq for found in rest] == list(range(1_001, 1_501))
+
+
+@on_every_store
+async def test_the_mark_of_a_store_is_another_one_after_every_change(store: Store) -> None:
+    marks = [store.change_mark()]
+    first = start(has_work=True)
+    await store.append(first)
+    marks.append(store.change_mark())
+    await store.append(step(first))
+    marks.append(store.change_mark())
+    assert await store.claim(owner="w", now=AT, limit=1) == ("r_1",)
+    marks.append(store.change_mark())
+    assert len(set(marks)) == 4
 
 
 # --- listing -------------------------------------------------------------------------------------
@@ -392,26 +450,106 @@ async def test_every_filter_finds_what_it_says(store: Store) -> None:
 
 
 @on_every_store
-async def test_text_is_found_at_the_beginning_of_ids_and_label_values_in_any_case(store: Store) -> None:
+async def test_text_is_found_in_ids_names_and_label_values_in_any_case(store: Store) -> None:
     await store.append(start("Order-1", created_at=AT, labels={"customer": "Müller"}))
     await store.append(start("order-2", created_at=AT + 1, labels={"customer": "STRASSE 7", "team": "Blue"}))
-    await store.append(start("r_3", created_at=AT + 2, labels={"ORDER": "x"}))
+    await store.append(start("r_3", created_at=AT + 2, labels={"ORDER": "x"}, workflow_name="BlueMoon"))
     await store.append(start("preorder-4", created_at=AT + 3))
     for text, wanted in {
-        "order": ["order-2", "Order-1"],
-        "ORDER-": ["order-2", "Order-1"],
+        "order": ["preorder-4", "order-2", "Order-1"],
+        "ORDER-": ["preorder-4", "order-2", "Order-1"],
         "order-1": ["Order-1"],
         "order-11": [],
         "mÜLL": ["Order-1"],
+        "ÜLLE": ["Order-1"],
         "straße": ["order-2"],
-        "BLUE": ["order-2"],
-        "lue": [],
+        "BLUE": ["r_3", "order-2"],
+        "lue": ["r_3", "order-2"],
+        "moon": ["r_3"],
+        "refund": ["preorder-4", "order-2", "Order-1"],
+        "customer": [],
         "x": ["r_3"],
         "Z": [],
         "@": [],
         "\U0010ffff": [],
     }.items():
         assert await listed(store, text=text) == wanted, text
+
+
+@on_every_store
+async def test_every_word_of_a_text_must_be_found_each_anywhere(store: Store) -> None:
+    await store.append(start("order-1", created_at=AT, labels={"customer": "Ada Lovelace", "city": "London"}))
+    await store.append(start("order-2", created_at=AT + 1, labels={"customer": "Ada Byron"}))
+    await store.append(start("order-3", created_at=AT + 2, labels={"customer": "Byron", "note": "no ada here"}))
+    for text, wanted in {
+        "ada byron": ["order-3", "order-2"],
+        "  BYRON\tada ": ["order-3", "order-2"],
+        "love lond order": ["order-1"],
+        "lace ada": ["order-1"],
+        "ada berlin": [],
+        "ada ada": ["order-3", "order-2", "order-1"],
+        " ": ["order-3", "order-2", "order-1"],
+    }.items():
+        assert await listed(store, text=text) == wanted, text
+
+
+@on_every_store
+async def test_one_or_two_letters_are_found_where_words_begin(store: Store) -> None:
+    await store.append(start("order-1", created_at=AT, labels={"customer": "Ada Lovelace"}))
+    await store.append(start("x-2", created_at=AT + 1, labels={"customer": "ß", "n": "a\0b"}))
+    for text, wanted in {
+        "o": ["order-1"],
+        "lo": ["order-1"],
+        "ov": [],
+        "a": ["x-2", "order-1"],
+        "ad lo": ["order-1"],
+        "x-": ["x-2"],
+        "s": ["x-2"],
+        "ss": ["x-2"],
+        "-1": [],
+        "\x01": [],
+        "\x01o": [],
+        "a\0b": ["x-2"],
+        "\0b": [],
+        "a\x01b": [],
+    }.items():
+        assert await listed(store, text=text) == wanted, text
+
+
+@on_every_store
+async def test_of_an_id_that_was_made_here_the_beginning_is_found(store: Store) -> None:
+    made = [run_id_of(AT + number, bytes([number] * ENTROPY_BYTES)) for number in range(3)]
+    for number, run_id in enumerate(made):
+        await store.append(start(run_id, created_at=AT + number))
+    await store.append(start(f"{made[1]}:charge:1", created_at=AT + 3, labels={"of": made[2]}))
+    child = f"{made[1]}:charge:1"
+    for text, wanted in {
+        "r_": [child, *made[::-1]],
+        made[0]: [made[0]],
+        made[0][:20].lower(): [made[0]],
+        made[0][:12]: [made[0]],
+        made[0][:9]: [child, *made[::-1]],
+        made[1]: [child, made[1]],
+        child: [child],
+        "charge:1": [child],
+        made[2]: [child, made[2]],
+        made[0][-8:]: [],
+        made[0] + "0": [],
+        "r_" + "0" * 26: [],
+    }.items():
+        assert await listed(store, text=text) == wanted, text
+
+
+@on_every_store
+async def test_a_text_that_is_far_too_long_is_refused(store: Store) -> None:
+    await store.append(start("x" * limits.SEARCH_TEXT_CHARACTERS_MAX))
+    assert await listed(store, text="x" * limits.SEARCH_TEXT_CHARACTERS_MAX) == [
+        "x" * limits.SEARCH_TEXT_CHARACTERS_MAX
+    ]
+    words = " ".join("xx" for _ in range(80))
+    assert await listed(store, text=words) == ["x" * limits.SEARCH_TEXT_CHARACTERS_MAX]
+    with pytest.raises(Rejected, match="SEARCH_TEXT_TOO_LONG"):
+        await listed(store, text="x" * (limits.SEARCH_TEXT_CHARACTERS_MAX + 1))
 
 
 @on_every_store
@@ -683,6 +821,22 @@ async def test_schedules_are_kept_replaced_and_forgotten(store: Store) -> None:
     assert await store.schedules() == (schedule("b"),)
 
 
+@on_every_store
+async def test_a_schedule_is_kept_only_if_it_stands_as_expected(store: Store) -> None:
+    first, second = schedule("a"), schedule("a", next_at=AT + 5, paused=True, last_run_id="r_1")
+    assert await store.put_schedule(second, expected=first) is False
+    assert await store.schedules() == ()
+    assert await store.put_schedule(first, expected=None) is True
+    assert await store.put_schedule(second, expected=None) is False
+    for other in (schedule("a", next_at=AT + 1), schedule("a", paused=True), schedule("a", spec={"cron": "1 * * * *"})):
+        assert await store.put_schedule(second, expected=other) is False
+    assert await store.schedules() == (first,)
+    assert await store.put_schedule(second, expected=first) is True
+    assert await store.put_schedule(first, expected=first) is False
+    assert await store.schedules() == (second,)
+    assert await store.put_schedule(first) is True
+
+
 # --- forgetting ----------------------------------------------------------------------------------
 
 ENDED: dict[str, Any] = {"status": "completed", "terminal": True}
@@ -756,4 +910,5 @@ def test_the_defaults_of_a_row_are_those_of_a_run_that_nobody_works_on() -> None
         has_work=False,
         owner=None,
         terminal=False,
+        tenant="default",
     )

@@ -1,16 +1,31 @@
-"""JSON values: their type, JSON pointers, and a depth check that cannot overflow the stack.
+"""JSON values: their type, JSON pointers, and checks of what others give that cannot overflow the stack.
 
 Everything above `base` names JSON through these types. This module neither parses nor
 writes JSON text: `definitions.source` reads documents, `definitions.canonical` writes them.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from math import isfinite
 from typing import TypeAlias
 
-__all__ = ["JsonObject", "JsonValue", "exceeds_depth", "json_pointer"]
+from penstock.base import limits
+
+__all__ = ["JsonObject", "JsonProblem", "JsonValue", "exceeds_depth", "json_pointer", "json_problem"]
 
 JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
 JsonObject: TypeAlias = dict[str, JsonValue]
+
+_PLAIN = frozenset({bool, int, float, str, type(None), list, dict})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonProblem:
+    """A part of a value that JSON cannot hold: where (a pointer), and what is wrong with it."""
+
+    path: str
+    message: str
+    is_depth: bool = False
 
 
 def json_pointer(parts: Iterable[str | int]) -> str:
@@ -33,3 +48,65 @@ def exceeds_depth(value: JsonValue, depth_max: int) -> bool:
         if depth > depth_max:
             return True
         level = [child for item in containers for child in (item.values() if isinstance(item, dict) else item)]
+
+
+def json_problem(value: object, depth_max: int) -> JsonProblem | None:  # noqa: C901  # one loop, looked at very often
+    """The first part of a value that JSON cannot hold (a NaN, a set, a key that is no text), or that nests too deep.
+
+    For values that may not come from JSON text. Subclasses count as something else: what is read back would not be
+    what was given.
+    """
+    level: list[object] = [value]
+    for _ in range(depth_max + 1):
+        below: list[object] = []
+        holds_more = False
+        for item in level:
+            kind = type(item)
+            if kind is str or kind is int or kind is bool or item is None:
+                continue
+            if type(item) is float:
+                if not isfinite(item):
+                    return _first_problem(value, depth_max)
+            elif type(item) is dict:
+                holds_more = True
+                for name in item:
+                    if type(name) is not str:
+                        return _first_problem(value, depth_max)
+                below += item.values()
+            elif type(item) is list:
+                holds_more = True
+                below += item
+            else:
+                return _first_problem(value, depth_max)
+        if not holds_more:
+            return None
+        if len(below) > limits.JSON_VALUES_MAX:
+            return JsonProblem(path="", message=f"it has more than {limits.JSON_VALUES_MAX} values", is_depth=True)
+        level = below
+    return _too_deep(depth_max)
+
+
+def _first_problem(value: object, depth_max: int) -> JsonProblem:
+    """Where the problem is; slower, and only for values that have one."""
+    waiting: list[tuple[tuple[str | int, ...], object]] = [((), value)]
+    while waiting:
+        path, item = waiting.pop()
+        if len(path) > depth_max:
+            return _too_deep(depth_max)
+        kind = type(item)
+        if isinstance(item, float) and not isfinite(item):
+            return JsonProblem(path=json_pointer(path), message=f"{item!r} is not a number in JSON")
+        if kind not in _PLAIN:
+            return JsonProblem(path=json_pointer(path), message=f"a value of type {kind.__name__} is not JSON")
+        if isinstance(item, dict):
+            for odd in (name for name in item if type(name) is not str):
+                told = f"the key {odd!r} is of type {type(odd).__name__}; keys are texts in JSON"
+                return JsonProblem(path=json_pointer(path), message=told)
+            waiting += [((*path, name), child) for name, child in reversed(item.items())]
+        elif isinstance(item, list):
+            waiting += [((*path, index), child) for index, child in reversed(list(enumerate(item)))]
+    raise TypeError("the value is JSON after all")
+
+
+def _too_deep(depth_max: int) -> JsonProblem:
+    return JsonProblem(path="", message=f"it nests deeper than {depth_max} levels", is_depth=True)

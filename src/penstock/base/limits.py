@@ -6,29 +6,60 @@ with the constant here as its default.
 
 __all__ = [
     "ACTIVITIES_AT_ONCE_MAX",
+    "ACTIVITY_LEASE_MS_MAX",
+    "ACTIVITY_QUESTIONS_MAX",
+    "ADMIN_CALLS_PER_MINUTE",
     "AGENT_POLL_MS_DEFAULT",
     "AGENT_TIMEOUT_MS_DEFAULT",
+    "AUDIT_READS_GATHERED_MAX",
+    "AUDIT_READS_GATHER_MS",
     "BODY_DEPTH_MAX",
     "BRANCH_STEPS_MAX",
+    "CHANGES_PER_READ",
     "CLAIM_BATCH_MAX",
+    "CONCURRENT_CALLS_PER_KEY",
+    "CONTINUATIONS_WITHOUT_WAIT_MAX",
+    "DEFINITIONS_PAGE_MAX",
+    "DELIVERIES_AT_ONCE_MAX",
+    "DELIVERIES_PER_ENDPOINT_MAX",
+    "DELIVERIES_PER_LOOK",
+    "DELIVERY_DELAY_MS_MAX",
+    "DELIVERY_FIRST_DELAY_MS",
+    "DELIVERY_RETENTION_MS",
     "DOCUMENT_BYTES_MAX",
     "DOCUMENT_DEPTH_MAX",
     "DOCUMENT_EXPRESSIONS_MAX",
     "DOCUMENT_VALUES_MAX",
+    "DRAIN_SECONDS",
+    "DRAIN_WAIT_SECONDS",
     "DURATION_MS_MAX",
+    "ENDPOINTS_PER_TENANT_MAX",
+    "ENDPOINT_SECRET_OVERLAP_MS_MAX",
     "ERROR_TEXT_CHARACTERS_MAX",
+    "EVENT_OUTPUT_BYTES_MAX",
+    "EXECUTION_VIEWS_KEPT",
+    "EXECUTION_VIEW_BYTES_KEPT_MAX",
+    "EXPOSED_REREAD_MS",
+    "EXPOSED_TENANTS_KEPT",
     "FAREWELL_SECONDS_MAX",
     "FINDINGS_MAX",
     "FOREIGN_CHANGE_POLL_SECONDS",
     "FOR_EACH_ITEMS_MAX",
     "GUESS_CHARACTERS_MAX",
     "GUESS_COMPARISONS_MAX",
+    "GZIP_BYTES_MIN",
+    "HISTORY_BYTES_ADVISED",
+    "HISTORY_BYTES_MAX",
     "HISTORY_PAGE_MAX",
+    "HISTORY_ROWS_ADVISED",
     "HISTORY_ROWS_MAX",
     "HTTP_CONNECTIONS_MAX",
     "HTTP_REDIRECTS_MAX",
     "HTTP_RESPONSE_BYTES_MAX",
     "HTTP_TIMEOUT_MS_DEFAULT",
+    "IDEMPOTENCY_IN_FLIGHT_MS",
+    "IDEMPOTENCY_KEY_CHARACTERS_MAX",
+    "IDEMPOTENCY_TTL_MS",
     "INTEGRITY_PROBLEMS_MAX",
     "JQ_CACHE_ENTRIES_MAX",
     "JQ_CONSTANT_CHARACTERS_MAX",
@@ -40,30 +71,90 @@ __all__ = [
     "JQ_WORKER_MEMORY_BYTES_MAX",
     "JQ_WORKER_START_MS_MAX",
     "JSON_DEPTH_MAX",
+    "JSON_VALUES_MAX",
+    "KEY_USE_GATHER_MS",
+    "LEASE_HOLDER_CHARACTERS_MAX",
     "LIVE_RUNS_MAX",
     "LLM_MODELS_CACHED_MAX",
     "LLM_TIMEOUT_MS_DEFAULT",
     "LLM_VIOLATIONS_SHOWN_MAX",
     "LOOP_ITERATIONS_MAX",
+    "MCP_CALLS_AT_ONCE_MAX",
+    "MCP_CALL_MS_MAX",
+    "MCP_CATALOGUE_BYTES_MAX",
     "MCP_CONNECT_SECONDS_MAX",
+    "MCP_CONTENT_BYTES_MAX",
+    "MCP_FAST_BODY_BYTES_MAX",
+    "MCP_FAST_ENVELOPES_KEPT",
+    "MCP_FAST_ENVELOPE_BYTES_MAX",
+    "MCP_FAST_PAGES_KEPT",
+    "MCP_FAST_PAGE_BYTES_MAX",
     "MCP_IDLE_SECONDS_MAX",
+    "MCP_QUESTION_SECONDS_MAX",
+    "MCP_RESULT_CHARACTERS_MAX",
+    "MCP_SAMPLING_TOKENS",
+    "MCP_SESSIONS_MAX",
+    "MCP_SESSION_IDLE_SECONDS",
+    "MCP_TASK_AFTER_SECONDS",
     "MCP_TIMEOUT_MS_DEFAULT",
+    "MCP_TOOLSET_CHARACTERS_MAX",
+    "MCP_TOOL_NAME_CHARACTERS_MAX",
+    "METRIC_SERIES_MAX",
+    "PAGE_LIMIT_DEFAULT",
+    "PAGE_LIMIT_MAX",
+    "PAYLOAD_INLINE_BYTES_MAX",
+    "PLATFORM_PAGE_MAX",
+    "PROGRESS_BUFFERED_MAX",
+    "QUERY_PARAMETERS_MAX",
+    "RATE_BUCKETS_MAX",
+    "READ_CALLS_PER_MINUTE",
+    "REQUESTS_AT_ONCE_MAX",
+    "REQUEST_BODY_SECONDS_MAX",
+    "REQUEST_BYTES_MAX",
+    "REQUEST_DISCARD_BYTES_MAX",
+    "REQUEST_HEAD_BYTES_MAX",
+    "REQUEST_HEAD_SECONDS_MAX",
+    "REQUEST_TARGET_BYTES_MAX",
     "RETENTION_BATCH_RECORDS_MAX",
     "RETENTION_BATCH_RUNS_MAX",
     "RETENTION_PAUSE_SECONDS",
     "RUNS_PAGE_MAX",
+    "SCHEDULES_PER_TENANT_MAX",
     "SCHEMA_CACHE_ENTRIES_MAX",
     "SCHEMA_VIOLATIONS_MAX",
+    "SCOPE_CHARACTERS_MAX",
+    "SEARCH_TEXT_CHARACTERS_MAX",
     "SECRET_BYTES_MAX",
+    "SECRET_COMMAND_KEPT_SECONDS",
+    "SECRET_COMMAND_SECONDS_MAX",
     "SIGNALS_BUFFERED_MAX",
+    "SIGNAL_IDS_CARRIED_MAX",
     "STATE_BYTES_MAX",
     "STEPS_PER_RUN_MAX",
     "STEP_PROCESSES_MAX",
     "STEP_THREADS_MAX",
     "STORE_BUSY_TIMEOUT_MS",
+    "STREAMS_MAX",
+    "STREAMS_PER_KEY",
+    "STREAM_BUFFER_EVENTS_MAX",
+    "STREAM_END_SECONDS",
+    "STREAM_HEARTBEAT_SECONDS",
+    "STREAM_RECORDS_PER_READ",
+    "STREAM_RETRY_MS",
+    "STREAM_SEND_SECONDS_MAX",
     "SUBWORKFLOW_DEPTH_MAX",
+    "SYNC_WAIT_SECONDS",
+    "SYNC_WAIT_SECONDS_MAX",
+    "WATCHED_RUNS_PER_READ",
+    "WATCHED_RUNS_PER_SECOND",
+    "WEBHOOK_ATTEMPTS_MAX",
+    "WEBHOOK_BYTES_MAX",
+    "WEBHOOK_DELIVERY_SECONDS_MAX",
+    "WEBHOOK_SKEW_MS",
     "WORKER_FORGOTTEN_AFTER_MS",
     "WORKER_LEASE_MS",
+    "WORKFLOW_NAME_CHARACTERS_MAX",
+    "WRITE_CALLS_PER_MINUTE",
 ]
 
 # A workflow document is written by people; the largest real ones are a few hundred kilobytes.
@@ -119,16 +210,38 @@ BRANCH_STEPS_MAX = 1_000_000
 STEPS_PER_RUN_MAX = 100_000
 # Records of one run. At roughly 200 bytes each this is a 100 MB history: more cannot be read or moved comfortably.
 HISTORY_ROWS_MAX = 500_000
+# From here on a run is told to continue as a new one: a tenth of what is possible leaves time to do it in peace.
+HISTORY_ROWS_ADVISED = 50_000
+# What all records of one run say, as JSON, repeated values counted each time: a hundred changes of the largest state
+# and as many checkpoints of it. It is decoded and folded as a whole whenever the run is loaded.
+HISTORY_BYTES_MAX = 268_435_456
+# As for the number of records: early enough to act.
+HISTORY_BYTES_ADVISED = 26_214_400
+# Runs of a chain that waited for nobody and asked for no work, one after the other: an endless loop over many runs.
+CONTINUATIONS_WITHOUT_WAIT_MAX = 100
 # The state of one run; it is written whole after each change, so it must stay small. Larger data belongs in a store.
 STATE_BYTES_MAX = 1_048_576
+# A value in a record as JSON; a larger one is kept once by its hash, however many records hold it.
+PAYLOAD_INLINE_BYTES_MAX = 65_536
 # Nesting of inputs, answers and results; deeper values exhaust recursive JSON encoders.
 JSON_DEPTH_MAX = 64
+# Values on one level of an input, answer or result: far more than fit into a state, and few enough to be counted. Also
+# what stops a value of a Python program that holds itself twice.
+JSON_VALUES_MAX = 2_000_000
 # Child runs inside child runs; deeper is almost always a workflow that starts itself.
 SUBWORKFLOW_DEPTH_MAX = 8
+# Questions that the activity of one visit may ask people; who asks more goes in a circle.
+ACTIVITY_QUESTIONS_MAX = 20
+# How long a host may have an activity without saying that it is still at it.
+ACTIVITY_LEASE_MS_MAX = 24 * 60 * 60 * 1000
+# The name of whoever has a lease: a host name, a process and a session fit, a document does not.
+LEASE_HOLDER_CHARACTERS_MAX = 200
 # Items of one for_each; the results stand together in one record.
 FOR_EACH_ITEMS_MAX = 10_000
 # Signals that wait in a run for somebody to take them.
 SIGNALS_BUFFERED_MAX = 1_000
+# Ids of signals that a run hands on to the one that continues it; a sender repeats itself soon or not at all.
+SIGNAL_IDS_CARRIED_MAX = 1_000
 # Expressions of one document; each takes milliseconds to compile, so this bounds what checking a document costs.
 DOCUMENT_EXPRESSIONS_MAX = 1_000
 
@@ -136,8 +249,16 @@ DOCUMENT_EXPRESSIONS_MAX = 1_000
 LIVE_RUNS_MAX = 1_000
 # How often a waiting reader looks for changes that another process made.
 FOREIGN_CHANGE_POLL_SECONDS = 0.1
+# Runs whose sequence numbers are looked up per second on behalf of waiters: some hundredths of a processor.
+WATCHED_RUNS_PER_SECOND = 2_000
+# Runs looked up in one read, so that a reader's thread is free again in a moment.
+WATCHED_RUNS_PER_READ = 500
+# News about the progress of activities that wait for one listener; older ones are about a moment that is over.
+PROGRESS_BUFFERED_MAX = 100
 # Activities one process performs at a time.
 ACTIVITIES_AT_ONCE_MAX = 256
+# The name of a workflow that is stored; native ones have half of it at most, and longer ones are hard to tell apart.
+WORKFLOW_NAME_CHARACTERS_MAX = 128
 # How long a process is believed alive after its last sign of life.
 WORKER_LEASE_MS = 5_000
 # Runs claimed or woken in one go; more are found in the next round.
@@ -184,6 +305,14 @@ MCP_TIMEOUT_MS_DEFAULT = 60_000
 STORE_BUSY_TIMEOUT_MS = 10_000
 # Runs on one page of a listing; more are read page by page.
 RUNS_PAGE_MAX = 1_000
+# Definitions on one page of a listing; each comes with its whole document.
+DEFINITIONS_PAGE_MAX = 200
+# A text that is looked for in ids and labels; longer ones are pasted by mistake, and each word costs a lookup.
+SEARCH_TEXT_CHARACTERS_MAX = 256
+# Keys, registered things, audit records or deliveries on one page; more are read page by page.
+PLATFORM_PAGE_MAX = 1_000
+# A scope of an API key is a few words; longer text is a mistake.
+SCOPE_CHARACTERS_MAX = 200
 # Runs forgotten in one transaction; the runs that go on wait for it, so it must be over in a moment.
 RETENTION_BATCH_RUNS_MAX = 200
 # Records forgotten in one transaction, for the same reason; a single longer history still goes in one piece.
@@ -194,3 +323,149 @@ RETENTION_PAUSE_SECONDS = 0.05
 WORKER_FORGOTTEN_AFTER_MS = 24 * 60 * 60 * 1000
 # Problems reported by one check of a store; a file with more is damaged beyond reading on.
 INTEGRITY_PROBLEMS_MAX = 200
+
+# Calls of one key per minute: reads are cheap and clients poll; writes cost a disk synchronisation each.
+READ_CALLS_PER_MINUTE = 60_000
+# Far above what people and assistants do, far below what would starve everybody else.
+WRITE_CALLS_PER_MINUTE = 12_000
+# Keys, policies and exports are for people; a loop over them is a mistake or an attack.
+ADMIN_CALLS_PER_MINUTE = 600
+# Calls of one key at once; more wait behind each other anyway.
+CONCURRENT_CALLS_PER_KEY = 256
+# Keys whose rate is remembered; the least recently seen is forgotten first.
+RATE_BUCKETS_MAX = 100_000
+# How long the answer to an idempotent call is kept: as long as clients may retry after an outage.
+IDEMPOTENCY_TTL_MS = 24 * 60 * 60 * 1000
+# After this an unfinished call counts as lost with its process, and may be made again.
+IDEMPOTENCY_IN_FLIGHT_MS = 60_000
+# A key is an identifier, not a document.
+IDEMPOTENCY_KEY_CHARACTERS_MAX = 255
+# Waiting for a run: long enough for most, short enough for proxies that cut idle connections.
+SYNC_WAIT_SECONDS = 30.0
+# Nobody keeps a connection open for longer than this; the handle serves from then on.
+SYNC_WAIT_SECONDS_MAX = 300.0
+# A silent stream says that it lives before proxies cut it (commonly after 30 to 60 s).
+STREAM_HEARTBEAT_SECONDS = 15.0
+# How long a client waits before it connects again.
+STREAM_RETRY_MS = 5_000
+# Open streams of one process; each costs a few kilobytes.
+STREAMS_MAX = 10_000
+# Open streams of one key, so that one client cannot take them all.
+STREAMS_PER_KEY = 2_000
+# Records that a stream reads in one go; a slow reader holds no more than that.
+STREAM_RECORDS_PER_READ = 100
+# Views of executions that are kept for whoever asks again.
+EXECUTION_VIEWS_KEPT = 512
+# Larger views are made anew each time, so that those kept stay within some megabytes.
+EXECUTION_VIEW_BYTES_KEPT_MAX = 32_768
+# Equal reads of one principal are gathered into one audit record for this long.
+AUDIT_READS_GATHER_MS = 60_000
+# Gathered reads in memory; more are written sooner.
+AUDIT_READS_GATHERED_MAX = 10_000
+# How often the last use of a key is written down.
+KEY_USE_GATHER_MS = 60_000
+# Schedules of one tenant; every one is looked at each second.
+SCHEDULES_PER_TENANT_MAX = 1_000
+# A page of a list, unless the caller asks for another size.
+PAGE_LIMIT_DEFAULT = 50
+# More in one page only makes the answer slow; the cursor goes on.
+PAGE_LIMIT_MAX = 500
+
+# After a signal to stop, what is under way may finish for this long: within the 30 s that supervisors commonly grant.
+DRAIN_SECONDS = 20.0
+# Calls that wait for a run wait no longer than this in a server that stops; most runs have ended by then.
+DRAIN_WAIT_SECONDS = 2.0
+# A stream whose reader takes nothing is hung up on after this long, so that it does not hold up a server that stops.
+STREAM_END_SECONDS = 1.0
+# Smaller answers are not compressed: it costs more time than it saves.
+GZIP_BYTES_MIN = 1_024
+# Requests of MCP clients that a server works on at once; a hundred clients that discover tools at once are served.
+MCP_CALLS_AT_ONCE_MAX = 100
+# How long an MCP client waits for an answer before it gets a handle instead; clients commonly give up after 60 s.
+MCP_CALL_MS_MAX = 30_000
+# How long a tenant's exposed workflows are shown without a look at the store: what other processes change is seen then.
+EXPOSED_REREAD_MS = 1_000
+# Tenants whose exposed workflows are kept ready; those of others are read when they are asked for.
+EXPOSED_TENANTS_KEPT = 1_000
+# Characters of a result that a model is given at once; more is a preview with a link. About six thousand tokens.
+MCP_RESULT_CHARACTERS_MAX = 25_000
+# Images, sounds and files in one result of a tool; clients take a few megabytes at most. More is a link.
+MCP_CONTENT_BYTES_MAX = 4_000_000
+# What a client's model may write for a question that does not say how much.
+MCP_SAMPLING_TOKENS = 1_000
+# What a list of tools may cost before the long tail is left to a search; about ten thousand tokens.
+MCP_CATALOGUE_BYTES_MAX = 40_000
+# What an address may say about the tools that it wants: some tens of names.
+MCP_TOOLSET_CHARACTERS_MAX = 2_000
+# A request that is larger is nothing to be quick about.
+MCP_FAST_BODY_BYTES_MAX = 65_536
+# What a client says of itself; with the number below, what is remembered of clients fits in a megabyte.
+MCP_FAST_ENVELOPE_BYTES_MAX = 4_096
+MCP_FAST_ENVELOPES_KEPT = 256
+# Lists that are kept as they were sent: callers with the same grants share one. Larger ones are made each time.
+MCP_FAST_PAGES_KEPT = 128
+MCP_FAST_PAGE_BYTES_MAX = 2_000_000
+# Clients refuse longer names of tools.
+MCP_TOOL_NAME_CHARACTERS_MAX = 64
+# Sessions of older MCP clients in one process; each costs some tens of kilobytes.
+MCP_SESSIONS_MAX = 10_000
+# How long such a session may do nothing. Nothing is lost with it: what comes later is served without one.
+MCP_SESSION_IDLE_SECONDS = 1_800.0
+# What takes longer becomes a task for clients that take tasks; what is done at once need not be asked for again.
+MCP_TASK_AFTER_SECONDS = 0.5
+# How long a sealed question may be answered; the question itself stays open, and can be asked again.
+MCP_QUESTION_SECONDS_MAX = 3_600
+# Requests that a server works on at once, streams apart; each may wait for a run and costs some kilobytes meanwhile.
+REQUESTS_AT_ONCE_MAX = 1_000
+# The body of a request: a workflow document at its largest, as escaped text inside JSON.
+REQUEST_BYTES_MAX = 2_097_152
+# How long a body may take to arrive: the largest one over a slow mobile connection. Whoever trickles holds a place.
+REQUEST_BODY_SECONDS_MAX = 30.0
+# How long the request line and the headers may take; clients send them in one piece.
+REQUEST_HEAD_SECONDS_MAX = 10.0
+# Request line and headers together, which are kept in memory before anybody is asked who sends them.
+REQUEST_HEAD_BYTES_MAX = 65_536
+# Path and query: the longest filters and cursors are a few kilobytes.
+REQUEST_TARGET_BYTES_MAX = 16_384
+# Parameters in one query; lists are written with commas, so the largest real ones have a dozen.
+QUERY_PARAMETERS_MAX = 200
+# How much of a body that is too large is read and thrown away, so that its sender gets to read the answer.
+REQUEST_DISCARD_BYTES_MAX = 16_777_216
+# How long the value that a command gave for a secret is used; starting a program for each activity would be slow.
+SECRET_COMMAND_KEPT_SECONDS = 300.0
+# How long a command may take to give a secret; some ask a person to touch a device.
+SECRET_COMMAND_SECONDS_MAX = 30.0
+# Events that wait for a slow reader of a stream; then it is cut off, and goes on later from where it was.
+STREAM_BUFFER_EVENTS_MAX = 1_000
+# Attempts to deliver an event; with growing pauses they span a night, after which a person should look.
+WEBHOOK_ATTEMPTS_MAX = 12
+# The body of a received webhook; senders stay well below a megabyte.
+WEBHOOK_BYTES_MAX = 1_048_576
+# How long a receiver may take to accept an event; it should store it and work later.
+WEBHOOK_DELIVERY_SECONDS_MAX = 10.0
+# How long a stream waits for a reader that takes nothing; then it ends, and the reader resumes where it was.
+STREAM_SEND_SECONDS_MAX = 30.0
+# Decisions that are looked through for events in one read.
+CHANGES_PER_READ = 200
+# Events on their way to receivers at once; each holds a connection while its receiver thinks.
+DELIVERIES_AT_ONCE_MAX = 16
+# Of these, to one receiver: a slow one must not hold up the others.
+DELIVERIES_PER_ENDPOINT_MAX = 4
+# Due deliveries that are looked at in one go, so that a backlog of one receiver does not hide the others.
+DELIVERIES_PER_LOOK = 500
+# The longest pause between two attempts: a receiver that is back in the morning is served by then.
+DELIVERY_DELAY_MS_MAX = 7_200_000
+# The pause before the second attempt; each later one is three times as long.
+DELIVERY_FIRST_DELAY_MS = 5_000
+# How long deliveries that ended are kept for people to look at: a week, as for most incidents.
+DELIVERY_RETENTION_MS = 7 * 24 * 60 * 60 * 1000
+# Receivers of one tenant: every event is matched against all of them.
+ENDPOINTS_PER_TENANT_MAX = 100
+# How long events may be signed with an old secret too after it was replaced.
+ENDPOINT_SECRET_OVERLAP_MS_MAX = 7 * 24 * 60 * 60 * 1000
+# An output within an event; receivers commonly take 256 kB, and a larger one is read with the API.
+EVENT_OUTPUT_BYTES_MAX = 65_536
+# How far the time in a signature may be from ours, as most senders recommend.
+WEBHOOK_SKEW_MS = 300_000
+# Label sets of one family of metrics; routes and operations are a few hundred, and more would be a leak.
+METRIC_SERIES_MAX = 5_000

@@ -11,11 +11,13 @@ Above it: `app`, the control plane, operations. Below it: adapters in `runtime.s
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Awaitable, Mapping, Sequence
+from enum import Enum
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from penstock.base.ids import DEFAULT_TENANT, chain_of
 from penstock.base.json import JsonObject
 from penstock.engine.inputs import Input, StartRun
 from penstock.engine.outcomes import Decision
@@ -23,11 +25,21 @@ from penstock.engine.records import Record
 from penstock.engine.state import RunState
 
 __all__ = [
+    "ANY",
+    "DEFAULT_TENANT",
+    "AnyHash",
     "AppendOutcome",
     "Appended",
+    "ChangePage",
+    "DefinitionChanged",
+    "DefinitionOutcome",
+    "DefinitionPage",
+    "DefinitionPut",
     "DefinitionRow",
     "Host",
+    "RunChange",
     "RunPage",
+    "RunPosition",
     "RunQuery",
     "RunRow",
     "RunWrite",
@@ -40,13 +52,29 @@ __all__ = [
 ]
 
 
+_DIGITS = frozenset("123456789")
+
+
 def in_family(run_id: str, family: str | None) -> bool:
-    """Whether a run is the one named or one of its child runs, whose ids begin with its own; all are without a name."""
-    return family is None or run_id == family or run_id.startswith(f"{family}:")
+    """Whether a run is the one named, of its chain, or a child run of these; all are without a name.
+
+    The ids of child runs begin with that of their parent, the ids of a chain with that of its first run.
+    """
+    if family is None:
+        return True
+    first = chain_of(family)
+    if not run_id.startswith(first):
+        return False
+    rest = run_id[len(first) :]
+    return rest[:1] in ("", ":") or (rest[0] == "~" and rest[1:2] in _DIGITS)
 
 
-class RunRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A run in the index. `wake_at` is its next timer, `has_work` says that effects are due, `owner` who does them."""
+# `gc=False`: it holds plain JSON and cannot be part of a circle, so the garbage collector need not look at it.
+class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A run in the index. `wake_at` is its next timer, `has_work` says that effects are due, `owner` who does them.
+
+    A run belongs to one tenant for good; its id is unique among the runs of all tenants.
+    """
 
     run_id: str
     workflow_name: str
@@ -62,9 +90,17 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     has_work: bool = False
     owner: str | None = None
     terminal: bool = False
+    tenant: str = DEFAULT_TENANT
 
 
-class RunWrite(msgspec.Struct, frozen=True, kw_only=True):
+class RunPosition(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a run is."""
+
+    seq: int
+    terminal: bool
+
+
+class RunWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One decision to be stored: all of it or nothing.
 
     `same_index` promises that of the row only `seq` and `updated_at` differ from what is stored, which most steps of
@@ -98,8 +134,10 @@ class StoredRun(msgspec.Struct, frozen=True):
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which runs to list, newest first by creation.
 
-    Everything given must hold; one of `statuses` is enough. `text` is looked for at the beginning of ids and label
-    values, in large or small letters; `label` is a name and its exact value. Times are exclusive.
+    Everything given must hold; one of `statuses` is enough. Each word of `text` must be part of a word of the id, the
+    workflow's name or a label's value, in large or small letters (a word of one or two letters: its beginning);
+    `label` is a name and its exact value. Times are exclusive. Without a `tenant` the runs of every tenant are listed,
+    which is for operators and for whoever owns the file.
     """
 
     statuses: tuple[str, ...] = ()
@@ -111,6 +149,7 @@ class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
     text: str | None = None
     limit: int = 50
     cursor: str | None = None
+    tenant: str | None = None
 
 
 class RunPage(msgspec.Struct, frozen=True):
@@ -120,14 +159,65 @@ class RunPage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
+class RunChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One decision that was stored: which records of which run. `row` is how the run is now, not how it was then."""
+
+    row: RunRow
+    first_seq: int
+    last_seq: int
+
+
+class ChangePage(msgspec.Struct, frozen=True):
+    """Decisions in the order in which they were stored; `position` continues them, now or after a restart."""
+
+    changes: tuple[RunChange, ...]
+    position: str
+    has_more: bool = False
+
+
 class DefinitionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A definition by hash; `name` and `version` are what people call it."""
+    """A definition as a tenant put it; `name` and `version` are what people call it.
+
+    The document is known by its hash, which is the same in every tenant; when and by whom it was put is not.
+    """
 
     hash: str
     name: str
     version: str
     document: JsonObject
     created_at: int
+    tenant: str = DEFAULT_TENANT
+    created_by: str | None = None
+
+
+class DefinitionPage(msgspec.Struct, frozen=True):
+    """A page of definitions; `next_cursor` continues it."""
+
+    rows: tuple[DefinitionRow, ...]
+    next_cursor: str | None
+
+
+class AnyHash(Enum):
+    """The type of `ANY`."""
+
+    ANY = "any"
+
+
+# Whatever the newest definition of a name is, or whether there is one.
+ANY: Final[Literal[AnyHash.ANY]] = AnyHash.ANY
+
+
+class DefinitionPut(msgspec.Struct, frozen=True):
+    """The definition is the newest of its name."""
+
+
+class DefinitionChanged(msgspec.Struct, frozen=True):
+    """Nothing was put: the newest definition is not the expected one; None when there is none."""
+
+    current_hash: str | None
+
+
+DefinitionOutcome: TypeAlias = DefinitionPut | DefinitionChanged
 
 
 class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,6 +229,7 @@ class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
     next_at: int | None
     paused: bool = False
     last_run_id: str | None = None
+    tenant: str = DEFAULT_TENANT
 
 
 class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +259,23 @@ class Store(Protocol):
 
     async def row(self, run_id: str) -> RunRow | None:
         """The index row of a run."""
+
+    async def positions(self, run_ids: Sequence[str]) -> Mapping[str, RunPosition]:
+        """How far some runs are, in one read; those that do not exist are left out."""
+
+    def change_mark(self) -> int:
+        """Another number than before once anybody has stored anything, here or in another process.
+
+        Never waits, and costs next to nothing: whoever shares the store asks several times a second and only looks
+        further when the number is another one. It may be another one without reason.
+        """
+
+    async def changes(self, *, after: str | None, since: int, limit: int) -> ChangePage:
+        """What anybody stored after a position, in that order; of deleted runs nothing.
+
+        Without a position, or with one that cannot be gone on from (the store was restored, or what stood there was
+        deleted): everything of the last while before and after `since`, an instant. Then some of it may come again.
+        """
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         """Runs by filter, from an index."""
@@ -199,23 +307,53 @@ class Store(Protocol):
     async def workers(self) -> tuple[WorkerRow, ...]:
         """Every worker that was ever alive and is not forgotten."""
 
-    async def put_definition(self, definition: DefinitionRow) -> None:
-        """Keep a definition; the newest by name is the one that new runs get."""
+    async def put_definition(
+        self, definition: DefinitionRow, *, expected_hash: str | AnyHash | None = ANY
+    ) -> DefinitionOutcome:
+        """Keep a definition; the newest of a tenant's name is the one that new runs get.
 
-    async def definition(self, definition_hash: str) -> DefinitionRow | None:
-        """A definition by hash."""
+        Putting one again that is not the newest makes it the newest: that is how to roll back, and how a deleted name
+        comes back. With `expected_hash` only if that is the newest now; None: only if there is none.
+        """
 
-    async def definition_named(self, name: str) -> DefinitionRow | None:
-        """The newest definition of a name."""
+    async def definition(self, definition_hash: str, *, tenant: str | None = None) -> DefinitionRow | None:
+        """A definition by hash, as a tenant put it last; as anybody did without a tenant."""
 
-    async def definitions(self) -> tuple[DefinitionRow, ...]:
-        """The newest definition of every name."""
+    async def definition_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> DefinitionRow | None:
+        """The newest definition of a name, if it is not deleted."""
 
-    async def put_schedule(self, schedule: ScheduleRow) -> None:
-        """Keep a schedule."""
+    async def definition_versions(
+        self, name: str, *, tenant: str = DEFAULT_TENANT, limit: int, cursor: str | None = None
+    ) -> DefinitionPage:
+        """What was put under a name, newest first, also while the name is deleted.
 
-    async def schedules(self) -> tuple[ScheduleRow, ...]:
-        """Every schedule."""
+        Each time that a definition became the newest is one version.
+        """
+
+    async def definitions(self, *, tenant: str | None = DEFAULT_TENANT) -> tuple[DefinitionRow, ...]:
+        """The newest definition of every name that is not deleted; None for those of every tenant."""
+
+    async def list_definitions(
+        self, *, tenant: str | None = DEFAULT_TENANT, prefix: str | None = None, limit: int, cursor: str | None = None
+    ) -> DefinitionPage:
+        """As `definitions`, by name and in pages; with `prefix` only the names that begin so."""
+
+    async def delete_definition(
+        self, name: str, *, tenant: str = DEFAULT_TENANT, expected_hash: str | AnyHash = ANY
+    ) -> bool:
+        """Hide a name, so that no run starts by it; whether there was one. By its hash it is found as before.
+
+        With `expected_hash` only if that is the newest of the name.
+        """
+
+    async def put_schedule(self, schedule: ScheduleRow, *, expected: ScheduleRow | AnyHash | None = ANY) -> bool:
+        """Keep a schedule; whether it was kept.
+
+        With `expected` only if it stands so now; None: only if there is none of its id.
+        """
+
+    async def schedules(self, *, tenant: str | None = None) -> tuple[ScheduleRow, ...]:
+        """Every schedule, or those of a tenant."""
 
     async def delete_schedule(self, schedule_id: str) -> bool:
         """Forget a schedule."""
@@ -224,7 +362,8 @@ class Store(Protocol):
         """Forget runs; how many were forgotten.
 
         Only runs that have ended are, owe nothing (`has_work`), and whose parent has ended too or is forgotten: a
-        parent that goes on would start a child that it cannot find again.
+        parent that goes on would start a child that it cannot find again. The first run of a chain is kept until the
+        others are forgotten: the chain is called by its id, and a second one of that name would run into the first.
         """
 
     async def delete_ended(self, *, before: int, limit: int) -> int:
@@ -237,11 +376,18 @@ class Store(Protocol):
 class Host(Protocol):
     """Runs on some engine. The four promises of the design, nothing more."""
 
-    async def start(self, given: StartRun, *, workflow_hash: str, labels: dict[str, str] | None = None) -> Decision:
-        """Start a run; accepted only after it is durable."""
+    async def start(
+        self,
+        given: StartRun,
+        *,
+        workflow_hash: str,
+        labels: dict[str, str] | None = None,
+        tenant: str | None = None,
+    ) -> Decision:
+        """Start a run; accepted only after it is durable. Without a tenant it is in the one that `given` names."""
 
-    async def send(self, run_id: str, given: Input) -> Decision:
-        """Give a run an input; accepted only after it is durable."""
+    async def send(self, run_id: str, given: Input, *, tenant: str | None = None) -> Decision:
+        """Give a run an input; accepted only after it is durable. A run of another tenant than given is unknown."""
 
     async def read(self, run_id: str) -> RunState | None:
         """The state of a run."""

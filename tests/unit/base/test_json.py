@@ -1,10 +1,10 @@
-"""JSON pointers and the depth check."""
+"""JSON pointers, the depth check, and what JSON cannot hold."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.base.json import JsonValue, exceeds_depth, json_pointer
+from penstock.base.json import JsonValue, exceeds_depth, json_pointer, json_problem
 
 json_values: st.SearchStrategy[JsonValue] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -45,6 +45,9 @@ def depth(value: JsonValue) -> int:
 @given(json_values, st.integers(min_value=0, max_value=8))
 def test_depth_counts_lists_and_objects(value: JsonValue, depth_max: int) -> None:
     assert exceeds_depth(value, depth_max) == (depth(value) > depth_max)
+    problem = json_problem(value, depth_max)
+    assert (problem is not None and problem.is_depth) == (depth(value) > depth_max)
+    assert problem is None or problem.is_depth
 
 
 def test_a_value_deeper_than_the_interpreter_stack_is_refused_not_fatal() -> None:
@@ -52,6 +55,46 @@ def test_a_value_deeper_than_the_interpreter_stack_is_refused_not_fatal() -> Non
     for _ in range(100_000):
         value = [value]
     assert exceeds_depth(value, 64)
+    problem = json_problem(value, 64)
+    assert problem is not None
+    assert problem.is_depth
     # Taken apart by hand: dropping it at once would recurse as deeply as it nests.
     while isinstance(value, list) and value:
         value = value[0]
+
+
+class Subclass(str):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "word"),
+    [
+        (float("nan"), "", "nan"),
+        ({"a": [1, {"b/c": float("inf")}]}, "/a/1/b~1c", "inf"),
+        ([0.5, float("-inf")], "/1", "-inf"),
+        ({"a": {1: 2}}, "/a", "key 1"),
+        ({None: 2}, "", "key None"),
+        ([{1, 2}], "/0", "set"),
+        ({"a": b"x"}, "/a", "bytes"),
+        ({"a": (1, 2)}, "/a", "tuple"),
+        ([Subclass("x")], "/0", "Subclass"),
+        ({"a": object()}, "/a", "object"),
+    ],
+)
+def test_what_json_cannot_hold_is_found_with_its_place(value: object, path: str, word: str) -> None:
+    problem = json_problem(value, 64)
+    assert problem is not None
+    assert (problem.path, problem.is_depth) == (path, False)
+    assert word in problem.message
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_value_that_contains_itself_is_found(times: int) -> None:
+    circle: list[object] = []
+    circle += [circle] * times
+    problem = json_problem(circle, 64)
+    assert problem is not None
+    assert problem.is_depth
+    circle.append(float("nan"))
+    assert json_problem(circle, 64) is not None

@@ -11,12 +11,21 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from penstock.base import limits
+from penstock.base.ids import chain_of
 from penstock.engine.records import Record
 from penstock.runtime.ports import (
+    ANY,
+    DEFAULT_TENANT,
+    AnyHash,
     Appended,
     AppendOutcome,
+    ChangePage,
+    DefinitionOutcome,
+    DefinitionPage,
     DefinitionRow,
+    RunChange,
     RunPage,
+    RunPosition,
     RunQuery,
     RunRow,
     RunWrite,
@@ -26,7 +35,16 @@ from penstock.runtime.ports import (
     WorkerRow,
     in_family,
 )
-from penstock.runtime.stores.store_rules import begins_with, check_write, cursor_of, page_size, position_of
+from penstock.runtime.stores.memory_definitions import MemoryDefinitions
+from penstock.runtime.stores.store_rules import (
+    check_write,
+    cursor_of,
+    held_words,
+    page_size,
+    position_of,
+    text_matches,
+    words_of,
+)
 
 __all__ = ["MemoryStore"]
 
@@ -48,11 +66,12 @@ class MemoryStore:
 
     before_write: Callable[[str], None] = lambda operation: None
     _runs: dict[str, _Kept] = field(default_factory=dict)
-    _definitions: dict[str, DefinitionRow] = field(default_factory=dict)
-    _newest: dict[str, str] = field(default_factory=dict)
+    _stored: list[tuple[_Kept, int, int]] = field(default_factory=list)  # the run, first and last sequence number
+    _definitions: MemoryDefinitions = field(default_factory=MemoryDefinitions)
     _schedules: dict[str, ScheduleRow] = field(default_factory=dict)
     _workers: dict[str, int] = field(default_factory=dict)
     _numbered: int = 0
+    _mark: int = 0
 
     async def open(self) -> None:
         """Nothing to prepare."""
@@ -75,6 +94,7 @@ class MemoryStore:
             position = max(write.row.created_at, 0) * _NUMBERS + self._numbered
             kept = self._runs[write.row.run_id] = _Kept(position, write.row, [])
         kept.records.extend(write.records)
+        self._stored.append((kept, write.expected_seq + 1, write.row.seq))
         if write.same_index:
             kept.row = replace(kept.row, seq=write.row.seq, updated_at=write.row.updated_at)
         else:
@@ -97,13 +117,38 @@ class MemoryStore:
         kept = self._runs.get(run_id)
         return None if kept is None else kept.row
 
+    async def positions(self, run_ids: Sequence[str]) -> dict[str, RunPosition]:
+        """How far some runs are."""
+        rows = [self._runs[run_id].row for run_id in run_ids if run_id in self._runs]
+        return {row.run_id: RunPosition(seq=row.seq, terminal=row.terminal) for row in rows}
+
+    def change_mark(self) -> int:
+        """Always another number: to look is as cheap here as to ask whether to."""
+        self._mark += 1
+        return self._mark
+
+    async def changes(self, *, after: str | None, since: int, limit: int) -> ChangePage:
+        """What was stored after a position, in that order."""
+        known = after is not None and after.isascii() and after.isdecimal() and int(after) <= len(self._stored)
+        first = int(after) if known and after is not None else 0
+        found = [
+            (number, RunChange(row=kept.row, first_seq=first_seq, last_seq=last_seq))
+            for number, (kept, first_seq, last_seq) in enumerate(self._stored[first:], first + 1)
+            if self._runs.get(kept.row.run_id) is kept
+            and (known or max(kept.row.created_at, kept.row.updated_at) >= since)
+        ]
+        page = found[:limit]
+        position = page[-1][0] if len(found) > limit else len(self._stored)
+        return ChangePage(tuple(change for _, change in page), str(position), has_more=len(found) > limit)
+
     async def list_runs(self, query: RunQuery) -> RunPage:
         """Runs by filter, newest first."""
         size, before = page_size(query), position_of(query.cursor)
+        words = words_of(query.text or "")
         found = [
             kept
             for kept in self._runs.values()
-            if _matches(kept.row, query) and (before is None or kept.position < before)
+            if _matches(kept.row, query, words) and (before is None or kept.position < before)
         ]
         found.sort(key=lambda kept: -kept.position)
         page = found[:size]
@@ -172,32 +217,55 @@ class MemoryStore:
         """Every worker, dead ones included."""
         return tuple(WorkerRow(worker_id=name, expires_at=until) for name, until in sorted(self._workers.items()))
 
-    async def put_definition(self, definition: DefinitionRow) -> None:
+    async def put_definition(
+        self, definition: DefinitionRow, *, expected_hash: str | AnyHash | None = ANY
+    ) -> DefinitionOutcome:
         """Keep a definition."""
         self.before_write("put_definition")
-        self._definitions.setdefault(definition.hash, definition)
-        self._newest[definition.name] = definition.hash
+        return self._definitions.put(definition, expected_hash)
 
-    async def definition(self, definition_hash: str) -> DefinitionRow | None:
+    async def definition(self, definition_hash: str, *, tenant: str | None = None) -> DefinitionRow | None:
         """A definition by hash."""
-        return self._definitions.get(definition_hash)
+        return self._definitions.by_hash(definition_hash, tenant)
 
-    async def definition_named(self, name: str) -> DefinitionRow | None:
+    async def definition_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> DefinitionRow | None:
         """The newest definition of a name."""
-        return self._definitions.get(self._newest.get(name, ""))
+        return self._definitions.named(name, tenant)
 
-    async def definitions(self) -> tuple[DefinitionRow, ...]:
+    async def definition_versions(
+        self, name: str, *, tenant: str = DEFAULT_TENANT, limit: int, cursor: str | None = None
+    ) -> DefinitionPage:
+        """What was put under a name, newest first."""
+        return self._definitions.versions(name, tenant, limit=limit, cursor=cursor)
+
+    async def definitions(self, *, tenant: str | None = DEFAULT_TENANT) -> tuple[DefinitionRow, ...]:
         """The newest definition of every name."""
-        return tuple(self._definitions[found] for _, found in sorted(self._newest.items()))
+        return tuple(self._definitions.newest(tenant))
 
-    async def put_schedule(self, schedule: ScheduleRow) -> None:
-        """Keep a schedule."""
+    async def list_definitions(
+        self, *, tenant: str | None = DEFAULT_TENANT, prefix: str | None = None, limit: int, cursor: str | None = None
+    ) -> DefinitionPage:
+        """The newest definitions by name, in pages."""
+        return self._definitions.page(tenant, prefix or "", limit=limit, cursor=cursor)
+
+    async def delete_definition(
+        self, name: str, *, tenant: str = DEFAULT_TENANT, expected_hash: str | AnyHash = ANY
+    ) -> bool:
+        """Hide a name."""
+        self.before_write("delete_definition")
+        return self._definitions.delete(name, tenant, expected_hash)
+
+    async def put_schedule(self, schedule: ScheduleRow, *, expected: ScheduleRow | AnyHash | None = ANY) -> bool:
+        """Keep a schedule, if it stands as expected."""
         self.before_write("put_schedule")
+        if expected is not ANY and self._schedules.get(schedule.schedule_id) != expected:
+            return False
         self._schedules[schedule.schedule_id] = schedule
+        return True
 
-    async def schedules(self) -> tuple[ScheduleRow, ...]:
+    async def schedules(self, *, tenant: str | None = None) -> tuple[ScheduleRow, ...]:
         """Every schedule."""
-        return tuple(schedule for _, schedule in sorted(self._schedules.items()))
+        return tuple(row for _, row in sorted(self._schedules.items()) if tenant in (None, row.tenant))
 
     async def delete_schedule(self, schedule_id: str) -> bool:
         """Forget a schedule."""
@@ -208,25 +276,31 @@ class MemoryStore:
         """Forget runs that have ended and that nobody needs any more."""
         self.before_write("delete_runs")
         # One after the other: a child can go when its parent went before it.
-        return sum(self._delete(name) for name in run_ids)
+        return sum(self._delete(name, self._chains()) for name in run_ids)
 
     async def delete_ended(self, *, before: int, limit: int) -> int:
         """Forget the runs that ended longest ago."""
         self.before_write("delete_ended")
-        ended = [row for row in self._rows() if row.updated_at < before and self._is_forgettable(row)]
+        chains = self._chains()
+        ended = [row for row in self._rows() if row.updated_at < before and self._is_forgettable(row, chains)]
         ended.sort(key=lambda row: row.updated_at)
-        return sum(self._delete(row.run_id) for row in ended[:limit])
+        return sum(self._delete(row.run_id, chains) for row in ended[:limit])
 
-    def _delete(self, run_id: str) -> bool:
+    def _chains(self) -> set[str]:
+        """The ids of the first runs of chains of which later runs are left."""
+        return {chain for row in self._rows() if (chain := chain_of(row.run_id)) != row.run_id}
+
+    def _delete(self, run_id: str, chains: set[str]) -> bool:
         kept = self._runs.get(run_id)
-        if kept is None or not self._is_forgettable(kept.row):
+        if kept is None or not self._is_forgettable(kept.row, chains):
             return False
         del self._runs[run_id]
         return True
 
-    def _is_forgettable(self, row: RunRow) -> bool:
+    def _is_forgettable(self, row: RunRow, chains: set[str]) -> bool:
         parent = self._runs.get(row.parent_run_id) if row.parent_run_id is not None else None
-        return row.terminal and not row.has_work and (parent is None or parent.row.terminal)
+        wanted = row.run_id in chains or (parent is not None and not parent.row.terminal)
+        return row.terminal and not row.has_work and not wanted
 
 
 def _moved(kept: RunRow, row: RunRow) -> RunRow:
@@ -243,13 +317,18 @@ def _moved(kept: RunRow, row: RunRow) -> RunRow:
     )
 
 
-def _matches(row: RunRow, query: RunQuery) -> bool:
+def _matches(row: RunRow, query: RunQuery, words: tuple[str, ...]) -> bool:
     return (
-        (not query.statuses or row.status in query.statuses)
+        query.tenant in (None, row.tenant)
+        and (not query.statuses or row.status in query.statuses)
         and query.workflow_name in (None, row.workflow_name)
         and query.parent_run_id in (None, row.parent_run_id)
         and (query.label is None or row.labels.get(query.label[0]) == query.label[1])
         and (query.created_after is None or row.created_at > query.created_after)
         and (query.created_before is None or row.created_at < query.created_before)
-        and (not query.text or begins_with(row.run_id, row.labels.values(), query.text))
+        and (not words or text_matches(_held_words(row), words))
     )
+
+
+def _held_words(row: RunRow) -> list[str]:
+    return held_words(row.tenant, row.run_id, row.workflow_name, row.labels.values())

@@ -4,7 +4,9 @@ A decision is one row of history (all its records together) and one change of th
 number that it was made for. Rows of one run lie next to each other, and runs in order of creation, so that a step costs
 the same in an empty file and in one with a million runs.
 
-Above it: `app` and the conformance suite. Below it: `sqlite_writer`, `sqlite_schema`, `sqlite_rows`, `sqlite_listing`.
+Above it: `app` and the conformance suite. Below it: `sqlite_writer`, `sqlite_schema`, and what the file
+holds: `sqlite_runs`, `sqlite_rows`, `sqlite_payloads`, `sqlite_listing`, `sqlite_definitions`,
+`sqlite_schedules`.
 """
 
 from __future__ import annotations
@@ -12,70 +14,75 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
+from penstock.base.ids import chain_of
 from penstock.engine.records import Record
 from penstock.runtime.ports import (
-    Appended,
+    ANY,
+    DEFAULT_TENANT,
+    AnyHash,
     AppendOutcome,
+    ChangePage,
+    DefinitionOutcome,
+    DefinitionPage,
     DefinitionRow,
     RunPage,
+    RunPosition,
     RunQuery,
     RunRow,
     RunWrite,
     ScheduleRow,
-    SequenceConflict,
     StoredRun,
     WorkerRow,
 )
+from penstock.runtime.stores import sqlite_definitions, sqlite_schedules
+from penstock.runtime.stores.sqlite_changes import read_changes
 from penstock.runtime.stores.sqlite_errors import explain
-from penstock.runtime.stores.sqlite_keys import KeyMaker
-from penstock.runtime.stores.sqlite_listing import list_runs, prepare_reader
+from penstock.runtime.stores.sqlite_listing import list_runs
+from penstock.runtime.stores.sqlite_payloads import PayloadReader, split_page
 from penstock.runtime.stores.sqlite_rows import (
     RUN_COLUMNS,
-    definition_of,
     encode_json,
-    labels_of,
-    records_of,
     run_of,
-    schedule_of,
 )
+from penstock.runtime.stores.sqlite_runs import FORGOTTEN, RunAppend, WriterState, append_runs, delete_run
 from penstock.runtime.stores.sqlite_schema import Synchronous, connect, open_for_writing
+from penstock.runtime.stores.sqlite_text import prepare_text
 from penstock.runtime.stores.sqlite_writer import GroupCommitWriter
-from penstock.runtime.stores.store_rules import check_write, folded
+from penstock.runtime.stores.store_rules import check_write
 
 __all__ = ["SqliteStore"]
 
 T = TypeVar("T")
 _READERS = 4
 
-_INSERT_RUN = (
-    "INSERT INTO runs (key, run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at,"
-    " updated_at, parent_run_id, labels, wake_at, has_work, owner, terminal) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-    " ON CONFLICT DO NOTHING"
-)
-_UPDATE_RUN = (
-    "UPDATE runs SET status = ?, seq = ?, updated_at = ?, wake_at = ?, has_work = ?, owner = ?, terminal = ?"
-    " WHERE run_id = ? AND seq = ? RETURNING key"
-)
-_MOVE_RUN = "UPDATE runs SET seq = ?, updated_at = ? WHERE run_id = ? AND seq = ? RETURNING key"
-_INSERT_HISTORY = "INSERT INTO history (run, first_seq, last_seq, records) VALUES (?,?,?,?)"
 # An owner that let its lease run out counts as none.
 _NOBODY_ELSE = (
     "(owner IS NULL OR owner = :owner OR owner NOT IN (SELECT worker_id FROM workers WHERE expires_at > :now))"
 )
-# A run that has ended, owes nothing, and whose parent cannot ask for it again.
+# A run that has ended, owes nothing, whose parent cannot ask for it again, and that is not the first of a chain of runs
+# of which others are left; their ids stand in the index between two that are easily made.
 _FORGETTABLE = (
     "terminal = 1 AND has_work = 0 AND NOT EXISTS"
     " (SELECT 1 FROM runs AS parent WHERE parent.run_id = runs.parent_run_id AND parent.terminal = 0)"
+    " AND NOT EXISTS (SELECT 1 FROM runs AS later WHERE later.run_id >= runs.run_id || '~1'"
+    " AND later.run_id < runs.run_id || '~:'"
+    " AND substr(later.run_id, length(runs.run_id) + 2) NOT GLOB '*[^0-9]*')"
 )
-# A run and its child runs, whose ids begin with its own.
-_IN_FAMILY = " AND (run_id = :family OR substr(run_id, 1, length(:family) + 1) = :family || ':')"
+# The runs of a chain and their child runs, whose ids begin with that of the first one.
+_IN_FAMILY = (
+    " AND (run_id = :family OR substr(run_id, 1, length(:family) + 1) = :family || ':' OR"
+    " substr(run_id, 1, length(:family) + 1) = :family || '~' AND"
+    " substr(run_id, length(:family) + 2, 1) BETWEEN '1' AND '9')"
+)
 
 
 class SqliteStore:
@@ -95,14 +102,20 @@ class SqliteStore:
         self._readers: ThreadPoolExecutor | None = None
         self._local = threading.local()
         self._reading: list[sqlite3.Connection] = []
-        self._keys = KeyMaker()
+        self._here: sqlite3.Connection | None = None
+        self._unknown_marks = 0
+        self._state = WriterState()
+        self._append_runs = partial(append_runs, beside=self._state)  # one object, by which the writer knows its kind
 
     @property
     def writer(self) -> GroupCommitWriter:
         """The writer of an open store."""
         if self._writer is None:
-            raise Unavailable("STORE_CLOSED", f"{self.path} is not open", "open the store first")
+            raise self._closed()
         return self._writer
+
+    def _closed(self) -> Unavailable:
+        return Unavailable("STORE_CLOSED", f"{self.path} is not open", "open the store first")
 
     async def open(self) -> None:
         """Open or create the file and bring it to the current format."""
@@ -116,7 +129,9 @@ class SqliteStore:
             raise explain(error, self.path) from error
         self._local = threading.local()
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="penstock-reader")
-        self._writer = GroupCommitWriter(connection, self.path, busy_timeout_ms=self._busy_timeout_ms)
+        self._writer = GroupCommitWriter(
+            connection, self.path, busy_timeout_ms=self._busy_timeout_ms, gathered=self._state.texts
+        )
 
     async def close(self) -> None:
         """Commit what waits and close every connection, the writer's last: it leaves a single file behind."""
@@ -128,13 +143,27 @@ class SqliteStore:
         for connection in self._reading:
             connection.close()
         self._reading.clear()
+        self._here = None
         await asyncio.to_thread(writer.close)
 
     # --- reading ---------------------------------------------------------------------------------
 
+    async def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a query on a reader's thread: for whatever else is kept in the file."""
+        return await self._read(query)
+
+    def read_here(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a query of microseconds on the loop's thread. It waits for no lock; SQLite's errors come as they are."""
+        if self._here is None:
+            if self._writer is None:
+                raise self._closed()
+            self._here = connect(self.path, mode="ro", busy_timeout_ms=0)
+            self._reading.append(self._here)
+        return query(self._here)
+
     async def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
         if self._readers is None:
-            raise Unavailable("STORE_CLOSED", f"{self.path} is not open", "open the store first")
+            raise self._closed()
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._reading_with, query)
 
     def _reading_with(self, query: Callable[[sqlite3.Connection], T]) -> T:
@@ -143,7 +172,7 @@ class SqliteStore:
             if connection is None:
                 connection = connect(self.path, mode="ro", busy_timeout_ms=self._busy_timeout_ms)
                 self._reading.append(connection)
-                prepare_reader(connection)
+                prepare_text(connection)
                 self._local.connection = connection
             return query(connection)
         except sqlite3.Error as error:
@@ -155,17 +184,15 @@ class SqliteStore:
         """A run with its whole history."""
 
         def query(connection: sqlite3.Connection) -> StoredRun | None:
-            connection.execute("BEGIN")  # row and history of one moment
-            try:
+            with _one_moment(connection):
                 found = connection.execute(
                     f"SELECT {RUN_COLUMNS}, key FROM runs WHERE run_id = ?", (run_id,)
                 ).fetchone()
                 if found is None:
                     return None
                 pages = connection.execute("SELECT records FROM history WHERE run = ? ORDER BY first_seq", (found[-1],))
-                return StoredRun(run_of(found), tuple(record for (page,) in pages for record in records_of(page)))
-            finally:
-                connection.execute("COMMIT")
+                reader = PayloadReader(connection)
+                return StoredRun(run_of(found), tuple(record for (page,) in pages for record in reader.records(page)))
 
         return await self._read(query)
 
@@ -174,17 +201,19 @@ class SqliteStore:
         after = max(after_seq, 0)
 
         def query(connection: sqlite3.Connection) -> tuple[Record, ...]:
-            run = connection.execute("SELECT key FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-            if run is None:
-                return ()
-            # The page with the first record that is wanted, and those after it.
-            pages = connection.execute(
-                "SELECT records FROM history WHERE run = :run AND first_seq <= :last AND first_seq >="
-                " (SELECT max(first_seq) FROM history WHERE run = :run AND first_seq <= :first) ORDER BY first_seq",
-                {"run": run[0], "first": after + 1, "last": after + limit},
-            )
-            found = [record for (page,) in pages for record in records_of(page) if record.seq > after]
-            return tuple(found[:limit])
+            with _one_moment(connection):
+                run = connection.execute("SELECT key FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+                if run is None:
+                    return ()
+                # The page with the first record that is wanted, and those after it.
+                pages = connection.execute(
+                    "SELECT records FROM history WHERE run = :run AND first_seq <= :last AND first_seq >="
+                    " (SELECT max(first_seq) FROM history WHERE run = :run AND first_seq <= :first) ORDER BY first_seq",
+                    {"run": run[0], "first": after + 1, "last": after + limit},
+                )
+                reader = PayloadReader(connection)
+                found = [record for (page,) in pages for record in reader.records(page) if record.seq > after]
+                return tuple(found[:limit])
 
         return await self._read(query)
 
@@ -192,10 +221,37 @@ class SqliteStore:
         """The index row of a run."""
 
         def query(connection: sqlite3.Connection) -> RunRow | None:
-            found = connection.execute(f"SELECT {RUN_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-            return None if found is None else run_of(found)
+            found = connection.execute(f"SELECT {RUN_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchall()
+            return run_of(found[0]) if found else None
+
+        try:
+            # One look into an index: asking another thread would cost ten times as much.
+            return self.read_here(query)
+        except (sqlite3.Error, UnicodeEncodeError):
+            return await self._read(query)  # may wait for a lock, and words the error
+
+    async def positions(self, run_ids: Sequence[str]) -> dict[str, RunPosition]:
+        """How far some runs are."""
+        statement = "SELECT run_id, seq, terminal FROM runs WHERE run_id IN (SELECT value FROM json_each(?))"
+        listed = encode_json(list(run_ids)).decode()
+
+        def query(connection: sqlite3.Connection) -> dict[str, RunPosition]:
+            found = connection.execute(statement, (listed,))
+            return {run_id: RunPosition(seq=seq, terminal=bool(terminal)) for run_id, seq, terminal in found}
 
         return await self._read(query)
+
+    def change_mark(self) -> int:
+        """Another number once anybody has committed anything: SQLite sees that in memory that all processes share."""
+        try:
+            return int(self.read_here(lambda connection: connection.execute("PRAGMA data_version").fetchall()[0][0]))
+        except sqlite3.Error:
+            self._unknown_marks -= 1  # nobody can tell: look
+            return self._unknown_marks
+
+    async def changes(self, *, after: str | None, since: int, limit: int) -> ChangePage:
+        """What anybody stored after a position, in that order."""
+        return await self._read(lambda connection: read_changes(connection, after=after, since=since, limit=limit))
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         """Runs by filter, newest first."""
@@ -228,37 +284,43 @@ class SqliteStore:
             )
         )
 
-    async def definition(self, definition_hash: str) -> DefinitionRow | None:
+    async def definition(self, definition_hash: str, *, tenant: str | None = None) -> DefinitionRow | None:
         """A definition by hash."""
-        return await self._definition("hash = ?", definition_hash)
+        return await self._read(
+            lambda connection: sqlite_definitions.definition_by_hash(connection, definition_hash, tenant)
+        )
 
-    async def definition_named(self, name: str) -> DefinitionRow | None:
+    async def definition_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> DefinitionRow | None:
         """The newest definition of a name."""
-        return await self._definition("hash = (SELECT hash FROM workflows WHERE name = ?)", name)
+        return await self._read(lambda connection: sqlite_definitions.definition_named(connection, name, tenant))
 
-    async def _definition(self, condition: str, value: str) -> DefinitionRow | None:
-        statement = f"SELECT hash, name, version, document, created_at FROM definitions WHERE {condition}"
+    async def definition_versions(
+        self, name: str, *, tenant: str = DEFAULT_TENANT, limit: int, cursor: str | None = None
+    ) -> DefinitionPage:
+        """What was put under a name, newest first."""
+        return await self._read(
+            lambda connection: sqlite_definitions.definition_versions(
+                connection, name, tenant, limit=limit, cursor=cursor
+            )
+        )
 
-        def query(connection: sqlite3.Connection) -> DefinitionRow | None:
-            found = connection.execute(statement, (value,)).fetchone()
-            return None if found is None else definition_of(found)
-
-        return await self._read(query)
-
-    async def definitions(self) -> tuple[DefinitionRow, ...]:
+    async def definitions(self, *, tenant: str | None = DEFAULT_TENANT) -> tuple[DefinitionRow, ...]:
         """The newest definition of every name."""
-        statement = (
-            "SELECT d.hash, d.name, d.version, d.document, d.created_at FROM workflows w"
-            " JOIN definitions d ON d.hash = w.hash ORDER BY w.name"
-        )
-        return await self._read(lambda connection: tuple(map(definition_of, connection.execute(statement))))
+        return await self._read(lambda connection: sqlite_definitions.newest_definitions(connection, tenant))
 
-    async def schedules(self) -> tuple[ScheduleRow, ...]:
-        """Every schedule."""
-        statement = (
-            "SELECT schedule_id, workflow_name, spec, next_at, paused, last_run_id FROM schedules ORDER BY schedule_id"
+    async def list_definitions(
+        self, *, tenant: str | None = DEFAULT_TENANT, prefix: str | None = None, limit: int, cursor: str | None = None
+    ) -> DefinitionPage:
+        """The newest definitions by name, in pages."""
+        return await self._read(
+            lambda connection: sqlite_definitions.definitions_page(
+                connection, tenant, prefix or "", limit=limit, cursor=cursor
+            )
         )
-        return await self._read(lambda connection: tuple(map(schedule_of, connection.execute(statement))))
+
+    async def schedules(self, *, tenant: str | None = None) -> tuple[ScheduleRow, ...]:
+        """Every schedule, or those of a tenant."""
+        return await self._read(lambda connection: sqlite_schedules.schedules(connection, tenant))
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -266,7 +328,10 @@ class SqliteStore:
         """Store a decision with everything else that is waiting to be stored."""
         check_write(write)
         page = encode_json(write.records)
-        return self.writer.submit(lambda connection: _append(connection, write, page, self._keys))
+        payloads: Mapping[str, bytes] = {}
+        if len(page) > limits.PAYLOAD_INLINE_BYTES_MAX:
+            page, payloads = split_page(write.records, page)
+        return self.writer.submit_with_others(self._append_runs, RunAppend(write, page, payloads))
 
     async def claim(
         self, *, owner: str, now: int, limit: int, begun: bool | None = None, family: str | None = None
@@ -310,34 +375,28 @@ class SqliteStore:
 
         await self.writer.submit(apply)
 
-    async def put_definition(self, definition: DefinitionRow) -> None:
+    async def put_definition(
+        self, definition: DefinitionRow, *, expected_hash: str | AnyHash | None = ANY
+    ) -> DefinitionOutcome:
         """Keep a definition and make it the newest of its name."""
         document = encode_json(definition.document)
+        return await self.writer.submit(
+            lambda connection: sqlite_definitions.put_definition(connection, definition, document, expected_hash)
+        )
 
-        def apply(connection: sqlite3.Connection) -> None:
-            connection.execute(
-                "INSERT INTO definitions VALUES (?,?,?,?,?) ON CONFLICT DO NOTHING",
-                (definition.hash, definition.name, definition.version, document, definition.created_at),
-            )
-            connection.execute(
-                "INSERT INTO workflows VALUES (?,?) ON CONFLICT DO UPDATE SET hash = excluded.hash",
-                (definition.name, definition.hash),
-            )
+    async def delete_definition(
+        self, name: str, *, tenant: str = DEFAULT_TENANT, expected_hash: str | AnyHash = ANY
+    ) -> bool:
+        """Hide a name."""
+        return await self.writer.submit(
+            lambda connection: sqlite_definitions.delete_definition(connection, name, tenant, expected_hash)
+        )
 
-        await self.writer.submit(apply)
-
-    async def put_schedule(self, schedule: ScheduleRow) -> None:
-        """Keep a schedule."""
-        await self._execute(
-            "INSERT OR REPLACE INTO schedules VALUES (?,?,?,?,?,?)",
-            (
-                schedule.schedule_id,
-                schedule.workflow_name,
-                encode_json(schedule.spec),
-                schedule.next_at,
-                schedule.paused,
-                schedule.last_run_id,
-            ),
+    async def put_schedule(self, schedule: ScheduleRow, *, expected: ScheduleRow | AnyHash | None = ANY) -> bool:
+        """Keep a schedule, if it stands as expected."""
+        spec = encode_json(schedule.spec)
+        return await self.writer.submit(
+            lambda connection: sqlite_schedules.put_schedule(connection, schedule, spec, expected)
         )
 
     async def delete_schedule(self, schedule_id: str) -> bool:
@@ -346,10 +405,10 @@ class SqliteStore:
 
     async def delete_runs(self, run_ids: Sequence[str]) -> int:
         """Forget runs that have ended and that nobody needs any more, with their histories."""
-        statement = f"DELETE FROM runs WHERE run_id = ? AND {_FORGETTABLE} RETURNING key, labels"
+        statement = f"DELETE FROM runs WHERE run_id = ? AND {_FORGETTABLE} RETURNING {FORGOTTEN}"
 
         def apply(connection: sqlite3.Connection) -> int:
-            return sum(_delete(connection, statement, run_id) for run_id in run_ids)
+            return sum(delete_run(connection, statement, run_id, self._state) for run_id in run_ids)
 
         return await self.writer.submit(apply, is_long=True)
 
@@ -359,7 +418,7 @@ class SqliteStore:
             f"SELECT key, seq FROM runs INDEXED BY runs_ended WHERE {_FORGETTABLE} AND updated_at < ?"
             " ORDER BY updated_at LIMIT ?"
         )
-        statement = "DELETE FROM runs WHERE key = ? RETURNING key, labels"
+        statement = f"DELETE FROM runs WHERE key = ? RETURNING {FORGOTTEN}"
 
         def apply(connection: sqlite3.Connection) -> int:
             count = records = 0
@@ -367,7 +426,7 @@ class SqliteStore:
                 # A few long histories are as much work as many short ones.
                 if count and records + seq > limits.RETENTION_BATCH_RECORDS_MAX:
                     break
-                count += _delete(connection, statement, key)
+                count += delete_run(connection, statement, key, self._state)
                 records += seq
             return count
 
@@ -377,78 +436,19 @@ class SqliteStore:
         return await self.writer.submit(lambda connection: connection.execute(statement, parameters).rowcount)
 
 
+@contextmanager
+def _one_moment(connection: sqlite3.Connection) -> Iterator[None]:
+    """Everything that is read inside is of one moment, whoever writes meanwhile."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("COMMIT")
+
+
 def _family(family: str | None) -> dict[str, str]:
-    return {} if family is None else {"family": family}
+    return {} if family is None else {"family": chain_of(family)}
 
 
 def _first_column(cursor: sqlite3.Cursor) -> tuple[str, ...]:
     return tuple(str(found) for (found,) in cursor.fetchall())
-
-
-def _append(connection: sqlite3.Connection, write: RunWrite, page: bytes, keys: KeyMaker) -> AppendOutcome:
-    row = write.row
-    if write.expected_seq == 0:
-        key = _insert(connection, row, keys)
-    elif write.same_index:
-        moved = connection.execute(_MOVE_RUN, (row.seq, row.updated_at, row.run_id, write.expected_seq)).fetchone()
-        key = None if moved is None else moved[0]
-    else:
-        found = connection.execute(
-            _UPDATE_RUN,
-            (
-                row.status,
-                row.seq,
-                row.updated_at,
-                row.wake_at,
-                row.has_work,
-                row.owner,
-                row.terminal,
-                row.run_id,
-                write.expected_seq,
-            ),
-        ).fetchone()
-        key = None if found is None else found[0]
-    if key is None:
-        return SequenceConflict()
-    connection.execute(_INSERT_HISTORY, (key, write.expected_seq + 1, row.seq, page))
-    return Appended()
-
-
-def _insert(connection: sqlite3.Connection, row: RunRow, keys: KeyMaker) -> int | None:
-    """The key of a new run; None when there is a run with its id."""
-    columns = (
-        row.run_id,
-        row.workflow_name,
-        row.workflow_version,
-        row.definition_hash,
-        row.status,
-        row.seq,
-        row.created_at,
-        row.updated_at,
-        row.parent_run_id,
-        encode_json(row.labels).decode() if row.labels else None,
-        row.wake_at,
-        row.has_work,
-        row.owner,
-        row.terminal,
-    )
-    key = keys.next_key(row.created_at)
-    while connection.execute(_INSERT_RUN, (key, *columns)).rowcount == 0:
-        if connection.execute("SELECT 1 FROM runs WHERE run_id = ?", (row.run_id,)).fetchone() is not None:
-            return None
-        # Another process, or an earlier life of this one, has used the key.
-        key = keys.free_key(connection, row.created_at)
-    for name, value in row.labels.items():
-        connection.execute("INSERT INTO labels VALUES (?,?,?,?)", (folded(value), name, key, value))
-    return key
-
-
-def _delete(connection: sqlite3.Connection, statement: str, name: str | int) -> int:
-    found = connection.execute(statement, (name,)).fetchall()
-    for key, labels in found:
-        connection.execute("DELETE FROM history WHERE run = ?", (key,))
-        for label, value in labels_of(labels).items():
-            connection.execute(
-                "DELETE FROM labels WHERE folded = ? AND name = ? AND run = ?", (folded(value), label, key)
-            )
-    return len(found)

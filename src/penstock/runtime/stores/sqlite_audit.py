@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 from penstock.base import limits
 from penstock.base.errors import PenstockError
@@ -21,7 +21,10 @@ from penstock.engine.evolve import fold
 from penstock.engine.pending import next_wake_up_at
 from penstock.engine.status import run_status
 from penstock.runtime.ports import RunRow
-from penstock.runtime.stores.sqlite_rows import RUN_COLUMNS, definition_of, records_of, run_of
+from penstock.runtime.stores.sqlite_payloads import PayloadReader, altered_payloads, has_payloads
+from penstock.runtime.stores.sqlite_platform_audit import broken_links
+from penstock.runtime.stores.sqlite_rows import definition_of, run_columns, run_of
+from penstock.runtime.stores.sqlite_text import is_indexed
 from penstock.runtime.stores.store_rules import folded
 
 __all__ = ["IntegrityProblem", "IntegrityReport", "audit", "damaged_report"]
@@ -37,6 +40,17 @@ _LOOSE_ENDS: tuple[tuple[str, str], ...] = (
     (
         "SELECT count(*) FROM workflows WHERE hash NOT IN (SELECT hash FROM definitions)",
         "workflows name a definition that is not there",
+    ),
+)
+
+_LOOSE_PAYLOADS: tuple[tuple[str, str], ...] = (
+    (
+        "SELECT count(*) FROM payloads WHERE hash NOT IN (SELECT hash FROM payload_uses)",
+        "large values belong to no run",
+    ),
+    (
+        "SELECT count(*) FROM payload_uses WHERE run NOT IN (SELECT key FROM runs)",
+        "uses of large values belong to no run",
     ),
 )
 
@@ -86,6 +100,7 @@ class _Seen:
     runs: int = 0
     records: int = 0
     definitions: int = 0
+    has_texts: bool = False  # older files have no index of texts
 
 
 def damaged_report(error: PenstockError) -> IntegrityReport:
@@ -119,14 +134,19 @@ def _problems(connection: sqlite3.Connection, seen: _Seen) -> Iterator[Integrity
     for (found,) in connection.execute(f"PRAGMA integrity_check({limits.INTEGRITY_PROBLEMS_MAX})"):
         if found != "ok":
             yield IntegrityProblem(code="STORE_CORRUPT", message=str(found))
-    for statement, told in _LOOSE_ENDS:
+    loose_ends = _LOOSE_ENDS + _LOOSE_PAYLOADS if has_payloads(connection) else _LOOSE_ENDS
+    for statement, told in loose_ends:
         (count,) = connection.execute(statement).fetchone()
         if count:
             yield IntegrityProblem(code="STORE_INCONSISTENT", message=f"{count} {told}")
-    for columns in connection.execute("SELECT hash, name, version, document, created_at FROM definitions"):
+    for code, told in chain(altered_payloads(connection), broken_links(connection)):
+        yield IntegrityProblem(code=code, message=told)
+    documents = "SELECT hash, name, version, document, created_at, NULL, NULL FROM definitions"
+    for columns in connection.execute(documents):
         seen.definitions += 1
         yield from _definition_problems(columns)
-    for key, *columns in connection.execute(f"SELECT key, {RUN_COLUMNS} FROM runs ORDER BY key"):
+    seen.has_texts = bool(connection.execute("PRAGMA table_info(runs_text)").fetchone())
+    for key, *columns in connection.execute(f"SELECT key, {run_columns(connection)} FROM runs ORDER BY key"):
         seen.runs += 1
         yield from _run_problems(connection, key, columns, seen)
 
@@ -151,7 +171,8 @@ def _run_problems(
     try:
         row = run_of(columns)
         pages = connection.execute("SELECT records FROM history WHERE run = ? ORDER BY first_seq", (key,))
-        records = [record for (page,) in pages for record in records_of(page)]
+        reader = PayloadReader(connection)
+        records = [record for (page,) in pages for record in reader.records(page)]
         seen.records += len(records)
         state = fold(records)
     except PenstockError as error:
@@ -169,12 +190,25 @@ def _run_problems(
         ("next timer", row.wake_at, next_wake_up_at(state)),
         ("definition", row.definition_hash, state.definition_hash),
         ("parent", row.parent_run_id, state.parent_run_id),
+        ("tenant", row.tenant, state.tenant),
     ):
         if indexed != folded_value:
             told = f"the index says {what} {indexed!r}, the history says {folded_value!r}"
             yield IntegrityProblem(code="INDEX_DIFFERS", message=told, run_id=run_id)
     if _indexed_labels(connection, key, row) != row.labels:
         yield IntegrityProblem(code="INDEX_DIFFERS", message="its labels cannot be searched for", run_id=run_id)
+    if seen.has_texts and not is_indexed(connection, key, row):
+        yield IntegrityProblem(code="INDEX_DIFFERS", message="it cannot be found by its text", run_id=run_id)
+    if reader.hashes - _noted_payloads(connection, key, reader):
+        told = "its large values may be forgotten while it needs them"
+        yield IntegrityProblem(code="INDEX_DIFFERS", message=told, run_id=run_id)
+
+
+def _noted_payloads(connection: sqlite3.Connection, key: int, reader: PayloadReader) -> set[str]:
+    if not reader.hashes:
+        return set()
+    found = connection.execute("SELECT hash FROM payload_uses WHERE run = ?", (key,))
+    return {bytes(name).hex() for (name,) in found}
 
 
 def _indexed_labels(connection: sqlite3.Connection, key: int, row: RunRow) -> dict[str, str]:

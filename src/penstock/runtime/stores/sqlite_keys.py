@@ -31,9 +31,12 @@ class KeyMaker:
     def __init__(self) -> None:
         self._last = -1
 
-    def next_key(self, created_at: int) -> int:
+    def next_key(self, connection: sqlite3.Connection, created_at: int) -> int:
         """A key that is free unless somebody else made runs in the same millisecond."""
         first = first_key_of(created_at)
+        if first + KEYS_PER_MS - 1 < self._last:
+            # The moment was before, and what was made in it may have left gaps: a run in one would seem too old.
+            return self.free_key(connection, created_at)
         self._last = self._last + 1 if first <= self._last < first + KEYS_PER_MS - 1 else first
         return self._last
 

@@ -2,10 +2,11 @@
 
 Keys are in order of creation, so every index gives its runs newest first, and a page costs the same wherever it begins.
 One filter leads: its index is walked, and the other filters are checked run by run. With several filters, each is asked
-how many runs it has, up to a bound, and the one with the fewest leads. Text leads only when few runs match it; when it
-matches many, a page of them is found soonest by walking the newest runs.
+how many runs it has, up to a bound, and the one with the fewest leads. The indexes of statuses and of workflows are
+ordered by tenant first; without a tenant, the runs of all tenants are merged.
 
-Above it: `sqlite`. Below it: `sqlite_keys`, `sqlite_rows`; the indexes are in `sqlite_schema`.
+Above it: `sqlite`. Below it: `sqlite_keys`, `sqlite_rows`, `sqlite_text`; the indexes are in `sqlite_schema` and
+`sqlite_tenant_tables`.
 """
 
 from __future__ import annotations
@@ -15,16 +16,23 @@ from dataclasses import dataclass
 
 from penstock.runtime.ports import RunPage, RunQuery
 from penstock.runtime.stores.sqlite_keys import KEY_MAX, KEYS_PER_MS, first_key_of
-from penstock.runtime.stores.sqlite_rows import RUN_COLUMNS, labels_of, run_of
-from penstock.runtime.stores.store_rules import begins_with, cursor_of, folded, folded_id, page_size, position_of
+from penstock.runtime.stores.sqlite_rows import RUN_COLUMNS, run_of
+from penstock.runtime.stores.sqlite_text import match_of
+from penstock.runtime.stores.store_rules import cursor_of, folded, page_size, position_of, words_of
 
-__all__ = ["list_runs", "prepare_reader", "statement_of"]
+__all__ = ["list_runs", "statement_of"]
 
 # A filter with fewer runs than this is walked to its end in no time; counting further tells nothing new.
 _PROBE_ROWS_MAX = 300
-
-_CHARACTER_MAX = 0x10FFFF
-_SURROGATES = range(0xD800, 0xE000)
+# Walks that are merged into one listing; SQLite takes up to 500. With more tenants, an operator's question without a
+# tenant walks the newest runs instead.
+_WALKS_MAX = 200
+# Every tenant that has runs, by one look into the index for each.
+_TENANTS = (
+    "WITH RECURSIVE tenants (name) AS (SELECT min(tenant) FROM runs UNION ALL"
+    " SELECT (SELECT min(tenant) FROM runs WHERE tenant > name) FROM tenants WHERE name IS NOT NULL)"
+    " SELECT name FROM tenants WHERE name IS NOT NULL LIMIT ?"
+)
 
 Parameters = tuple[object, ...]
 
@@ -42,11 +50,15 @@ class _Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Filter:
-    """One condition in two forms: where runs are found by it, and how a run that was found otherwise is checked."""
+    """One condition in two forms: where runs are found by it, and how a run that was found otherwise is checked.
+
+    A filter without sources is only ever checked. One that `repeats` is checked also when it leads.
+    """
 
     sources: tuple[_Source, ...]
     check: str
     parameters: Parameters
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +69,6 @@ class _Span:
     high: int
     check: str
     parameters: Parameters
-
-
-def prepare_reader(connection: sqlite3.Connection) -> None:
-    """Teach a connection what text matches."""
-
-    def matches(run_id: str, labels: str | None, text: str) -> bool:
-        return begins_with(run_id, labels_of(labels).values(), text)
-
-    connection.create_function("begins_with", 3, matches, deterministic=True)
 
 
 def list_runs(connection: sqlite3.Connection, query: RunQuery) -> RunPage:
@@ -79,18 +82,14 @@ def list_runs(connection: sqlite3.Connection, query: RunQuery) -> RunPage:
 
 def statement_of(connection: sqlite3.Connection, query: RunQuery) -> tuple[str, Parameters]:
     """The statement of a listing and its parameters, all but the last: how many rows."""
-    filters, span = _filters(query), _span(query)
-    leader = _leader(connection, filters, query.text, span)
+    filters, span = _filters(connection, query), _span(query)
+    leader = _leader(connection, [item for item in filters if item.sources], span)
     sources = leader.sources if leader is not None else (_Source("runs NOT INDEXED", "key", "1", ()),)
     conditions, checked = span.check, span.parameters
     for item in filters:
-        if item is not leader:
+        if item is not leader or item.repeats:
             conditions += f" AND {item.check}"
             checked += item.parameters
-    if query.text:
-        # Also when text leads: its spans may hold a little more, as NOCASE puts letters among other characters.
-        conditions += " AND begins_with(run_id, labels, ?)"
-        checked += (query.text,)
     statements: list[str] = []
     parameters: Parameters = ()
     for source in sources:
@@ -102,7 +101,7 @@ def statement_of(connection: sqlite3.Connection, query: RunQuery) -> tuple[str, 
     return f"{' UNION ALL '.join(statements)} ORDER BY position DESC LIMIT ?", parameters
 
 
-def _filters(query: RunQuery) -> list[_Filter]:
+def _filters(connection: sqlite3.Connection, query: RunQuery) -> list[_Filter]:
     filters: list[_Filter] = []
     if query.label is not None:
         name, value = query.label
@@ -112,19 +111,46 @@ def _filters(query: RunQuery) -> list[_Filter]:
         check = f"EXISTS (SELECT 1 FROM labels WHERE {condition} AND run = key)"
         filters.append(_Filter(sources=(source,), check=check, parameters=given))
     if query.parent_run_id is not None:
-        filters.append(_by_column("parent_run_id", "runs_by_parent", (query.parent_run_id,)))
+        source = _Source("runs INDEXED BY runs_by_parent", "key", "parent_run_id = ?", (query.parent_run_id,))
+        filters.append(_Filter(sources=(source,), check="+parent_run_id = ?", parameters=source.parameters))
+    words = words_of(query.text or "")
+    if words:
+        joined = " CROSS JOIN runs ON key = runs_text.rowid"
+        source = _Source("runs_text", "runs_text.rowid", "runs_text MATCH ?", (match_of(connection, words),), joined)
+        check = "text_matches(tenant, run_id, workflow_name, labels, ?)"
+        filters.append(_Filter(sources=(source,), check=check, parameters=(query.text,), repeats=True))
     if query.workflow_name is not None:
-        filters.append(_by_column("workflow_name", "runs_by_workflow", (query.workflow_name,)))
+        filters.append(_by_column(connection, query, "workflow_name", "runs_by_workflow", (query.workflow_name,)))
     if query.statuses:
-        filters.append(_by_column("status", "runs_by_status", tuple(dict.fromkeys(query.statuses))))
+        statuses = tuple(dict.fromkeys(query.statuses))
+        filters.append(_by_column(connection, query, "status", "runs_by_status", statuses))
+    if query.tenant is not None:
+        # Statuses and workflows are found by tenant anyway.
+        is_needed = query.workflow_name is None and not query.statuses
+        source = _Source("runs INDEXED BY runs_by_tenant", "key", "tenant = ?", (query.tenant,))
+        sources = (source,) if is_needed else ()
+        filters.append(_Filter(sources=sources, check="+tenant = ?", parameters=(query.tenant,)))
     return filters
 
 
-def _by_column(column: str, index: str, values: tuple[str, ...]) -> _Filter:
+def _by_column(
+    connection: sqlite3.Connection, query: RunQuery, column: str, index: str, values: tuple[str, ...]
+) -> _Filter:
     """A column that has one of some values. Each value is walked by itself: only then is a walk in order of keys."""
-    sources = tuple(_Source(f"runs INDEXED BY {index}", "key", f"{column} = ?", (value,)) for value in values)
+    most = _WALKS_MAX // len(values)
+    tenants = _tenants(connection, most + 1) if query.tenant is None else [query.tenant]
+    sources = tuple(
+        _Source(f"runs INDEXED BY {index}", "key", f"tenant = ? AND {column} = ?", (tenant, value))
+        for tenant in tenants
+        for value in values
+    )
     # The plus keeps SQLite from choosing this index when another filter leads.
-    return _Filter(sources=sources, check=f"+{column} IN ({', '.join('?' * len(values))})", parameters=values)
+    check = f"+{column} IN ({', '.join('?' * len(values))})"
+    return _Filter(sources=sources if len(tenants) <= most else (), check=check, parameters=values)
+
+
+def _tenants(connection: sqlite3.Connection, limit: int) -> list[str]:
+    return [str(name) for (name,) in connection.execute(_TENANTS, (limit,))]
 
 
 def _span(query: RunQuery) -> _Span:
@@ -144,20 +170,11 @@ def _span(query: RunQuery) -> _Span:
     return _Span(low, high, check, parameters)
 
 
-def _leader(connection: sqlite3.Connection, filters: list[_Filter], text: str | None, span: _Span) -> _Filter | None:
+def _leader(connection: sqlite3.Connection, filters: list[_Filter], span: _Span) -> _Filter | None:
     """The filter with the fewest runs; with no choice, the only one."""
-    if len(filters) <= 1 and not text:
+    if len(filters) <= 1:
         return filters[0] if filters else None
     best, fewest = None, _PROBE_ROWS_MAX
-    if text:
-        spans = (
-            _prefix_span("SELECT key FROM runs WHERE", "run_id COLLATE NOCASE", folded_id(text)),
-            _prefix_span("SELECT run FROM labels WHERE", "folded", folded(text)),
-        )
-        count = sum(_counted(connection, statement, parameters) for statement, parameters in spans)
-        if count < fewest:
-            source = _Source("runs", "key", f"key IN ({spans[0][0]} UNION {spans[1][0]})", spans[0][1] + spans[1][1])
-            best, fewest = _Filter(sources=(source,), check="", parameters=()), count
     for item in filters:
         count = 0
         for source in item.sources:
@@ -172,19 +189,3 @@ def _counted(connection: sqlite3.Connection, statement: str, parameters: Paramet
     limited = f"SELECT count(*) FROM ({statement} LIMIT ?)"
     (count,) = connection.execute(limited, (*parameters, _PROBE_ROWS_MAX)).fetchone()
     return int(count)
-
-
-def _prefix_span(select: str, column: str, prefix: str) -> tuple[str, Parameters]:
-    after = _after(prefix)
-    if after is None:
-        return f"{select} {column} >= ?", (prefix,)
-    return f"{select} {column} >= ? AND {column} < ?", (prefix, after)
-
-
-def _after(prefix: str) -> str | None:
-    """The first text that comes after every text with this prefix; None when there is none."""
-    prefix = prefix.rstrip(chr(_CHARACTER_MAX))
-    if not prefix:
-        return None
-    following = ord(prefix[-1]) + 1
-    return prefix[:-1] + chr(_SURROGATES.stop if following in _SURROGATES else following)

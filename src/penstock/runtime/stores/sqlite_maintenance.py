@@ -20,6 +20,7 @@ from pathlib import Path
 from penstock.base.errors import Conflict, NotFound, Rejected, Unavailable
 from penstock.runtime.stores.sqlite_audit import IntegrityReport, audit, damaged_report
 from penstock.runtime.stores.sqlite_errors import explain, is_busy
+from penstock.runtime.stores.sqlite_payloads import altered_payloads
 from penstock.runtime.stores.sqlite_schema import connect, identify
 
 __all__ = ["BackupResult", "RestoreResult", "StoreStats", "backup", "check_integrity", "restore", "stats"]
@@ -205,6 +206,9 @@ def _verified(copy: Path, source: Path) -> tuple[int, int]:
         if problems:
             told = f"{source} is damaged: {problems[0]}"
             raise Unavailable("STORE_CORRUPT", told, "use an older backup; `penstock check` shows all of the damage")
+        for code, told in altered_payloads(connection):
+            hint = "use an older backup; `penstock check` shows all of the damage"
+            raise Unavailable(code, f"{source} is damaged: {told}", hint)
         (runs,) = connection.execute("SELECT count(*) FROM runs").fetchone()
         return version, int(runs)
     except sqlite3.Error as error:

@@ -1,11 +1,12 @@
 """Rows of the SQLite file as values of the ports, and JSON in them.
 
-Above it: `sqlite`, `sqlite_listing`, `sqlite_maintenance`. It runs nothing.
+Above it: `sqlite`, `sqlite_listing`, `sqlite_maintenance`. It changes nothing.
 """
 
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -13,21 +14,37 @@ import msgspec
 
 from penstock.base.errors import CorruptHistory
 from penstock.engine.records import Record
-from penstock.runtime.ports import DefinitionRow, RunRow, ScheduleRow
+from penstock.runtime.ports import DEFAULT_TENANT, DefinitionRow, RunRow, ScheduleRow
 
-__all__ = ["RUN_COLUMNS", "definition_of", "encode_json", "labels_of", "records_of", "run_of", "schedule_of"]
+__all__ = [
+    "RUN_COLUMNS",
+    "decode_json",
+    "definition_of",
+    "encode_json",
+    "labels_of",
+    "records_of",
+    "run_columns",
+    "run_of",
+    "schedule_of",
+]
 
 T = TypeVar("T")
 
 RUN_COLUMNS = (
     "run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at, updated_at, parent_run_id,"
-    " labels, wake_at, has_work, owner, terminal"
+    " labels, wake_at, has_work, owner, terminal, tenant"
 )
 
 _RECORDS = msgspec.json.Decoder(list[tuple[int, Any, str, dict[str, Any], int]])
 _LABELS = msgspec.json.Decoder(dict[str, str])
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 _ENCODER = msgspec.json.Encoder()
+
+
+def run_columns(connection: sqlite3.Connection) -> str:
+    """As `RUN_COLUMNS`, for a file of any format: older ones know no tenants."""
+    known = {str(name) for _, name, *_ in connection.execute("PRAGMA table_info(runs)")}
+    return RUN_COLUMNS if "tenant" in known else RUN_COLUMNS.replace("tenant", f"'{DEFAULT_TENANT}'")
 
 
 def encode_json(value: object) -> bytes:
@@ -39,7 +56,8 @@ def encode_json(value: object) -> bytes:
         return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode("ascii")
 
 
-def _decoded(decoder: msgspec.json.Decoder[T], text: bytes | str) -> T:
+def decode_json(decoder: msgspec.json.Decoder[T], text: bytes | str) -> T:
+    """What `encode_json` wrote; anything else is a corrupt store."""
     try:
         return decoder.decode(text)
     except msgspec.DecodeError as error:
@@ -52,12 +70,12 @@ def _decoded(decoder: msgspec.json.Decoder[T], text: bytes | str) -> T:
 
 def records_of(page: bytes) -> list[Record]:
     """The records of a page."""
-    return [Record(*columns) for columns in _decoded(_RECORDS, page)]
+    return [Record(*columns) for columns in decode_json(_RECORDS, page)]
 
 
 def labels_of(text: str | None) -> dict[str, str]:
     """The labels of a run."""
-    return _decoded(_LABELS, text) if text else {}
+    return decode_json(_LABELS, text) if text else {}
 
 
 def run_of(found: Sequence[Any]) -> RunRow:
@@ -77,13 +95,20 @@ def run_of(found: Sequence[Any]) -> RunRow:
         has_work=bool(found[11]),
         owner=found[12],
         terminal=bool(found[13]),
+        tenant=found[14],
     )
 
 
 def definition_of(found: Sequence[Any]) -> DefinitionRow:
-    """A definition from its columns."""
+    """A definition from its columns: hash, name, version, document, when, in which tenant and by whom it was put."""
     return DefinitionRow(
-        hash=found[0], name=found[1], version=found[2], document=_decoded(_OBJECT, found[3]), created_at=found[4]
+        hash=found[0],
+        name=found[1],
+        version=found[2],
+        document=decode_json(_OBJECT, found[3]),
+        created_at=found[4],
+        tenant=found[5],
+        created_by=found[6],
     )
 
 
@@ -92,8 +117,9 @@ def schedule_of(found: Sequence[Any]) -> ScheduleRow:
     return ScheduleRow(
         schedule_id=found[0],
         workflow_name=found[1],
-        spec=_decoded(_OBJECT, found[2]),
+        spec=decode_json(_OBJECT, found[2]),
         next_at=found[3],
         paused=bool(found[4]),
         last_run_id=found[5],
+        tenant=found[6],
     )

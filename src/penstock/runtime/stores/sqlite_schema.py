@@ -3,7 +3,8 @@
 A file of another program is refused before anything is changed in it. A file of a newer release is refused; an older
 one is migrated step by step in one transaction.
 
-Above it: `sqlite`, `sqlite_maintenance`. Below it: sqlite3.
+Above it: `sqlite`, `sqlite_maintenance`. Below it: `sqlite_platform_tables`,
+`sqlite_tenant_tables`, `sqlite_text`, sqlite3.
 """
 
 from __future__ import annotations
@@ -16,17 +17,22 @@ from typing import Literal
 from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
 from penstock.runtime.stores.sqlite_errors import is_busy
+from penstock.runtime.stores.sqlite_platform_tables import PLATFORM_TABLES
+from penstock.runtime.stores.sqlite_tenant_tables import TENANT_TABLES
+from penstock.runtime.stores.sqlite_text import prepare_text
 
 __all__ = ["SCHEMA_VERSION", "Synchronous", "connect", "identify", "migrate", "open_for_writing"]
 
 Synchronous = Literal["FULL", "NORMAL", "OFF"]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 4
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can tell what this is
 
 # The WAL is cut back to this size after a burst, so that it does not keep the space for ever.
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
 _BUSY_NAP_SECONDS = 0.005
+# SQLite has one code for everything that is wrong with a statement; only the text tells.
+_LACKING = ("no such module", "no such tokenizer")
 
 # Only `status`, `wake_at` and `owner` change at a step and stand in an index; every other index costs once per run.
 _MIGRATIONS: dict[int, str] = {
@@ -87,6 +93,13 @@ _MIGRATIONS: dict[int, str] = {
     ) WITHOUT ROWID;
     CREATE TABLE workers (worker_id TEXT PRIMARY KEY, expires_at INTEGER NOT NULL) WITHOUT ROWID;
     """,
+    2: """
+    CREATE TABLE payloads (hash BLOB PRIMARY KEY, content BLOB NOT NULL);
+    CREATE TABLE payload_uses (run INTEGER NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (run, hash)) WITHOUT ROWID;
+    CREATE INDEX payload_uses_by_hash ON payload_uses (hash);
+    """,
+    3: PLATFORM_TABLES,
+    4: TENANT_TABLES,
 }
 
 
@@ -112,6 +125,7 @@ def open_for_writing(
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
         connection.execute("PRAGMA cache_size = -16000")
+        prepare_text(connection)
         migrate(connection, path)
         _check_writable(connection)
     except BaseException:
@@ -186,7 +200,10 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         connection.execute("COMMIT")
-    except BaseException:
+    except BaseException as error:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+        if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_LACKING):
+            told = f"this Python has SQLite {sqlite3.sqlite_version} without the index of texts that {path} needs"
+            raise Unavailable("STORE_UNSUITABLE", told, "use a Python whose SQLite has FTS5, 3.34 or later") from error
         raise

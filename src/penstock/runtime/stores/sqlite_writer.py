@@ -6,6 +6,9 @@ commit, which waits for the disk, runs on a thread of its own; meanwhile the nex
 is out of the ordinary: long jobs, waiting for a lock of another process, and trying the jobs of a failed batch again
 one by one, so that one bad job fails alone. A caller hears of its job only after the commit that holds it.
 
+Jobs of one kind that follow each other (the decisions of many runs) are written by one call, which can use one
+statement for all of them: preparing and binding statements one by one costs more than SQLite's own work.
+
 Above it: `sqlite`. Below it: sqlite3.
 """
 
@@ -16,28 +19,64 @@ import os
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from penstock.base.errors import Rejected, Unavailable
 from penstock.runtime.stores.sqlite_errors import explain
 
-__all__ = ["GroupCommitWriter"]
+__all__ = ["Gathered", "GroupCommitWriter", "NotTogetherError"]
 
+Item = TypeVar("Item")
 T = TypeVar("T")
 Apply = Callable[[sqlite3.Connection], Any]
+ApplyAll = Callable[[sqlite3.Connection, list[Any]], list[Any]]
 # More jobs in one transaction do not lower the cost per job any further, but make the first one wait longer.
 _BATCH_JOBS_MAX = 512
 
 
 class _Job:
-    __slots__ = ("apply", "error", "future", "is_long", "result")
+    """Something to be written: by itself (`apply`), or together with others of its kind (`apply_all`, to `item`)."""
 
-    def __init__(self, apply: Apply, future: asyncio.Future[Any], is_long: bool) -> None:
-        self.apply = apply
+    __slots__ = ("apply", "apply_all", "error", "future", "is_long", "item", "result")
+
+    def __init__(
+        self,
+        future: asyncio.Future[Any],
+        *,
+        apply: Apply | None = None,
+        is_long: bool = False,
+        apply_all: ApplyAll | None = None,
+        item: Any = None,
+    ) -> None:
         self.future = future
+        self.apply = apply
         self.is_long = is_long
+        self.apply_all = apply_all
+        self.item = item
         self.result: Any = None
         self.error: Exception | None = None
+
+
+class NotTogetherError(Exception):
+    """Some of the items cannot be written as the others are; each by itself shows which, and why."""
+
+
+class Gathered(Protocol):
+    """What the jobs of a transaction leave to be written at its end, all at once and on the writer's thread."""
+
+    def clear(self) -> None:
+        """Forget what a transaction left that did not come about."""
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Write what was left; the commit follows."""
+
+
+class _Nothing:
+    def clear(self) -> None:
+        pass
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        pass
 
 
 class _NotBegunError(Exception):
@@ -47,11 +86,15 @@ class _NotBegunError(Exception):
 class GroupCommitWriter:
     """Commits jobs in batches; the connection is its own."""
 
-    def __init__(self, connection: sqlite3.Connection, path: str, *, busy_timeout_ms: int) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, path: str, *, busy_timeout_ms: int, gathered: Gathered | None = None
+    ) -> None:
         self._connection = connection
+        self._gathered: Gathered = gathered or _Nothing()
         self._path = path
         self._file = _file_identity(path)
         self._busy_timeout_ms = busy_timeout_ms
+        self._lock_timeout_ms: int | None = None  # as it is set just now
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-writer")
         self._waiting: list[_Job] = []
@@ -65,16 +108,30 @@ class GroupCommitWriter:
     def submit(self, apply: Callable[[sqlite3.Connection], T], *, is_long: bool = False) -> asyncio.Future[T]:
         """Queue a job; the future is done after the commit that holds it. A long one does not hold up the loop."""
         future: asyncio.Future[T] = self._loop.create_future()
+        self._queue(_Job(future, apply=apply, is_long=is_long))
+        return future
+
+    def submit_with_others(
+        self, apply_all: Callable[[sqlite3.Connection, list[Item]], list[T]], item: Item
+    ) -> asyncio.Future[T]:
+        """As `submit`, for jobs of which many come at once: those that follow each other are written by one call.
+
+        If that call raises `NotTogetherError` nothing of it stays, and it is made for each item by itself.
+        """
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue(_Job(future, apply_all=apply_all, item=item))
+        return future
+
+    def _queue(self, job: _Job) -> None:
         if self._closed:
-            future.set_exception(Unavailable("STORE_CLOSED", f"{self._path} is closed", "open the store again"))
-            return future
-        self._waiting.append(_Job(apply, future, is_long))
+            job.future.set_exception(Unavailable("STORE_CLOSED", f"{self._path} is closed", "open the store again"))
+            return
+        self._waiting.append(job)
         if not self._busy:
             # Not at once: whoever else becomes ready in this round of the loop shares the commit.
             self._busy = True
             self._idle.clear()
             self._loop.call_soon(self._next)
-        return future
 
     async def stop(self) -> None:
         """Commit what waits; nothing more is taken."""
@@ -106,15 +163,24 @@ class GroupCommitWriter:
 
     def _apply_here(self, batch: list[_Job]) -> bool:
         """Apply a batch on the loop's thread, if that can be done without waiting and without an error."""
-        try:
-            self._connection.execute("PRAGMA busy_timeout = 0")
-            self._begin()
-            for job in batch:
-                job.result = job.apply(self._connection)
-        except Exception:  # the thread tries again, patiently, and finds out whose error it is
-            self._roll_back()
-            return False
-        return True
+        for together in (True, False):
+            try:
+                self._wait_for_locks(0)
+                self._begin()
+                _apply(self._connection, batch, together=together)
+            except NotTogetherError:
+                self._roll_back()
+            except Exception:  # the thread tries again, patiently, and finds out whose error it is
+                self._roll_back()
+                return False
+            else:
+                return True
+        return False
+
+    def _wait_for_locks(self, timeout_ms: int) -> None:
+        if timeout_ms != self._lock_timeout_ms:
+            self._connection.execute(f"PRAGMA busy_timeout = {timeout_ms}")
+            self._lock_timeout_ms = timeout_ms
 
     def _finish(self, batch: list[_Job]) -> None:
         """Commit what was applied; on the writer's thread."""
@@ -130,7 +196,7 @@ class GroupCommitWriter:
     def _patiently(self, batch: list[_Job]) -> None:
         """A whole batch on the writer's thread, which may wait for a lock."""
         try:
-            self._connection.execute(f"PRAGMA busy_timeout = {self._busy_timeout_ms}")
+            self._wait_for_locks(self._busy_timeout_ms)
         except sqlite3.Error as error:
             self._fail(batch, error)
             return
@@ -167,11 +233,9 @@ class GroupCommitWriter:
         return error
 
     def _try(self, batch: list[_Job]) -> Exception | None:
-        connection = self._connection
         try:
             self._begin()
-            for job in batch:
-                job.result = job.apply(connection)
+            _apply(self._connection, batch, together=False)
             self._commit_transaction()
         except Exception as error:  # whatever it is belongs to the caller of the job
             self._roll_back()
@@ -181,6 +245,7 @@ class GroupCommitWriter:
         return None
 
     def _commit_transaction(self) -> None:
+        self._gathered.write(self._connection)
         try:
             self._connection.execute("COMMIT")
         except sqlite3.OperationalError as error:
@@ -190,6 +255,7 @@ class GroupCommitWriter:
                 raise
 
     def _begin(self) -> None:
+        self._gathered.clear()
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")  # the last one could not be rolled back when it failed
@@ -216,6 +282,22 @@ def _file_identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def _apply(connection: sqlite3.Connection, batch: list[_Job], *, together: bool) -> None:
+    """Apply jobs in their order; those of one kind that follow each other in one call, if they may be together."""
+    first = 0
+    while first < len(batch):
+        job, following = batch[first], first + 1
+        if job.apply is not None:
+            job.result = job.apply(connection)
+        elif job.apply_all is not None:
+            while together and following < len(batch) and batch[following].apply_all is job.apply_all:
+                following += 1
+            jobs = batch[first:following]
+            for one, result in zip(jobs, job.apply_all(connection, [one.item for one in jobs]), strict=True):
+                one.result = result
+        first = following
 
 
 def _deliver(batch: list[_Job]) -> None:

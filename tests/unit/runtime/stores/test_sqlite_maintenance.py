@@ -367,16 +367,23 @@ def test_a_sound_store_has_no_problems(path: Path) -> None:
         ("UPDATE runs SET wake_at = 5 WHERE run_id = 'asking-1'", "next timer"),
         ("UPDATE runs SET parent_run_id = 'x' WHERE run_id = 'asking-1'", "parent"),
         ("UPDATE runs SET run_id = 'asking-other' WHERE run_id = 'asking-1'", "id"),
+        ("UPDATE runs SET tenant = 'other' WHERE run_id = 'asking-1'", "tenant"),
         ("DELETE FROM labels WHERE folded = '1'", "labels"),
     ],
 )
 def test_a_run_whose_index_differs_from_its_history_is_named(path: Path, statement: str, word: str) -> None:
     execute(path, statement)
-    [problem] = check_integrity(path).problems
+    [problem, *_] = check_integrity(path).problems
     assert problem.code == "INDEX_DIFFERS"
     assert problem.run_id is not None
     assert problem.run_id.startswith("asking-")
     assert word in problem.message
+
+
+def test_runs_that_cannot_be_found_by_their_text_are_named(path: Path) -> None:
+    execute(path, "INSERT INTO runs_text (runs_text) VALUES ('delete-all')")
+    assert {code for code, _ in problems(path)} == {"INDEX_DIFFERS"}
+    assert len(problems(path)) == 9
 
 
 def test_a_timer_that_would_never_fire_is_found(path: Path) -> None:

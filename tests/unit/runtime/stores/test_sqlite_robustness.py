@@ -73,7 +73,7 @@ def test_a_file_that_may_not_grow_is_full_and_goes_on_when_it_may(tmp_path: Path
     async def scenario() -> None:
         store = SqliteStore(tmp_path / "store.db")
         await store.open()
-        await store.writer.submit(lambda connection: connection.execute("PRAGMA max_page_count = 60").fetchall())
+        await store.writer.submit(lambda connection: connection.execute("PRAGMA max_page_count = 120").fetchall())
         acknowledged: list[str] = []
 
         async def fill() -> None:
@@ -394,7 +394,7 @@ def test_a_file_of_a_newer_release_is_refused_and_left_alone(tmp_path: Path) -> 
 
 
 NEXT = sqlite_schema.SCHEMA_VERSION + 1
-GOOD = "CREATE TABLE extras (name TEXT PRIMARY KEY); ALTER TABLE runs ADD COLUMN tenant TEXT NOT NULL DEFAULT 'own';"
+GOOD = "CREATE TABLE extras (name TEXT PRIMARY KEY); ALTER TABLE runs ADD COLUMN region TEXT NOT NULL DEFAULT 'here';"
 
 
 @pytest.fixture
@@ -412,7 +412,7 @@ def newer_release(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 def test_an_older_file_is_migrated_and_keeps_everything(newer_release: Callable[[str], None], tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     make(path, runs=5)
-    newer_release("CREATE INDEX runs_by_tenant ON runs (tenant)")
+    newer_release("CREATE INDEX runs_by_region ON runs (region)")
 
     async def scenario() -> None:
         # Several at once: one migrates, the others wait for it.
@@ -430,15 +430,19 @@ def test_an_older_file_is_migrated_and_keeps_everything(newer_release: Callable[
 
     run_bounded(scenario())
     assert version_of(path) == NEXT + 1
-    assert sqlite3.connect(path).execute("SELECT DISTINCT tenant FROM runs").fetchall() == [("own",)]
+    assert sqlite3.connect(path).execute("SELECT DISTINCT region FROM runs").fetchall() == [("here",)]
 
 
 def test_a_migration_that_fails_changes_nothing(newer_release: Callable[[str], None], tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     make(path, runs=5)
 
-    def dump() -> list[str]:
-        return list(sqlite3.connect(path).iterdump())
+    def dump() -> dict[str, list[object]]:
+        connection = sqlite3.connect(path)
+        made = connection.execute("SELECT name, type, sql FROM sqlite_master").fetchall()
+        tables = [name for name, kind, sql in made if kind == "table" and "VIRTUAL" not in sql]
+        held = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in tables}
+        return {"": made, **held}
 
     before = dump()
     newer_release("CREATE TABLE more (name TEXT); CREATE INDEX broken ON runs (no_such_column)")

@@ -1,0 +1,128 @@
+"""The audit trail as a chain: every entry is sealed together with its number and the seal of the entry before it.
+
+Whoever does not have the key can neither change an entry, nor take one out, nor put one in, without the chain telling
+so. What was cut off at the end shows only to somebody who kept the last number and hash; what was cut off at the
+beginning is told by `expected_previous`.
+
+The seal is an HMAC-SHA256 over the canonical JSON (RFC 8785, with integers written in full) of `{"entry": ...,
+"previous_hash": ..., "seq": ...}`. Fields of the entry that are None are left out, so that a later release can add
+fields and still verify what an earlier one sealed.
+
+Above it: `operations` (verify, export), `runtime` (appends). It keeps nothing and knows no store.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from penstock.base.json import JsonObject
+from penstock.definitions.canonical import canonical_json
+
+__all__ = [
+    "GENESIS_HASH",
+    "ChainBreak",
+    "ChainBroken",
+    "ChainOutcome",
+    "ChainVerified",
+    "ChainedRecord",
+    "seal_entry",
+    "verify_chain",
+]
+
+# What stands before the first entry of a chain.
+GENESIS_HASH = "0" * 64
+
+ChainBreak: TypeAlias = Literal["altered", "gap", "reordered", "wrong_link"]
+"""An entry is not what was sealed; entries are missing before it; it comes too early, too late or twice; or it does
+not follow the entry before it."""
+
+
+class ChainedRecord(Protocol):
+    """An entry in its chain, whoever keeps it."""
+
+    @property
+    def seq(self) -> int:
+        """The number of the entry."""
+
+    @property
+    def entry(self) -> msgspec.Struct:
+        """The entry."""
+
+    @property
+    def previous_hash(self) -> str:
+        """The seal of the entry before it."""
+
+    @property
+    def hash(self) -> str:
+        """The seal of the entry."""
+
+
+class ChainVerified(msgspec.Struct, frozen=True):
+    """Nothing is wrong. The last number and hash are what to go on from; of no records, what was expected."""
+
+    count: int
+    last_seq: int | None
+    last_hash: str | None
+
+
+class ChainBroken(msgspec.Struct, frozen=True):
+    """The first record at which something is wrong, by the number that it bears."""
+
+    seq: int
+    reason: ChainBreak
+
+
+ChainOutcome: TypeAlias = ChainVerified | ChainBroken
+
+
+def seal_entry(key: bytes, previous_hash: str, seq: int, entry: msgspec.Struct) -> str:
+    """The hash of an entry in its place. ValueError if the entry holds something that is not JSON."""
+    fields = {name: value for name, value in msgspec.structs.asdict(entry).items() if value is not None}
+    sealed: JsonObject = {"entry": fields, "previous_hash": previous_hash, "seq": seq}
+    return hmac.digest(key, canonical_json(sealed, exact_integers=True), "sha256").hex()
+
+
+def verify_chain(
+    key: bytes,
+    records: Iterable[ChainedRecord],
+    *,
+    expected_previous: str | None,
+    expected_seq: int | None = None,
+) -> ChainOutcome:
+    """Look at records, oldest first, up to the first at which something is wrong.
+
+    `expected_previous` is the hash before the first of them: `GENESIS_HASH` for a whole chain, `last_hash` to go on
+    after other records, None when the beginning was forgotten. `expected_seq` is the first number, if it is known.
+    """
+    count, last_seq, last_hash = 0, None if expected_seq is None else expected_seq - 1, expected_previous
+    if expected_previous == GENESIS_HASH:
+        last_seq = 0
+    remaining = iter(records)
+    for record in remaining:
+        if last_seq is not None and record.seq != last_seq + 1:
+            return ChainBroken(record.seq, _out_of_place(record.seq, last_seq + 1, remaining))
+        if last_hash is None and record.seq == 1:
+            last_hash = GENESIS_HASH
+        if last_hash is not None and record.previous_hash != last_hash:
+            return ChainBroken(record.seq, "wrong_link")
+        if _seal_of(key, record) != record.hash:
+            return ChainBroken(record.seq, "altered")
+        count, last_seq, last_hash = count + 1, record.seq, record.hash
+    return ChainVerified(count, last_seq, last_hash)
+
+
+def _out_of_place(seq: int, expected_seq: int, remaining: Iterable[ChainedRecord]) -> ChainBreak:
+    if seq > expected_seq and not any(record.seq == expected_seq for record in remaining):
+        return "gap"
+    return "reordered"
+
+
+def _seal_of(key: bytes, record: ChainedRecord) -> str | None:
+    try:
+        return seal_entry(key, record.previous_hash, record.seq, record.entry)
+    except ValueError:
+        return None  # nothing like it was ever sealed

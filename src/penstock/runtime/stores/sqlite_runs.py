@@ -1,0 +1,201 @@
+"""Rows of a run in the SQLite file: how they come with a decision, and how they go with the run.
+
+Above it: `sqlite`, which says in which transaction. Below it: `sqlite_keys`, `sqlite_payloads`, `sqlite_text`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from penstock.runtime.ports import Appended, AppendOutcome, RunRow, RunWrite, SequenceConflict
+from penstock.runtime.stores.sqlite_keys import KeyMaker
+from penstock.runtime.stores.sqlite_payloads import drop_uses, keep
+from penstock.runtime.stores.sqlite_rows import encode_json, labels_of
+from penstock.runtime.stores.sqlite_text import TextQueue, indexed_text
+from penstock.runtime.stores.sqlite_writer import NotTogetherError
+from penstock.runtime.stores.store_rules import folded
+
+__all__ = ["FORGOTTEN", "RunAppend", "WriterState", "append_runs", "delete_run"]
+
+_INSERT_RUN = (
+    "INSERT INTO runs (key, run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at,"
+    " updated_at, parent_run_id, labels, wake_at, has_work, owner, terminal, tenant)"
+    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    " ON CONFLICT DO NOTHING"
+)
+_UPDATE_RUN = (
+    "UPDATE runs SET status = ?, seq = ?, updated_at = ?, wake_at = ?, has_work = ?, owner = ?, terminal = ?"
+    " WHERE run_id = ? AND seq = ? RETURNING key"
+)
+_MOVE_RUN = "UPDATE runs SET seq = ?, updated_at = ? WHERE run_id = ? AND seq = ? RETURNING key"
+# By key, which spares a look into the index of ids; that the key is still this run's is checked all the same.
+_UPDATE_KEY = (
+    "UPDATE runs SET status = ?, seq = ?, updated_at = ?, wake_at = ?, has_work = ?, owner = ?, terminal = ?"
+    " WHERE key = ? AND run_id = ? AND seq = ?"
+)
+_MOVE_KEY = "UPDATE runs SET seq = ?, updated_at = ? WHERE key = ? AND run_id = ? AND seq = ?"
+_INSERT_HISTORY = "INSERT INTO history (run, first_seq, last_seq, records) VALUES (?,?,?,?)"
+_APPENDED = Appended()
+_KNOWN_KEYS_MAX = 10_000  # about a megabyte; then all are forgotten, and looked up again when they are needed
+# What of a forgotten run stands elsewhere.
+FORGOTTEN = "key, tenant, run_id, workflow_name, labels"
+
+
+@dataclass(frozen=True, slots=True)
+class WriterState:
+    """What the writer of a file has beside its connection: the next keys, and texts to be indexed."""
+
+    keys: KeyMaker = field(default_factory=KeyMaker)
+    texts: TextQueue = field(default_factory=TextQueue)
+    known: dict[str, int] = field(default_factory=dict)  # keys of runs that are likely to come again
+
+    def remember(self, row: RunRow, key: int) -> None:
+        """Keep the key of a run that goes on. A key that is no longer the run's does no harm: it is found out."""
+        if row.terminal:
+            self.known.pop(row.run_id, None)
+            return
+        if len(self.known) >= _KNOWN_KEYS_MAX:
+            self.known.clear()
+        self.known[row.run_id] = key
+
+
+class RunAppend(msgspec.Struct, frozen=True, gc=False):
+    """A decision as it is stored: its records as a page, and the large values that are kept beside it."""
+
+    write: RunWrite
+    page: bytes
+    payloads: Mapping[str, bytes]
+
+
+def append_run(connection: sqlite3.Connection, append: RunAppend, beside: WriterState) -> AppendOutcome:
+    """Store a decision: the index row, a page of history, and the payloads that belong to the page."""
+    write, row = append.write, append.write.row
+    if write.expected_seq == 0:
+        key = _insert(connection, row, beside)
+    elif write.same_index:
+        moved = connection.execute(_MOVE_RUN, (row.seq, row.updated_at, row.run_id, write.expected_seq)).fetchone()
+        key = None if moved is None else moved[0]
+    else:
+        found = connection.execute(
+            _UPDATE_RUN,
+            (
+                row.status,
+                row.seq,
+                row.updated_at,
+                row.wake_at,
+                row.has_work,
+                row.owner,
+                row.terminal,
+                row.run_id,
+                write.expected_seq,
+            ),
+        ).fetchone()
+        key = None if found is None else found[0]
+    if key is None:
+        return SequenceConflict()
+    connection.execute(_INSERT_HISTORY, (key, write.expected_seq + 1, row.seq, append.page))
+    if append.payloads:
+        keep(connection, key, append.payloads)
+    beside.remember(row, key)
+    return _APPENDED
+
+
+def append_runs(connection: sqlite3.Connection, appends: list[RunAppend], beside: WriterState) -> list[AppendOutcome]:
+    """Store many decisions: the same rows as with `append_run`, with one statement for all rows of a kind."""
+    if len(appends) == 1:
+        return [append_run(connection, appends[0], beside)]
+    if len({append.write.row.run_id for append in appends}) < len(appends):
+        raise NotTogetherError  # what is decided of one run is stored in the order in which it was given
+    inserts, moves, updates, pages = [], [], [], []
+    for append in appends:
+        write, row = append.write, append.write.row
+        if write.expected_seq == 0:
+            key = beside.keys.next_key(connection, row.created_at)
+            inserts.append((key, *_columns(row)))
+            _index_texts(connection, key, row, beside)
+        else:
+            key = _known_key(connection, row.run_id, beside)
+            if write.same_index:
+                moves.append((row.seq, row.updated_at, key, row.run_id, write.expected_seq))
+            else:
+                changes = (row.status, row.seq, row.updated_at, row.wake_at, row.has_work, row.owner, row.terminal)
+                updates.append((*changes, key, row.run_id, write.expected_seq))
+        pages.append((key, write.expected_seq + 1, row.seq, append.page))
+        if append.payloads:
+            keep(connection, key, append.payloads)
+    for statement, rows in ((_INSERT_RUN, inserts), (_MOVE_KEY, moves), (_UPDATE_KEY, updates)):
+        if rows and connection.executemany(statement, rows).rowcount != len(rows):
+            raise NotTogetherError  # somebody else has moved or made one of these runs, or used a key
+    connection.executemany(_INSERT_HISTORY, pages)
+    for append, (key, *_) in zip(appends, pages, strict=True):
+        beside.remember(append.write.row, key)
+    return [_APPENDED] * len(appends)
+
+
+def _known_key(connection: sqlite3.Connection, run_id: str, beside: WriterState) -> int:
+    key = beside.known.get(run_id)
+    if key is None:
+        found = connection.execute("SELECT key FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        if found is None:
+            raise NotTogetherError
+        key = int(found[0])
+    return key
+
+
+def _insert(connection: sqlite3.Connection, row: RunRow, beside: WriterState) -> int | None:
+    """The key of a new run; None when there is a run with its id."""
+    columns = _columns(row)
+    key = beside.keys.next_key(connection, row.created_at)
+    while connection.execute(_INSERT_RUN, (key, *columns)).rowcount == 0:
+        if connection.execute("SELECT 1 FROM runs WHERE run_id = ?", (row.run_id,)).fetchone() is not None:
+            return None
+        # Another process, or an earlier life of this one, has used the key.
+        key = beside.keys.free_key(connection, row.created_at)
+    _index_texts(connection, key, row, beside)
+    return key
+
+
+def _columns(row: RunRow) -> tuple[object, ...]:
+    """What `_INSERT_RUN` takes after the key."""
+    return (
+        row.run_id,
+        row.workflow_name,
+        row.workflow_version,
+        row.definition_hash,
+        row.status,
+        row.seq,
+        row.created_at,
+        row.updated_at,
+        row.parent_run_id,
+        encode_json(row.labels).decode() if row.labels else None,
+        row.wake_at,
+        row.has_work,
+        row.owner,
+        row.terminal,
+        row.tenant,
+    )
+
+
+def _index_texts(connection: sqlite3.Connection, key: int, row: RunRow, beside: WriterState) -> None:
+    for name, value in row.labels.items():
+        connection.execute("INSERT INTO labels VALUES (?,?,?,?)", (folded(value), name, key, value))
+    beside.texts.add(key, indexed_text(row.tenant, row.run_id, row.workflow_name, row.labels.values()))
+
+
+def delete_run(connection: sqlite3.Connection, statement: str, name: str | int, beside: WriterState) -> int:
+    """Forget what a statement deletes, which returns `FORGOTTEN`, with everything that belongs to it."""
+    found = connection.execute(statement, (name,)).fetchall()
+    for key, tenant, run_id, workflow_name, encoded in found:
+        labels = labels_of(encoded)
+        beside.texts.forget(key, indexed_text(tenant, run_id, workflow_name, labels.values()))
+        connection.execute("DELETE FROM history WHERE run = ?", (key,))
+        drop_uses(connection, key)
+        for label, value in labels.items():
+            connection.execute(
+                "DELETE FROM labels WHERE folded = ? AND name = ? AND run = ?", (folded(value), label, key)
+            )
+    return len(found)

@@ -1,0 +1,44 @@
+"""Schedules in the SQLite file.
+
+Above it: `sqlite`, which says on which connection. Below it: `sqlite_rows`; the table is in `sqlite_schema`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from penstock.runtime.ports import ANY, AnyHash, ScheduleRow
+from penstock.runtime.stores.sqlite_rows import schedule_of
+
+__all__ = ["put_schedule", "schedules"]
+
+_ROWS = "SELECT schedule_id, workflow_name, spec, next_at, paused, last_run_id, tenant FROM schedules"
+
+
+def schedules(connection: sqlite3.Connection, tenant: str | None) -> tuple[ScheduleRow, ...]:
+    """Every schedule, or those of a tenant, by id."""
+    statement = f"{_ROWS} WHERE :tenant IS NULL OR tenant = :tenant ORDER BY schedule_id"
+    return tuple(map(schedule_of, connection.execute(statement, {"tenant": tenant})))
+
+
+def put_schedule(
+    connection: sqlite3.Connection, schedule: ScheduleRow, spec: str | bytes, expected: ScheduleRow | AnyHash | None
+) -> bool:
+    """Keep a schedule, whose specification is given as JSON, if it stands as expected; whether it was kept."""
+    if expected is not ANY:
+        found = connection.execute(f"{_ROWS} WHERE schedule_id = ?", (schedule.schedule_id,)).fetchone()
+        if (None if found is None else schedule_of(found)) != expected:
+            return False
+    connection.execute(
+        "INSERT OR REPLACE INTO schedules VALUES (?,?,?,?,?,?,?)",
+        (
+            schedule.schedule_id,
+            schedule.workflow_name,
+            spec,
+            schedule.next_at,
+            schedule.paused,
+            schedule.last_run_id,
+            schedule.tenant,
+        ),
+    )
+    return True

@@ -1,0 +1,192 @@
+"""What the conformance suite of platform stores needs: the stores under test, rows for them, and all that one holds.
+
+A new store takes part by an entry in `PLATFORM_STORES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from penstock.governance.audit_chain import GENESIS_HASH, ChainOutcome, seal_entry, verify_chain
+from penstock.runtime.platform import (
+    AuditEntry,
+    AuditQuery,
+    AuditRecord,
+    DeliveryRow,
+    IdempotencyClaim,
+    KeyRow,
+    PlatformStore,
+    ResourceRow,
+    Seal,
+)
+from penstock.runtime.stores.memory_platform import MemoryPlatformStore
+from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.stores.sqlite_platform import SqlitePlatformStore
+from tests.conformance.stores import AT, run_bounded
+
+__all__ = [
+    "AT",
+    "KEY",
+    "PLATFORM_STORES",
+    "SEAL",
+    "chain_of",
+    "claim",
+    "delivery",
+    "entry",
+    "key_row",
+    "on_every_platform_store",
+    "open_sqlite",
+    "platform_contents",
+    "resource",
+    "run_bounded",
+    "verified",
+]
+
+KEY = b"a key that only tests know"
+SEAL: Seal = partial(seal_entry, KEY)
+
+Scenario = Callable[[Any], Coroutine[Any, Any, None]]
+
+
+@asynccontextmanager
+async def open_sqlite(path: Path) -> AsyncIterator[SqlitePlatformStore]:
+    """A platform store in an SQLite file."""
+    store = SqliteStore(path)
+    await store.open()
+    try:
+        yield SqlitePlatformStore(store)
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def _in_memory(folder: Path) -> AsyncIterator[MemoryPlatformStore]:
+    yield MemoryPlatformStore()
+
+
+PLATFORM_STORES: dict[str, Callable[[Path], AbstractAsyncContextManager[PlatformStore]]] = {
+    "memory": _in_memory,
+    "sqlite": lambda folder: open_sqlite(folder / "store.db"),
+}
+
+
+def on_every_platform_store(scenario: Scenario) -> Callable[..., None]:
+    """Make a test of an async function that takes a platform store: it runs once on each."""
+
+    @pytest.mark.parametrize("kind", PLATFORM_STORES)
+    def test(kind: str, tmp_path: Path) -> None:
+        async def with_store() -> None:
+            async with PLATFORM_STORES[kind](tmp_path) as store:
+                await scenario(store)
+
+        run_bounded(with_store())
+
+    test.__name__ = scenario.__name__
+    test.__doc__ = scenario.__doc__
+    return test
+
+
+def key_row(key_id: str = "aaaaaaaaaaaa", **changes: Any) -> KeyRow:
+    """A key as any other."""
+    new = KeyRow(
+        key_id=key_id, tenant="acme", name="build server", secret_hash="ab" * 32, scopes=("workflow:*",), created_at=AT
+    )
+    return replace(new, **changes)
+
+
+def claim(key: str = "order-17", *, now: int = AT, **changes: Any) -> IdempotencyClaim:
+    """A call that may be in flight for a minute, and whose answer is kept for a day."""
+    new = IdempotencyClaim(
+        tenant="acme",
+        principal="key:aaaaaaaaaaaa",
+        operation="workflow.execute",
+        key=key,
+        digest="digest-1",
+        now=now,
+        in_flight_until=now + 60_000,
+        keep_until=now + 86_400_000,
+    )
+    return replace(new, **changes)
+
+
+def entry(number: int = 0, **changes: Any) -> AuditEntry:
+    """An entry as any other."""
+    new = AuditEntry(
+        at=AT + number,
+        tenant="acme",
+        principal="key:aaaaaaaaaaaa",
+        surface="rest",
+        operation="workflow.execute",
+        outcome="allowed",
+        subject=f"r_{number}",
+        details={"number": number},
+    )
+    return replace(new, **changes)
+
+
+def resource(resource_id: str = "refund", **changes: Any) -> ResourceRow:
+    """A registered thing as any other."""
+    new = ResourceRow(
+        tenant="acme",
+        kind="schema",
+        resource_id=resource_id,
+        body={"type": "object", "title": resource_id},
+        etag="etag-1",
+        created_at=AT,
+        updated_at=AT,
+        updated_by="key:aaaaaaaaaaaa",
+    )
+    return replace(new, **changes)
+
+
+def delivery(number: int = 0, **changes: Any) -> DeliveryRow:
+    """A delivery as any other."""
+    new = DeliveryRow(
+        delivery_id=f"d_{number}",
+        tenant="acme",
+        endpoint_id="crm",
+        run_id=f"r_{number}",
+        event={"type": "run.completed", "number": number},
+        next_at=AT + number,
+        created_at=AT,
+        updated_at=AT,
+    )
+    return replace(new, **changes)
+
+
+async def chain_of(store: PlatformStore, tenant: str = "acme") -> tuple[AuditRecord, ...]:
+    """All records of a tenant, oldest first, over all pages."""
+    found: list[AuditRecord] = []
+    while True:
+        after = found[-1].seq if found else None
+        page = await store.audit(AuditQuery(tenant=tenant, after_seq=after, oldest_first=True, limit=1_000))
+        found += page.records
+        if not page.has_more:
+            return tuple(found)
+
+
+async def verified(store: PlatformStore, tenant: str = "acme") -> ChainOutcome:
+    """What a look at a whole chain gives."""
+    return verify_chain(KEY, await chain_of(store, tenant), expected_previous=GENESIS_HASH)
+
+
+async def platform_contents(store: PlatformStore) -> dict[str, Any]:
+    """Everything that a platform store holds, as far as anybody can see without changing it."""
+    keys = await store.keys(tenant=None, limit=1_000)
+    return {
+        "keys": keys.rows,
+        "by_id": [await store.key(key.key_id) for key in keys.rows],
+        "chains": {tenant: await chain_of(store, tenant) for tenant in await store.audit_tenants()},
+        "resources": await store.all_resources("schema"),
+        "deliveries": (await store.deliveries("acme", limit=1_000)).rows,
+        "due": await store.due_deliveries(now=AT + 1_000_000, limit=1_000),
+        "next": await store.next_delivery_at(),
+        "mark": await store.mark("place"),
+    }

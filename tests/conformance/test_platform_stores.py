@@ -1,0 +1,647 @@
+"""What every platform store does: the contract of the `PlatformStore` port, one fact at a time."""
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from penstock.base import limits
+from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject, JsonValue
+from penstock.governance.audit_chain import GENESIS_HASH, ChainVerified, verify_chain
+from penstock.runtime.platform import (
+    ANY_ETAG,
+    AuditEntry,
+    AuditQuery,
+    Claimed,
+    DeliveryRow,
+    Finished,
+    InFlight,
+    KeyRow,
+    PlatformStore,
+    ResourceChanged,
+    ResourceDeleted,
+    ResourcePut,
+    ResourceRow,
+)
+from tests.conformance.platform_stores import (
+    AT,
+    KEY,
+    SEAL,
+    chain_of,
+    claim,
+    delivery,
+    entry,
+    key_row,
+    on_every_platform_store,
+    platform_contents,
+    resource,
+    verified,
+)
+
+AWKWARD: JsonObject = {
+    "text": 'Müller & Söhne \u0000 \U0001f600 "quoted"',
+    "": [],
+    "numbers": [0, -1, 2**53 + 1, 2**70, 0.1, 1e300, -0.5],
+    "nested": {"a": [None, True, {"b": {}}]},
+    "half": "\ud800",
+}
+
+# --- keys ----------------------------------------------------------------------------------------
+
+
+@on_every_platform_store
+async def test_a_key_is_read_back_as_it_was_written(store: PlatformStore) -> None:
+    full = key_row(
+        "bbbbbbbbbbbb",
+        name="Müllers Rechner",
+        scopes=("workflow:*", "audit:read"),
+        created_by="key:aaaaaaaaaaaa",
+        expires_at=AT + 1,
+        revoked_at=AT + 2,
+        last_used_at=AT + 3,
+        replaces="aaaaaaaaaaaa",
+    )
+    await store.put_key(key_row())
+    await store.put_key(full)
+    assert await store.key("aaaaaaaaaaaa") == key_row()
+    assert await store.key("bbbbbbbbbbbb") == full
+    assert await store.key("cccccccccccc") is None
+    assert await store.key("\ud800") is None
+
+
+@on_every_platform_store
+async def test_a_key_is_changed_and_the_others_are_not(store: PlatformStore) -> None:
+    await store.put_key(key_row())
+    await store.put_key(key_row("bbbbbbbbbbbb"))
+    changed = key_row(name="other", scopes=(), expires_at=AT + 5, revoked_at=AT + 6)
+    await store.put_key(changed)
+    assert await store.key("aaaaaaaaaaaa") == changed
+    assert await store.key("bbbbbbbbbbbb") == key_row("bbbbbbbbbbbb")
+
+
+@on_every_platform_store
+async def test_whoever_writes_an_old_key_back_undoes_neither_a_revocation_nor_a_use(store: PlatformStore) -> None:
+    await store.put_key(key_row())
+    await store.touch_keys({"aaaaaaaaaaaa": AT + 7})
+    await store.put_key(key_row(revoked_at=AT + 9))
+    await store.put_key(key_row(name="renamed"))
+    assert await store.key("aaaaaaaaaaaa") == key_row(name="renamed", revoked_at=AT + 9, last_used_at=AT + 7)
+    await store.put_key(key_row(revoked_at=AT + 11, last_used_at=AT + 8))
+    assert await store.key("aaaaaaaaaaaa") == key_row(revoked_at=AT + 9, last_used_at=AT + 8)
+
+
+@on_every_platform_store
+async def test_the_last_use_of_keys_is_noted_and_never_goes_back(store: PlatformStore) -> None:
+    await store.put_key(key_row())
+    await store.put_key(key_row("bbbbbbbbbbbb", last_used_at=AT + 5))
+    await store.touch_keys({})
+    await store.touch_keys({"aaaaaaaaaaaa": AT + 1, "bbbbbbbbbbbb": AT + 4, "unknown": AT + 9})
+    assert await store.key("aaaaaaaaaaaa") == key_row(last_used_at=AT + 1)
+    assert await store.key("bbbbbbbbbbbb") == key_row("bbbbbbbbbbbb", last_used_at=AT + 5)
+    assert await store.key("unknown") is None
+    await store.touch_keys({"aaaaaaaaaaaa": AT + 3, "bbbbbbbbbbbb": AT + 6})
+    assert [key.last_used_at for key in (await store.keys(tenant=None, limit=9)).rows] == [AT + 6, AT + 3]
+
+
+async def listed_keys(store: PlatformStore, *, tenant: str | None, limit: int) -> list[KeyRow]:
+    found: list[KeyRow] = []
+    cursor: str | None = None
+    while True:
+        page = await store.keys(tenant=tenant, limit=limit, cursor=cursor)
+        assert 0 < len(page.rows) <= limit
+        found += page.rows
+        if page.next_cursor is None:
+            return found
+        cursor = page.next_cursor
+
+
+@on_every_platform_store
+async def test_keys_are_listed_newest_first_in_pages_of_any_size(store: PlatformStore) -> None:
+    made = [key_row(f"key{number:09}", tenant=f"t{number % 2}", created_at=AT + number // 3) for number in range(10)]
+    for key in random.Random(5).sample(made, len(made)):
+        await store.put_key(key)
+    newest_first = made[::-1]
+    for limit in (1, 2, 3, 10, 50, limits.PLATFORM_PAGE_MAX + 1):
+        assert await listed_keys(store, tenant=None, limit=limit) == newest_first
+        assert await listed_keys(store, tenant="t1", limit=limit) == [key for key in newest_first if key.tenant == "t1"]
+    assert (await store.keys(tenant="nobody", limit=5)).rows == ()
+
+
+@on_every_platform_store
+async def test_keys_that_come_meanwhile_neither_repeat_nor_hide_others(store: PlatformStore) -> None:
+    for number in range(4):
+        await store.put_key(key_row(f"key{number}", created_at=AT + number))
+    first = await store.keys(tenant="acme", limit=2)
+    await store.put_key(key_row("newer", created_at=AT + 9))
+    await store.put_key(key_row("older", created_at=AT - 9))
+    await store.put_key(key_row("key2", created_at=AT + 2, name="changed"))
+    second = await store.keys(tenant="acme", limit=9, cursor=first.next_cursor)
+    assert [key.key_id for key in first.rows + second.rows] == ["key3", "key2", "key1", "key0", "older"]
+
+
+# --- calls ---------------------------------------------------------------------------------------
+
+
+@on_every_platform_store
+async def test_the_first_call_with_a_key_goes_on_and_the_next_hears_of_it(store: PlatformStore) -> None:
+    assert await store.claim_call(claim()) == Claimed()
+    again = claim(now=AT + 5, digest="digest-2")
+    assert await store.claim_call(again) == InFlight("digest-1", AT + 60_000)
+    answer: JsonObject = {"status": 201, "body": AWKWARD}
+    await store.complete_call(claim(), answer)
+    assert await store.claim_call(again) == Finished("digest-1", answer)
+    assert await store.claim_call(again) == Finished("digest-1", answer)
+
+
+@on_every_platform_store
+async def test_a_call_is_known_by_tenant_principal_operation_and_key_together(store: PlatformStore) -> None:
+    assert await store.claim_call(claim()) == Claimed()
+    for change in ({"tenant": "other"}, {"principal": "other"}, {"operation": "other"}, {"key": "other"}):
+        assert await store.claim_call(replace(claim(), **change)) == Claimed()
+    assert await store.claim_call(claim()) == InFlight("digest-1", AT + 60_000)
+
+
+@on_every_platform_store
+async def test_a_released_key_can_be_used_again(store: PlatformStore) -> None:
+    await store.claim_call(claim())
+    await store.release_call(claim())
+    assert await store.claim_call(claim(digest="digest-2")) == Claimed()
+    assert await store.claim_call(claim()) == InFlight("digest-2", AT + 60_000)
+
+
+@on_every_platform_store
+async def test_an_answer_is_not_released(store: PlatformStore) -> None:
+    await store.claim_call(claim())
+    await store.complete_call(claim(), {"status": 200})
+    await store.release_call(claim())
+    assert await store.claim_call(claim()) == Finished("digest-1", {"status": 200})
+
+
+@on_every_platform_store
+async def test_an_answer_is_kept_until_its_time_and_not_longer(store: PlatformStore) -> None:
+    first = claim()
+    await store.claim_call(first)
+    await store.complete_call(first, {"status": 200})
+    assert await store.claim_call(claim(now=first.keep_until)) == Finished("digest-1", {"status": 200})
+    assert await store.claim_call(claim(now=first.keep_until + 1, digest="digest-2")) == Claimed()
+
+
+@on_every_platform_store
+async def test_a_call_whose_process_died_can_be_made_again_after_its_time(store: PlatformStore) -> None:
+    first = claim()
+    await store.claim_call(first)
+    assert await store.claim_call(claim(now=first.in_flight_until)) == InFlight("digest-1", first.in_flight_until)
+    second = claim(now=first.in_flight_until + 1, digest="digest-2")
+    assert await store.claim_call(second) == Claimed()
+    # The first was not dead but slow: what it says now concerns a claim that it no longer has.
+    await store.complete_call(first, {"by": "first"})
+    await store.release_call(first)
+    assert await store.claim_call(second) == InFlight("digest-2", second.in_flight_until)
+    await store.complete_call(second, {"by": "second"})
+    await store.complete_call(first, {"by": "first"})
+    await store.release_call(first)
+    assert await store.claim_call(second) == Finished("digest-2", {"by": "second"})
+
+
+@on_every_platform_store
+async def test_a_slow_call_that_was_forgotten_still_leaves_its_answer(store: PlatformStore) -> None:
+    first = claim()
+    await store.claim_call(first)
+    assert await store.forget_calls(now=first.in_flight_until + 1, limit=10) == 1
+    await store.complete_call(first, {"by": "first"})
+    assert await store.claim_call(claim(now=first.in_flight_until + 2)) == Finished("digest-1", {"by": "first"})
+
+
+@on_every_platform_store
+async def test_what_is_past_its_time_is_forgotten_in_pieces(store: PlatformStore) -> None:
+    for number in range(5):
+        one = claim(f"key-{number}", now=AT + number)
+        await store.claim_call(one)
+        if number % 2:
+            await store.complete_call(one, {"number": number})
+    in_flight_over = AT + 60_003
+    assert await store.forget_calls(now=AT + 60_000, limit=10) == 0
+    assert await store.forget_calls(now=in_flight_over, limit=1) == 1
+    assert await store.forget_calls(now=in_flight_over, limit=10) == 1
+    assert await store.forget_calls(now=in_flight_over, limit=10) == 0
+    assert await store.claim_call(claim("key-4", now=AT + 5)) == InFlight("digest-1", AT + 60_004)
+    assert await store.claim_call(claim("key-1", now=AT + 5)) == Finished("digest-1", {"number": 1})
+    assert await store.forget_calls(now=AT + 200_000_000, limit=10) == 3
+
+
+@on_every_platform_store
+async def test_of_many_calls_at_once_one_goes_on(store: PlatformStore) -> None:
+    claims = [claim(digest=f"digest-{number}") for number in range(30)]
+    outcomes = await asyncio.gather(*(store.claim_call(one) for one in claims))
+    assert outcomes.count(Claimed()) == 1
+    winner = claims[outcomes.index(Claimed())]
+    others = [outcome for outcome in outcomes if outcome != Claimed()]
+    assert set(others) == {InFlight(winner.digest, winner.in_flight_until)}
+
+
+# --- audit ---------------------------------------------------------------------------------------
+
+
+@on_every_platform_store
+async def test_entries_become_a_chain_for_each_tenant(store: PlatformStore) -> None:
+    await store.append_audit([entry(0), entry(1, tenant="other"), entry(2)], seal=SEAL)
+    await store.append_audit([entry(3, tenant="other")], seal=SEAL)
+    await store.append_audit([], seal=SEAL)
+    chain = await chain_of(store)
+    assert [record.seq for record in chain] == [1, 2]
+    assert [record.entry for record in chain] == [entry(0), entry(2)]
+    assert chain[0].previous_hash == GENESIS_HASH
+    assert chain[1].previous_hash == chain[0].hash == SEAL(GENESIS_HASH, 1, entry(0))
+    assert await verified(store) == ChainVerified(2, 2, chain[1].hash)
+    assert [record.entry for record in await chain_of(store, "other")] == [
+        entry(1, tenant="other"),
+        entry(3, tenant="other"),
+    ]
+    assert await store.audit_tenants() == ("acme", "other")
+    assert await chain_of(store, "nobody") == ()
+
+
+@on_every_platform_store
+async def test_every_field_of_an_entry_is_kept(store: PlatformStore) -> None:
+    bare = AuditEntry(at=0, tenant="acme", principal="", surface="", operation="", outcome="failed")
+    full = entry(
+        outcome="refused",
+        code="SCOPE_MISSING",
+        subject="wf/Müller",
+        request_id="req-1",
+        arguments_digest="cd" * 32,
+        count=17,
+        details=AWKWARD,
+    )
+    await store.append_audit([bare, full], seal=SEAL)
+    assert [record.entry for record in await chain_of(store)] == [bare, full]
+    assert isinstance(await verified(store), ChainVerified)
+
+
+@on_every_platform_store
+async def test_many_appends_at_once_give_one_unbroken_chain(store: PlatformStore) -> None:
+    appends = [[entry(number * 10 + index) for index in range(number % 4 + 1)] for number in range(60)]
+    appends.append([entry(1_000 + number) for number in range(300)])
+    await asyncio.gather(*(store.append_audit(entries, seal=SEAL) for entries in appends))
+    count = sum(map(len, appends))
+    outcome = await verified(store)
+    assert isinstance(outcome, ChainVerified)
+    assert (outcome.count, outcome.last_seq) == (count, count)
+    order = [record.entry.details["number"] for record in await chain_of(store)]
+    for entries in appends:  # those of one call stay together
+        first = order.index(entries[0].details["number"])
+        assert order[first : first + len(entries)] == [one.details["number"] for one in entries]
+
+
+@on_every_platform_store
+async def test_an_entry_that_cannot_be_sealed_keeps_out_what_came_with_it(store: PlatformStore) -> None:
+    def refuse_the_third(previous_hash: str, seq: int, one: AuditEntry) -> str:
+        if seq == 3:
+            raise ValueError("no seal for this")
+        return SEAL(previous_hash, seq, one)
+
+    await store.append_audit([entry(0)], seal=SEAL)
+    with pytest.raises(ValueError, match="no seal for this"):
+        await store.append_audit([entry(1), entry(2), entry(3, tenant="other")], seal=refuse_the_third)
+    assert [record.entry for record in await chain_of(store)] == [entry(0)]
+    assert await store.audit_tenants() == ("acme",)
+    with pytest.raises(ValueError, match="nan is not"):
+        await store.append_audit([entry(1, details={"share": float("nan")})], seal=SEAL)
+    await store.append_audit([entry(1)], seal=SEAL)
+    assert isinstance(await verified(store), ChainVerified)
+
+
+@on_every_platform_store
+async def test_an_append_goes_on_without_being_waited_for(store: PlatformStore) -> None:
+    appends = [store.append_audit([entry(number)], seal=SEAL) for number in range(5)]
+    await appends[-1]
+    assert [record.entry for record in await chain_of(store)] == [entry(number) for number in range(5)]
+
+
+async def audited(store: PlatformStore, **query: Any) -> list[JsonValue]:
+    page = await store.audit(AuditQuery(tenant="acme", **query))
+    return [record.entry.details["number"] for record in page.records]
+
+
+@on_every_platform_store
+async def test_records_are_found_by_everything_that_is_asked_for(store: PlatformStore) -> None:
+    entries = [
+        entry(0),
+        entry(1, operation="key.revoke"),
+        entry(2, principal="key:bbbbbbbbbbbb", outcome="refused"),
+        entry(3, subject="r_0", outcome="failed"),
+        entry(4, subject=None),
+        entry(5, tenant="other"),
+    ]
+    await store.append_audit(entries, seal=SEAL)
+    assert await audited(store) == [4, 3, 2, 1, 0]
+    assert await audited(store, oldest_first=True) == [0, 1, 2, 3, 4]
+    assert await audited(store, operation="key.revoke") == [1]
+    assert await audited(store, principal="key:bbbbbbbbbbbb") == [2]
+    assert await audited(store, subject="r_0") == [3, 0]
+    assert await audited(store, subject="r_0", oldest_first=True) == [0, 3]
+    assert await audited(store, subject="r_0", outcome="failed") == [3]
+    assert await audited(store, outcome="refused") == [2]
+    assert await audited(store, outcome="allowed") == [4, 1, 0]
+    assert await audited(store, outcome="refused", oldest_first=True, after_seq=1) == [2]
+    assert await audited(store, since=AT + 1, until=AT + 4) == [3, 2]
+    assert await audited(store, after_seq=1, before_seq=4) == [2, 1]
+    assert await audited(store, after_seq=1, before_seq=5, outcome="allowed") == [1]
+    assert await audited(store, after_seq=2**70) == []
+    assert await audited(store, since=-(2**70), until=2**70) == [4, 3, 2, 1, 0]
+
+
+@on_every_platform_store
+async def test_a_page_of_records_says_that_there_are_more(store: PlatformStore) -> None:
+    await store.append_audit([entry(number) for number in range(5)], seal=SEAL)
+    first = await store.audit(AuditQuery(tenant="acme", limit=2))
+    assert ([record.seq for record in first.records], first.has_more) == ([5, 4], True)
+    await store.append_audit([entry(9)], seal=SEAL)
+    rest = await store.audit(AuditQuery(tenant="acme", limit=3, before_seq=4))
+    assert ([record.seq for record in rest.records], rest.has_more) == ([3, 2, 1], False)
+    with pytest.raises(Rejected):
+        await store.audit(AuditQuery(tenant="acme", limit=0))
+
+
+@on_every_platform_store
+async def test_what_is_left_of_a_chain_verifies_and_goes_on(store: PlatformStore) -> None:
+    await store.append_audit([entry(number) for number in range(5)], seal=SEAL)
+    await store.append_audit([entry(7, tenant="other")], seal=SEAL)
+    before = await chain_of(store)
+    assert await store.forget_audit(tenant="acme", before_seq=4) == 3
+    assert await store.forget_audit(tenant="acme", before_seq=4) == 0
+    assert await chain_of(store) == before[3:]
+    assert await store.forget_audit(tenant="acme", before_seq=1_000) == 1
+    assert await store.forget_audit(tenant="nobody", before_seq=1_000) == 0
+    await store.append_audit([entry(8)], seal=SEAL)
+    chain = await chain_of(store)
+    assert [record.seq for record in chain] == [5, 6]
+    outcome = verify_chain(KEY, chain, expected_previous=before[3].hash)
+    assert outcome == ChainVerified(2, 6, chain[-1].hash)
+    assert len(await chain_of(store, "other")) == 1
+
+
+# --- resources -----------------------------------------------------------------------------------
+
+
+@on_every_platform_store
+async def test_a_resource_is_read_back_as_it_was_written(store: PlatformStore) -> None:
+    awkward = resource("Ünïcode/§", body=AWKWARD, updated_by=None)
+    assert await store.put_resource(resource(), expected_etag=None) == ResourcePut(created=True)
+    assert await store.put_resource(awkward, expected_etag=ANY_ETAG) == ResourcePut(created=True)
+    assert await store.resource("acme", "schema", "refund") == resource()
+    assert await store.resource("acme", "schema", "Ünïcode/§") == awkward
+    assert await store.resource("acme", "model", "refund") is None
+    assert await store.resource("other", "schema", "refund") is None
+    assert await store.resource("acme", "schema", "refun") is None
+
+
+@on_every_platform_store
+async def test_a_resource_is_stored_only_over_the_etag_that_is_expected(store: PlatformStore) -> None:
+    second = resource(body={"type": "string"}, etag="etag-2", created_at=AT + 5, updated_at=AT + 5, updated_by="me")
+    assert await store.put_resource(second, expected_etag="etag-1") == ResourceChanged(None)
+    await store.put_resource(resource(), expected_etag=None)
+    assert await store.put_resource(second, expected_etag=None) == ResourceChanged("etag-1")
+    assert await store.put_resource(second, expected_etag="etag-0") == ResourceChanged("etag-1")
+    assert await store.resource("acme", "schema", "refund") == resource()
+    assert await store.put_resource(second, expected_etag="etag-1") == ResourcePut(created=False)
+    assert await store.resource("acme", "schema", "refund") == replace(second, created_at=AT)
+    assert await store.put_resource(resource(), expected_etag=ANY_ETAG) == ResourcePut(created=False)
+    assert await store.resource("acme", "schema", "refund") == resource()
+
+
+@on_every_platform_store
+async def test_a_resource_is_deleted_only_with_the_etag_that_is_expected(store: PlatformStore) -> None:
+    assert await store.delete_resource("acme", "schema", "refund", expected_etag=ANY_ETAG) == ResourceChanged(None)
+    await store.put_resource(resource(), expected_etag=None)
+    await store.put_resource(resource(tenant="other"), expected_etag=None)
+    stale = await store.delete_resource("acme", "schema", "refund", expected_etag="etag-0")
+    assert stale == ResourceChanged("etag-1")
+    assert await store.delete_resource("acme", "schema", "refund", expected_etag="etag-1") == ResourceDeleted()
+    assert await store.resource("acme", "schema", "refund") is None
+    assert await store.delete_resource("other", "schema", "refund", expected_etag=ANY_ETAG) == ResourceDeleted()
+    assert await store.put_resource(resource(), expected_etag=None) == ResourcePut(created=True)
+
+
+@on_every_platform_store
+async def test_of_many_changes_to_one_etag_one_happens(store: PlatformStore) -> None:
+    for expected in (None, "etag-1"):
+        made = [resource(body={"by": number}, etag="etag-1" if expected is None else "etag-2") for number in range(20)]
+        outcomes = await asyncio.gather(*(store.put_resource(one, expected_etag=expected) for one in made))
+        won = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, ResourcePut)]
+        assert len(won) == 1
+        kept = await store.resource("acme", "schema", "refund")
+        assert kept == made[won[0]]
+
+
+async def listed_resources(store: PlatformStore, *, limit: int, prefix: str | None = None) -> list[str]:
+    found: list[ResourceRow] = []
+    cursor: str | None = None
+    while True:
+        page = await store.resources("acme", "schema", limit=limit, cursor=cursor, prefix=prefix)
+        assert len(page.rows) <= limit
+        found += page.rows
+        if page.next_cursor is None:
+            return [one.resource_id for one in found]
+        cursor = page.next_cursor
+
+
+@on_every_platform_store
+async def test_resources_are_listed_by_id_in_pages_of_any_size(store: PlatformStore) -> None:
+    names = ["", "a", "a\U0010ffff", "a-1", "a-2", "a-%", "B", "b", "ä", "\U0001f600", "\ufffd"]
+    for name in random.Random(3).sample(names, len(names)):
+        await store.put_resource(resource(name), expected_etag=None)
+    await store.put_resource(resource("a-3", kind="model"), expected_etag=None)
+    await store.put_resource(resource("a-3", tenant="other"), expected_etag=None)
+    for limit in (1, 2, 3, 50):
+        assert await listed_resources(store, limit=limit) == sorted(names)
+        for prefix in ("a", "a-", "a-1", "a-%", "b", "z", "", None):
+            expected = [name for name in sorted(names) if name.startswith(prefix or "")]
+            assert await listed_resources(store, limit=limit, prefix=prefix) == expected
+    everything = await store.all_resources("schema")
+    assert [(one.tenant, one.resource_id) for one in everything] == [
+        *(("acme", name) for name in sorted(names)),
+        ("other", "a-3"),
+    ]
+    assert await store.all_resources("nothing") == ()
+
+
+@on_every_platform_store
+async def test_resources_that_come_and_go_neither_repeat_nor_hide_others(store: PlatformStore) -> None:
+    for name in "bdfh":
+        await store.put_resource(resource(name), expected_etag=None)
+    first = await store.resources("acme", "schema", limit=2)
+    for name in "ace":
+        await store.put_resource(resource(name), expected_etag=None)
+    await store.delete_resource("acme", "schema", "d", expected_etag=ANY_ETAG)
+    second = await store.resources("acme", "schema", limit=9, cursor=first.next_cursor)
+    assert [one.resource_id for one in first.rows + second.rows] == ["b", "d", "e", "f", "h"]
+
+
+# --- deliveries ----------------------------------------------------------------------------------
+
+
+@on_every_platform_store
+async def test_a_delivery_is_queued_once(store: PlatformStore) -> None:
+    full = delivery(
+        1, state="dead", attempts=7, next_at=None, last_status=500, last_error="no answer", event={"data": AWKWARD}
+    )
+    assert await store.add_deliveries([]) == 0
+    assert await store.add_deliveries([delivery(0), full, delivery(0, run_id="again")]) == 2
+    assert await store.add_deliveries([delivery(1), delivery(2)]) == 1
+    assert await store.add_deliveries([delivery(0, tenant="other")]) == 1
+    assert (await store.deliveries("acme", limit=9)).rows == (delivery(2), full, delivery(0))
+
+
+@on_every_platform_store
+async def test_a_delivery_is_found_by_its_tenant_and_id(store: PlatformStore) -> None:
+    await store.add_deliveries([delivery(0), delivery(0, tenant="other", run_id="theirs")])
+    assert await store.delivery("acme", delivery(0).delivery_id) == delivery(0)
+    assert await store.delivery("other", delivery(0).delivery_id) == delivery(0, tenant="other", run_id="theirs")
+    assert await store.delivery("nobody", delivery(0).delivery_id) is None
+    assert await store.delivery("acme", delivery(1).delivery_id) is None
+
+
+@on_every_platform_store
+async def test_deliveries_are_due_in_the_order_of_their_times(store: PlatformStore) -> None:
+    queued = [
+        delivery(5),
+        delivery(1),
+        delivery(0, next_at=AT + 1),
+        delivery(7, next_at=None),
+        delivery(8, state="dead"),
+        delivery(9, state="delivered", next_at=None),
+        delivery(2, tenant="other"),
+    ]
+    assert await store.next_delivery_at() is None
+    await store.add_deliveries(queued)
+
+    async def due(now: int, limit: int = 10) -> list[str]:
+        return [one.delivery_id for one in await store.due_deliveries(now=now, limit=limit)]
+
+    assert await store.next_delivery_at() == AT
+    assert await due(AT - 1) == []
+    assert await due(AT) == ["d_7"]
+    assert await due(AT + 1) == ["d_7", "d_1", "d_0"]
+    assert await due(AT + 9) == ["d_7", "d_1", "d_0", "d_2", "d_5"]
+    assert await due(AT + 9, limit=2) == ["d_7", "d_1"]
+
+
+@on_every_platform_store
+async def test_what_came_of_an_attempt_is_kept_and_what_is_delivered_does_not_change(store: PlatformStore) -> None:
+    await store.add_deliveries([delivery(0), delivery(0, tenant="other")])
+    tried = delivery(0, attempts=1, next_at=AT + 50, updated_at=AT + 10, last_status=503, last_error="busy")
+    await store.save_delivery(replace(tried, event={}, endpoint_id="x", run_id="x", created_at=0))
+    assert await store.due_deliveries(now=AT + 49, limit=9) == (delivery(0, tenant="other"),)
+    assert (await store.deliveries("acme", limit=9)).rows == (tried,)
+    done = replace(tried, state="delivered", attempts=2, next_at=None, last_status=200, last_error=None)
+    await store.save_delivery(done)
+    assert (await store.deliveries("acme", limit=9)).rows == (done,)
+    await store.save_delivery(delivery(77))
+    assert (await store.deliveries("acme", limit=9)).rows == (done,)
+    await store.save_delivery(replace(done, state="pending", next_at=AT))
+    assert len(await store.due_deliveries(now=AT, limit=9)) == 2
+
+
+async def listed_deliveries(store: PlatformStore, *, limit: int, **query: Any) -> list[str]:
+    found: list[DeliveryRow] = []
+    cursor: str | None = None
+    while True:
+        page = await store.deliveries("acme", limit=limit, cursor=cursor, **query)
+        assert len(page.rows) <= limit
+        found += page.rows
+        if page.next_cursor is None:
+            return [one.delivery_id for one in found]
+        cursor = page.next_cursor
+
+
+@on_every_platform_store
+async def test_deliveries_are_listed_from_the_last_that_was_queued(store: PlatformStore) -> None:
+    for number in range(6):
+        state = ["pending", "dead", "delivered"][number % 3]
+        await store.add_deliveries([delivery(number, endpoint_id=["crm", "erp"][number % 2], state=state)])
+    await store.add_deliveries([delivery(9, tenant="other")])
+    for limit in (1, 2, 50):
+        assert await listed_deliveries(store, limit=limit) == ["d_5", "d_4", "d_3", "d_2", "d_1", "d_0"]
+        assert await listed_deliveries(store, limit=limit, endpoint_id="erp") == ["d_5", "d_3", "d_1"]
+        assert await listed_deliveries(store, limit=limit, state="dead") == ["d_4", "d_1"]
+        assert await listed_deliveries(store, limit=limit, state="dead", endpoint_id="erp") == ["d_1"]
+
+
+@on_every_platform_store
+async def test_deliveries_that_come_meanwhile_neither_repeat_nor_hide_others(store: PlatformStore) -> None:
+    await store.add_deliveries([delivery(number) for number in range(4)])
+    first = await store.deliveries("acme", limit=2)
+    await store.add_deliveries([delivery(8), delivery(9)])
+    await store.save_delivery(delivery(1, attempts=1))
+    second = await store.deliveries("acme", limit=9, cursor=first.next_cursor)
+    assert [one.delivery_id for one in first.rows + second.rows] == ["d_3", "d_2", "d_1", "d_0"]
+
+
+@on_every_platform_store
+async def test_deliveries_that_ended_are_forgotten_and_others_never(store: PlatformStore) -> None:
+    for number, state in enumerate(["delivered", "dead", "pending", "delivered", "delivered"]):
+        await store.add_deliveries([delivery(number, state=state, updated_at=AT + 10 - number)])
+    assert await store.forget_deliveries(before=AT + 7, limit=10) == 1
+    assert await listed_deliveries(store, limit=9) == ["d_3", "d_2", "d_1", "d_0"]
+    assert await store.forget_deliveries(before=AT + 100, limit=2) == 2
+    assert await listed_deliveries(store, limit=9) == ["d_2", "d_0"]
+    assert await store.forget_deliveries(before=AT + 100, limit=2) == 1
+    assert await store.forget_deliveries(before=AT + 100, limit=2) == 0
+    assert await listed_deliveries(store, limit=9) == ["d_2"]
+
+
+# --- marks, and what holds for all ---------------------------------------------------------------
+
+
+@on_every_platform_store
+async def test_a_small_value_is_kept_under_its_name(store: PlatformStore) -> None:
+    assert await store.mark("place") is None
+    values: list[JsonValue] = [17, "r_1", [1, None], AWKWARD, False, 0, None, {}]
+    for value in values:
+        await store.set_mark("place", value)
+        assert await store.mark("place") == value
+    await store.set_mark("other", 1)
+    assert await store.mark("place") == {}
+
+
+@on_every_platform_store
+async def test_a_page_has_at_least_one_row_and_a_cursor_is_one_that_was_returned(store: PlatformStore) -> None:
+    for limit in (0, -1):
+        for listing in (
+            store.keys(tenant=None, limit=limit),
+            store.resources("acme", "schema", limit=limit),
+            store.deliveries("acme", limit=limit),
+        ):
+            with pytest.raises(Rejected, match="INVALID_LIST_LIMIT"):
+                await listing
+    huge = "WzEwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAsImEiXQ"  # a moment that no clock shows
+    for cursor in ("", "x", "kk", "ä", "k-1", "e30", "%%%%", huge, "\ud800"):
+        for listing in (
+            store.keys(tenant=None, limit=1, cursor=cursor),
+            store.resources("acme", "schema", limit=1, cursor=cursor),
+            store.deliveries("acme", limit=1, cursor=cursor),
+        ):
+            with pytest.raises(Rejected, match="INVALID_LIST_CURSOR"):
+                await listing
+    assert (await store.deliveries("acme", limit=1, cursor="k" + "f" * 40)).rows == ()
+
+
+@on_every_platform_store
+async def test_text_that_is_not_unicode_is_refused_and_changes_nothing(store: PlatformStore) -> None:
+    half = "\ud800"
+    before = await platform_contents(store)
+    with pytest.raises(Rejected, match="TEXT_NOT_UNICODE"):
+        await store.put_key(key_row(name=half))
+    with pytest.raises(Rejected, match="TEXT_NOT_UNICODE"):
+        await store.claim_call(claim(half))
+    with pytest.raises(Rejected, match="TEXT_NOT_UNICODE"):
+        await store.append_audit([entry(0), entry(1, subject=half)], seal=SEAL)
+    with pytest.raises(Rejected, match="TEXT_NOT_UNICODE"):
+        await store.put_resource(resource(half), expected_etag=None)
+    with pytest.raises(Rejected, match="TEXT_NOT_UNICODE"):
+        await store.add_deliveries([delivery(0), delivery(1, endpoint_id=half)])
+    assert await platform_contents(store) == before
