@@ -9,8 +9,9 @@ has ended; `synchronous=FULL`, a new file for each measurement. Contestants:
 
 - the runtime (host, driver, SQLite store): `runs_per_second`;
 - the product as a program sees it (`Penstock.open`, `start`, `result`): `product`;
-- a bare loop that makes as many appends of as many bytes as the runtime's records have, with group commit (the anchor)
-  and with a transaction for each append;
+- a bare loop that writes the rows that the runtime writes (history and index, so the same number of bytes and rows) and
+  does nothing else, with group commit (the anchor) and with a transaction for each append; `wal_bytes_per_run` says
+  what the runtime and the anchor committed;
 - the runtime's store alone, 5 steps, 200 clients: what remains of the time is the engine and its host;
 - DBOS on SQLite, 5 steps, 32 clients, with the journal it comes with and with WAL; the better one counts. A client of
   DBOS calls a workflow and gets its result, so it is compared with the product, and with the runtime for information.
@@ -37,10 +38,10 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.durable_bare import append_sizes, bare_load
+from benchmarks.durable_bare import Append, appends_of, bare_load
 from benchmarks.durable_load import Load, best, filesystem_of, fsync_ms_p50
 from benchmarks.durable_peers import PeerFailed, dbos_load, ensure_peers
-from benchmarks.durable_penstock import engine_load, product_load, store_load, writes_of_a_run
+from benchmarks.durable_penstock import engine_load, product_load, rows_of_a_run, store_load, writes_of_a_run
 from benchmarks.durable_stored import STEPS as STORED_STEPS
 from benchmarks.durable_stored import fill, stored_rounds
 from penstock.base.json import JsonObject
@@ -143,16 +144,15 @@ class Files:
         return self._folder / f"cell-{self._count}.db"
 
 
-def sizes_of_appends(files: Files) -> dict[int, list[int]]:
-    """How many bytes each append of a run has, by the number of steps."""
-    sizes = {}
+def appends_by_steps(files: Files) -> dict[int, list[Append]]:
+    """What the runtime appends for one run, by the number of steps."""
+    found = {}
     for steps in STEPS:
-        path = files.new()
-        asyncio.run(engine_load(path, steps, clients=1, seconds=0.01))
-        sizes[steps] = append_sizes(path)
-        if len(sizes[steps]) != steps + 1:
-            raise SystemExit(f"a run of {steps} steps was stored in {len(sizes[steps])} appends, not {steps + 1}")
-    return sizes
+        writes = asyncio.run(writes_of_a_run(files.new(), steps))
+        if len(writes) != steps + 1:
+            raise SystemExit(f"a run of {steps} steps was stored in {len(writes)} appends, not {steps + 1}")
+        found[steps] = appends_of(asyncio.run(rows_of_a_run(files.new(), writes)))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Course:
     files: Files
     plan: Plan
     cell: Cell
-    sizes: list[int]
+    appends: list[Append]
 
 
 def runtime(course: Course) -> Load:
@@ -188,7 +188,7 @@ def bare(course: Course, *, group: bool) -> Load:
     """The bare loop. Without group commit clients do not help each other, so that a shorter look says as much."""
     seconds = course.plan.seconds if group else course.plan.seconds / 2
     clients = course.cell[1]
-    return asyncio.run(bare_load(course.files.new(), course.sizes, group=group, clients=clients, seconds=seconds))
+    return asyncio.run(bare_load(course.files.new(), course.appends, group=group, clients=clients, seconds=seconds))
 
 
 def dbos(course: Course, *, journal_mode: str) -> Load:
@@ -236,6 +236,19 @@ def measure_cell(measured: Measured, course: Course, turn: int) -> None:
         except PeerFailed as failure:
             measured.peer_failure = str(failure)
             print(f"DBOS could not be measured: {failure}", file=sys.stderr)
+
+
+def measure_log(files: Files, plan: Plan, appends: list[Append]) -> JsonObject:
+    """What a run commits to the write-ahead log where the runtime is compared with the bare loop."""
+    steps, clients = ANCHOR_CELL
+    load = asyncio.run(engine_load(files.new(), steps, clients=clients, seconds=plan.seconds, keep_log=True))
+    bare = asyncio.run(
+        bare_load(files.new(), appends, group=True, clients=clients, seconds=plan.seconds, keep_log=True)
+    )
+    return {
+        "penstock": round(load.log_bytes / load.runs),
+        "bare_group_commit": round(bare.log_bytes / bare.runs),
+    }
 
 
 def measure_waiting(folder: Path, plan: Plan) -> JsonObject:
@@ -355,13 +368,14 @@ def measure_all(folder: Path, plan: Plan) -> JsonObject:
         ensure_peers()
     except PeerFailed as failure:
         measured.peer_failure = str(failure)
-    sizes = sizes_of_appends(files)
+    appends = appends_by_steps(files)
     fsync_ms = [fsync_ms_p50(folder)]
     for turn in range(plan.rounds):
         for steps in STEPS:
             for clients in CLIENTS:
-                measure_cell(measured, Course(files, plan, (steps, clients), sizes[steps]), turn)
+                measure_cell(measured, Course(files, plan, (steps, clients), appends[steps]), turn)
         fsync_ms.append(fsync_ms_p50(folder))
+    log = measure_log(files, plan, appends[ANCHOR_CELL[0]])
     waiting = measure_waiting(folder, plan)
     stored = measure_stored(folder, plan)
     machine: JsonObject = {
@@ -369,9 +383,11 @@ def measure_all(folder: Path, plan: Plan) -> JsonObject:
         "load_average": round(os.getloadavg()[0], 2),
         "filesystem": filesystem_of(folder),
         "fsync_ms_p50": [round(value, 3) for value in fsync_ms],
-        "bytes_per_run": {str(steps): sum(sizes[steps]) for steps in STEPS},
+        "history_bytes_per_run": {
+            str(steps): sum(append.history_bytes for append in appends[steps]) for steps in STEPS
+        },
     }
-    return {**report(measured, stored, waiting), "machine": machine}
+    return {**report(measured, stored, waiting), "wal_bytes_per_run": log, "machine": machine}
 
 
 def main() -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import sqlite3
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -24,7 +25,8 @@ __all__ = ["Load", "best", "closed_loop", "filesystem_of", "fsync_ms_p50", "perc
 class Load:
     """What a closed loop did: runs that ended, wall and CPU seconds, how long a run took its client, bytes written.
 
-    `written_bytes` is what the process handed to the system (log, index, checkpoints), 0 where the system does not say.
+    `written_bytes` is what the process handed to the system (log, index, checkpoints), 0 where the system does not say;
+    `log_bytes` is what was committed to the write-ahead log alone, 0 where it was not kept to be measured.
     """
 
     runs: int
@@ -33,6 +35,7 @@ class Load:
     p50_ms: float
     p99_ms: float
     written_bytes: int = 0
+    log_bytes: int = 0
 
     @property
     def runs_per_second(self) -> float:
@@ -60,9 +63,32 @@ def percentile(sorted_values: list[float], share: float) -> float:
     return sorted_values[min(int(len(sorted_values) * share), len(sorted_values) - 1)]
 
 
-async def closed_loop(work: Callable[[], Awaitable[None]], *, clients: int, seconds: float) -> Load:
-    """Let clients do one piece of work after the other until the time is over."""
+class _KeptLog:
+    """The write-ahead log of a file, which cannot begin anew while somebody reads from before: it only grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._log = Path(f"{path}-wal")
+        self._reader = sqlite3.connect(path, isolation_level=None)
+        self._reader.execute("BEGIN")
+        self._reader.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        self._bytes_before = self._log.stat().st_size
+
+    def grown_bytes(self) -> int:
+        """How much was committed; the log may begin anew afterwards."""
+        grown = self._log.stat().st_size - self._bytes_before
+        self._reader.close()
+        return grown
+
+
+async def closed_loop(
+    work: Callable[[], Awaitable[None]], *, clients: int, seconds: float, keep_log_of: Path | None = None
+) -> Load:
+    """Let clients do one piece of work after the other until the time is over.
+
+    With `keep_log_of` the log of that file is measured, which is then not copied into the file: its times say nothing.
+    """
     latencies_ms: list[float] = []
+    log = _KeptLog(keep_log_of) if keep_log_of is not None else None
     gc.collect()
     written = written_bytes()
     cpu_began = time.process_time()
@@ -88,6 +114,7 @@ async def closed_loop(work: Callable[[], Awaitable[None]], *, clients: int, seco
         p50_ms=percentile(latencies_ms, 0.5),
         p99_ms=percentile(latencies_ms, 0.99),
         written_bytes=written_bytes() - written,
+        log_bytes=log.grown_bytes() if log is not None else 0,
     )
 
 

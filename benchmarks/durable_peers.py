@@ -16,12 +16,12 @@ import msgspec
 
 from benchmarks.durable_load import Load
 
-__all__ = ["PeerFailed", "dbos_load", "ensure_peers"]
+__all__ = ["PEERS_PYTHON", "PeerFailed", "dbos_load", "ensure_peers"]
 
 _ROOT = Path(__file__).resolve().parent.parent
 _PINS = _ROOT / "requirements" / "peers.txt"
 _PLACE = _ROOT / ".venv" / "peers"
-_PYTHON = _PLACE / "bin" / "python"
+PEERS_PYTHON = _PLACE / "bin" / "python"
 _INSTALL_SECONDS_MAX = 180
 # Beyond its measuring time: start, the runs that are under way when the time is over, and stop.
 _GRACE_SECONDS = 60
@@ -35,13 +35,14 @@ def ensure_peers() -> None:
     """Make the environment, or bring it up to date with its pins."""
     stamp = _PLACE / ".pins"
     wanted = hashlib.sha256(_PINS.read_bytes()).hexdigest()
-    if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted and _PYTHON.exists():
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted and PEERS_PYTHON.exists():
         return
     print("==> installing the peers into .venv/peers", file=sys.stderr)
     venv.create(_PLACE, clear=True, with_pip=False, symlinks=True)
     uv = Path(sys.executable).with_name("uv")
     _finished(
-        [str(uv), "pip", "sync", "-q", "--require-hashes", "--python", str(_PYTHON), str(_PINS)], _INSTALL_SECONDS_MAX
+        [str(uv), "pip", "sync", "-q", "--require-hashes", "--python", str(PEERS_PYTHON), str(_PINS)],
+        _INSTALL_SECONDS_MAX,
     )
     stamp.write_text(wanted, encoding="utf-8")
 
@@ -50,7 +51,7 @@ def dbos_load(path: Path, steps: int, *, clients: int, seconds: float, journal_m
     """The throughput of DBOS on an SQLite file of its own."""
     program = Path(__file__).with_name("durable_dbos.py")
     figures = [str(steps), str(clients), str(seconds), journal_mode]
-    printed = _finished([str(_PYTHON), str(program), str(path), *figures], seconds + _GRACE_SECONDS)
+    printed = _finished([str(PEERS_PYTHON), str(program), str(path), *figures], seconds + _GRACE_SECONDS)
     try:
         return msgspec.json.decode(printed.splitlines()[-1], type=Load)
     except (IndexError, msgspec.DecodeError) as error:

@@ -9,6 +9,7 @@ given what the runtime gave it for one run, again and again, with nothing decide
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -31,7 +32,16 @@ from penstock.runtime.steps import step
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.system import SystemClock, new_run_id, new_worker_id
 
-__all__ = ["Engine", "engine_load", "linear", "opened", "product_load", "store_load", "writes_of_a_run"]
+__all__ = [
+    "Engine",
+    "engine_load",
+    "linear",
+    "opened",
+    "product_load",
+    "rows_of_a_run",
+    "store_load",
+    "writes_of_a_run",
+]
 
 _WARM_UP_RUNS = 20
 _HANDLER = "work"
@@ -126,11 +136,12 @@ async def opened(path: Path, document: JsonObject, *, store: SqliteStore | None 
         raise SystemExit(f"{len(engine.faults)} faults in the runtime; the first: {engine.faults[0]}")
 
 
-async def engine_load(path: Path, steps: int, *, clients: int, seconds: float) -> Load:
+async def engine_load(path: Path, steps: int, *, clients: int, seconds: float, keep_log: bool = False) -> Load:
     """The throughput of the runtime."""
     async with opened(path, linear(steps)) as engine:
         await asyncio.gather(*(engine.run_to_its_end() for _ in range(_WARM_UP_RUNS)))
-        return await closed_loop(engine.run_to_its_end, clients=clients, seconds=seconds)
+        log_of = path if keep_log else None
+        return await closed_loop(engine.run_to_its_end, clients=clients, seconds=seconds, keep_log_of=log_of)
 
 
 @step(name=_HANDLER)
@@ -175,6 +186,25 @@ async def writes_of_a_run(path: Path, steps: int) -> list[RunWrite]:
     return store.writes
 
 
+async def rows_of_a_run(path: Path, writes: list[RunWrite]) -> list[tuple[dict[str, object], dict[str, object]]]:
+    """The row of the index after each of these writes, and the row of history that it added, with all their columns."""
+    store = SqliteStore(path, synchronous="FULL")
+    await store.open()
+    reader = sqlite3.connect(path)
+    reader.row_factory = sqlite3.Row
+    found = []
+    try:
+        for write in writes:
+            await store.append(write)
+            index = reader.execute("SELECT * FROM runs WHERE run_id = ?", (write.row.run_id,)).fetchone()
+            history = reader.execute("SELECT * FROM history ORDER BY rowid DESC LIMIT 1").fetchone()
+            found.append((dict(index), dict(history)))
+    finally:
+        reader.close()
+        await store.close()
+    return found
+
+
 async def store_load(path: Path, writes: list[RunWrite], *, clients: int, seconds: float) -> Load:
     """The throughput of the store without an engine; one "run" is what `writes_of_a_run` found."""
     store = SqliteStore(path, synchronous="FULL")
@@ -184,7 +214,7 @@ async def store_load(path: Path, writes: list[RunWrite], *, clients: int, second
         run_id = new_run_id()
         for write in writes:
             row = msgspec.structs.replace(write.row, run_id=run_id)
-            outcome = await store.append(RunWrite(expected_seq=write.expected_seq, row=row, records=write.records))
+            outcome = await store.append(msgspec.structs.replace(write, row=row))
             if not isinstance(outcome, Appended):
                 raise SystemExit(f"the store refused a write of run {run_id}")
 

@@ -8,7 +8,8 @@ it; the figure is the median. Questions with few answers hold as many in both fi
 its old end, where a walk from the newest run would find them last. The anchor is the small file: a listing that comes
 from an index costs the same in both.
 
-The last line is one JSON object; `ok` is true only if no question takes more than twice as long in the large file.
+The last line is one JSON object; `ok` is true only if no question takes more than twice as long in the large file, or
+three times if it looks for text: the index of texts is in pieces, and a large file has a few more of them.
 """
 
 from __future__ import annotations
@@ -29,16 +30,18 @@ from penstock.runtime.ports import RunQuery
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.stores.sqlite_keys import first_key_of
 from penstock.runtime.stores.sqlite_schema import open_for_writing
+from penstock.runtime.stores.sqlite_text import indexed_text
 
-TARGET_RATIO = 2.0
+TARGET_RATIO, TARGET_RATIO_OF_TEXT = 2.0, 3.0
 SMALL, LARGE = 100, 100_000
 PAGE = 10
 ROUNDS = 200
 AT = 1_767_225_600_000
 RARE = 10  # runs with a rare property, in either file
 
-_RUN = "INSERT INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_RUN = "INSERT INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _LABEL = "INSERT INTO labels VALUES (?,?,?,?)"
+_TEXT = "INSERT INTO runs_text (rowid, text) VALUES (?,?)"
 _HISTORY = "INSERT INTO history VALUES (?,?,?,?)"
 
 
@@ -49,7 +52,7 @@ def run_id(number: int) -> str:
 
 def is_rare(number: int, total: int) -> bool:
     """True for a few runs at the old end of the file."""
-    return number % max(total // 1_000, 1) == 0 and number < RARE * max(total // 1_000, 1)
+    return number % max(total // 1_000, 1) == 0 and 0 <= number < RARE * max(total // 1_000, 1)
 
 
 def properties(number: int, total: int) -> tuple[str, str, dict[str, str], str | None]:
@@ -69,6 +72,7 @@ def fill(path: Path, total: int) -> None:
     connection.execute("BEGIN")
     connection.executemany(_RUN, runs(total))
     connection.executemany(_LABEL, labels_of_runs(total))
+    connection.executemany(_TEXT, texts_of_runs(total))
     connection.executemany(_HISTORY, ((first_key_of(AT + number), 1, 1, b"x" * 200) for number in range(total)))
     connection.execute("COMMIT")
     connection.close()
@@ -82,7 +86,22 @@ def runs(total: int) -> Iterator[tuple[object, ...]]:
         text = msgspec.json.encode(labels).decode()
         ended = status != "waiting_input"
         row = (run_id(number), workflow, "1.0.0", "f" * 64, status, 1, at, at, parent, text, None, 0, None, ended)
-        yield (first_key_of(at), *row)
+        yield (first_key_of(at), *row, tenant_of(number, total))
+
+
+def tenant_of(number: int, total: int) -> str:
+    """Half of the runs are of one tenant; what is rare, too; a few old ones are of a small tenant."""
+    if is_rare(number - RARE * max(total // 1_000, 1), total):
+        return "small"
+    return "acme" if is_rare(number, total) or number % 4 < 2 else "default"
+
+
+def texts_of_runs(total: int) -> Iterator[tuple[object, ...]]:
+    """The rows of the index of texts."""
+    for number in range(total):
+        _, workflow, labels, _ = properties(number, total)
+        tenant = tenant_of(number, total)
+        yield first_key_of(AT + number), indexed_text(tenant, run_id(number), workflow, labels.values())
 
 
 def labels_of_runs(total: int) -> Iterator[tuple[object, ...]]:
@@ -115,10 +134,25 @@ async def questions(store: SqliteStore, total: int) -> dict[str, RunQuery]:
         "status_and_workflow": RunQuery(statuses=("completed",), workflow_name="refund"),
         "rare_status_and_workflow": RunQuery(statuses=("failed",), workflow_name="seldom"),
         "label_and_status": RunQuery(label=("team", "green"), statuses=("waiting_input",)),
+        "tenant": RunQuery(tenant="acme"),
+        "tenant_deep_page": RunQuery(tenant="acme", cursor=cursor),
+        "tenant_rare": RunQuery(tenant="small"),
+        "tenant_and_status": RunQuery(tenant="acme", statuses=("waiting_input",)),
+        "tenant_and_rare_status": RunQuery(tenant="acme", statuses=("failed",)),
+        "tenant_and_foreign_status": RunQuery(tenant="default", statuses=("failed",)),
+        "tenant_and_two_statuses": RunQuery(tenant="acme", statuses=("completed", "waiting_input")),
+        "tenant_and_workflow": RunQuery(tenant="acme", workflow_name="refund"),
+        "tenant_and_label": RunQuery(tenant="acme", label=("team", "blue")),
+        "tenant_and_text": RunQuery(tenant="acme", text="fund"),
+        "tenant_rare_and_text": RunQuery(tenant="small", text="customer"),
         "text_of_all_ids": RunQuery(text="r_"),
         "text_of_one_id": RunQuery(text=run_id(3).lower()),
         "text_of_all_labels": RunQuery(text="customer "),
         "text_of_few_labels": RunQuery(text="ZEB"),
+        "text_inside_few_labels": RunQuery(text="ebra"),
+        "text_inside_many_names": RunQuery(text="boardin"),
+        "text_of_two_words": RunQuery(text="cust zebra"),
+        "text_of_many_and_few": RunQuery(text="seld tomer"),
         "text_of_nothing": RunQuery(text="nobody has this"),
         "text_and_status": RunQuery(text="blue", statuses=("completed",)),
     }
@@ -162,14 +196,16 @@ async def main() -> int:
     ratios = {name: large / small for name, (small, large) in medians.items()}
     for name, (small, large) in medians.items():
         print(f"{name:26} {small:8.3f} ms {large:8.3f} ms   x {ratios[name]:.2f}", file=sys.stderr)
-    worst = max(ratios.values())
+    worst = max(ratio for name, ratio in ratios.items() if "text" not in name)
+    worst_of_text = max(ratio for name, ratio in ratios.items() if "text" in name)
     result = {
         "runs": totals,
         "page": PAGE,
         "median_ms": {name: [round(value, 4) for value in values] for name, values in medians.items()},
         "ratio": {name: round(value, 3) for name, value in ratios.items()},
         "worst_ratio": round(worst, 3),
-        "ok": worst <= TARGET_RATIO,
+        "worst_ratio_of_text": round(worst_of_text, 3),
+        "ok": worst <= TARGET_RATIO and worst_of_text <= TARGET_RATIO_OF_TEXT,
     }
     print(json.dumps(result))
     return 0 if result["ok"] else 1

@@ -13,32 +13,38 @@ from dataclasses import dataclass, field
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build import build_workflow
 from penstock.engine import Accepted, Refused, Replayed, fold, inputs, replay, run_status
+from penstock.engine.questions import open_questions
 from penstock.engine.state import RunState
 from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
+from penstock.runtime.performing import ActivityAsks, ActivityCall, ActivityDone, ActivityError, ActivityOutcome
 
-__all__ = ["CASES", "Bench", "ScriptedPerformer"]
+__all__ = ["CASES", "WAIT_SECONDS", "Bench", "Case", "ScriptedPerformer", "native", "step"]
 
 WAIT_SECONDS = 10.0
 
 
 @dataclass(slots=True)
 class ScriptedPerformer:
-    """Performs by node id: a value, a list of outcomes one per attempt (a tuple), or nothing for `{}`."""
+    """Performs by node id: a value, outcomes one per attempt and answered question (a tuple), or nothing for `{}`."""
 
     script: dict[str, JsonValue | tuple[ActivityOutcome, ...]] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    heard: list[JsonValue] = field(default_factory=list)  # answers that came back with what the performer left
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
+    keys: list[str] = field(default_factory=list)  # whose work it was, and its idempotency key
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Answer from the script."""
         node_id = call.activity.node_id
         self.calls.append(call.activity.effect_id)
+        self.keys.append(f"{call.tenant}: {call.activity.idempotency_key}")
+        if call.activity.round:
+            self.heard.append({"resume": call.activity.resume, "answer": call.activity.answer})
         if node_id in self.gates:
             await self.gates[node_id].wait()
         planned = self.script.get(node_id, {})
         if isinstance(planned, tuple):
-            return planned[min(call.activity.attempt, len(planned)) - 1]
+            return planned[min(call.activity.attempt + call.activity.round, len(planned)) - 1]
         return ActivityDone(planned)
 
 
@@ -163,6 +169,72 @@ async def host_activity(bench: Bench) -> None:
     assert again.code == "ACTIVITY_SUBMIT_NOT_AWAITING"
     assert (await bench.ended()).result == {"ok": 1}
     assert bench.performer.calls == []
+
+
+async def leases(bench: Bench) -> None:
+    await bench.start(native(step("a"), END), mode="host_mediated")
+    await bench.status("waiting_activity")
+
+    def lease(holder: str, lease_ms: int) -> inputs.LeaseActivity:
+        return inputs.LeaseActivity(at=bench.now(), node_id="a", holder=holder, lease_ms=lease_ms)
+
+    first, second = await asyncio.gather(*(bench.host.send("r", lease(name, 60_000)) for name in ("ada", "bob")))
+    [refused] = [item for item in (first, second) if isinstance(item, Refused)]
+    assert refused.code == "ACTIVITY_LEASED"
+    assert refused.details is not None
+    winner = str(refused.details["holder"])
+    loser = "bob" if winner == "ada" else "ada"
+    assert isinstance(await bench.host.send("r", lease(winner, 0)), Accepted)
+    assert isinstance(await bench.host.send("r", lease(loser, 60_000)), Accepted)
+    late = await bench.host.send("r", inputs.CompleteActivity(at=bench.now(), node_id="a", holder=winner))
+    assert isinstance(late, Refused)
+    assert late.code == "ACTIVITY_LEASE_LOST"
+    done = await bench.host.send("r", inputs.CompleteActivity(at=bench.now(), node_id="a", holder=loser))
+    assert isinstance(done, Accepted)
+    assert (await bench.ended()).status == "completed"
+
+
+async def activity_asks(bench: Bench) -> None:
+    first = ActivityAsks("Which branch?", {"type": "string"}, {"task": 1})
+    second = ActivityAsks("Sure?", {"type": "boolean"}, {"task": 2})
+    bench.performer.script = {"a": (first, second, ActivityDone({"n": 3}))}
+    await bench.start(native(step("a"), {"id": "e", "type": "end", "output": "${ .a.n }"}))
+    await bench.status("waiting_input")
+    await bench.host.send("r", inputs.AnswerInterrupt(at=bench.now(), answer="main", interrupt_id="a:1:1"))
+    await bench.until(lambda state: any(item.interrupt_id == "a:1:2" for item in open_questions(state)))
+    late = await bench.host.send("r", inputs.AnswerInterrupt(at=bench.now(), answer="next", interrupt_id="a:1:1"))
+    assert isinstance(late, Refused)
+    await bench.host.send("r", inputs.AnswerInterrupt(at=bench.now(), answer=True, interrupt_id="a:1:2"))
+    assert (await bench.ended()).result == 3
+    assert bench.performer.calls == ["r/a/1/1", "r/a/1/1/1", "r/a/1/1/2"]
+    assert bench.performer.heard == [
+        {"resume": {"task": 1}, "answer": "main"},
+        {"resume": {"task": 2}, "answer": True},
+    ]
+
+
+async def question_that_cannot_be_asked(bench: Bench) -> None:
+    bench.performer.script = {"a": (ActivityAsks("?", {"type": "nonsense"}),)}
+    await bench.start(native(step("a"), END))
+    failure = (await bench.ended()).failure
+    assert failure is not None
+    assert failure.code == "SUBMIT_VALIDATION_ERROR"
+
+
+async def cancel_while_asking(bench: Bench) -> None:
+    bench.performer.script = {"a": (ActivityAsks("?", {}),)}
+    await bench.start(native(step("a"), END))
+    await bench.status("waiting_input")
+    assert isinstance(await bench.host.send("r", inputs.CancelRun(at=bench.now())), Accepted)
+    assert (await bench.ended()).status == "cancelled"
+
+
+async def question_expires(bench: Bench) -> None:
+    bench.performer.script = {"a": (ActivityAsks("?", {}),)}
+    await bench.start(native(step("a", timeout="50ms", on_error=[{"code": "TIMEOUT", "fallback": "late"}]), END))
+    state = await bench.ended()
+    assert isinstance(state.result, dict)
+    assert state.result["a"] == "late"
 
 
 async def timer(bench: Bench) -> None:
@@ -306,6 +378,11 @@ CASES: tuple[Case, ...] = (
     duplicate_start,
     late_second_answer,
     host_activity,
+    leases,
+    activity_asks,
+    question_that_cannot_be_asked,
+    cancel_while_asking,
+    question_expires,
     timer,
     early_signal,
     failure,

@@ -13,7 +13,9 @@ from penstock.runtime.ports import Store
 from penstock.runtime.stores.memory import MemoryStore
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.system import SystemClock, new_worker_id
+from tests.conformance.chains import CHAIN_CASES
 from tests.conformance.hosts import CASES, Bench, Case, ScriptedPerformer
+from tests.conformance.tenants import TENANT_CASES
 
 
 def store_of(kind: str, folder: Path) -> Store:
@@ -21,7 +23,7 @@ def store_of(kind: str, folder: Path) -> Store:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("case", [*CASES, *CHAIN_CASES, *TENANT_CASES], ids=lambda case: case.__name__)
 def test_the_host_passes(case: Case, kind: str, tmp_path: Path) -> None:
     faults: list[str] = []
 

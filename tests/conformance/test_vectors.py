@@ -2,36 +2,63 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT.parent / "shared" / "vectors"
 DRIVER = VECTORS / "run_vectors.py"
+HARNESS = (sys.executable, "-m", "penstock.app.harness")
 
 pytestmark = pytest.mark.skipif(not DRIVER.exists(), reason="the published vectors are not beside the project")
 
 
-def drive(*harness: str) -> dict[str, object]:
+def drive(*harness: str, only: str = "") -> dict[str, Any]:
     """Run the driver against a harness command; its report."""
-    command = [sys.executable, str(DRIVER), "--repo", str(VECTORS / "workflows"), "--", *harness]
+    command = [sys.executable, str(DRIVER), "--repo", str(VECTORS / "workflows"), "--only", only, "--", *harness]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
-    report: dict[str, object] = json.loads(done.stdout)
+    report: dict[str, Any] = json.loads(done.stdout)
     assert (done.returncode == 0) == (not report["failed"]), done.stderr
     return report
 
 
-@pytest.mark.parametrize("options", [(), ("--sqlite",)], ids=["memory", "sqlite"])
+@pytest.mark.parametrize("options", [(), ("--sqlite", "--surfaces", "port")], ids=["memory", "sqlite"])
 def test_every_given_vector_passes(options: tuple[str, ...]) -> None:
-    report = drive(sys.executable, "-m", "penstock.app.harness", *options)
+    report = drive(*HARNESS, *options)
     assert report["failed"] == []
-    passed = report["passed"]
-    assert isinstance(passed, dict)
-    assert set(passed) == {"schema", "signing", "replay", "parity"}
+    assert set(report["passed"]) == {"schema", "signing", "replay", "parity"}
+    assert report["engine"]["surfaces"] == (["port"] if options else ["port", "rest", "sdk"])
+
+
+def test_the_parity_vectors_that_the_driver_tries_on_one_surface_pass_on_the_others_too() -> None:
+    spec = importlib.util.spec_from_file_location("run_vectors", DRIVER)
+    assert spec is not None
+    assert spec.loader is not None
+    driver: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(driver)
+    harness = driver.Harness(HARNESS)
+    tried = 0
+    for file in sorted((VECTORS / "workflows/conformance/vectors/parity").glob("*.vector.json")):
+        vector = json.loads(file.read_text(encoding="utf-8"))
+        if vector["id"].startswith("parity.r2."):
+            continue
+        definition = json.loads((VECTORS / "workflows" / vector["definition"]).read_text(encoding="utf-8"))
+        for surface in ("rest", "sdk"):
+
+            def elsewhere(op: str, *, surface: str = surface, **given: Any) -> Any:
+                return harness(op, **({**given, "surface": surface} if op == "open" else given))
+
+            assert driver.parity_vector(elsewhere, vector, definition, ["port"]) is None, (vector["id"], surface)
+            tried += 1
+    harness.close()
+    harness.p.stdout.close()
+    assert tried
 
 
 def test_a_harness_that_drops_given_history_is_caught(tmp_path: Path) -> None:
@@ -42,7 +69,20 @@ def test_a_harness_that_drops_given_history_is_caught(tmp_path: Path) -> None:
         "harness_kernel.Kernel.append = lambda self, run_id, rows: len(rows)\n"
         "asyncio.run(harness.serve(sys.stdin, sys.stdout, sqlite=False))\n"
     )
-    report = drive(sys.executable, str(broken))
-    failed = report["failed"]
-    assert isinstance(failed, list)
-    assert any(name.startswith("replay.") for name in failed)
+    assert any(name.startswith("replay.") for name in drive(sys.executable, str(broken), only="replay.")["failed"])
+
+
+def test_a_server_that_answers_otherwise_than_the_port_is_caught(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text(
+        "import asyncio, sys\n"
+        "from penstock.app import harness, harness_surfaces\n"
+        "published = harness_surfaces._Remote.call\n"
+        "async def call(self, function, arguments):\n"
+        "    is_error, body = await published(self, function, arguments)\n"
+        "    return is_error, {**body, 'more': 1}\n"
+        "harness_surfaces._Remote.call = call\n"
+        "asyncio.run(harness.serve(sys.stdin, sys.stdout, sqlite=False, surfaces=('port', 'rest')))\n"
+    )
+    failed = drive(sys.executable, str(broken), only="parity.r2.linear")["failed"]
+    assert failed == ["parity.r2.linear_complete"]

@@ -48,6 +48,7 @@ def test_there_are_the_examples_that_people_look_for() -> None:
         "refund-with-approval.yaml",
         "research-fan-out.yaml",
         "saga-booking.yaml",
+        "subscription.yaml",
         "ticket-routing.json",
     ]
 

@@ -22,6 +22,17 @@ from tests.simulation.ledger import InvariantBroken, require
 
 __all__ = ["Continued", "check_cut", "continue_from", "essence", "input_of", "outline_of_records"]
 
+_ABOUT_ACTIVITIES = frozenset(
+    {
+        "ActivityAsked",
+        "ActivityCompleted",
+        "ActivityFailed",
+        "ActivityLeased",
+        "ActivityOutcomeUnknown",
+        "ActivityRetried",
+    }
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Continued:
@@ -96,7 +107,7 @@ def input_of(record: Record, state: RunState) -> inputs.Input | None:
     node_id, visit = str(payload.get("nodeId", "")), payload.get("visit")
     where = visit if isinstance(visit, int) else 0
     match record.name:
-        case "ActivityCompleted" | "ActivityFailed" | "ActivityOutcomeUnknown" | "ActivityRetried":
+        case name if name in _ABOUT_ACTIVITIES:
             return _activity_input(record, node_id, where)
         case "TimerFired":
             return _timer_input(record, state, node_id, where)
@@ -153,6 +164,22 @@ def _activity_input(record: Record, node_id: str, visit: int) -> inputs.Input:
                 error=str(payload["error"]),
                 code=_text(payload.get("code")),
                 retryable=payload.get("willRetry") is True,
+                extra={"usage": payload["usage"]} if "usage" in payload else None,
+            )
+        case "ActivityAsked":
+            return inputs.AskInActivity(
+                at=at,
+                node_id=node_id,
+                visit=visit,
+                question=str(payload["prompt"]),
+                answer_schema={"type": "object"},
+                resume=payload["resume"],
+            )
+        case "ActivityLeased":
+            until = payload["leaseUntil"]
+            lease_ms = until - at if isinstance(until, int) else 0
+            return inputs.LeaseActivity(
+                at=at, node_id=node_id, visit=visit, holder=str(payload["holder"]), lease_ms=lease_ms
             )
         case "ActivityOutcomeUnknown":
             return inputs.ReportOutcomeUnknown(at=at, node_id=node_id, visit=visit)

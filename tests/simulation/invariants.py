@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from penstock.base.ids import next_in_chain
 from penstock.definitions.model import ActivityDetail, ForEachDetail, ItemErrorPolicy, ParallelDetail, Workflow
+from penstock.engine.evolve import fold
 from penstock.engine.records import Record
 from penstock.engine.replay import Diverged, Replayed, replay
 from penstock.engine.state import COMPENSATION_PREFIX, RunState
@@ -19,6 +21,7 @@ from tests.simulation.world import SECRET_VALUE, SimulatedRun
 __all__ = [
     "NAMED_WAITS",
     "check_at_most_once",
+    "check_chains",
     "check_children",
     "check_compensations",
     "check_frames",
@@ -138,11 +141,41 @@ def check_children(runs: Mapping[str, SimulatedRun], *, at_rest: bool) -> None:
     """No run forgets a child that goes on; at rest, a run that has ended has no child that has not."""
     for run_id, run in runs.items():
         for child_id in sorted(run.ledger.children - set(run.ledger.state.children)):
-            child = runs.get(child_id)
+            child = last_of_chain(runs, child_id)
             require(child is None or child.ledger.state.terminal, f"{run_id} forgot {child_id}, which goes on")
         if not at_rest:
             continue
         if run.ledger.state.terminal:
             for child_id in sorted(run.ledger.children):
-                child = runs.get(child_id)
+                child = last_of_chain(runs, child_id)
                 require(child is None or child.ledger.state.terminal, f"{child_id} outlives its parent {run_id}")
+
+
+def last_of_chain(runs: Mapping[str, SimulatedRun], run_id: str) -> SimulatedRun | None:
+    """The last run of a chain that was started; None when not even the first was."""
+    run = runs.get(run_id)
+    while run is not None and (successor := runs.get(run.ledger.state.continued_as or "")) is not None:
+        run = successor
+    return run
+
+
+def check_chains(runs: Mapping[str, SimulatedRun]) -> None:
+    """Every run that was continued has its successor, which took over everything that goes on."""
+    for run_id, run in runs.items():
+        state, last = run.ledger.state, run.ledger.records[-1]
+        if last.name != "ExecutionContinued":
+            require(next_in_chain(run_id) not in runs, f"{run_id} was not continued, and yet there is a next run")
+            continue
+        successor = runs.get(str(last.payload["successorExecutionId"]))
+        require(successor is not None, f"{last.payload['successorExecutionId']} was never started")
+        if successor is None:
+            return
+        after, first = successor.ledger.state, fold(successor.ledger.records[:1])
+        require(str(state.status) == "completed", f"{run_id} was continued and is {state.status}")
+        require(after.continued_from == run_id, f"{after.run_id} continues {after.continued_from}, not {run_id}")
+        require(after.generation == state.generation + 1, f"{after.run_id} is run {after.generation} of its chain")
+        require((after.parent_run_id, after.depth) == (state.parent_run_id, state.depth), "the parent is not kept")
+        require(after.mode == state.mode, "the mode is not kept")
+        require(after.chain_deadline == state.chain_deadline, "the time of the chain is not kept")
+        require(first.signals == state.signals, f"signals were lost between {run_id} and {after.run_id}")
+        require(list(first.signal_ids) == list(state.signal_ids), "ids of signals were lost")

@@ -11,14 +11,22 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from penstock.engine.effects import CancelChild, DeliverSignal, Effect, PerformActivity, StartChild, WakeUp
+from penstock.engine.effects import (
+    CancelChild,
+    DeliverSignal,
+    Effect,
+    PerformActivity,
+    StartChild,
+    StartSuccessor,
+    WakeUp,
+)
 from penstock.engine.evolve import fold
 from penstock.engine.records import Record, record_of, row_of
 from penstock.engine.state import RunState
 
 __all__ = ["TERMINAL_RECORDS", "InvariantBroken", "Ledger", "require"]
 
-TERMINAL_RECORDS = frozenset({"ExecutionCompleted", "ExecutionFailed", "ExecutionCancelled"})
+TERMINAL_RECORDS = frozenset({"ExecutionCompleted", "ExecutionFailed", "ExecutionCancelled", "ExecutionContinued"})
 
 
 class InvariantBroken(AssertionError):
@@ -55,6 +63,8 @@ class Ledger:
     emitted: set[tuple[str, int]] = field(default_factory=set)
     children: set[str] = field(default_factory=set)
     signals: set[str] = field(default_factory=set)
+    questions: set[str] = field(default_factory=set)
+    leases: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
     cuts: int = 0  # how often only a part of a decision was written
 
     def append(self, records: Sequence[Record]) -> None:
@@ -89,15 +99,18 @@ class Ledger:
                 attempt = self.attempts.get(key, 0) + 1
                 require(payload["attempt"] == attempt, f"attempt {payload['attempt']} of {key} where {attempt} was due")
                 self.attempts[key] = attempt
+                self.leases.pop(key, None)
             case "ActivityCompleted" | "ActivityFailed":
                 self._watch_result(record, key)
+            case "ActivityLeased" | "ActivityAsked":
+                self._watch_work(record, key)
             case "EmitSignal":
                 self.emitted.add(key)
             case "SubworkflowStarted":
                 child = str(payload["childExecutionId"])
                 require(child not in self.children, f"child {child} was started twice")
                 self.children.add(child)
-            case "DeliverSignal" | "SignalBuffered":
+            case "DeliverSignal" | "SignalBuffered" | "ExecutionStarted":
                 self._watch_signal(record)
             case _:
                 pass
@@ -113,8 +126,27 @@ class Ledger:
         require(identity not in self.results, f"a second result of {identity} was recorded")
         self.results.add(identity)
 
+    def _watch_work(self, record: Record, key: tuple[str, int]) -> None:
+        """Nothing is asked twice, and nobody gets what somebody else still has."""
+        if record.name == "ActivityAsked":
+            self.leases.pop(key, None)
+            question = str(record.payload["interruptId"])
+            require(question not in self.questions, f"the question {question} was asked twice")
+            self.questions.add(question)
+            return
+        holder, until = str(record.payload["holder"]), record.payload["leaseUntil"]
+        had, had_until = self.leases.get(key, (holder, 0))
+        require(had == holder or had_until <= record.at, f"{holder} took {key} from {had}, who still has it")
+        if isinstance(until, int) and until > record.at:
+            self.leases[key] = (holder, until)
+        else:
+            self.leases.pop(key, None)
+
     def _watch_signal(self, record: Record) -> None:
         """A signal comes into a run once, and leaves the buffer once if it was kept there."""
+        known = record.payload.get("carriedSignalIds")
+        # What the run before this one knew came in with it.
+        self.signals.update(str(name) for name in (known if isinstance(known, list) else []))
         identity = record.payload.get("signalId")
         if not isinstance(identity, str):
             return
@@ -133,6 +165,9 @@ class Ledger:
                 found = found and (node_id, visit, attempt) not in self.results
             case StartChild(child_id=child_id) | CancelChild(child_id=child_id):
                 found = child_id in self.children
+            case StartSuccessor(successor_id=successor_id):
+                last = self.records[-1]
+                found = last.name == "ExecutionContinued" and last.payload["successorExecutionId"] == successor_id
             case DeliverSignal(node_id=node_id, visit=visit):
                 found = (node_id, visit) in self.emitted
             case WakeUp(node_id=node_id, visit=visit, due_at=due_at):

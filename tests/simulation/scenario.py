@@ -24,7 +24,7 @@ from penstock.engine.state import RunState
 from penstock.engine.timers import timers_of
 from penstock.engine.transitions import Phase
 from tests.simulation.cuts import check_cut
-from tests.simulation.invariants import check_children, check_frames, check_history
+from tests.simulation.invariants import check_chains, check_children, check_frames, check_history
 from tests.simulation.ledger import InvariantBroken, require
 from tests.simulation.workflows import SIGNALS, family
 from tests.simulation.world import Crashed, Faults, Flight, World
@@ -140,6 +140,7 @@ class _Scenario:
             (1, self._signal),
             (0.8 * self.heat, self._nonsense),
             (0.4 * self.heat, self._operate),
+            (1, self._lease),
             (0.3 * self.heat, self._crash),
         ]
         weights = [weight for weight, _ in actions]
@@ -202,13 +203,13 @@ class _Scenario:
                 )
             )
 
-    def _waiting(self, run_id: str, phase: Phase) -> list[tuple[str, int]]:
+    def _waiting(self, run_id: str, *phases: Phase) -> list[tuple[str, int]]:
         state = self.world.loaded(run_id)
-        return [activation.key for activation in state.activations() if activation.phase is phase]
+        return [activation.key for activation in state.activations() if activation.phase in phases]
 
     def _answer(self) -> None:
         run_id = self._any_run()
-        questions = self._waiting(run_id, Phase.INTERRUPTED)
+        questions = self._waiting(run_id, Phase.INTERRUPTED, Phase.ASKING)
         if not questions:
             return
         node_id, visit = self.rng.choice(questions)
@@ -227,6 +228,24 @@ class _Scenario:
         payloads: list[JsonValue] = [None, {"count": 3}, {"log": ["signalled"]}, "text"]
         sent = inputs.SendSignal(at=0, name=name, payload=rng.choice(payloads), signal_id=signal_id)
         self._from_outside(run_id, sent)
+
+    def _lease(self) -> None:
+        """A host takes, keeps or gives back an activity; a lease that somebody else has is not given."""
+        run_id, rng = self._any_run(), self.rng
+        waiting = self._waiting(run_id, Phase.REQUESTED)
+        if not waiting:
+            return
+        node_id, visit = rng.choice(waiting)
+        given = inputs.LeaseActivity(
+            at=0,
+            node_id=node_id,
+            visit=rng.choice([visit, None]),
+            holder=rng.choice(["ada", "bob", "cyd"]),
+            lease_ms=rng.choice([0, 1_000, 5_000, 60_000]),
+            extend=rng.random() < 0.2,
+        )
+        mediated = self.world.loaded(run_id).mode == "host_mediated"
+        self._from_outside(run_id, given, must_be_refused=not mediated)
 
     def _nonsense(self) -> None:
         """Inputs that no run may take, whatever it is doing."""
@@ -316,7 +335,7 @@ class _Scenario:
                 case Phase.OUTCOME_UNKNOWN:
                     world.submit(run_id, inputs.RetryActivity(at=world.now, node_id=node_id, visit=visit))
                     return
-                case Phase.INTERRUPTED if not self.unanswered:
+                case Phase.INTERRUPTED | Phase.ASKING if not self.unanswered:
                     answered = inputs.AnswerInterrupt(
                         at=world.now, answer={"approve": True}, node_id=node_id, visit=visit
                     )
@@ -358,3 +377,4 @@ class _Scenario:
             except InvariantBroken as broken:
                 raise InvariantBroken(f"{run_id}: {broken}") from broken
         check_children(world.runs, at_rest=True)
+        check_chains(world.runs)

@@ -81,7 +81,7 @@ def drop_a_result(handler: Handler) -> Handler:
 def forget_signal_ids(handler: Handler) -> Handler:
     def broken(draft: RunState, record: Record) -> None:
         handler(draft, record)
-        draft.signal_ids = frozenset()
+        draft.signal_ids = {}
 
     return broken
 
@@ -118,12 +118,30 @@ def lose_a_child(handler: Handler) -> Handler:
     return broken
 
 
+def lose_carried_signals(handler: Handler) -> Handler:
+    def broken(draft: RunState, record: Record) -> None:
+        handler(draft, record)
+        draft.signals = ()
+
+    return broken
+
+
+def forget_the_next_run(handler: Handler) -> Handler:
+    def broken(draft: RunState, record: Record) -> None:
+        handler(draft, record)
+        draft.continuation = None
+
+    return broken
+
+
 BREAKAGES = {
     "a result is dropped": ("ActivityCompleted", drop_a_result),
     "signal ids are forgotten": ("SignalBuffered", forget_signal_ids),
     "nodes are undone in the wrong order": ("CompleteNode", undo_in_order_of_completion),
     "a timer has no deadline": ("TimerStarted", forget_the_deadline),
     "items run all at once": ("ForEachStarted", open_one_body_too_many),
+    "carried signals are lost": ("ExecutionStarted", lose_carried_signals),
+    "the next run of a chain is never started": ("ExecutionContinued", forget_the_next_run),
     "a child is forgotten when the run is cancelled": ("ExecutionCancelled", lose_a_child),
 }
 

@@ -138,11 +138,13 @@ class _Writer:
     def document(self, name: str, *, small: bool) -> JsonObject:
         ids = [self.new_id() for _ in range(self.rng.randint(2, 4) if small else self.rng.randint(4, 10))]
         end, handler, second_end = "finish", "handle", "finish_badly"
-        gated = self.chance(0.2)
-        ahead = ("gate", end) if gated else (end,)
+        gated, again = self.chance(0.2), self.chance(0.3)
+        ahead = ("gate",) * gated + ("more",) * again + (end,)
         nodes = self._nodes(ids, _Place(depth=0, visible=(), ahead=ahead, at_root=True))
         if gated:
-            nodes.append({"id": "gate", "type": "switch", "cases": [self._case(end)], "default": "give_up"})
+            nodes.append({"id": "gate", "type": "switch", "cases": [self._case(ahead[1])], "default": "give_up"})
+        if again:
+            nodes.extend(self._again(end))
         output: JsonValue = {"state": "${ .state }", "last": f"${{ .{ids[-1]} }}"}
         nodes.append({"id": end, "type": "end", "output": output})
         document: JsonObject = {
@@ -167,6 +169,22 @@ class _Writer:
         if self.uses_secret:
             document["secrets"] = ["API_KEY"]
         return document
+
+    def _again(self, end: str) -> list[JsonValue]:
+        """Two nodes that lead to the next run of a chain, which is not endless."""
+        last = self.rng.randint(2, 4)
+        given: JsonObject = {"n": "${ (.input.n // 0) + 1 }", "items": "${ .input.items // [] }", "odd": "${ .state }"}
+        if self.chance(0.1):
+            given["n"] = "${ [.run.id] }"  # the input schema refuses it
+        return [
+            {
+                "id": "more",
+                "type": "switch",
+                "cases": [{"when": f".run.generation >= {last}", "next": end}],
+                "default": "again",
+            },
+            {"id": "again", "type": "continue_as_new", "input": given},
+        ]
 
     def _case(self, target: str) -> JsonObject:
         return {"when": self.rng.choice(["(.input.n // 0) > 2", "false"]), "next": target}

@@ -18,9 +18,18 @@ from penstock.base.json import JsonValue
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.decide import decide
-from penstock.engine.effects import CancelChild, DeliverSignal, Effect, PerformActivity, StartChild, WakeUp
+from penstock.engine.effects import (
+    CancelChild,
+    DeliverSignal,
+    Effect,
+    PerformActivity,
+    StartChild,
+    StartSuccessor,
+    WakeUp,
+)
 from penstock.engine.outcomes import Accepted, Decision, Refused
 from penstock.engine.pending import pending
+from penstock.engine.starting import successor_start
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from tests.simulation.ledger import Ledger, require
@@ -28,6 +37,7 @@ from tests.simulation.ledger import Ledger, require
 __all__ = ["SECRET_VALUE", "Crashed", "Faults", "Flight", "SimulatedRun", "World"]
 
 SECRET_VALUE = "hunter2-the-resolved-secret"
+_QUESTION_SHARE = 0.08  # of attempts that do not fail
 _BEGINNING_MS = 1_760_000_000_000
 
 
@@ -112,7 +122,9 @@ class World:
         return run.state
 
     def submit(self, run_id: str, given: inputs.Input) -> Decision:
-        """Give a run an input and write what follows."""
+        """Give a run an input and write what follows; a continued run hands on what is meant for it as a whole."""
+        if isinstance(given, inputs.HANDED_ON):
+            run_id = self.newest(run_id)
         state = self.loaded(run_id)
         run = self.runs[run_id]
         decision = decide(run.workflow, state, given)
@@ -125,6 +137,22 @@ class World:
                 self.counts["accepted"] += 1
                 self._keep(run, decision)
         return decision
+
+    def newest(self, run_id: str) -> str:
+        """The last run of a chain; what is due and not started yet is started."""
+        while (successor_id := self.loaded(run_id).continued_as) is not None:
+            if successor_id not in self.runs:
+                self._start_successor(run_id)
+            run_id = successor_id
+        return run_id
+
+    def _start_successor(self, run_id: str) -> None:
+        run, state = self.runs[run_id], self.loaded(run_id)
+        given = successor_start(run.workflow, state, at=self.now)
+        if given.run_id not in self.runs:
+            self.counts["continued"] += 1
+            decision = self.start(given.run_id, run.workflow, given)
+            require(isinstance(decision, Accepted), f"the next run after {run_id} was refused: {decision}")
 
     def _keep(self, run: SimulatedRun, decision: Accepted) -> None:
         records = decision.records
@@ -165,7 +193,11 @@ class World:
             effects == pending(run.workflow, run.ledger.state, self.now),
             "what is due differs between the live state and the stored history",
         )
-        return [effect for effect in effects if effect.effect_id not in self.busy]
+        return [effect for effect in effects if effect.effect_id not in self.busy and not self._is_over(effect)]
+
+    def _is_over(self, effect: Effect) -> bool:
+        """Whether an effect that is due for ever was performed; that it was is durable."""
+        return isinstance(effect, StartSuccessor) and effect.successor_id in self.runs
 
     def perform(self, run_id: str, effect: Effect) -> None:
         """Do what a run wants done."""
@@ -181,6 +213,8 @@ class World:
                 self._deliver(run_id, effect)
             case StartChild():
                 self._start_child(run_id, effect)
+            case StartSuccessor():
+                self._start_successor(run_id)
             case CancelChild():
                 self._cancel_child(run_id, effect)
 
@@ -222,6 +256,7 @@ class World:
     def outcome(self, effect: PerformActivity) -> inputs.Input:
         """What an attempt comes to: the same every time it is asked for."""
         rng = random.Random(f"{self.seed}/{effect.effect_id}")
+        holder = effect.lease.holder if effect.lease is not None else None
         if rng.random() < self.failure_share:
             code = rng.choice(["E_BUSY", "E_TEMPORARY", "FATAL", "E_ODD", None])
             return inputs.FailActivity(
@@ -232,7 +267,23 @@ class World:
                 error=f"attempt {effect.attempt} failed",
                 code=code,
                 retryable=rng.random() < 0.9,
+                round=effect.round,
+                holder=holder,
+                extra={"usage": {"tokens": 2}} if rng.random() < 0.1 else None,
             )
+        if rng.random() < _QUESTION_SHARE:
+            return inputs.AskInActivity(
+                at=self.now,
+                node_id=effect.node_id,
+                visit=effect.visit,
+                attempt=effect.attempt,
+                round=effect.round,
+                question=f"question {effect.round + 1}?",
+                answer_schema={"type": "object"},
+                resume={"left at": effect.effect_id},
+            )
+        if effect.resume is not None:
+            require(effect.answer is not None, f"{effect.effect_id} goes on without the answer it asked for")
         values: list[JsonValue] = [
             {"value": rng.randint(0, 9)},
             {"value": rng.randint(0, 9)},
@@ -246,6 +297,8 @@ class World:
             node_id=effect.node_id,
             visit=effect.visit,
             attempt=effect.attempt,
+            round=effect.round,
+            holder=holder,
             result=rng.choice(values),
             extra={"usage": {"tokens": 3}} if rng.random() < 0.1 else None,
         )
@@ -284,7 +337,7 @@ class World:
         self._report_child(run_id, effect.child_id, effect.effect_id)
 
     def _report_child(self, run_id: str, child_id: str, effect_id: str) -> None:
-        state = self.loaded(child_id)
+        state = self.loaded(self.newest(child_id))
         if state.terminal:
             failure = state.failure
             finished = inputs.FinishChild(
@@ -305,7 +358,7 @@ class World:
                 gone = inputs.FinishChild(at=self.now, child_id=effect.child_id, status="cancelled")
                 self._fly(run_id, gone, effect.effect_id)
             return
-        child = self.loaded(effect.child_id)
+        child = self.loaded(self.newest(effect.child_id))
         if not child.terminal and child.ending is None:
             cancel = inputs.CancelRun(at=self.now, reason="the parent run no longer needs it")
             self._fly(effect.child_id, cancel, effect.effect_id)

@@ -115,6 +115,9 @@ async def examine(folder: Path, plan: list[JsonObject], count: Count) -> None:
     for run in stored.values():
         count.records += len(run.records)
         count.unfinished_runs += not run.row.terminal
+        last = run.records[-1]
+        count.lost_runs += last.name == "ExecutionContinued" and last.payload["successorExecutionId"] not in stored
+        count.unfinished_runs += run.row.has_work and last.name == "ExecutionContinued"
         examine_history(run, count)
     examine_ledger(read_lines(folder / "ledger.jsonl"), stored, count)
 

@@ -144,6 +144,8 @@ class Victim:
         if state is None:
             return
         if state.terminal:
+            if state.continued_as is not None and run_id in self.unfinished:
+                self.unfinished.add(state.continued_as)
             self.unfinished.discard(run_id)
             return
         match run_status(state):
@@ -155,11 +157,12 @@ class Victim:
             case "waiting_signal":
                 token = f"{run_id}-{self.random.randrange(10**9)}"
                 signal = inputs.SendSignal(at=host.clock.now_ms(), name="released", payload={"token": token})
-                if not isinstance(await host.send(run_id, signal), Refused):
-                    self.acknowledged.append({"kind": "signal", "of": run_id, "token": token})
+                decision = await host.send(run_id, signal)
+                if not isinstance(decision, Refused):  # a run that was continued meanwhile hands it on
+                    self.acknowledged.append({"kind": "signal", "of": decision.state.run_id, "token": token})
             case "waiting_child":
                 for child_id in state.children:
-                    await self._look(host, child_id)
+                    await self._look(host, await host.newest(child_id))
             case _:
                 await self._decide_doubts(host, state)
 

@@ -97,4 +97,37 @@ SAGA: JsonObject = {
     ],
 }
 
-WORKFLOWS: dict[str, JsonObject] = {"order": ORDER, "approval": APPROVAL, "parent": PARENT, "saga": SAGA}
+RELAY: JsonObject = {
+    "penstock": "v1",
+    "name": "relay",
+    "nodes": [
+        {"id": "lap", "type": "step", "handler": "lap", "retry": _RETRY},
+        {"id": "baton", "type": "wait", "signal": "released"},
+        {
+            "id": "home",
+            "type": "switch",
+            "cases": [{"when": ".run.generation >= 3", "next": "done"}],
+            "default": "again",
+        },
+        {"id": "again", "type": "continue_as_new", "input": {"n": "${ .input.n }", "token": "${ .baton.token }"}},
+        {"id": "done", "type": "end", "output": {"token": "${ .baton.token }"}},
+    ],
+}
+
+COACH: JsonObject = {
+    "penstock": "v1",
+    "name": "coach",
+    "nodes": [
+        {"id": "team", "type": "subworkflow", "workflow": "relay", "input": {"n": "${ .input.n }"}},
+        {"id": "done", "type": "end", "output": "${ .team.token }"},
+    ],
+}
+
+WORKFLOWS: dict[str, JsonObject] = {
+    "order": ORDER,
+    "approval": APPROVAL,
+    "parent": PARENT,
+    "saga": SAGA,
+    "relay": RELAY,
+    "coach": COACH,
+}

@@ -25,6 +25,7 @@ from penstock.definitions.model import (
     ActivityDetail,
     Case,
     Compensation,
+    ContinueDetail,
     EmitDetail,
     EndDetail,
     FailDetail,
@@ -128,6 +129,13 @@ class NodeBuilder:
         message = template_of(node.fields.get("message", ""), node.field_path("message"))
         return FailDetail(code=str(node.fields.get("code", "FAILED")), message=message)
 
+    def continue_as_new(self, node: OutlineNode) -> NodeDetail:
+        """The next run of a chain."""
+        return ContinueDetail(
+            input=template_of(node.fields.get("input"), node.field_path("input")),
+            newest=node.fields.get("version") == "newest",
+        )
+
     def activity(self, node: OutlineNode) -> NodeDetail:
         """Any activity: what is rendered, and what is handed over as written."""
         node_type = _node_type(node)
@@ -142,7 +150,20 @@ class NodeBuilder:
             protocol=str(protocol) if delegate else None,
             at_most_once=node.fields.get("effects") == "at_most_once",
             idempotency_key=None if key is None else template_of(key, node.field_path("idempotency_key")),
-            compensate=_compensation(compensate, node) if isinstance(compensate, dict) else None,
+            compensate=self._compensation(compensate, node) if isinstance(compensate, dict) else None,
+        )
+
+    def _compensation(self, raw: JsonObject, node: OutlineNode) -> Compensation:
+        path = f"{node.fields_path}/compensate"
+        guessed = NodeType.TOOL_CALL if "tool" in raw else NodeType.HTTP if "url" in raw else NodeType.STEP
+        node_type = NodeType(str(raw["type"])) if "type" in raw else guessed
+        arguments = _activity_arguments(node_type, raw, path)
+        return Compensation(
+            type=node_type,
+            config={key: value for key, value in raw.items() if key not in _ENGINE_FIELDS},
+            arguments=arguments or LiteralTemplate(None),
+            retry=build_retry(raw.get("retry", self.defaults.get("retry"))),
+            timeout_ms=duration_of(raw.get("timeout", self.defaults.get("timeout"))),
         )
 
     def _arguments(self, node_type: NodeType, node: OutlineNode) -> Template | None:
@@ -293,7 +314,7 @@ def _node_type(node: OutlineNode) -> NodeType:
 
 
 def _successor(node: OutlineNode) -> Successor | None:
-    if node.type in ("switch", "end", "fail"):
+    if node.type in ("switch", "end", "fail", "continue_as_new"):
         return None
     routes = {route.kind: route for route in node.routes if route.kind in ("edge", "next", "then", "else")}
     if "then" in routes:
@@ -325,20 +346,6 @@ def _activity_arguments(node_type: NodeType, fields: JsonObject, path: str) -> T
     return template_of({name: fields[name] for name in names}, path)
 
 
-def _compensation(raw: JsonObject, node: OutlineNode) -> Compensation:
-    path = f"{node.fields_path}/compensate"
-    guessed = NodeType.TOOL_CALL if "tool" in raw else NodeType.HTTP if "url" in raw else NodeType.STEP
-    node_type = NodeType(str(raw["type"])) if "type" in raw else guessed
-    arguments = _activity_arguments(node_type, raw, path)
-    return Compensation(
-        type=node_type,
-        config={key: value for key, value in raw.items() if key not in _ENGINE_FIELDS},
-        arguments=arguments or LiteralTemplate(None),
-        retry=build_retry(raw.get("retry")),
-        timeout_ms=duration_of(raw.get("timeout")),
-    )
-
-
 _Detail = Callable[[NodeBuilder, OutlineNode], NodeDetail]
 _DETAILS: dict[NodeType, _Detail] = {
     NodeType.START: NodeBuilder.start,
@@ -359,4 +366,5 @@ _DETAILS: dict[NodeType, _Detail] = {
     NodeType.LOOP: NodeBuilder.loop,
     NodeType.EMIT: NodeBuilder.emit,
     NodeType.FAIL: NodeBuilder.fail,
+    NodeType.CONTINUE_AS_NEW: NodeBuilder.continue_as_new,
 }

@@ -17,16 +17,18 @@ __all__ = ["canonical_json", "definition_hash", "without_signature"]
 # Beyond this JavaScript holds only the nearest double.
 SAFE_INTEGER_MAX = 2**53
 SURROGATE = re.compile("[\ud800-\udfff]")
+_TEXT = json.JSONEncoder(ensure_ascii=False)
 
 
-def canonical_json(value: JsonValue) -> bytes:
+def canonical_json(value: JsonValue, *, exact_integers: bool = False) -> bytes:
     """Write a JSON value in canonical form.
 
-    Integers beyond 2^53 are written as the double JavaScript would hold; lone surrogates are escaped. A number that
-    no double can hold, NaN and infinities raise ValueError: two documents that differ there must not look the same.
+    Integers beyond 2^53 are written as the double JavaScript would hold, or with all their digits if `exact_integers`
+    (no two of them look the same then); lone surrogates are escaped. A number that no double can hold, NaN and
+    infinities raise ValueError: two documents that differ there must not look the same.
     """
     chunks: list[str] = []
-    _write(value, chunks)
+    _write(value, chunks, exact_integers)
     return "".join(chunks).encode("utf-8")
 
 
@@ -50,33 +52,33 @@ def without_signature(document: JsonObject) -> JsonObject:
     return {name: value for name, value in document.items() if name != "signature"}
 
 
-def _write(value: JsonValue, chunks: list[str]) -> None:
+def _write(value: JsonValue, chunks: list[str], exact_integers: bool) -> None:
     if isinstance(value, dict):
         separator = "{"
         for name in sorted(value, key=_code_units):
             chunks.append(f"{separator}{_text(name)}:")
-            _write(value[name], chunks)
+            _write(value[name], chunks, exact_integers)
             separator = ","
         chunks.append("}" if value else "{}")
     elif isinstance(value, list):
         separator = "["
         for item in value:
             chunks.append(separator)
-            _write(item, chunks)
+            _write(item, chunks, exact_integers)
             separator = ","
         chunks.append("]" if value else "[]")
     else:
-        chunks.append(_scalar(value))
+        chunks.append(_scalar(value, exact_integers))
 
 
-def _scalar(value: bool | float | str | None) -> str:
+def _scalar(value: bool | float | str | None, exact_integers: bool) -> str:
     if isinstance(value, str):
         return _text(value)
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int) and abs(value) <= SAFE_INTEGER_MAX:
+    if isinstance(value, int) and (exact_integers or abs(value) <= SAFE_INTEGER_MAX):
         return str(value)
     try:
         return rfc8785.dumps(float(value)).decode("ascii")
@@ -89,8 +91,8 @@ def _code_units(name: str) -> bytes:
 
 
 def _text(text: str) -> str:
-    encoded = json.dumps(text, ensure_ascii=False)
-    if SURROGATE.search(encoded) is None:
+    encoded = _TEXT.encode(text)
+    if encoded.isascii() or SURROGATE.search(encoded) is None:
         return encoded
     # JavaScript strings are UTF-16: two surrogates that form a pair are one character, a lone one is escaped.
     paired = encoded.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")

@@ -15,9 +15,14 @@ from penstock.definitions.reach import Graph, strong_components
 
 __all__ = ["body_findings"]
 
-_INSTANT_TYPES = frozenset({"start", "end", "switch", "set_state", "emit", "fail"})
+_INSTANT_TYPES = frozenset({"start", "end", "switch", "set_state", "emit", "fail", "continue_as_new"})
 _RETRIED_TYPES = frozenset({*(str(node_type) for node_type in ACTIVITY_TYPES), "subworkflow"})
 _BODY_WORDS = {"for_each": "item", "loop": "iteration"}
+# Nodes that end the run, so that they cannot stand where others of its nodes may be at work: code, what it does, name.
+_ENDS = {
+    "end": ("END_IN_BODY", "end the run", "end"),
+    "continue_as_new": ("CONTINUE_IN_BODY", "end the run and start the next one", "continue_as_new"),
+}
 
 
 def body_findings(graph: Graph, reached: set[str]) -> list[Finding]:
@@ -64,24 +69,31 @@ def _body_title(graph: Graph, body: Body) -> str:
 
 def _ends_in_bodies(graph: Graph) -> Iterator[Finding]:
     for node in graph.outline.nodes:
-        if node.type == "end" and node.body != "":
+        if node.type in _ENDS and node.body != "":
             body = graph.outline.bodies.get(node.body)
-            owner = body.owner if body is not None else None
+            owner = (body.owner if body is not None else None) or node.body
+            code, does, word = _ENDS[node.type]
             yield Finding(
-                code="END_IN_BODY",
-                message=f"`{node.id}` would end the run from inside `{owner or node.body}`",
+                code=code,
+                message=f"`{node.id}` would {does} from inside `{owner}`",
                 path=f"{node.path}/type",
-                hint=f"finish the body with `next: {EXIT}`, and put the end node after `{owner or node.body}`",
+                hint=f"finish the body with `next: {EXIT}`, and put the {word} node after `{owner}`",
             )
-    ends = {node.id for node in graph.nodes.values() if node.type == "end"}
-    for body in graph.outline.bodies.values():
+    for node_type, (code, _, word) in _ENDS.items():
+        ends = {node.id for node in graph.nodes.values() if node.type == node_type}
+        yield from _reached_ends(graph, ends, code, word)
+
+
+def _reached_ends(graph: Graph, ends: set[str], code: str, word: str) -> Iterator[Finding]:
+    """Branches whose nodes stand beside the fork and that come to one of these nodes before they join."""
+    for body in graph.outline.bodies.values() if ends else ():
         if body.nested or body.owner is None or not graph.can_finish(body):
             continue
         found = min(graph.region(body).members & ends, default=None)
         if found is not None:
             yield Finding(
-                code="END_IN_BODY",
-                message=f"{_body_title(graph, body)} can reach the end node `{found}` without joining",
+                code=code,
+                message=f"{_body_title(graph, body)} can reach the {word} node `{found}` without joining",
                 path=body.path,
                 hint=f"lead every path of the branch to `{body.exit_target}`"
                 if body.exit_target is not None
@@ -94,15 +106,24 @@ def _endless_cycles(graph: Graph, reached: set[str]) -> Iterator[Finding]:
     for body in graph.outline.bodies.values():
         if body.owner is not None and not graph.can_finish(body):
             stuck |= graph.region(body).members
-    for members in strong_components(graph.steps):
-        if not members <= reached or members & stuck or not _is_cycle(graph, members):
+    steps = _steps_over_runs(graph)
+    for members in strong_components(steps):
+        if not members <= reached or members & stuck or not _is_cycle(steps, members):
             continue
         if all(_goes_round(graph, name, members) for name in members):
             yield _endless_cycle(graph, members)
 
 
-def _is_cycle(graph: Graph, members: frozenset[str]) -> bool:
-    return len(members) > 1 or any(name in graph.steps.get(name, ()) for name in members)
+def _steps_over_runs(graph: Graph) -> dict[str, tuple[str, ...]]:
+    """The steps of the graph, where the run that continues another one begins at the beginning."""
+    entry = graph.resolve(graph.outline.entry, "") if graph.outline.entry is not None else None
+    again = () if entry is None else (entry,)
+    continued = {name: again for name, node in graph.nodes.items() if node.type == "continue_as_new"}
+    return {name: (*steps, *continued.get(name, ())) for name, steps in graph.steps.items()}
+
+
+def _is_cycle(steps: dict[str, tuple[str, ...]], members: frozenset[str]) -> bool:
+    return len(members) > 1 or any(name in steps.get(name, ()) for name in members)
 
 
 def _goes_round(graph: Graph, name: str, members: frozenset[str]) -> bool:

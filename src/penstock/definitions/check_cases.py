@@ -19,7 +19,7 @@ __all__ = ["case_findings"]
 # How tests and histories name the undoing of a node.
 _UNDO_PREFIX = "compensate:"
 # Nodes that do nothing an outside could be asked for.
-_NOT_MOCKED = frozenset({"start", "end", "switch", "set_state", "fail"})
+_NOT_MOCKED = frozenset({"start", "end", "switch", "set_state", "fail", "continue_as_new"})
 
 
 def case_findings(document: JsonObject, declarations: Declarations, guesses: Guesses) -> Iterator[Finding]:
@@ -136,8 +136,9 @@ def _mocks(test: JsonObject, path: str, declarations: Declarations) -> Iterator[
 
 
 def _outputs(mock: JsonValue, path: str) -> Iterator[tuple[JsonValue, str]]:
-    """The outputs that a mock gives: one, one per try, or none when it fails."""
-    return ((value, place) for value, place in _in_sequence(mock, path) if not _is_failure(value))
+    """The outputs that a mock gives: one, one per try, or none when it fails or asks."""
+    tries = _in_sequence(mock, path)
+    return ((value, place) for value, place in tries if not _is_failure(value) and not _is_question(value))
 
 
 def _in_sequence(value: JsonValue, path: str) -> Iterator[tuple[JsonValue, str]]:
@@ -152,6 +153,16 @@ def _is_failure(mock: JsonValue) -> bool:
     return isinstance(mock, dict) and set(mock) == {"error"} and isinstance(mock["error"], dict)
 
 
+def _is_question(mock: JsonValue) -> bool:
+    return isinstance(mock, dict) and set(mock) == {"asks"} and isinstance(mock["asks"], dict)
+
+
+def _asks(test: JsonObject, name: str) -> bool:
+    """Whether a test lets an activity ask a person."""
+    mock = _object(test.get("mock")).get(name)
+    return any(_is_question(value) for value, _ in _in_sequence(mock, ""))
+
+
 def _answers(test: JsonObject, path: str, declarations: Declarations) -> Iterator[Finding]:
     status = _object(test.get("expect")).get("status")
     for name, answer in _object(test.get("answers")).items():
@@ -159,12 +170,14 @@ def _answers(test: JsonObject, path: str, declarations: Declarations) -> Iterato
         if node is None:
             continue
         place = f"{path}/answers{json_pointer((name,))}"
+        if node.type != "interrupt" and _asks(test, name):
+            continue
         if node.type != "interrupt":
             yield Finding(
                 code="UNKNOWN_NODE_IN_TEST",
                 message=f"`{name}` is a {node.type} node, which asks nobody",
                 path=place,
-                hint="answers are for interrupt nodes; use `mock` for activities",
+                hint="answers are for interrupt nodes, and for activities whose `mock` asks something",
             )
             continue
         declared = declarations.answer_of(node)

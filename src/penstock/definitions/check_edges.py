@@ -87,7 +87,7 @@ def _edge_counts(edges: list[tuple[int, str, str]], nodes: dict[str, OutlineNode
                 hint="remove the edge, or name the target as the switch's `default`",
                 severity=Severity.WARNING,
             )
-        elif node.type in ("end", "fail"):
+        elif node.type in ("end", "fail", "continue_as_new"):
             yield Finding(
                 code="EDGE_COUNT",
                 message=f"an edge leaves `{source}`, which ends the run",

@@ -17,7 +17,7 @@ from penstock.definitions.reach import KNOWN_TYPES, Graph, graph_of
 
 __all__ = ["graph_findings"]
 
-_FINAL_TYPES = frozenset({"end", "fail"})
+_FINAL_TYPES = frozenset({"end", "fail", "continue_as_new"})
 
 
 def graph_findings(outline: Outline, guesses: Guesses | None = None) -> tuple[Finding, ...]:
@@ -238,7 +238,7 @@ def _no_end(graph: Graph, reached: set[str]) -> Iterator[Finding]:
     if not graph.outline.native or not reached or reached & graph.uncertain:
         return
     types = {graph.nodes[name].type for name in reached}
-    if "end" in types or types - KNOWN_TYPES:
+    if {"end", "continue_as_new"} & types or types - KNOWN_TYPES:
         return
     yield Finding(
         code="NO_END",

@@ -8,7 +8,7 @@ than a plain path can give anything.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.base.json import JsonObject, JsonValue, json_pointer
 from penstock.definitions.check_cases import case_findings
@@ -62,10 +62,20 @@ def type_findings(document: JsonObject, outline: Outline, guesses: Guesses | Non
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Where a value goes: what it is called, and what may stand there."""
+    """Where a value goes: what it is called, what may stand there, and whether defaults fill in what is missing."""
 
     label: str
     view: SchemaView
+    has_defaults: bool = False
+
+    def part(self, label: str, view: SchemaView) -> _Target:
+        """A member or an item of the value."""
+        return replace(self, label=label, view=view)
+
+    def may_lack(self, name: str) -> bool:
+        """Whether a required member may be missing, because its default takes its place."""
+        member = self.view.member(name).view if self.has_defaults else None
+        return member is not None and isinstance(member.schema, dict) and "default" in member.schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +136,8 @@ class _TypeChecker:
             yield from self._check_kind(site, _ARRAY, "`items`")
         elif node.type == "emit" and site.name == "run":
             yield from self._check_kind(site, _STRING, "`run`")
+        elif node.type == "continue_as_new" and site.name == "input" and node.fields.get("version") != "newest":
+            yield from self._check_next_input(site)
 
     def _check_assignment(self, site: Site, key: str) -> Iterator[Finding]:
         state = self.declarations.state_schema()
@@ -167,6 +179,13 @@ class _TypeChecker:
                 else:
                     yield from self._fit(site.value, site.path, target)
 
+    def _check_next_input(self, site: Site) -> Iterator[Finding]:
+        schema = self.declarations.document.get("input")
+        if isinstance(schema, dict):
+            yield from self._fit(
+                site.value, site.path, _Target("the input", SchemaView(schema, schema), has_defaults=True)
+            )
+
     def _check_kind(self, site: Site, wanted: TypeSet, label: str) -> Iterator[Finding]:
         is_jq = site.form is Form.JQ
         types = self._program_types(str(site.value)) if is_jq else self._value_types(site.value, site.path)
@@ -199,7 +218,7 @@ class _TypeChecker:
             for index, item in enumerate(value):
                 inner = target.view.item(index)
                 if inner is not None:
-                    yield from self._fit(item, f"{path}/{index}", _Target(f"{target.label}[{index}]", inner))
+                    yield from self._fit(item, f"{path}/{index}", target.part(f"{target.label}[{index}]", inner))
         elif isinstance(value, dict):
             yield from self._fit_members(value, path, target)
 
@@ -208,7 +227,7 @@ class _TypeChecker:
             member = target.view.member(name)
             place = path + json_pointer((name,))
             if member.view is not None:
-                yield from self._fit(member_value, place, _Target(f"`{name}` of {target.label}", member.view))
+                yield from self._fit(member_value, place, target.part(f"`{name}` of {target.label}", member.view))
             elif member.presence is Presence.FORBIDDEN:
                 yield Finding(
                     code="TYPE_IMPOSSIBLE",
@@ -217,7 +236,7 @@ class _TypeChecker:
                     hint=self.guesses.hint(name, member.names, otherwise="it allows"),
                 )
         for name in target.view.required():
-            if name not in value:
+            if name not in value and not target.may_lack(name):
                 yield Finding(
                     code="TYPE_IMPOSSIBLE",
                     message=f"the schema of {target.label} asks for `{name}`, which is missing here",
@@ -284,7 +303,7 @@ def _impossible(path: str, what: str, types: TypeSet, wanted: _Wanted) -> Findin
 def _fit_literal(value: JsonValue, path: str, target: _Target) -> Iterator[Finding]:
     misfits = list(_fit_types(value_types(value), path, quoted(value), target))
     yield from misfits
-    compiled = None if misfits else _compile_part(target.view)
+    compiled = None if misfits or target.has_defaults else _compile_part(target.view)
     if compiled is not None:
         for violation in violations(compiled, value)[:1]:
             yield Finding(

@@ -390,7 +390,7 @@ def _breaks_senders(before: JsonObject, after: JsonObject) -> bool:
     if before.get("enabled") is False:
         return False
     was, now = _object(before.get("webhook")), _object(after.get("webhook"))
-    moved = any(not alike(was.get(key), now.get(key)) for key in ("path", "secret", "action", "signal"))
+    moved = any(not alike(was.get(key), now.get(key)) for key in ("path", "secret", "verify", "action", "signal"))
     return moved or was.get("method", "POST") != now.get("method", "POST") or after.get("enabled") is False
 
 

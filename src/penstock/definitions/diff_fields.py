@@ -52,6 +52,7 @@ _DEFAULTS: Mapping[tuple[str, str], JsonValue] = {
     ("loop", "on_exhausted"): "fail",
     ("http", "method"): "GET",
     ("agent_delegate", "protocol"): "a2a",
+    ("continue_as_new", "version"): "pinned",
     ("interrupt", "answer"): {"type": "object"},
 }
 _DURATIONS = frozenset({"timeout", "duration"})

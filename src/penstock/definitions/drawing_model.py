@@ -82,6 +82,7 @@ class Picture:
 _FAMILIES: Mapping[str, Family] = {
     "start": Family.TERMINAL,
     "end": Family.TERMINAL,
+    "continue_as_new": Family.TERMINAL,
     "fail": Family.FAILURE,
     "step": Family.WORK,
     "tool_call": Family.WORK,
@@ -323,6 +324,10 @@ def _keys_set(fields: JsonObject) -> str:
     return ", ".join(_object(fields.get("set")) or _object(fields.get("assignments")))
 
 
+def _continue_as_new(fields: JsonObject) -> str:
+    return "newest version" if fields.get("version") == "newest" else ""
+
+
 def _parallel(fields: JsonObject) -> str:
     branches, join = fields.get("branches"), fields.get("join", "all")
     count = len(branches) if isinstance(branches, list) else 0
@@ -359,6 +364,7 @@ _DETAILS: Mapping[str, Callable[[JsonObject], str]] = {
     "subworkflow": _first("workflow", "workflow_ref"),
     "emit": _first("signal"),
     "fail": _first("code"),
+    "continue_as_new": _continue_as_new,
     "parallel": _parallel,
     "race": _race,
     "for_each": _for_each,

@@ -7,6 +7,7 @@ days, weeks, fractions, compound and ISO-8601 durations. Nothing here reads a cl
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 
 from penstock.base import limits
 
@@ -17,6 +18,9 @@ __all__ = [
     "parse_instant_ms",
     "parse_native_duration_ms",
 ]
+
+# The start of a run is written anew for each expression that the run evaluates.
+_INSTANTS_KEPT = 1024
 
 # Largest first: the order in which compound durations are read and written.
 UNIT_MS = {
@@ -107,6 +111,7 @@ def parse_instant_ms(text: str) -> int | None:
     return (instant - EPOCH) // MILLISECOND
 
 
+@lru_cache(maxsize=_INSTANTS_KEPT)
 def format_instant(instant_ms: int) -> str:
     """Write milliseconds since 1970 as a UTC timestamp with milliseconds, for example `2026-11-15T10:00:00.000Z`."""
     instant = EPOCH + timedelta(milliseconds=instant_ms)

@@ -55,7 +55,7 @@ def _or_true(name: str) -> JsonObject:
 _DEFAULTS = Shape(
     name="defaults",
     title="Defaults",
-    description="What holds for activities that do not say otherwise.",
+    description="What holds for activities that do not say otherwise, those that undo others included.",
     fields=(
         optional("retry", ref("retry"), "The retry policy of activities without their own."),
         optional("timeout", ref("duration"), "The timeout of activities without their own."),
@@ -83,6 +83,16 @@ _EXPOSE_TOOL = Shape(
         optional("title", TEXT, "A title for people."),
         optional("description", TEXT, "What the tool does, for the model that chooses it."),
         optional("annotations", ref("annotations"), "What a client may assume about the tool."),
+        optional(
+            "result",
+            {**choice("data", "content"), "default": "data"},
+            "`data`: the output is the answer. `content`: the output is a block of MCP content, or a list of them.",
+        ),
+        optional(
+            "task",
+            {**choice("auto", "required", "after_questions"), "default": "auto"},
+            "When a call is an MCP task: `auto` if it takes longer, `required` always, `after_questions` after these.",
+        ),
     ),
 )
 
@@ -165,24 +175,55 @@ _SCHEDULE = Shape(
     ),
 )
 
+_VERIFY = Shape(
+    name="verify",
+    title="Verification",
+    description="How a request proves that its sender knows the secret.",
+    fields=(
+        optional(
+            "strategy",
+            {**choice("hmac", "github", "stripe", "standard", "none"), "default": "hmac"},
+            "How requests are signed; `none` only where the operator allows it.",
+        ),
+        optional(
+            "header", pattern("^[A-Za-z0-9-]{1,64}$", "X-Signature"), "The header with the signature, if not the usual."
+        ),
+        optional("skew", ref("duration"), "How old a signature may be, where it carries a time; 5m unless given."),
+    ),
+    hints={"secret": "write `secret` beside `verify`", "type": "write `strategy`"},
+)
+
+_PATH_PART = "[A-Za-z0-9_][A-Za-z0-9_~.-]*"
+
 _WEBHOOK = Shape(
     name="webhook",
     title="Webhook",
-    description="Starts or signals a run when a request arrives.",
+    description="Starts or signals a run by a request; jq reads its .body, .headers, .query, .method and .path.",
     fields=(
-        required("path", {**STRING, "examples": ["/hooks/orders"]}, "The path the request is sent to."),
+        required(
+            "path",
+            pattern(f"^/?{_PATH_PART}(/{_PATH_PART})*$", "/hooks/orders"),
+            "The path the request is sent to, below /hooks.",
+        ),
         optional("method", {**_METHOD, "default": "POST"}, "The method of the request."),
         optional(
             "secret",
             pattern(r"^\$\{secret:[A-Z][A-Z0-9_]*\}$", "${secret:WEBHOOK_KEY}"),
             "The secret that signs requests, by reference.",
         ),
+        optional("verify", ref("verify"), "How requests are signed, if not in our own way."),
+        optional("schema", ref("json_schema"), "The JSON Schema of the request's body; others are refused."),
         optional("dedupe", ref("jq"), "The part of the request that makes it unique; repeats are ignored."),
         optional("filter", ref("jq"), "Requests for which this is false or null are ignored."),
         optional("action", {**choice("start", "signal"), "default": "start"}, "Start a run, or signal one."),
+        optional("run", ref("jq"), "The id of the run: the one to signal, or the one to start."),
         optional("signal", STRING, "The name of the signal, for the action `signal`."),
     ),
-    conditions=(Condition(field="action", equals="signal", then_any=("signal",)),),
+    conditions=(
+        Condition(field="action", equals="signal", then_any=("signal",)),
+        Condition(field="action", equals="signal", then_any=("run",)),
+    ),
+    hints={"input": "write `input` beside `webhook`", "execution_id": "write `run`"},
 )
 
 _TRIGGER = Shape(
@@ -190,11 +231,19 @@ _TRIGGER = Shape(
     title="Trigger",
     description="What starts runs without a caller: a schedule or a webhook.",
     fields=(
-        optional("id", STRING, "A name for the trigger."),
+        optional(
+            "id",
+            pattern("^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$", "every_morning"),
+            "A name for the trigger: letters, digits, `_`, `.` and `-`.",
+        ),
         optional("enabled", {**BOOLEAN, "default": True}, "Whether the trigger is active."),
         optional("schedule", ref("schedule"), "Start at certain times."),
         optional("webhook", ref("webhook"), "Start when a request arrives."),
-        optional("input", ref("template"), "The input of the run; a webhook's template reads the request."),
+        optional(
+            "input",
+            ref("template"),
+            "The input of the run, or the payload of the signal; a webhook's template reads the request.",
+        ),
     ),
     exactly_one=(("schedule", "webhook"),),
     hints={"cron": "write `schedule: {cron: …}`", "path": "write `webhook: {path: …}`"},
@@ -235,6 +284,7 @@ _EXPECT = Shape(
         optional("path", STRINGS, "The ids of the nodes in the order they ran."),
         optional("error", ref("test_error"), "The failure."),
         optional("state", OBJECT, "Members that the state must have."),
+        optional("continues_with", ANYTHING, "The input of the run that goes on after a continue_as_new."),
     ),
 )
 
@@ -248,9 +298,13 @@ _TEST = Shape(
         optional(
             "mock",
             OBJECT,
-            "Per node, or compensate:<node>, its output, {error: {code, message}}, or {sequence: [...]}, one per try.",
+            "Per node or compensate:<node>: output, {error: {code}}, {asks: {question}}, or {sequence: [...]} of them.",
         ),
-        optional("answers", OBJECT, "Per interrupt the answer, or {sequence: [...]} for one per time it is asked."),
+        optional(
+            "answers",
+            OBJECT,
+            "Per interrupt or asking activity the answer, or {sequence: [...]} for one per time it is asked.",
+        ),
         optional("signals", array_of(ref("test_signal")), "Signals that arrive during the run."),
         optional("time_outs", array_of(STRING), "Nodes that run into their timeout."),
         required("expect", ref("expect"), "What must be true at the end."),
@@ -317,6 +371,7 @@ DOCUMENT_SHAPES = (
     _RATE,
     _GOVERNANCE,
     _SCHEDULE,
+    _VERIFY,
     _WEBHOOK,
     _TRIGGER,
     _TEST_SIGNAL,

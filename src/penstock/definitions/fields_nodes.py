@@ -370,6 +370,17 @@ _FAIL = Shape(
     hints={"next": "a fail node has no successor", "reason": "write `message`", "error": "write `code`"},
 )
 
+_CONTINUE_AS_NEW = Shape(
+    name="continue_as_new",
+    title="continue_as_new",
+    description="Ends the run and starts the next one of the same workflow, with an empty history.",
+    fields=(
+        required("input", ref("template"), "The next run's input; what it must remember has to be in it."),
+        optional("version", {**choice("pinned", "newest"), "default": "pinned"}, "The definition of the next run."),
+    ),
+    hints={"next": "a continue_as_new node has no successor", "with": "write `input`", "state": "write `input`"},
+)
+
 _BRANCH = Shape(
     name="branch",
     title="Branch",
@@ -413,6 +424,7 @@ NODE_TABLES = (
     NodeTable(shape=_LOOP),
     NodeTable(shape=_EMIT),
     NodeTable(shape=_FAIL, has_successor=False),
+    NodeTable(shape=_CONTINUE_AS_NEW, has_successor=False),
 )
 ACTIVITY_TABLES = tuple(table for table in NODE_TABLES if table.is_activity)
 NODE_PART_SHAPES = (_BRANCH, _ASSIGNMENT)
@@ -437,6 +449,7 @@ NODE_TYPE_HINTS = {
         "emit": ("signal", "send", "publish", "event"),
         "fail": ("error", "throw", "raise", "abort"),
         "end": ("return", "stop", "finish", "done", "result"),
+        "continue_as_new": ("continue", "restart", "again"),
     }.items()
     for other in others
 }

@@ -31,6 +31,7 @@ _TEMPLATE_FIELDS: dict[str, tuple[str, ...]] = {
     "subworkflow": ("input", "input_mapping"),
     "emit": ("run", "payload"),
     "fail": ("message",),
+    "continue_as_new": ("input",),
 }
 
 
@@ -226,7 +227,7 @@ def _trigger_sites(triggers: JsonValue) -> Iterator[Site]:
         if "input" in trigger:
             yield Site(name="input", form=Form.TEMPLATE, value=trigger["input"], path=f"{path}/input")
         webhook = trigger.get("webhook")
-        for name in ("dedupe", "filter") if isinstance(webhook, dict) else ():
+        for name in ("dedupe", "filter", "run") if isinstance(webhook, dict) else ():
             value = webhook.get(name) if isinstance(webhook, dict) else None
             if isinstance(value, str):
                 yield Site(name=name, form=Form.JQ, value=value, path=f"{path}/webhook/{name}")

@@ -8,9 +8,10 @@ It holds no behaviour beyond look-ups and knows nothing of runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
+
+import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.expressions import Expression
@@ -23,6 +24,7 @@ __all__ = [
     "Case",
     "Checkpointing",
     "Compensation",
+    "ContinueDetail",
     "EmitDetail",
     "EndDetail",
     "ErrorRoute",
@@ -78,6 +80,7 @@ class NodeType(StrEnum):
     RACE = "race"
     EMIT = "emit"
     FAIL = "fail"
+    CONTINUE_AS_NEW = "continue_as_new"
 
 
 ACTIVITY_TYPES = frozenset(
@@ -109,8 +112,7 @@ class WaitKind(StrEnum):
     SIGNAL = "signal"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
+class Retry(msgspec.Struct, frozen=True, kw_only=True):
     """How often and how fast a failed attempt is tried again."""
 
     max_attempts: int = 1
@@ -122,8 +124,7 @@ class Retry:
     non_retryable_errors: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorRoute:
+class ErrorRoute(msgspec.Struct, frozen=True, kw_only=True):
     """Where a failure goes. No codes means any code; exactly one of `target` and `fallback` is used."""
 
     codes: frozenset[str] = frozenset()
@@ -132,8 +133,7 @@ class ErrorRoute:
     fallback: Template | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Successor:
+class Successor(msgspec.Struct, frozen=True, kw_only=True):
     """Where a node goes when it is done; `when` chooses between two targets. None leaves the body."""
 
     target: str | None
@@ -141,8 +141,7 @@ class Successor:
     otherwise: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compensation:
+class Compensation(msgspec.Struct, frozen=True, kw_only=True):
     """The activity that undoes a completed node."""
 
     type: NodeType
@@ -152,29 +151,32 @@ class Compensation:
     timeout_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartDetail:
+class StartDetail(msgspec.Struct, frozen=True, kw_only=True):
     """The entry of a published document."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndDetail:
+class EndDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Ends the run with a result: a template, a jq expression, or the whole state."""
 
     output: Template | None
     output_schema: CompiledSchema | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailDetail:
+class FailDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Fails on purpose with a code."""
 
     code: str
     message: Template
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActivityDetail:
+class ContinueDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """Ends the run and starts another one in its place, with an empty history."""
+
+    input: Template
+    newest: bool  # the next run gets the newest definition of the name, not this one
+
+
+class ActivityDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Work that a run asks somebody to do."""
 
     config: JsonObject  # what an executor needs, as written
@@ -186,16 +188,14 @@ class ActivityDetail:
     compensate: Compensation | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(msgspec.Struct, frozen=True, kw_only=True):
     """One case of a switch."""
 
     when: Expression
     target: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchDetail:
+class SwitchDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Chooses the successor; the first truthy case wins."""
 
     cases: tuple[Case, ...]
@@ -203,8 +203,7 @@ class SwitchDetail:
     has_default: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InterruptDetail:
+class InterruptDetail(msgspec.Struct, frozen=True, kw_only=True):
     """A question to a person."""
 
     prompt: Template
@@ -216,8 +215,7 @@ class InterruptDetail:
     has_timeout_route: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParallelDetail:
+class ParallelDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Several bodies side by side (or, at concurrency 1, one after the other on one state)."""
 
     join: Join
@@ -226,8 +224,7 @@ class ParallelDetail:
     concurrency: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitDetail:
+class WaitDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Waits for time to pass or for a signal."""
 
     kind: WaitKind
@@ -238,15 +235,13 @@ class WaitDetail:
     has_timeout_route: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetStateDetail:
+class SetStateDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Writes state keys; every template sees the state before the node."""
 
     assignments: tuple[tuple[str, Template], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubworkflowDetail:
+class SubworkflowDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Runs another workflow as a child run."""
 
     workflow_ref: str
@@ -254,8 +249,7 @@ class SubworkflowDetail:
     version_pin: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForEachDetail:
+class ForEachDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Runs its body once per item."""
 
     items: Template
@@ -266,8 +260,7 @@ class ForEachDetail:
     body: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopDetail:
+class LoopDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Runs its body again while a condition holds, at most `iterations_max` times."""
 
     condition: Expression
@@ -277,8 +270,7 @@ class LoopDetail:
     body: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmitDetail:
+class EmitDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Sends a signal to another run."""
 
     run: Template
@@ -290,6 +282,7 @@ NodeDetail: TypeAlias = (
     StartDetail
     | EndDetail
     | FailDetail
+    | ContinueDetail
     | ActivityDetail
     | SwitchDetail
     | InterruptDetail
@@ -303,8 +296,7 @@ NodeDetail: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(msgspec.Struct, frozen=True, kw_only=True):
     """One node, whatever its type; what is special to the type is in `detail`."""
 
     id: str
@@ -320,8 +312,7 @@ class Node:
     output_schema_json: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunBody:
+class RunBody(msgspec.Struct, frozen=True, kw_only=True):
     """A body as the engine walks it."""
 
     id: str
@@ -331,8 +322,7 @@ class RunBody:
     exit_target: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpointing:
+class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
     """When `CheckpointWritten` rows are written."""
 
     strategy: str  # after_each_node, every_n_nodes, disabled
@@ -340,8 +330,7 @@ class Checkpointing:
     declared: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workflow:
+class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     """A compiled document, identified by its hash."""
 
     format: Format
@@ -363,8 +352,8 @@ class Workflow:
     title: str | None = None
     description: str | None = None
     secrets: frozenset[str] = frozenset()
-    expose: JsonObject = field(default_factory=dict)
-    governance: JsonObject = field(default_factory=dict)
+    expose: JsonObject = msgspec.field(default_factory=dict)
+    governance: JsonObject = msgspec.field(default_factory=dict)
     triggers: tuple[JsonObject, ...] = ()
     tests: tuple[JsonObject, ...] = ()
     initial_state: JsonValue = None

@@ -171,7 +171,7 @@ class _Reader:
     ) -> Iterator[Route]:
         if node_type == "switch":
             yield from _switch_routes(fields, path)
-        elif node_type not in ("end", "fail"):
+        elif node_type not in ("end", "fail", "continue_as_new"):
             edges = self.edges.get(node_id)
             if edges:
                 yield from edges

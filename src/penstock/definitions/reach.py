@@ -19,7 +19,7 @@ from penstock.definitions.outline import Body, Outline, OutlineNode
 __all__ = ["KNOWN_TYPES", "Graph", "Region", "graph_of", "strong_components"]
 
 KNOWN_TYPES = frozenset(str(node_type) for node_type in NodeType)
-_FINAL_TYPES = frozenset({"end", "fail"})
+_FINAL_TYPES = frozenset({"end", "fail", "continue_as_new"})
 _BLOCKING_TYPES = frozenset(
     {*(str(node_type) for node_type in ACTIVITY_TYPES), "wait", "interrupt", "subworkflow"},
 )

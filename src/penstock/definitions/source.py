@@ -6,13 +6,19 @@ and `source_yaml`. What the document says is checked elsewhere; here only whethe
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from penstock.base import limits
 from penstock.base.json import JsonValue
+from penstock.base.later import later
 from penstock.definitions.findings import Finding, Position
 from penstock.definitions.source_json import read_json
 from penstock.definitions.source_tree import SourceNode, assemble
-from penstock.definitions.source_yaml import read_yaml
+
+if TYPE_CHECKING:
+    from penstock.definitions import source_yaml
+else:
+    source_yaml = later("penstock.definitions.source_yaml")
 
 __all__ = ["SourceDocument", "read_source"]
 
@@ -51,7 +57,7 @@ def _read(text: str, file: str | None) -> tuple[SourceNode | None, tuple[Finding
     if size_bytes > limits.DOCUMENT_BYTES_MAX:
         return None, (_too_large(size_bytes),)
     is_json = text.lstrip().startswith("{") or (file is not None and file.lower().endswith(".json"))
-    return read_json(text) if is_json else read_yaml(text)
+    return read_json(text) if is_json else source_yaml.read_yaml(text)
 
 
 def _too_large(size_bytes: int) -> Finding:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+import msgspec
 
 from penstock.base.json import JsonObject, JsonValue, json_pointer
 from penstock.definitions.expressions import (
@@ -52,44 +53,38 @@ _WHOLE = re.compile(r"\s*\$\{(?!secret:)(.*)\}\s*", re.DOTALL)
 _JSON_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-@dataclass(frozen=True, slots=True)
-class LiteralTemplate:
+class LiteralTemplate(msgspec.Struct, frozen=True):
     """A value without jq in it."""
 
     value: JsonValue
 
 
-@dataclass(frozen=True, slots=True)
-class QueryTemplate:
+class QueryTemplate(msgspec.Struct, frozen=True):
     """A value that jq gives."""
 
     expression: Expression
 
 
-@dataclass(frozen=True, slots=True)
-class TextTemplate:
+class TextTemplate(msgspec.Struct, frozen=True):
     """A text with jq results inside it."""
 
     parts: tuple[str | Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SecretTemplate:
+class SecretTemplate(msgspec.Struct, frozen=True):
     """A text with secret references in it; rendered as a mask, resolved only by an executor."""
 
     text: str
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectTemplate:
+class ObjectTemplate(msgspec.Struct, frozen=True):
     """An object with templates as members."""
 
     members: tuple[tuple[str, Template], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListTemplate:
+class ListTemplate(msgspec.Struct, frozen=True):
     """A list with templates as items."""
 
     items: tuple[Template, ...]
@@ -98,8 +93,7 @@ class ListTemplate:
 Template: TypeAlias = "LiteralTemplate | QueryTemplate | TextTemplate | SecretTemplate | ObjectTemplate | ListTemplate"
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateProblem:
+class TemplateProblem(msgspec.Struct, frozen=True):
     """jq in a template that does not compile, with the place inside the template."""
 
     message: str
@@ -107,12 +101,11 @@ class TemplateProblem:
     hint: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
+class Rendered(msgspec.Struct, frozen=True):
     """A rendered template. `secrets` maps JSON pointers to the texts that an executor must fill in."""
 
     value: JsonValue
-    secrets: dict[str, str] = field(default_factory=dict)
+    secrets: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def compile_template(value: JsonValue) -> Template | TemplateProblem:

@@ -18,6 +18,7 @@ from penstock.definitions.check_edges import edge_findings
 from penstock.definitions.check_expressions import expression_findings
 from penstock.definitions.check_graph import graph_findings
 from penstock.definitions.check_schema import schema_findings
+from penstock.definitions.check_triggers import trigger_findings
 from penstock.definitions.check_types import type_findings
 from penstock.definitions.findings import Finding, Position, Severity
 from penstock.definitions.guesses import Guesses
@@ -99,6 +100,8 @@ def _other_findings(document: JsonObject) -> Iterable[Finding]:
         yield from graph
     yield from expression_findings(document, outline, guesses)
     yield from type_findings(document, outline, guesses)
+    if outline.native:
+        yield from trigger_findings(document)
 
 
 def _is_incomplete(document: JsonObject, outline: Outline) -> bool:

@@ -6,25 +6,70 @@ waiting, is refused with the published code and changes nothing.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from penstock.base import limits
-from penstock.base.json import JsonObject, JsonValue, exceeds_depth
-from penstock.definitions.json_schemas import is_valid
+from penstock.base.json import JsonObject, JsonValue, json_problem
+from penstock.definitions.json_schemas import SchemaProblem, compile_schema, is_valid
 from penstock.definitions.model import ActivityDetail, Node, Retry
 from penstock.engine.completion import describe_violations
-from penstock.engine.inputs import CompleteActivity, FailActivity, ReportOutcomeUnknown, RetryActivity
+from penstock.engine.inputs import AskInActivity, CompleteActivity, FailActivity, ReportOutcomeUnknown, RetryActivity
+from penstock.engine.leases import refuse_lost_lease
 from penstock.engine.outcomes import Refused
+from penstock.engine.questions import interrupt_id_of
 from penstock.engine.retries import GiveUp, RetryAt, next_attempt
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, RunState
+from penstock.engine.stride import stride
 from penstock.engine.transitions import Phase
 from penstock.engine.turn import Turn, node_of
+from penstock.engine.values import refuse_unfit
 
-__all__ = ["complete_activity", "fail_activity", "report_outcome_unknown", "retry_activity"]
+__all__ = [
+    "AT_WORK",
+    "FAILURE_KEYS",
+    "ask_in_activity",
+    "complete_activity",
+    "fail_activity",
+    "report_outcome_unknown",
+    "retry_activity",
+]
 
-_UNDER_WAY = (Phase.REQUESTED, Phase.OUTCOME_UNKNOWN)
+# An attempt is under way, in doubt, or waits for a person's answer; from outside it may be ended all the same.
+AT_WORK = (Phase.REQUESTED, Phase.OUTCOME_UNKNOWN, Phase.ASKING)
+
+# What the record of a failed attempt says itself; what an executor adds stands beside it and changes none of it.
+FAILURE_KEYS = frozenset(
+    {"nodeId", "visit", "attempt", "error", "code", "message", "reason", "willRetry", "retryAt", "executionId"}
+)
+
+_Result: TypeAlias = CompleteActivity | FailActivity | AskInActivity | ReportOutcomeUnknown
+
+
+def _addressed(state: RunState, given: _Result) -> Activation | Refused:
+    """The activation that a result is for; a result of an attempt or a round that is over is for none."""
+    activation = _pending(state, given.node_id, given.visit, given.attempt)
+    if isinstance(activation, Refused) or isinstance(given, ReportOutcomeUnknown):
+        return activation
+    if isinstance(given, CompleteActivity | FailActivity):
+        lost = refuse_lost_lease(activation, given.holder)
+        if lost is not None:
+            return lost
+    asked = _rounds(activation)
+    if given.round not in (None, asked):
+        told = f"{given.node_id} has asked {asked} questions by now; this is what came before of it"
+        return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", told)
+    return activation
+
+
+def _rounds(activation: Activation) -> int:
+    return activation.dialogue.round if activation.dialogue is not None else 0
 
 
 def _pending(state: RunState, node_id: str, visit: int | None, attempt: int | None) -> Activation | Refused:
-    under_way = [item for item in state.activations() if item.phase in _UNDER_WAY]
+    expected = None if visit is None else state.activation(node_id, visit)
+    if expected is not None and expected.phase is Phase.REQUESTED and attempt == expected.attempt:
+        return expected  # the usual case, without a look at everything else that is under way
+    under_way = [item for item in state.activations() if item.phase in AT_WORK]
     if not under_way:
         return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", f"run {state.run_id} waits for no activity")
     named = [item for item in under_way if item.node_id == node_id and visit in (None, item.visit)]
@@ -34,7 +79,8 @@ def _pending(state: RunState, node_id: str, visit: int | None, attempt: int | No
             "ACTIVITY_SUBMIT_NOT_AWAITING" if _was_visited(state, node_id, visit) else "ACTIVITY_SUBMIT_NODE_MISMATCH"
         )
         return Refused(code, f"{node_id} is not waiting for a result; waiting: {waiting}")
-    activation = named[0]
+    # One that asks a person is meant only where no other is at work.
+    activation = min(named, key=lambda item: item.phase is Phase.ASKING)
     if attempt is not None and attempt != activation.attempt:
         told = f"attempt {attempt} of {node_id} is over; attempt {activation.attempt} is under way"
         return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", told)
@@ -48,16 +94,22 @@ def _was_visited(state: RunState, node_id: str, visit: int | None) -> bool:
 
 def complete_activity(turn: Turn, given: CompleteActivity) -> Refused | None:
     """Record a result, or a failed attempt where the result does not fit its schema."""
-    activation = _pending(turn.state, given.node_id, given.visit, given.attempt)
+    activation = _addressed(turn.state, given)
     if isinstance(activation, Refused):
         return activation
-    if exceeds_depth(given.result, limits.JSON_DEPTH_MAX):
-        return Refused("SUBMIT_VALIDATION_ERROR", f"the result nests deeper than {limits.JSON_DEPTH_MAX} levels")
+    unfit = refuse_unfit(given.result, "the result", code="SUBMIT_VALIDATION_ERROR")
+    if unfit is None and given.extra is not None:
+        unfit = refuse_unfit(given.extra, "what the result brings along", code="SUBMIT_VALIDATION_ERROR")
+    if unfit is not None:
+        return unfit
     node = node_of(turn.workflow, activation)
     undo = activation.node_id.startswith(COMPENSATION_PREFIX)
     if node.output_schema is not None and not undo and not is_valid(node.output_schema, given.result):
         told = f"the result of {node.id} does not fit: {describe_violations(node.output_schema, given.result)}"
-        _record_failure(turn, activation, node, "OUTPUT_SCHEMA_VIOLATION", told, retryable=True)
+        failed = FailActivity(
+            at=given.at, node_id=given.node_id, error=told, code="OUTPUT_SCHEMA_VIOLATION", extra=given.extra
+        )
+        _record_failure(turn, activation, failed)
         return None
     result: JsonValue = given.result
     if not turn.state.native and not isinstance(result, dict):
@@ -68,23 +120,73 @@ def complete_activity(turn: Turn, given: CompleteActivity) -> Refused | None:
         "attempt": activation.attempt,
         "result": result,
     }
-    turn.event("ActivityCompleted", {**payload, **given.extra} if given.extra else payload)
+    if given.extra:
+        payload = {**payload, **{name: value for name, value in given.extra.items() if name not in payload}}
+        turn.event("ActivityCompleted", payload)
+    elif not stride(turn, node, activation, payload):
+        turn.event("ActivityCompleted", payload)
     return None
 
 
 def fail_activity(turn: Turn, given: FailActivity) -> Refused | None:
     """Record a failed attempt and whether another follows."""
-    activation = _pending(turn.state, given.node_id, given.visit, given.attempt)
+    activation = _addressed(turn.state, given)
     if isinstance(activation, Refused):
         return activation
-    node = node_of(turn.workflow, activation)
-    _record_failure(turn, activation, node, given.code or "", given.error, retryable=given.retryable)
+    unfit = refuse_unfit(given.extra, "the error", code="SUBMIT_VALIDATION_ERROR")
+    if unfit is not None:
+        return unfit
+    _record_failure(turn, activation, given)
     return None
 
 
-def _record_failure(turn: Turn, activation: Activation, node: Node, code: str, error: str, *, retryable: bool) -> None:
+def ask_in_activity(turn: Turn, given: AskInActivity) -> Refused | None:
+    """Record that an attempt asks a person; one that asks without end has failed."""
+    activation = _addressed(turn.state, given)
+    if isinstance(activation, Refused):
+        return activation
+    if activation.phase is Phase.ASKING:
+        return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", f"{given.node_id} asks a person already")
+    unfit = _unfit_question(given)
+    if unfit is not None:
+        return Refused("SUBMIT_VALIDATION_ERROR", f"the question of {given.node_id} cannot be asked: {unfit}")
+    asked = _rounds(activation) + 1
+    if asked > limits.ACTIVITY_QUESTIONS_MAX:
+        told = f"{given.node_id} asked more than {limits.ACTIVITY_QUESTIONS_MAX} questions; the last: {given.question}"
+        failed = FailActivity(
+            at=given.at, node_id=given.node_id, error=told, code="ACTIVITY_QUESTIONS_EXCEEDED", retryable=False
+        )
+        _record_failure(turn, activation, failed)
+        return None
+    payload: JsonObject = {
+        "nodeId": activation.node_id,
+        "visit": activation.visit,
+        "attempt": activation.attempt,
+        "round": asked,
+        "interruptId": interrupt_id_of(activation.node_id, activation.visit, asked),
+        "prompt": given.question,
+        "answerSchema": given.answer_schema,
+        "resume": given.resume,
+    }
+    if activation.deadline is not None:
+        payload["deadline"] = activation.deadline
+    turn.event("ActivityAsked", payload)
+    return None
+
+
+def _unfit_question(given: AskInActivity) -> str | None:
+    """Why a question cannot be recorded, or None."""
+    problem = json_problem([given.answer_schema, given.resume], limits.JSON_DEPTH_MAX + 1)
+    if problem is not None:
+        return problem.message
+    compiled = compile_schema(given.answer_schema)
+    return f"its schema{compiled.path}: {compiled.message}" if isinstance(compiled, SchemaProblem) else None
+
+
+def _record_failure(turn: Turn, activation: Activation, failed: FailActivity) -> None:
+    code = failed.code or ""
     decision = next_attempt(
-        _retry_of(node, activation),
+        _retry_of(node_of(turn.workflow, activation), activation),
         attempt=activation.attempt,
         code=code,
         began_at=activation.scheduled_at,
@@ -95,11 +197,13 @@ def _record_failure(turn: Turn, activation: Activation, node: Node, code: str, e
         "nodeId": activation.node_id,
         "visit": activation.visit,
         "attempt": activation.attempt,
-        "error": error,
+        "error": failed.error,
     }
+    if failed.extra:
+        payload.update((name, value) for name, value in failed.extra.items() if name not in FAILURE_KEYS)
     if code:
         payload["code"] = code
-    match decision if retryable else GiveUp():
+    match decision if failed.retryable else GiveUp():
         case RetryAt(at=at):
             payload["willRetry"] = True
             if at > turn.at:
@@ -118,9 +222,11 @@ def _retry_of(node: Node, activation: Activation) -> Retry:
 
 def report_outcome_unknown(turn: Turn, given: ReportOutcomeUnknown) -> Refused | None:
     """Record that an attempt may or may not have taken effect."""
-    activation = _pending(turn.state, given.node_id, given.visit, given.attempt)
+    activation = _addressed(turn.state, given)
     if isinstance(activation, Refused):
         return activation
+    if activation.phase is Phase.ASKING:
+        return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", f"{given.node_id} is not under way: it asks a person")
     if activation.phase is Phase.OUTCOME_UNKNOWN:
         return None
     payload: JsonObject = {"nodeId": activation.node_id, "visit": activation.visit, "attempt": activation.attempt}

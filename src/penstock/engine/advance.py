@@ -17,6 +17,7 @@ from penstock.definitions.durations import parse_instant_ms
 from penstock.definitions.expressions import EvaluationFailed
 from penstock.definitions.json_schemas import is_valid
 from penstock.definitions.model import (
+    ContinueDetail,
     InterruptDetail,
     Node,
     NodeType,
@@ -37,9 +38,11 @@ from penstock.engine.completion import (
     write_checkpoint,
 )
 from penstock.engine.endings import compensate_next, end_run
+from penstock.engine.questions import interrupt_id_of
+from penstock.engine.starting import continued_payload
 from penstock.engine.state import Activation, Failure, Scope
-from penstock.engine.transitions import Phase
-from penstock.engine.turn import Turn, detail_of, node_of
+from penstock.engine.transitions import TERMINAL_STATUSES, Phase
+from penstock.engine.turn import Turn, attempt_timeout_ms, detail_of, node_of
 
 __all__ = ["settle"]
 
@@ -47,10 +50,12 @@ __all__ = ["settle"]
 def settle(turn: Turn) -> None:
     """Move on until the run waits, pauses or ends."""
     state = turn.state
-    while not state.terminal:
+    while state.status not in TERMINAL_STATUSES:
         before = state.seq
         if state.owed is not None:
             turn.event(state.owed.name, dict(state.owed.payload))
+        elif state.ending is None and state.history_full:
+            _stop_at_full_history(turn)
         elif state.paused:
             return
         elif state.ending is not None and not state.compensating:
@@ -86,7 +91,7 @@ def _go_on(turn: Turn, scope: Scope) -> None:
         close_scope(turn, scope)
         return
     state = turn.state
-    if state.steps >= limits.STEPS_PER_RUN_MAX or state.seq >= limits.HISTORY_ROWS_MAX:
+    if state.steps >= limits.STEPS_PER_RUN_MAX:
         _stop_at_limit(turn, scope)
         return
     payload: JsonObject = {"nodeId": target, "visit": state.visits.get(target, 0) + 1}
@@ -104,11 +109,23 @@ def _stop_at_limit(turn: Turn, scope: Scope) -> None:
     if activation is None:
         raise CorruptHistory("ENGINE_STUCK", "a limit was reached before the first node")
     told = (
-        f"the run made {turn.state.steps} node visits and {turn.state.seq} records; the limits are "
-        f"{limits.STEPS_PER_RUN_MAX} visits and {limits.HISTORY_ROWS_MAX} records (is there an endless loop?)"
+        f"the run made {turn.state.steps} node visits, and {limits.STEPS_PER_RUN_MAX} are allowed (is there an endless "
+        "loop? a run that lives long should go on with `continue_as_new`)"
     )
     failure = Failure("RUN_LIMIT_EXCEEDED", told, "limit_exceeded", activation.node_id)
     fail(turn, scope, node_of(turn.workflow, activation), failure, fatal=True)
+
+
+def _stop_at_full_history(turn: Turn) -> None:
+    """Fail a run that no more can be recorded of; what was recorded stays, and what must be undone is undone."""
+    state = turn.state
+    told = (
+        f"the history has {state.seq} records and {state.history_bytes} bytes; "
+        f"{limits.HISTORY_ROWS_MAX} records and {limits.HISTORY_BYTES_MAX} bytes are allowed. "
+        "Let the workflow go on with `continue_as_new` when `.run.continue_suggested` is true"
+    )
+    payload: JsonObject = {"records": state.seq, "bytes": state.history_bytes, "code": "HISTORY_LIMIT", "error": told}
+    turn.event("HistoryLimitReached", payload)
 
 
 def _announce(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
@@ -169,7 +186,7 @@ def _raising(turn: Turn, scope: Scope, node: Node, activation: Activation) -> No
     payload: JsonObject = {
         **_where(activation),
         "prompt": activation.arguments if isinstance(rendered, EvaluationFailed) else as_text(rendered.value),
-        "interruptId": f"{node.id}:{activation.visit}",
+        "interruptId": interrupt_id_of(node.id, activation.visit),
         "answerSchema": detail.answer_schema_json,
     }
     if detail.prompt_ref is not None:
@@ -189,6 +206,15 @@ def _raised(turn: Turn, scope: Scope, node: Node, activation: Activation) -> Non
 
 def _answering(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
     turn.event("InterruptResumed", _where(activation))
+
+
+def _continuing(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
+    """Hand the answer to the activity that asked: the same attempt goes on, with its whole time."""
+    payload = _where(activation)
+    timeout_ms = attempt_timeout_ms(node, activation)
+    if timeout_ms is not None:
+        payload["deadline"] = turn.at + timeout_ms
+    turn.event("InterruptResumed", payload)
 
 
 def _answered(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
@@ -275,6 +301,9 @@ def _emitted(turn: Turn, scope: Scope, node: Node, activation: Activation) -> No
 def _over(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
     if node.type is NodeType.END and activation.phase is Phase.COMPLETED:
         turn.event("ExecutionCompleted", {"result": activation.result})
+    elif isinstance(node.detail, ContinueDetail) and activation.phase is Phase.COMPLETED:
+        told = continued_payload(turn, node.detail, activation.result)
+        turn.event("ExecutionContinued", {**_where(activation), **told})
     elif not after_completion(turn, scope, node):
         _go_on(turn, scope)
 
@@ -290,6 +319,7 @@ _MOVES: dict[Phase, _Move] = {
     Phase.SCHEDULED: _begin,
     Phase.RETRYING: _retry,
     Phase.RESOLVED: _resolved,
+    Phase.CONTINUING: _continuing,
     Phase.FAILING: _failing,
     Phase.STARTING_TIMER: _timer_starting,
     Phase.DUE: _due,

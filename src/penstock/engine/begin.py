@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.base import limits
+from penstock.base.ids import chain_of
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import parse_instant_ms
 from penstock.definitions.expressions import EvaluationFailed
 from penstock.definitions.model import (
     ActivityDetail,
+    ContinueDetail,
     EmitDetail,
     EndDetail,
     FailDetail,
@@ -30,8 +32,9 @@ from penstock.definitions.model import (
 )
 from penstock.definitions.templates import as_text
 from penstock.engine.completion import complete, complete_towards, fail, result_violation
+from penstock.engine.starting import next_run_problem
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, Failure, RunState, Scope
-from penstock.engine.turn import Turn, activation_of, detail_of, parallel_span, truthy
+from penstock.engine.turn import Turn, activation_of, attempt_timeout_ms, detail_of, parallel_span, truthy
 
 __all__ = ["begin", "branch_names", "request_activity", "start_child"]
 
@@ -40,7 +43,11 @@ _PROMPT_CHARACTERS_IN_COMMAND = 200  # as published: the event carries the whole
 
 def begin(turn: Turn, scope: Scope, node: Node) -> None:
     """Make the first move of a node that was scheduled."""
-    if activation_of(scope).node_id.startswith(COMPENSATION_PREFIX):
+    activation = activation_of(scope)
+    if activation.node_id.startswith(COMPENSATION_PREFIX):
+        if activation.failure is not None:
+            fail(turn, scope, node, activation.failure)
+            return
         request_activity(turn, scope, node)
         return
     _BEGIN[type(node.detail)](turn, scope, node, node.detail)
@@ -80,6 +87,18 @@ def _fail_node(turn: Turn, scope: Scope, node: Node, detail: FailDetail) -> None
     fail(turn, scope, node, Failure(detail.code, message, "failed_by_workflow", node.id))
 
 
+def _continue_as_new(turn: Turn, scope: Scope, node: Node, detail: ContinueDetail) -> None:
+    rendered = turn.render(detail.input, scope)
+    if isinstance(rendered, EvaluationFailed):
+        fail(turn, scope, node, Failure("JQ_FAILED", rendered.message, "continue_failed", node.id))
+        return
+    problem = next_run_problem(turn, detail, rendered.value)
+    if problem is not None:
+        fail(turn, scope, node, problem)
+        return
+    complete_towards(turn, scope, node, rendered.value, None)
+
+
 def _activity(turn: Turn, scope: Scope, node: Node, detail: ActivityDetail) -> None:
     extra: JsonObject = {}
     if detail.arguments is not None:
@@ -109,7 +128,7 @@ def request_activity(turn: Turn, scope: Scope, node: Node, extra: JsonObject | N
     """Ask for the next attempt of an activity (or of the activity that undoes a node)."""
     activation, detail = activation_of(scope), detail_of(node, ActivityDetail)
     undo = detail.compensate if activation.node_id.startswith(COMPENSATION_PREFIX) else None
-    timeout_ms = undo.timeout_ms if undo else node.timeout_ms
+    timeout_ms = attempt_timeout_ms(node, activation)
     payload: JsonObject = {
         "nodeId": activation.node_id,
         "visit": activation.visit,
@@ -227,7 +246,9 @@ def _child_id(state: RunState, activation: Activation) -> str:
     first, attempt = f"{state.run_id}:sub:{activation.node_id}", activation.attempt + 1
     if attempt > 1:
         return f"{first}:{activation.visit}.{attempt}"
-    return first if activation.visit == 1 else f"{first}:{activation.visit}"
+    # A published node may have a name that would make its child look like the next run of another one.
+    is_plain = activation.visit == 1 and chain_of(first) == first
+    return first if is_plain else f"{first}:{activation.visit}"
 
 
 def _parallel(turn: Turn, scope: Scope, node: Node, detail: ParallelDetail) -> None:
@@ -298,6 +319,7 @@ _BEGIN: dict[type, Callable[..., None]] = {
     StartDetail: _start,
     EndDetail: _end,
     FailDetail: _fail_node,
+    ContinueDetail: _continue_as_new,
     ActivityDetail: _activity,
     SwitchDetail: _switch,
     InterruptDetail: _interrupt,

@@ -38,6 +38,8 @@ __all__ = [
 ]
 
 _ENCODER = msgspec.json.Encoder()
+# Nodes after which the last record comes at once.
+_LAST_TYPES = frozenset({NodeType.END, NodeType.CONTINUE_AS_NEW})
 
 
 def describe_violations(schema: CompiledSchema, value: JsonValue) -> str:
@@ -75,9 +77,6 @@ def complete_towards(
         payload["next"] = target
     # A fallback stands in for work that was not done: there is nothing to undo.
     compensation = None if _is_fallback(extra) else _compensation(turn, scope, node, output)
-    if isinstance(compensation, Failure):
-        fail(turn, scope, node, compensation)
-        return
     if compensation is not None:
         payload["compensation"] = compensation
     turn.command("CompleteNode", {**payload, **extra} if extra else payload)
@@ -118,13 +117,14 @@ def _merged_state(turn: Turn, node: Node, output: JsonValue) -> JsonObject | Fai
     return merged
 
 
-def _compensation(turn: Turn, scope: Scope, node: Node, output: JsonValue) -> JsonObject | Failure | None:
+def _compensation(turn: Turn, scope: Scope, node: Node, output: JsonValue) -> JsonObject | None:
+    """What undoing the node takes; if that cannot be worked out, the undoing fails with it when its time comes."""
     detail = node.detail
     if not isinstance(detail, ActivityDetail) or detail.compensate is None or turn.state.compensating:
         return None
     rendered = turn.render(detail.compensate.arguments, scope, {node.id: output})
     if isinstance(rendered, EvaluationFailed):
-        return _jq_failure(node, "compensation_failed", rendered.message)
+        return {"error": f"{node.id}: {rendered.message}"}
     entry: JsonObject = {"arguments": rendered.value}
     if rendered.secrets:
         entry["secrets"] = dict(rendered.secrets)
@@ -133,7 +133,7 @@ def _compensation(turn: Turn, scope: Scope, node: Node, output: JsonValue) -> Js
 
 def _checkpoint_due(turn: Turn, node: Node) -> bool:
     policy = turn.workflow.checkpointing
-    if policy.strategy == "disabled" or turn.state.compensating or node.type is NodeType.END:
+    if policy.strategy == "disabled" or turn.state.compensating or node.type in _LAST_TYPES:
         return False
     if policy.strategy == "every_n_nodes":
         return turn.state.nodes_since_checkpoint >= policy.interval_nodes
@@ -208,7 +208,7 @@ def _route(
     if activation_of(scope).node_id.startswith(COMPENSATION_PREFIX):
         return None, ""
     # At the root nothing comes after these, so there is nowhere to go on with a fallback.
-    final = scope.parent is None and node.type in (NodeType.SWITCH, NodeType.FAIL)
+    final = scope.parent is None and node.type in (NodeType.SWITCH, NodeType.FAIL, NodeType.CONTINUE_AS_NEW)
     may_fall_back = not after_fallback and not final
     if not after_fallback:
         for route in node.on_error:

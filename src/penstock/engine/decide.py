@@ -12,21 +12,28 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.base import limits
-from penstock.base.json import JsonObject, JsonValue, exceeds_depth
+from penstock.base.json import JsonObject
 from penstock.definitions.expressions import Evaluator, InProcessEvaluator
-from penstock.definitions.json_schemas import apply_defaults, is_valid
-from penstock.definitions.model import InterruptDetail, Workflow
+from penstock.definitions.model import Workflow
 from penstock.engine import inputs
-from penstock.engine.activities import complete_activity, fail_activity, report_outcome_unknown, retry_activity
+from penstock.engine.activities import (
+    ask_in_activity,
+    complete_activity,
+    fail_activity,
+    report_outcome_unknown,
+    retry_activity,
+)
 from penstock.engine.advance import settle
-from penstock.engine.completion import describe_violations
+from penstock.engine.leases import lease_activity
 from penstock.engine.outcomes import Accepted, Decision, Refused
-from penstock.engine.reducers import merge_state
+from penstock.engine.questions import answer_interrupt
 from penstock.engine.retries import GiveUp, RetryAt, next_attempt
-from penstock.engine.state import Activation, Child, RunState
+from penstock.engine.starting import start_run
+from penstock.engine.state import Child, RunState
 from penstock.engine.timers import fire_timer
 from penstock.engine.transitions import Phase
-from penstock.engine.turn import Turn, detail_of
+from penstock.engine.turn import Turn
+from penstock.engine.values import refuse_unfit
 
 __all__ = ["decide"]
 
@@ -54,104 +61,23 @@ def _refuse_after_end(state: RunState, given: inputs.Input) -> Refused:
         inputs.StartRun: "DUPLICATE_EXECUTION_ID",
         inputs.CompleteActivity: "ACTIVITY_SUBMIT_NOT_AWAITING",
         inputs.FailActivity: "ACTIVITY_SUBMIT_NOT_AWAITING",
+        inputs.AskInActivity: "ACTIVITY_SUBMIT_NOT_AWAITING",
+        inputs.LeaseActivity: "ACTIVITY_SUBMIT_NOT_AWAITING",
         inputs.AnswerInterrupt: "INVALID_RESUME_PAYLOAD",
         inputs.SendSignal: "SIGNAL_NOT_AWAITING",
         inputs.CancelRun: "CANCEL_NOT_ALLOWED",
     }
     code = codes.get(type(given), "RUN_ENDED")
+    if state.continued_as is not None:
+        told = f"run {state.run_id} has ended and continued as {state.continued_as}"
+        hint = f"look at {state.continued_as}, or at the run that it continued as"
+        return Refused(code, told, hint, {"continued_as": state.continued_as})
     return Refused(code, f"run {state.run_id} is {state.status} already; nothing can change it any more")
-
-
-def _start(turn: Turn, given: inputs.StartRun) -> Refused | None:
-    state, workflow = turn.state, turn.workflow
-    if state.seq:
-        return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} exists already")
-    prepared = _prepared_input(workflow, given.input)
-    if isinstance(prepared, Refused):
-        return prepared
-    initial: JsonValue = workflow.initial_state
-    if not workflow.native:
-        initial = merge_state({}, prepared, {}) if isinstance(prepared, dict) else {}
-    state.run_id = given.run_id
-    payload: JsonObject = {
-        "workflowName": workflow.name,
-        "workflowVersion": workflow.version,
-        "inputKeys": list(prepared) if isinstance(prepared, dict) else [],
-        "definitionHash": workflow.hash,
-        "format": str(workflow.format),
-        "input": prepared,
-        "state": initial,
-        "entry": workflow.bodies[""].entry,
-        "activityExecutionMode": given.mode,
-    }
-    if given.run_attempt != 1:
-        payload["runAttempt"] = given.run_attempt
-    if given.parent_run_id is not None:
-        payload["parentExecutionId"] = given.parent_run_id
-        payload["depth"] = given.depth
-    timeouts = [value for value in (given.timeout_ms, workflow.timeout_ms) if value is not None]
-    if timeouts:
-        payload["deadline"] = given.at + min(timeouts)
-    turn.event("ExecutionStarted", payload)
-    return None
-
-
-def _prepared_input(workflow: Workflow, given: JsonValue) -> JsonValue | Refused:
-    """The input with its defaults, or why it does not fit."""
-    if exceeds_depth(given, limits.JSON_DEPTH_MAX):
-        return Refused("VALIDATION_ERROR", f"the input nests deeper than {limits.JSON_DEPTH_MAX} levels")
-    value: JsonValue = {} if given is None else given
-    if workflow.input_schema_json is not None:
-        value = apply_defaults(workflow.input_schema_json, value)
-    if workflow.input_schema is not None and not is_valid(workflow.input_schema, value):
-        told = describe_violations(workflow.input_schema, value)
-        hint = "look at the workflow's input schema and correct the input"
-        return Refused("VALIDATION_ERROR", f"the input does not fit {workflow.name}: {told}", hint)
-    if not workflow.native:
-        if not isinstance(value, dict):
-            return Refused("VALIDATION_ERROR", "the input must be an object: it becomes the state")
-        if workflow.state_schema is not None and not is_valid(workflow.state_schema, value):
-            told = describe_violations(workflow.state_schema, value)
-            return Refused("VALIDATION_ERROR", f"the input does not fit the state schema: {told}")
-    return value
 
 
 def _continue(turn: Turn, given: inputs.ContinueRun) -> Refused | None:
     if not turn.state.seq:
         return Refused("EXECUTION_NOT_FOUND", "there is no history to continue")
-    return None
-
-
-def _open_question(state: RunState, given: inputs.AnswerInterrupt) -> Activation | Refused:
-    questions = [item for item in state.activations() if item.phase is Phase.INTERRUPTED]
-    if given.node_id is not None:
-        questions = [item for item in questions if item.node_id == given.node_id]
-    if given.visit is not None:
-        questions = [item for item in questions if item.visit == given.visit]
-    if not questions:
-        about = f" at {given.node_id}" if given.node_id else ""
-        return Refused("INVALID_RESUME_PAYLOAD", f"run {state.run_id} has no open question{about}")
-    if len(questions) > 1:
-        names = ", ".join(f"{item.node_id}:{item.visit}" for item in questions)
-        return Refused(
-            "INVALID_RESUME_PAYLOAD", f"several questions are open ({names})", "say which node the answer is for"
-        )
-    return questions[0]
-
-
-def _answer(turn: Turn, given: inputs.AnswerInterrupt) -> Refused | None:
-    question = _open_question(turn.state, given)
-    if isinstance(question, Refused):
-        return question
-    detail = detail_of(turn.workflow.nodes[question.node_id], InterruptDetail)
-    if exceeds_depth(given.answer, limits.JSON_DEPTH_MAX) or not is_valid(detail.answer_schema, given.answer):
-        told = describe_violations(detail.answer_schema, given.answer)
-        hint = "correct the answer and send it again; the run is still waiting"
-        return Refused("INVALID_RESUME_PAYLOAD", f"the answer to {question.node_id} does not fit: {told}", hint)
-    payload: JsonObject = {"nodeId": question.node_id, "visit": question.visit, "answer": given.answer}
-    if given.by is not None:
-        payload["answeredBy"] = given.by
-    turn.command("ResumeInterrupt", payload)
     return None
 
 
@@ -161,6 +87,9 @@ def _signal(turn: Turn, given: inputs.SendSignal) -> Refused | None:
         return Refused("EXECUTION_NOT_FOUND", "the run was not started")
     if given.signal_id is not None and given.signal_id in state.signal_ids:
         return None
+    unfit = refuse_unfit(given.payload, f"the payload of {given.name}", code="VALIDATION_ERROR")
+    if unfit is not None:
+        return unfit
     payload: JsonObject = {"signalName": given.name, "payload": given.payload}
     if given.signal_id is not None:
         payload["signalId"] = given.signal_id
@@ -271,13 +200,15 @@ def _resume(turn: Turn, given: inputs.ResumeRun) -> Refused | None:
 
 
 _TAKE: dict[type, Callable[..., Refused | None]] = {
-    inputs.StartRun: _start,
+    inputs.StartRun: start_run,
     inputs.ContinueRun: _continue,
     inputs.CompleteActivity: complete_activity,
     inputs.FailActivity: fail_activity,
     inputs.ReportOutcomeUnknown: report_outcome_unknown,
     inputs.RetryActivity: retry_activity,
-    inputs.AnswerInterrupt: _answer,
+    inputs.AskInActivity: ask_in_activity,
+    inputs.LeaseActivity: lease_activity,
+    inputs.AnswerInterrupt: answer_interrupt,
     inputs.SendSignal: _signal,
     inputs.FireTimer: fire_timer,
     inputs.FinishChild: _finish_child,

@@ -14,12 +14,18 @@ from typing import TypeAlias
 import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.engine.state import Lease
 
-__all__ = ["CancelChild", "DeliverSignal", "Effect", "PerformActivity", "StartChild", "WakeUp"]
+__all__ = ["CancelChild", "DeliverSignal", "Effect", "PerformActivity", "StartChild", "StartSuccessor", "WakeUp"]
 
 
-class PerformActivity(msgspec.Struct, frozen=True, kw_only=True):
-    """Do the work of one attempt and answer with `CompleteActivity` or `FailActivity`."""
+# `gc=False`: it holds plain JSON and cannot be part of a circle, so the garbage collector need not look at it.
+class PerformActivity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Do the work of one attempt and answer with `CompleteActivity`, `FailActivity` or `AskInActivity`.
+
+    After a question was answered the same attempt is due again, with what its performer left (`resume`), the answer,
+    and the number of questions asked so far (`round`).
+    """
 
     effect_id: str
     idempotency_key: str
@@ -36,6 +42,10 @@ class PerformActivity(msgspec.Struct, frozen=True, kw_only=True):
     parallel_span: JsonObject | None = None
     delegate: JsonObject | None = None
     output_schema: JsonObject | None = None
+    round: int = 0
+    resume: JsonValue = None
+    answer: JsonValue = None
+    lease: Lease | None = None
 
 
 class StartChild(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +57,18 @@ class StartChild(msgspec.Struct, frozen=True, kw_only=True):
     input: JsonValue
     version_pin: str | None
     depth: int
+
+
+class StartSuccessor(msgspec.Struct, frozen=True, kw_only=True):
+    """Start the run that goes on in place of this one, which has ended; its id makes that idempotent.
+
+    `starting.successor_start` says how. `newest` asks for the newest definition of the name instead of the same one.
+    It is due for ever: whoever performs it has to remember that it is done.
+    """
+
+    effect_id: str
+    successor_id: str
+    newest: bool
 
 
 class CancelChild(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,4 +99,4 @@ class WakeUp(msgspec.Struct, frozen=True, kw_only=True):
     due_at: int
 
 
-Effect: TypeAlias = PerformActivity | StartChild | CancelChild | DeliverSignal | WakeUp
+Effect: TypeAlias = PerformActivity | StartChild | StartSuccessor | CancelChild | DeliverSignal | WakeUp

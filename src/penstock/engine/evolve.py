@@ -14,22 +14,36 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from penstock.base.errors import CorruptHistory
+from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.evolve_waits import WAIT_HANDLERS, plain
-from penstock.engine.reading import corrupt, failure_of, instant_of, located, moved, number_of, secrets_of, text_of
+from penstock.engine.reading import (
+    corrupt,
+    failure_of,
+    instant_of,
+    located,
+    moved,
+    number_of,
+    secrets_of,
+    signal_of,
+    size_of,
+    text_of,
+)
 from penstock.engine.records import Record
 from penstock.engine.scopes import book, close_scope, drop_bodies, drop_scope, open_scope
 from penstock.engine.state import (
     COMPENSATION_PREFIX,
     Activation,
     CompensationEntry,
+    Continuation,
     Ending,
+    Failure,
     Frame,
     Owed,
     RunState,
     Scope,
 )
-from penstock.engine.transitions import RUN_TRANSITIONS, Phase
+from penstock.engine.transitions import RUN_TRANSITIONS, TERMINAL_STATUSES, Phase
 
 __all__ = ["apply", "evolve", "fold"]
 
@@ -53,12 +67,13 @@ def apply(draft: RunState, record: Record) -> None:
     """Fold a record into a state that the caller owns."""
     if record.seq != draft.seq + 1:
         raise CorruptHistory("HISTORY_GAP", f"row {record.seq} follows row {draft.seq}; rows must count by one")
-    if draft.terminal:
+    if draft.status in TERMINAL_STATUSES:
         raise CorruptHistory("HISTORY_AFTER_END", f"row {record.seq} ({record.name}) follows the end of the run")
     handler = _HANDLERS.get(record.name)
     if handler is None:
         raise CorruptHistory("RECORD_UNKNOWN", f"row {record.seq} has the unknown name {record.name}")
     draft.seq = record.seq
+    draft.history_bytes += size_of(record.payload)
     draft.updated_at = record.at
     if record.kind == "command":
         draft.commands += 1
@@ -85,15 +100,45 @@ def _execution_started(draft: RunState, record: Record) -> None:
     draft.native = payload.get("format") == "native"
     draft.mode = str(payload.get("activityExecutionMode", "in_process"))
     draft.attempt = number_of(payload.get("runAttempt"), 1)
+    draft.tenant = text_of(payload.get("tenant")) or DEFAULT_TENANT
     draft.parent_run_id = text_of(payload.get("parentExecutionId"))
     draft.depth = number_of(payload.get("depth"))
     draft.input = payload.get("input")
     draft.values = payload.get("state")
     draft.started_at = record.at
     draft.deadline = instant_of(payload.get("deadline"))
+    draft.chain_deadline = instant_of(payload.get("chainDeadline"))
+    draft.continued_from = text_of(payload.get("continuedFrom"))
+    draft.generation = number_of(payload.get("generation"), 1)
+    draft.runs_without_wait = number_of(payload.get("runsWithoutWait"))
+    _take_over_signals(draft, payload)
     draft.scopes[0] = Scope(serial=0, body="", next=text_of(payload.get("entry")))
     draft.next_serial = 1
     draft.ready.add(0)
+
+
+def _take_over_signals(draft: RunState, payload: JsonObject) -> None:
+    carried, known = payload.get("carriedSignals"), payload.get("carriedSignalIds")
+    if isinstance(known, list):
+        draft.signal_ids = {str(signal_id): None for signal_id in known}
+    if isinstance(carried, list):
+        draft.signals = tuple(signal_of(item) for item in carried if isinstance(item, dict))
+
+
+def _execution_continued(draft: RunState, record: Record) -> None:
+    payload = record.payload
+    draft.continuation = Continuation(
+        run_id=str(payload.get("successorExecutionId")),
+        input=payload.get("input"),
+        newest=payload.get("version") == "newest",
+    )
+    _execution_ended(draft, record)
+
+
+def _history_limit_reached(draft: RunState, record: Record) -> None:
+    failure = failure_of(record.payload, reason="limit_exceeded", node_id=draft.last_node_id, visit=None)
+    draft.ending = Ending(outcome="failed", failure=failure, node_id=draft.last_node_id)
+    draft.paused = False  # a paused run ends like any other
 
 
 def _execution_ended(draft: RunState, record: Record) -> None:
@@ -168,7 +213,7 @@ def _schedule_node(draft: RunState, record: Record) -> None:
     activation = Activation(node_id=node_id, visit=visit, phase=Phase.SCHEDULING, scheduled_at=record.at)
     if draft.compensating:
         entry, draft.compensations = draft.compensations[-1], draft.compensations[:-1]
-        activation = replace(activation, arguments=entry.arguments, secrets=entry.secrets)
+        activation = replace(activation, arguments=entry.arguments, secrets=entry.secrets, failure=entry.failure)
     draft.active[activation.key] = serial
     book(draft, replace(scope, activation=activation))
 
@@ -187,6 +232,7 @@ def _complete_node(draft: RunState, record: Record) -> None:
             visit=activation.visit,
             arguments=compensation.get("arguments"),
             secrets=secrets_of(compensation.get("secrets")),
+            failure=_unknown_undoing(activation.node_id, compensation.get("error")),
         )
         draft.compensations = (*draft.compensations, entry)
     draft.nodes_since_checkpoint += 1
@@ -194,6 +240,12 @@ def _complete_node(draft: RunState, record: Record) -> None:
     book(draft, replace(scope, activation=done, next=target, last_output=output))
     if draft.native and not draft.compensating:
         _write_output(draft, scope.serial, activation, output)
+
+
+def _unknown_undoing(node_id: str, error: JsonValue) -> Failure | None:
+    if error is None:
+        return None
+    return Failure("JQ_FAILED", str(error), "compensation_failed", COMPENSATION_PREFIX + node_id)
 
 
 def _write_output(draft: RunState, serial: int, activation: Activation, output: JsonValue) -> None:
@@ -325,6 +377,8 @@ _HANDLERS: dict[str, Callable[[RunState, Record], None]] = {
     "ExecutionCompleted": _execution_ended,
     "ExecutionFailed": _execution_ended,
     "ExecutionCancelled": _execution_ended,
+    "ExecutionContinued": _execution_continued,
+    "HistoryLimitReached": _history_limit_reached,
     "CancelExecution": _cancel_execution,
     "StartCompensation": _start_compensation,
     "PauseExecution": _pause,

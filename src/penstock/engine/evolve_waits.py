@@ -10,10 +10,21 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from penstock.base.json import JsonObject
-from penstock.engine.reading import corrupt, failure_of, instant_of, located, moved, number_of, secrets_of, text_of
+from penstock.engine.reading import (
+    corrupt,
+    failure_of,
+    instant_of,
+    located,
+    moved,
+    number_of,
+    secrets_of,
+    signal_of,
+    text_of,
+)
 from penstock.engine.records import Record
 from penstock.engine.scopes import abandon_child, book, drop_bodies
-from penstock.engine.state import BufferedSignal, Child, Ending, Failure, RunState
+from penstock.engine.state import Child, Dialogue, Ending, Failure, Lease, RunState
+from penstock.engine.transitions import Phase
 
 __all__ = ["WAIT_HANDLERS", "plain"]
 
@@ -36,11 +47,15 @@ def _activity_requested(draft: RunState, record: Record) -> None:
         attempt=number_of(payload.get("attempt"), activation.attempt + 1),
         deadline=instant_of(payload.get("deadline")),
         due_at=None,
+        lease=None,
     )
     if "arguments" in payload or "secrets" in payload:
         changed = replace(changed, arguments=payload.get("arguments"), secrets=secrets_of(payload.get("secrets")))
     if "idempotencyKey" in payload:
         changed = replace(changed, idempotency_key=text_of(payload["idempotencyKey"]))
+    if activation.dialogue is not None:
+        # Another attempt begins anew; what the last one left with its performer is over.
+        changed = replace(changed, dialogue=Dialogue(round=activation.dialogue.round))
     if payload.get("nodeType") == "agent_delegate":
         external: JsonObject = {
             name: payload.get(name) for name in ("agentId", "protocol", "delegateInput", "delegateCorrelationId")
@@ -74,6 +89,29 @@ def _activity_failed(draft: RunState, record: Record) -> None:
         due_at=retry_at,
     )
     book(draft, replace(scope, activation=changed))
+
+
+def _activity_asked(draft: RunState, record: Record) -> None:
+    scope, activation = located(draft, record)
+    payload = record.payload
+    schema = payload.get("answerSchema")
+    dialogue = Dialogue(
+        round=number_of(payload.get("round"), 1),
+        prompt=str(payload.get("prompt", "")),
+        answer_schema=schema if isinstance(schema, dict) else {},
+        resume=payload.get("resume"),
+    )
+    # The deadline of the attempt stays: until then somebody may answer.
+    changed = replace(activation, phase=moved(activation, record), dialogue=dialogue, lease=None)
+    book(draft, replace(scope, activation=changed))
+
+
+def _activity_leased(draft: RunState, record: Record) -> None:
+    scope, activation = located(draft, record)
+    until = number_of(record.payload.get("leaseUntil"))
+    # A lease that ends when it begins gives the activity back.
+    lease = Lease(holder=str(record.payload.get("holder")), until=until) if until > record.at else None
+    book(draft, replace(scope, activation=replace(activation, phase=moved(activation, record), lease=lease)))
 
 
 def _activity_retried(draft: RunState, record: Record) -> None:
@@ -126,8 +164,21 @@ def _interrupt_raised(draft: RunState, record: Record) -> None:
 def _resume_interrupt(draft: RunState, record: Record) -> None:
     scope, activation = located(draft, record)
     answer = record.payload.get("answer")
-    changed = replace(activation, phase=moved(activation, record), result=answer, deadline=None)
+    if activation.phase is Phase.ASKING and activation.dialogue is not None:
+        told = replace(activation.dialogue, answer=answer)
+        phase = moved(activation, record, ":activity")
+        book(draft, replace(scope, activation=replace(activation, phase=phase, dialogue=told, deadline=None)))
+        return
+    changed = replace(activation, phase=moved(activation, record, ":node"), result=answer, deadline=None)
     book(draft, replace(scope, activation=changed))
+
+
+def _interrupt_resumed(draft: RunState, record: Record) -> None:
+    scope, activation = located(draft, record)
+    variant = ":activity" if activation.phase is Phase.CONTINUING else ":node"
+    deadline = instant_of(record.payload.get("deadline"))
+    phase = moved(activation, record, variant)
+    book(draft, replace(scope, activation=replace(activation, phase=phase, deadline=deadline)))
 
 
 def _signal_wait(draft: RunState, record: Record) -> None:
@@ -159,17 +210,14 @@ def _deliver_signal(draft: RunState, record: Record) -> None:
 def _signal_buffered(draft: RunState, record: Record) -> None:
     payload = record.payload
     _remember_signal(draft, payload)
-    signal = BufferedSignal(
-        name=str(payload.get("signalName")), payload=payload.get("payload"), signal_id=text_of(payload.get("signalId"))
-    )
-    draft.signals = (*draft.signals, signal)
+    draft.signals = (*draft.signals, signal_of(payload))
     # A waiting activation with this name would have got it: the engine buffers only when nobody waits.
 
 
 def _remember_signal(draft: RunState, payload: JsonObject) -> None:
     signal_id = payload.get("signalId")
     if isinstance(signal_id, str):
-        draft.signal_ids = draft.signal_ids | {signal_id}
+        draft.signal_ids = {**draft.signal_ids, signal_id: None}
 
 
 def _emit_signal(draft: RunState, record: Record) -> None:
@@ -265,6 +313,8 @@ WAIT_HANDLERS: dict[str, Callable[[RunState, Record], None]] = {
     "ActivityRequested": _activity_requested,
     "ActivityCompleted": _activity_completed,
     "ActivityFailed": _activity_failed,
+    "ActivityAsked": _activity_asked,
+    "ActivityLeased": _activity_leased,
     "ActivityOutcomeUnknown": plain,
     "ActivityRetried": _activity_retried,
     "StartTimer": _prepared,
@@ -273,7 +323,7 @@ WAIT_HANDLERS: dict[str, Callable[[RunState, Record], None]] = {
     "RaiseInterrupt": _prepared,
     "InterruptRaised": _interrupt_raised,
     "ResumeInterrupt": _resume_interrupt,
-    "InterruptResumed": plain,
+    "InterruptResumed": _interrupt_resumed,
     "StartSignalWait": plain,
     "SignalWaitStarted": _signal_wait,
     "DeliverSignal": _deliver_signal,

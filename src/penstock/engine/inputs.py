@@ -12,11 +12,14 @@ from typing import TypeAlias
 
 import msgspec
 
+from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
 
 __all__ = [
+    "HANDED_ON",
     "AcknowledgeEmit",
     "AnswerInterrupt",
+    "AskInActivity",
     "CancelRun",
     "CompleteActivity",
     "ContinueRun",
@@ -24,7 +27,9 @@ __all__ = [
     "FinishChild",
     "FireTimer",
     "Input",
+    "LeaseActivity",
     "PauseRun",
+    "Predecessor",
     "ReportOutcomeUnknown",
     "ResumeRun",
     "RetryActivity",
@@ -33,8 +38,21 @@ __all__ = [
 ]
 
 
+class Predecessor(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run takes over from the one that it continues, see `starting.successor_start`.
+
+    `deadline` is that of the whole chain, `signals` nobody took (as their records tell them), `signal_ids` are known.
+    """
+
+    run_id: str
+    deadline: int | None = None
+    runs_without_wait: int = 0
+    signals: tuple[JsonObject, ...] = ()
+    signal_ids: tuple[str, ...] = ()
+
+
 class StartRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Begin a run of the definition that `decide` is given."""
+    """Begin a run of the definition that `decide` is given. `timeout_ms` is for it and all that continue it."""
 
     at: int
     run_id: str
@@ -44,6 +62,8 @@ class StartRun(msgspec.Struct, frozen=True, kw_only=True):
     parent_run_id: str | None = None
     depth: int = 0
     timeout_ms: int | None = None
+    predecessor: Predecessor | None = None
+    tenant: str = DEFAULT_TENANT
 
 
 class ContinueRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +72,8 @@ class ContinueRun(msgspec.Struct, frozen=True, kw_only=True):
     at: int
 
 
-class CompleteActivity(msgspec.Struct, frozen=True, kw_only=True):
+# `gc=False`: it holds plain JSON and cannot be part of a circle, so the garbage collector need not look at it.
+class CompleteActivity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An activity came back with a result. Visit and attempt say which; absent means the one that is pending."""
 
     at: int
@@ -60,6 +81,8 @@ class CompleteActivity(msgspec.Struct, frozen=True, kw_only=True):
     result: JsonValue = None
     visit: int | None = None
     attempt: int | None = None
+    round: int | None = None
+    holder: str | None = None  # who has the lease and says so
     extra: JsonObject | None = None  # delegateCorrelationId, externalTaskId, usage: kept beside the result
 
 
@@ -72,7 +95,37 @@ class FailActivity(msgspec.Struct, frozen=True, kw_only=True):
     code: str | None = None
     visit: int | None = None
     attempt: int | None = None
+    round: int | None = None
+    holder: str | None = None
     retryable: bool = True
+    extra: JsonObject | None = None  # usage, delegateCorrelationId, externalTaskId: kept beside the error
+
+
+class AskInActivity(msgspec.Struct, frozen=True, kw_only=True):
+    """An activity cannot go on until a person has answered; `resume` comes back to its performer with the answer.
+
+    `round` is how many questions the visit had asked when the work was handed out: a repeated question is known by it.
+    """
+
+    at: int
+    node_id: str
+    question: str
+    answer_schema: JsonObject
+    resume: JsonValue = None
+    visit: int | None = None
+    attempt: int | None = None
+    round: int | None = None
+
+
+class LeaseActivity(msgspec.Struct, frozen=True, kw_only=True):
+    """A host takes a host-mediated activity for a while, keeps it longer (`extend`), or gives it back (0 ms)."""
+
+    at: int
+    node_id: str
+    holder: str
+    lease_ms: int
+    visit: int | None = None
+    extend: bool = False
 
 
 class ReportOutcomeUnknown(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,12 +147,16 @@ class RetryActivity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnswerInterrupt(msgspec.Struct, frozen=True, kw_only=True):
-    """A person answered a question; without a node, the only open question."""
+    """A person answered a question; without a node, the only open question.
+
+    The id of the interrupt names one question once and for all: an answer to an earlier one is not taken for it.
+    """
 
     at: int
     answer: JsonValue
     node_id: str | None = None
     visit: int | None = None
+    interrupt_id: str | None = None
     by: str | None = None
 
 
@@ -164,11 +221,17 @@ class ResumeRun(msgspec.Struct, frozen=True, kw_only=True):
     at: int
 
 
+# What is meant for a run as a whole: one that was continued hands it on to its successor. Answers and results are
+# about one visit of one node, which ended with its run.
+HANDED_ON = (SendSignal, CancelRun, PauseRun, ResumeRun)
+
 Input: TypeAlias = (
     StartRun
     | ContinueRun
     | CompleteActivity
     | FailActivity
+    | AskInActivity
+    | LeaseActivity
     | ReportOutcomeUnknown
     | RetryActivity
     | AnswerInterrupt

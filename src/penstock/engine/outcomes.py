@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
+
 from penstock.base.json import JsonObject
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
@@ -15,8 +17,7 @@ from penstock.engine.state import RunState
 __all__ = ["Accepted", "Decision", "Refused"]
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True, gc=False):
     """The records to append, in order, and the state after them. No records: the input was known already."""
 
     records: tuple[Record, ...]

@@ -6,18 +6,31 @@ It decides nothing: an effect is due because a record says so.
 
 from __future__ import annotations
 
+from penstock.base.ids import DEFAULT_TENANT
 from penstock.definitions.model import ActivityDetail, Workflow
-from penstock.engine.effects import CancelChild, DeliverSignal, Effect, PerformActivity, StartChild, WakeUp
+from penstock.engine.effects import (
+    CancelChild,
+    DeliverSignal,
+    Effect,
+    PerformActivity,
+    StartChild,
+    StartSuccessor,
+    WakeUp,
+)
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, RunState
-from penstock.engine.timers import timers_of
+from penstock.engine.timers import soonest_timer_at, timers_of
 from penstock.engine.transitions import Phase
-from penstock.engine.turn import detail_of, happens_at_most_once, node_of, parallel_span
+from penstock.engine.turn import detail_of, parallel_span
 
 __all__ = ["next_wake_up_at", "pending", "pending_activities"]
 
 
 def pending(workflow: Workflow, state: RunState, now: int) -> list[Effect]:
-    """Everything that is to be done now, oldest scope first, timers last."""
+    """Everything that is to be done now, oldest scope first, timers last.
+
+    Of a run that has ended: what it leaves behind. Nothing can be recorded after the end, so it is listed every time;
+    whoever does it notes that it is done.
+    """
     effects: list[Effect] = []
     for activation in state.activations():
         effect = _effect(workflow, state, activation)
@@ -26,7 +39,13 @@ def pending(workflow: Workflow, state: RunState, now: int) -> list[Effect]:
     for child in state.children.values():
         if child.abandoned:
             effects.append(CancelChild(effect_id=f"{child.child_id}/cancel", child_id=child.child_id))
-    if not state.paused:
+    going_on = state.continuation
+    if going_on is not None:
+        effects.append(
+            StartSuccessor(effect_id=f"{going_on.run_id}/start", successor_id=going_on.run_id, newest=going_on.newest)
+        )
+    wake_up_at = next_wake_up_at(state)
+    if wake_up_at is not None and wake_up_at <= now:
         effects.extend(
             WakeUp(
                 effect_id=f"{state.run_id}/{timer.node_id}/{timer.visit}/{timer.kind}/{timer.due_at}",
@@ -54,8 +73,7 @@ def next_wake_up_at(state: RunState) -> int | None:
     """When the next timer of a run is due; None when it has none or is paused."""
     if state.paused:
         return None
-    timers = timers_of(state)
-    return timers[0].due_at if timers else None
+    return soonest_timer_at(state)
 
 
 def _effect(workflow: Workflow, state: RunState, activation: Activation) -> Effect | None:
@@ -87,16 +105,18 @@ def _effect(workflow: Workflow, state: RunState, activation: Activation) -> Effe
 
 
 def _perform(workflow: Workflow, state: RunState, activation: Activation) -> PerformActivity:
-    node = node_of(workflow, activation)
+    node_id, visit, dialogue = activation.node_id, activation.visit, activation.dialogue
+    undoing = node_id.startswith(COMPENSATION_PREFIX)
+    node = workflow.nodes[node_id.removeprefix(COMPENSATION_PREFIX)]
     detail = detail_of(node, ActivityDetail)
-    undo = detail.compensate if activation.node_id.startswith(COMPENSATION_PREFIX) else None
-    scope = state.scope_of(activation.key)
-    key = f"{state.run_id}/{activation.node_id}/{activation.visit}"
+    undo = detail.compensate if undoing else None
+    scope = state.scopes[state.active[node_id, visit]]
+    key = f"{state.run_id}/{node_id}/{visit}"
     return PerformActivity(
-        effect_id=f"{key}/{activation.attempt}",
-        idempotency_key=activation.idempotency_key or key,
-        node_id=activation.node_id,
-        visit=activation.visit,
+        effect_id=f"{key}/{activation.attempt}" + (f"/{dialogue.round}" if dialogue else ""),
+        idempotency_key=activation.idempotency_key or _in_tenant(state, key),
+        node_id=node_id,
+        visit=visit,
         attempt=activation.attempt,
         node_type=str(undo.type if undo else node.type),
         config=undo.config if undo else detail.config,
@@ -104,8 +124,17 @@ def _perform(workflow: Workflow, state: RunState, activation: Activation) -> Per
         secrets=activation.secrets,
         deadline=activation.deadline,
         timeout_ms=undo.timeout_ms if undo else node.timeout_ms,
-        at_most_once=happens_at_most_once(workflow, activation),
-        parallel_span=parallel_span(workflow, state, scope) if scope and scope.parent is not None else None,
+        at_most_once=detail.at_most_once and not undoing,
+        parallel_span=parallel_span(workflow, state, scope) if scope.parent is not None else None,
         delegate=activation.external if undo is None else None,
         output_schema=node.output_schema_json if undo is None else None,
+        round=dialogue.round if dialogue else 0,
+        resume=dialogue.resume if dialogue else None,
+        answer=dialogue.answer if dialogue else None,
+        lease=activation.lease,
     )
+
+
+def _in_tenant(state: RunState, key: str) -> str:
+    """A key that no other tenant has; those of the default tenant are as they were before there were others."""
+    return key if state.tenant == DEFAULT_TENANT else f"{state.tenant}/{key}"

@@ -5,13 +5,30 @@ Above it: the `evolve` modules. Below it: `state`, `transitions`.
 
 from __future__ import annotations
 
+import json
+
+import msgspec
+
 from penstock.base.errors import CorruptHistory
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.records import Record
-from penstock.engine.state import Activation, Failure, RunState, Scope
+from penstock.engine.state import Activation, BufferedSignal, Failure, RunState, Scope
 from penstock.engine.transitions import ACTIVATION_TRANSITIONS, Phase
 
-__all__ = ["corrupt", "failure_of", "instant_of", "located", "moved", "number_of", "secrets_of", "text_of"]
+__all__ = [
+    "corrupt",
+    "failure_of",
+    "instant_of",
+    "located",
+    "moved",
+    "number_of",
+    "secrets_of",
+    "signal_of",
+    "size_of",
+    "text_of",
+]
+
+_ENCODER = msgspec.json.Encoder()
 
 
 def failure_of(payload: JsonObject, *, reason: str, node_id: str | None, visit: int | None) -> Failure:
@@ -70,3 +87,18 @@ def text_of(value: JsonValue) -> str | None:
 def secrets_of(value: JsonValue) -> dict[str, str] | None:
     """Secret references by place, or None."""
     return {key: str(text) for key, text in value.items()} if isinstance(value, dict) else None
+
+
+def signal_of(payload: JsonObject) -> BufferedSignal:
+    """A signal that nobody took yet, from the keys that records carry."""
+    return BufferedSignal(
+        name=str(payload.get("signalName")), payload=payload.get("payload"), signal_id=text_of(payload.get("signalId"))
+    )
+
+
+def size_of(payload: JsonValue) -> int:
+    """How many bytes a payload has as JSON."""
+    try:
+        return len(_ENCODER.encode(payload))
+    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can hold
+        return len(json.dumps(payload, separators=(",", ":")))

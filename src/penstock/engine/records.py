@@ -69,6 +69,10 @@ EVENTS: Final = frozenset(
         "ExecutionCompleted",
         "ExecutionFailed",
         "ExecutionCancelled",
+        "ExecutionContinued",
+        "HistoryLimitReached",
+        "ActivityAsked",
+        "ActivityLeased",
         "ActivityOutcomeUnknown",
         "ActivityRetried",
         "SignalBuffered",
@@ -84,7 +88,8 @@ EVENTS: Final = frozenset(
 )
 
 
-class Record(msgspec.Struct, frozen=True, array_like=True):
+# `gc=False`: it holds plain JSON and cannot be part of a circle, so the garbage collector need not look at it.
+class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One row of a run's history; `at` is epoch milliseconds, taken from the input that caused it."""
 
     seq: int

@@ -16,10 +16,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.expressions import Evaluator, InProcessEvaluator
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
+from penstock.engine.activities import FAILURE_KEYS
 from penstock.engine.decide import decide
 from penstock.engine.evolve import apply
 from penstock.engine.outcomes import Refused
@@ -31,6 +33,8 @@ from penstock.engine.transitions import Phase
 __all__ = ["Diverged", "ReplayOutcome", "Replayed", "replay"]
 
 NONDETERMINISM = "NONDETERMINISM_DETECTED"
+# What the first record says of a run that continues another one.
+_TAKEN_OVER = frozenset({"continuedFrom", "runsWithoutWait", "carriedSignals", "carriedSignalIds"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ def replay(
     evaluator: Evaluator | None = None,
 ) -> ReplayOutcome:
     """Walk a history again. `start` stands in where the history does not hold its own input."""
-    beginning = _beginning(records, start)
+    beginning = _beginning(workflow, records, start)
     if beginning is None:
         return Refused("EXECUTION_NOT_FOUND", "the history has no ExecutionStarted with an input")
     walk = _Walk(workflow=workflow, recorded=records, evaluator=evaluator or InProcessEvaluator())
@@ -95,7 +99,7 @@ def replay(
     return walk.outcome()
 
 
-def _beginning(records: Sequence[Record], start: inputs.StartRun | None) -> inputs.StartRun | None:
+def _beginning(workflow: Workflow, records: Sequence[Record], start: inputs.StartRun | None) -> inputs.StartRun | None:
     for record in records:
         payload = record.payload
         if record.name == "ExecutionStarted" and "input" in payload:
@@ -107,14 +111,33 @@ def _beginning(records: Sequence[Record], start: inputs.StartRun | None) -> inpu
                 run_attempt=_number(payload.get("runAttempt"), 1),
                 parent_run_id=_text(payload.get("parentExecutionId")),
                 depth=_number(payload.get("depth"), 0),
-                timeout_ms=_timeout(payload, record.at),
+                timeout_ms=_timeout(workflow, payload, record.at),
+                predecessor=_predecessor(payload),
+                tenant=_text(payload.get("tenant")) or DEFAULT_TENANT,
             )
     return start
 
 
-def _timeout(payload: JsonObject, at: int) -> int | None:
-    deadline = payload.get("deadline")
-    return deadline - at if isinstance(deadline, int) else None
+def _timeout(workflow: Workflow, payload: JsonObject, at: int) -> int | None:
+    """What the starter gave; a deadline that follows from the document says nothing about it."""
+    deadline = payload.get("chainDeadline", payload.get("deadline"))
+    if not isinstance(deadline, int) or ("chainDeadline" not in payload and deadline - at == workflow.timeout_ms):
+        return None
+    return deadline - at
+
+
+def _predecessor(payload: JsonObject) -> inputs.Predecessor | None:
+    if not _TAKEN_OVER & payload.keys():
+        return None
+    signals, known = payload.get("carriedSignals"), payload.get("carriedSignalIds")
+    return inputs.Predecessor(
+        run_id=_text(payload.get("continuedFrom"))
+        or "",  # a fork has what its original took over, and nobody before it
+        deadline=_optional_number(payload.get("chainDeadline")),
+        runs_without_wait=_number(payload.get("runsWithoutWait"), 0),
+        signals=tuple(item for item in signals if isinstance(item, dict)) if isinstance(signals, list) else (),
+        signal_ids=tuple(map(str, known)) if isinstance(known, list) else (),
+    )
 
 
 def _number(value: JsonValue, default: int) -> int:
@@ -244,6 +267,28 @@ def _failed(walk: _Walk, record: Record, position: int) -> inputs.Input:
         error=str(payload.get("error", "")),
         code=_text(payload.get("code")),
         retryable=payload.get("willRetry") is True,
+        extra={name: value for name, value in payload.items() if name not in FAILURE_KEYS} or None,
+    )
+
+
+def _leased(walk: _Walk, record: Record, position: int) -> inputs.Input:
+    node_id, visit = _where(walk, record)
+    payload = record.payload
+    lease_ms = max(_number(payload.get("leaseUntil"), record.at) - record.at, 0)
+    holder = str(payload.get("holder"))
+    return inputs.LeaseActivity(at=record.at, node_id=node_id, visit=visit, holder=holder, lease_ms=lease_ms)
+
+
+def _asked(walk: _Walk, record: Record, position: int) -> inputs.Input:
+    payload = record.payload
+    schema = payload.get("answerSchema")
+    return inputs.AskInActivity(
+        at=record.at,
+        node_id=str(payload.get("nodeId")),
+        visit=_optional_number(payload.get("visit")),
+        question=str(payload.get("prompt", "")),
+        answer_schema=schema if isinstance(schema, dict) else {},
+        resume=payload.get("resume"),
     )
 
 
@@ -360,6 +405,8 @@ _READERS: dict[str, _Reader] = {
     "ActivityFailed": _failed,
     "ActivityRequested": _requested,
     "SubworkflowStarted": _requested,
+    "ActivityAsked": _asked,
+    "ActivityLeased": _leased,
     "ActivityOutcomeUnknown": _unknown,
     "ActivityRetried": _retried,
     "TimerFired": _timer_fired,

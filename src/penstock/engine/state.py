@@ -10,11 +10,13 @@ Values inside are never changed in place: containers are copied when a turn begi
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Literal, Self
 
 import msgspec
+from msgspec.structs import replace
 
+from penstock.base import limits
+from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.transitions import TERMINAL_STATUSES, Phase, RunStatus
 
@@ -24,10 +26,13 @@ __all__ = [
     "BufferedSignal",
     "Child",
     "CompensationEntry",
+    "Continuation",
+    "Dialogue",
     "Ending",
     "Failure",
     "Frame",
     "Key",
+    "Lease",
     "Owed",
     "RunState",
     "Scope",
@@ -81,7 +86,28 @@ class Frame(msgspec.Struct, frozen=True):
         return self.completed >= self.needed or impossible or may_start
 
 
-class Activation(msgspec.Struct, frozen=True):
+class Lease(msgspec.Struct, frozen=True):
+    """Who does a host-mediated activity, and until when nobody else may."""
+
+    holder: str
+    until: int
+
+
+class Dialogue(msgspec.Struct, frozen=True):
+    """What an activity asked a person last, what it was told, and what its performer needs to go on.
+
+    `round` counts the questions of the visit over all its attempts.
+    """
+
+    round: int
+    prompt: str = ""
+    answer_schema: JsonObject = msgspec.field(default_factory=dict)
+    resume: JsonValue = None
+    answer: JsonValue = None
+
+
+# `gc=False`: it holds plain JSON and cannot be part of a circle, so the garbage collector need not look at it.
+class Activation(msgspec.Struct, frozen=True, gc=False):
     """One visit of one node."""
 
     node_id: str
@@ -99,6 +125,8 @@ class Activation(msgspec.Struct, frozen=True):
     next: str | None = None  # where the scope goes when the visit is over
     external: JsonObject | None = None  # child id, signal name, prompt, correlation id: what the outside refers to
     frame: Frame | None = None
+    dialogue: Dialogue | None = None
+    lease: Lease | None = None
 
     @property
     def key(self) -> Key:
@@ -106,7 +134,7 @@ class Activation(msgspec.Struct, frozen=True):
         return self.node_id, self.visit
 
 
-class Scope(msgspec.Struct, frozen=True):
+class Scope(msgspec.Struct, frozen=True, gc=False):
     """One thread of the walk."""
 
     serial: int
@@ -138,6 +166,7 @@ class CompensationEntry(msgspec.Struct, frozen=True):
     visit: int
     arguments: JsonValue
     secrets: dict[str, str] | None = None
+    failure: Failure | None = None  # why nobody knows how to undo it
 
 
 class Child(msgspec.Struct, frozen=True):
@@ -150,6 +179,14 @@ class Child(msgspec.Struct, frozen=True):
     input: JsonValue
     version_pin: str | None = None
     abandoned: bool = False  # its node is gone; the child is to be cancelled
+
+
+class Continuation(msgspec.Struct, frozen=True):
+    """The run that goes on in place of one that has ended."""
+
+    run_id: str
+    input: JsonValue
+    newest: bool = False  # it gets the newest definition of the name, not the one of its predecessor
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -168,7 +205,8 @@ class Owed(msgspec.Struct, frozen=True):
     payload: JsonObject
 
 
-class RunState(msgspec.Struct):
+# `gc=False`: as with activations, nothing in it leads back to it.
+class RunState(msgspec.Struct, gc=False):
     """Everything known about a run. Equal histories fold to equal states."""
 
     run_id: str = ""
@@ -179,13 +217,19 @@ class RunState(msgspec.Struct):
     native: bool = False
     mode: str = "in_process"
     attempt: int = 1
+    tenant: str = DEFAULT_TENANT
     parent_run_id: str | None = None
     depth: int = 0
     input: JsonValue = None
     started_at: int = 0
     updated_at: int = 0
     deadline: int | None = None
+    chain_deadline: int | None = None  # for the runs that continue this one too
+    generation: int = 1
+    continued_from: str | None = None
+    runs_without_wait: int = 0  # in the chain, directly before this run
     seq: int = 0
+    history_bytes: int = 0
     commands: int = 0
     steps: int = 0
     values: JsonValue = None
@@ -195,7 +239,7 @@ class RunState(msgspec.Struct):
     active: dict[Key, int] = msgspec.field(default_factory=dict)
     ready: set[int] = msgspec.field(default_factory=set)
     signals: tuple[BufferedSignal, ...] = ()
-    signal_ids: frozenset[str] = frozenset()
+    signal_ids: dict[str, None] = msgspec.field(default_factory=dict)  # in the order in which they came
     compensations: tuple[CompensationEntry, ...] = ()
     compensating: bool = False
     compensation_failures: tuple[Failure, ...] = ()
@@ -212,6 +256,22 @@ class RunState(msgspec.Struct):
     result: JsonValue = None
     failure: Failure | None = None
     cancel_reason: str | None = None
+    continuation: Continuation | None = None
+
+    @property
+    def continued_as(self) -> str | None:
+        """The id of the run that goes on in place of this one."""
+        return None if self.continuation is None else self.continuation.run_id
+
+    @property
+    def should_continue(self) -> bool:
+        """True when the history has become so long that the run should continue as a new one."""
+        return self.seq >= limits.HISTORY_ROWS_ADVISED or self.history_bytes >= limits.HISTORY_BYTES_ADVISED
+
+    @property
+    def history_full(self) -> bool:
+        """True when the history is as long as it may become."""
+        return self.seq >= limits.HISTORY_ROWS_MAX or self.history_bytes >= limits.HISTORY_BYTES_MAX
 
     @property
     def terminal(self) -> bool:
@@ -221,11 +281,13 @@ class RunState(msgspec.Struct):
     @property
     def unsettled(self) -> bool:
         """True when the history ends inside a decision: the engine has moves to make that need nobody."""
-        return bool(self.ready) or self.owed is not None or (self.ending is not None and not self.compensating)
+        if self.ready or self.owed is not None:
+            return True
+        return self.history_full and not self.terminal if self.ending is None else not self.compensating
 
     def copy(self) -> Self:
         """A state that can be evolved without touching this one."""
-        twin = copy(self)
+        twin = replace(self)
         twin.scopes = self.scopes.copy()
         twin.visits = self.visits.copy()
         twin.active = self.active.copy()

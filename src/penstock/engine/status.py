@@ -16,6 +16,7 @@ __all__ = ["current_activation", "published_phase", "run_status"]
 # What a waiting run reports, most helpful first.
 _WAITS: tuple[tuple[Phase, str, str], ...] = (
     (Phase.INTERRUPTED, "waiting_input", "interrupted"),
+    (Phase.ASKING, "waiting_input", "interrupted"),
     (Phase.OUTCOME_UNKNOWN, "waiting_decision", "awaiting_activity"),
     (Phase.REQUESTED, "waiting_activity", "awaiting_activity"),
     (Phase.AWAITING_SIGNAL, "waiting_signal", "awaiting_signal"),
@@ -24,6 +25,8 @@ _WAITS: tuple[tuple[Phase, str, str], ...] = (
     (Phase.BACKING_OFF, "waiting_timer", "running"),
     (Phase.EMITTING, "running", "running"),
 )
+
+_RANKS = {phase: rank for rank, (phase, _, _) in enumerate(_WAITS)}
 
 
 def run_status(state: RunState) -> str:
@@ -53,9 +56,13 @@ def current_activation(state: RunState) -> Activation | None:
 
 
 def _wait(state: RunState) -> tuple[Activation, str, str] | None:
-    activations = state.activations()
-    for phase, ours, published in _WAITS:
-        for activation in activations:
-            if activation.phase is phase:
-                return activation, ours, published
-    return None
+    waiting = [activation for activation in state.activations() if activation.phase in _RANKS]
+    if not waiting:
+        return None
+    activation = min(waiting, key=_rank) if len(waiting) > 1 else waiting[0]
+    _, ours, published = _WAITS[_rank(activation)]
+    return activation, ours, published
+
+
+def _rank(activation: Activation) -> int:
+    return _RANKS[activation.phase]

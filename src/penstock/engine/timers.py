@@ -10,14 +10,14 @@ from __future__ import annotations
 import msgspec
 
 from penstock.base.json import JsonObject
-from penstock.engine.activities import fail_activity
+from penstock.engine.activities import AT_WORK, fail_activity
 from penstock.engine.inputs import FailActivity, FireTimer
 from penstock.engine.outcomes import Refused
 from penstock.engine.state import Activation, RunState
 from penstock.engine.transitions import Phase
 from penstock.engine.turn import Turn, happens_at_most_once
 
-__all__ = ["Timer", "fire_timer", "timers_of"]
+__all__ = ["Timer", "fire_timer", "soonest_timer_at", "timers_of"]
 
 _KIND_BY_PHASE = {Phase.SLEEPING: "wait", Phase.BACKING_OFF: "retry"}
 
@@ -42,6 +42,23 @@ def timers_of(state: RunState) -> list[Timer]:
     return timers
 
 
+def soonest_timer_at(state: RunState) -> int | None:
+    """When the first of `timers_of` is due. Asked after every decision, so it does not list them."""
+    if state.terminal:
+        return None
+    soonest = state.deadline if state.ending is None else None
+    for scope in state.scopes.values():
+        activation = scope.activation
+        if activation is None:
+            continue
+        due_at, deadline = activation.due_at, activation.deadline
+        if due_at is not None and activation.phase in _KIND_BY_PHASE and (soonest is None or due_at < soonest):
+            soonest = due_at
+        if deadline is not None and (soonest is None or deadline < soonest):
+            soonest = deadline
+    return soonest
+
+
 def _timers(activation: Activation) -> list[Timer]:
     timers = []
     if activation.due_at is not None and activation.phase in _KIND_BY_PHASE:
@@ -63,8 +80,10 @@ def fire_timer(turn: Turn, given: FireTimer) -> Refused | None:
         turn.event("TimerFired", {"kind": "run"})
         return None
     activation = turn.state.activation(given.node_id, given.visit)
-    if activation is not None and activation.phase in (Phase.REQUESTED, Phase.OUTCOME_UNKNOWN):
+    if activation is not None and activation.phase in AT_WORK:
         told = f"attempt {activation.attempt} of {given.node_id} took longer than its timeout allows"
+        if activation.phase is Phase.ASKING:
+            told = f"nobody answered what attempt {activation.attempt} of {given.node_id} asked within its timeout"
         failed = FailActivity(
             at=given.at,
             node_id=given.node_id,

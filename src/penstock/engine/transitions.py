@@ -49,6 +49,8 @@ class Phase(StrEnum):
     BACKING_OFF = "backing_off"
     RETRYING = "retrying"
     RESOLVED = "resolved"
+    ASKING = "asking"
+    CONTINUING = "continuing"
     # timers
     STARTING_TIMER = "starting_timer"
     SLEEPING = "sleeping"
@@ -97,6 +99,7 @@ READY_PHASES: Final = frozenset(
         Phase.SCHEDULED,
         Phase.RETRYING,
         Phase.RESOLVED,
+        Phase.CONTINUING,
         Phase.STARTING_TIMER,
         Phase.DUE,
         Phase.WOKEN,
@@ -155,6 +158,10 @@ _MAY_COMPLETE = frozenset(
 _MAY_FAIL = _MAY_COMPLETE | FINISHED_PHASES | {Phase.CHILD_DONE, Phase.FAILED}
 
 
+# Work was asked for and has not come back; an activity that asks a person may still be ended from outside.
+_AT_WORK = frozenset({Phase.REQUESTED, Phase.OUTCOME_UNKNOWN, Phase.ASKING})
+
+
 def _from(*phases: Phase) -> frozenset[Phase]:
     return frozenset(phases)
 
@@ -163,11 +170,13 @@ def _from(*phases: Phase) -> frozenset[Phase]:
 ACTIVATION_TRANSITIONS: Final[dict[str, tuple[frozenset[Phase], Phase]]] = {
     "NodeScheduled": (_from(Phase.SCHEDULING), Phase.SCHEDULED),
     "ActivityRequested": (_from(Phase.SCHEDULED, Phase.RETRYING), Phase.REQUESTED),
+    "ActivityLeased": (_from(Phase.REQUESTED), Phase.REQUESTED),
     "ActivityOutcomeUnknown": (_from(Phase.REQUESTED), Phase.OUTCOME_UNKNOWN),
-    "ActivityCompleted": (_from(Phase.REQUESTED, Phase.OUTCOME_UNKNOWN), Phase.RESOLVED),
-    "ActivityFailed:final": (_from(Phase.REQUESTED, Phase.OUTCOME_UNKNOWN), Phase.FAILING),
-    "ActivityFailed:backoff": (_from(Phase.REQUESTED, Phase.OUTCOME_UNKNOWN), Phase.BACKING_OFF),
-    "ActivityFailed:retry": (_from(Phase.REQUESTED, Phase.OUTCOME_UNKNOWN), Phase.RETRYING),
+    "ActivityAsked": (_from(Phase.REQUESTED, Phase.OUTCOME_UNKNOWN), Phase.ASKING),
+    "ActivityCompleted": (_AT_WORK, Phase.RESOLVED),
+    "ActivityFailed:final": (_AT_WORK, Phase.FAILING),
+    "ActivityFailed:backoff": (_AT_WORK, Phase.BACKING_OFF),
+    "ActivityFailed:retry": (_AT_WORK, Phase.RETRYING),
     "ActivityRetried": (_from(Phase.OUTCOME_UNKNOWN), Phase.RETRYING),
     "TimerFired:retry": (_from(Phase.BACKING_OFF), Phase.RETRYING),
     "StartTimer": (_from(Phase.SCHEDULED), Phase.STARTING_TIMER),
@@ -178,8 +187,10 @@ ACTIVATION_TRANSITIONS: Final[dict[str, tuple[frozenset[Phase], Phase]]] = {
     "RaiseInterrupt": (_from(Phase.SCHEDULED), Phase.RAISING),
     "InterruptRaised:waiting": (_from(Phase.RAISING), Phase.INTERRUPTED),
     "InterruptRaised:checkpoint": (_from(Phase.RAISING), Phase.RAISED),
-    "ResumeInterrupt": (_from(Phase.INTERRUPTED), Phase.ANSWERING),
-    "InterruptResumed": (_from(Phase.ANSWERING), Phase.ANSWERED),
+    "ResumeInterrupt:node": (_from(Phase.INTERRUPTED), Phase.ANSWERING),
+    "ResumeInterrupt:activity": (_from(Phase.ASKING), Phase.CONTINUING),
+    "InterruptResumed:node": (_from(Phase.ANSWERING), Phase.ANSWERED),
+    "InterruptResumed:activity": (_from(Phase.CONTINUING), Phase.REQUESTED),
     "StartSignalWait": (_from(Phase.SCHEDULED), Phase.STARTING_SIGNAL_WAIT),
     "SignalWaitStarted": (_from(Phase.STARTING_SIGNAL_WAIT), Phase.AWAITING_SIGNAL),
     "DeliverSignal": (_from(Phase.AWAITING_SIGNAL), Phase.DELIVERING),
@@ -211,6 +222,7 @@ ACTIVATION_TRANSITIONS: Final[dict[str, tuple[frozenset[Phase], Phase]]] = {
 RUN_TRANSITIONS: Final[dict[str, tuple[frozenset[RunStatus], RunStatus]]] = {
     "ExecutionStarted": (frozenset({RunStatus.PENDING}), RunStatus.RUNNING),
     "ExecutionCompleted": (frozenset({RunStatus.RUNNING}), RunStatus.COMPLETED),
+    "ExecutionContinued": (frozenset({RunStatus.RUNNING}), RunStatus.COMPLETED),
     "ExecutionFailed": (frozenset({RunStatus.PENDING, RunStatus.RUNNING}), RunStatus.FAILED),
     "ExecutionCancelled": (frozenset({RunStatus.RUNNING}), RunStatus.CANCELLED),
 }

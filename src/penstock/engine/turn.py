@@ -9,32 +9,41 @@ Above it: `decide` opens a turn; `advance` and its siblings fill it. Below it: `
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import format_instant
 from penstock.definitions.expressions import Evaluated, EvaluationFailed, Evaluator, Expression
 from penstock.definitions.model import ActivityDetail, Node, Workflow
-from penstock.definitions.templates import Rendered, Template, render
+from penstock.definitions.templates import LiteralTemplate, Rendered, Template, render
 from penstock.engine.evolve import apply
 from penstock.engine.records import Kind, Record
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, RunState, Scope
 
-__all__ = ["Turn", "activation_of", "detail_of", "happens_at_most_once", "node_of", "parallel_span", "truthy"]
+__all__ = [
+    "Turn",
+    "activation_of",
+    "attempt_timeout_ms",
+    "detail_of",
+    "happens_at_most_once",
+    "node_of",
+    "parallel_span",
+    "truthy",
+]
 
 D = TypeVar("D")
 
 
-@dataclass(slots=True)
-class Turn:
+class Turn(msgspec.Struct, gc=False):
     """The decision being made: workflow, draft state, time, and the records so far."""
 
     workflow: Workflow
     state: RunState
     at: int
     evaluator: Evaluator
-    records: list[Record] = field(default_factory=list)
+    records: list[Record] = msgspec.field(default_factory=list)
 
     def command(self, name: str, payload: JsonObject) -> None:
         """Record a decision of the engine."""
@@ -56,6 +65,8 @@ class Turn:
 
     def render(self, template: Template, scope: Scope, extra: JsonObject | None = None) -> Rendered | EvaluationFailed:
         """Render a template where a scope stands; `extra` adds keys to a native root."""
+        if isinstance(template, LiteralTemplate):
+            return Rendered(template.value)
         root = self.root(scope)
         if extra and isinstance(root, dict) and self.state.native:
             root = {**root, **extra}
@@ -68,7 +79,13 @@ class Turn:
             return state.values
         root: JsonObject = {
             "input": state.input,
-            "run": {"id": state.run_id, "started_at": format_instant(state.started_at), "attempt": state.attempt},
+            "run": {
+                "id": state.run_id,
+                "started_at": format_instant(state.started_at),
+                "attempt": state.attempt,
+                "generation": state.generation,
+                "continue_suggested": state.should_continue,
+            },
             "state": state.values,
         }
         if state.error is not None:
@@ -113,6 +130,14 @@ def activation_of(scope: Scope) -> Activation:
 def node_of(workflow: Workflow, activation: Activation) -> Node:
     """The node of an activation; a compensation belongs to the node it undoes."""
     return workflow.nodes[activation.node_id.removeprefix(COMPENSATION_PREFIX)]
+
+
+def attempt_timeout_ms(node: Node, activation: Activation) -> int | None:
+    """How long one attempt of an activity may take; undoing a node has a time of its own."""
+    detail = node.detail
+    if activation.node_id.startswith(COMPENSATION_PREFIX) and isinstance(detail, ActivityDetail) and detail.compensate:
+        return detail.compensate.timeout_ms
+    return node.timeout_ms
 
 
 def happens_at_most_once(workflow: Workflow, activation: Activation) -> bool:

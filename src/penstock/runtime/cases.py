@@ -211,10 +211,19 @@ def _state(wanted: JsonValue, report: SimulationReport) -> Iterator[Difference]:
             yield Difference(place=f"state.{key}", expected=value, note="missing")
 
 
+def _continues_with(wanted: JsonValue, report: SimulationReport) -> Iterator[Difference]:
+    if report.continuation is None:
+        note = "it did not continue as a new run"
+        yield Difference(place="continues_with", expected=wanted, actual=report.status, note=note)
+    else:
+        yield from _equal("continues_with", wanted, report.continuation.input)
+
+
 _COMPARISONS: dict[str, Callable[[JsonValue, SimulationReport], Iterator[Difference]]] = {
     "status": _status,
     "output": _output,
     "path": _path,
     "error": _error,
     "state": _state,
+    "continues_with": _continues_with,
 }

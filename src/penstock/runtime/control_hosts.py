@@ -5,10 +5,15 @@ Above it: `app` and the harness choose one. Below it: `MemoryHost`, `EmbeddedHos
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from penstock.base.errors import Rejected
+from penstock.base.ids import DEFAULT_TENANT, chain_of
 from penstock.base.json import JsonObject
 from penstock.definitions.durations import format_instant, parse_instant_ms
 from penstock.definitions.model import Workflow
@@ -73,6 +78,10 @@ class MemoryControl:
         """Perform what is due until nothing is."""
         self.host.drive(run_id, activities=activities)
 
+    async def newest(self, run_id: str) -> str:
+        """The last run of a chain."""
+        return self.host.newest(run_id).state.run_id
+
     async def kin(self, run_id: str) -> Sequence[ControlledRun]:
         """The live child runs of a run."""
         return [
@@ -125,9 +134,10 @@ def _listed(state: RunState) -> JsonObject:
 
 @dataclass(slots=True)
 class EmbeddedControl:
-    """The embedded host; its driver performs, this one watches."""
+    """The embedded host; its driver performs, this one watches. It sees and starts runs of one tenant."""
 
     host: EmbeddedHost
+    tenant: str = DEFAULT_TENANT
 
     def now_ms(self) -> int:
         """The present instant."""
@@ -135,16 +145,19 @@ class EmbeddedControl:
 
     async def start(self, workflow: Workflow, given: inputs.StartRun) -> Decision:
         """Keep the definition and start a run of it."""
-        await self.host.register(workflow)
-        return await self.host.start(given, workflow_hash=workflow.hash)
+        await self.host.register(workflow, tenant=self.tenant)
+        return await self.host.start(given, workflow_hash=workflow.hash, tenant=self.tenant)
 
     async def send(self, run_id: str, given: inputs.Input) -> Decision:
         """Give a run an input."""
-        return await self.host.send(run_id, given)
+        return await self.host.send(run_id, given, tenant=self.tenant)
 
     async def adopt(self, workflow: Workflow, state: RunState, records: tuple[Record, ...]) -> None:
-        """Take over a run whose history came from elsewhere."""
-        await self.host.register(workflow)
+        """Take over a run whose history came from elsewhere; whatever tenant it was in, it is in this one now."""
+        await self.host.register(workflow, tenant=self.tenant)
+        if state.tenant != self.tenant:
+            records = tuple(_in_tenant(record, self.tenant) for record in records)
+            state = replace(state, tenant=self.tenant)
         refused = await self.host.adopt(state, records)
         if refused is not None:
             raise Rejected(refused.code, refused.message, refused.hint)
@@ -152,22 +165,43 @@ class EmbeddedControl:
     async def history(self, run_id: str) -> tuple[Record, ...]:
         """The whole history of a run."""
         stored = await self.host.store.load(run_id)
-        return () if stored is None else stored.records
+        return () if stored is None or stored.row.tenant != self.tenant else stored.records
 
     async def find(self, run_id: str) -> ControlledRun | None:
         """A run by id."""
         live = await self.host.live(run_id)
-        return None if live is None else ControlledRun(live.workflow, live.state)
+        if live is None or live.state.tenant != self.tenant:
+            return None
+        return ControlledRun(live.workflow, live.state)
 
     async def rest(self, run_id: str, *, activities: bool) -> None:
         """Wait until a run and its children wait for somebody outside."""
         give_up_at = self.host.clock.now_ms() + _REST_SECONDS_MAX * 1000
         while self.host.clock.now_ms() < give_up_at:
             family = [run.state for run in (await self.find(run_id), *await self.kin(run_id)) if run is not None]
-            known = {state.run_id for state in family}
+            known = {chain_of(state.run_id) for state in family}
             if not any(_busy(state, known) for state in family):
                 return
-            await self.host.next_commit(timeout_seconds=1.0)
+            await self._moved(family)
+
+    async def _moved(self, family: Sequence[RunState]) -> None:
+        """Wait until one of some runs, or a child run that they wait for, has moved; a second at most."""
+        seen = {state.run_id: state.seq for state in family}
+        children = {child_id for state in family for child_id in state.children if child_id not in seen}
+        awaited = {**dict.fromkeys(children, 0), **seen}
+        with ExitStack() as stack:
+            moved = [stack.enter_context(self.host.watched(run_id, after_seq=seq)) for run_id, seq in awaited.items()]
+            positions = await self.host.store.positions(tuple(awaited))
+            behind = [run_id for run_id, seq in seen.items() if run_id in positions and positions[run_id].seq > seq]
+            for run_id in behind:
+                await self.host.reloaded(run_id)  # another process may have moved it
+            begun = any(run_id in positions and not positions[run_id].terminal for run_id in children)
+            if not behind and not begun:
+                await asyncio.wait(moved, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+
+    async def newest(self, run_id: str) -> str:
+        """The last run of a chain."""
+        return await self.host.newest(run_id)
 
     async def kin(self, run_id: str) -> Sequence[ControlledRun]:
         """The live child runs of a run, and theirs."""
@@ -191,12 +225,20 @@ class EmbeddedControl:
                     workflow_name=query.workflow_name,
                     limit=query.limit - len(rows),
                     cursor=cursor,
+                    tenant=self.tenant,
                 )
             )
             rows.extend(row for row in page.rows if _in_time(row, query))
             cursor = page.next_cursor
             if cursor is None or len(rows) >= query.limit:
                 return Listing([_listed_row(row) for row in rows], cursor)
+
+
+def _in_tenant(record: Record, tenant: str) -> Record:
+    if record.name != "ExecutionStarted":
+        return record
+    payload = {name: value for name, value in record.payload.items() if name != "tenant"}
+    return replace(record, payload=payload if tenant == DEFAULT_TENANT else {**payload, "tenant": tenant})
 
 
 def _busy(state: RunState, known: set[str]) -> bool:

@@ -9,6 +9,7 @@ Above it: the harness now, the surfaces later. Below it: a `ControlHost` (see `c
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -25,16 +26,19 @@ from penstock.definitions.outline import is_native
 from penstock.definitions.validate import validate_document
 from penstock.engine import inputs
 from penstock.engine.outcomes import Decision, Refused
-from penstock.engine.pending import pending_activities
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.engine.transitions import RunStatus
-from penstock.runtime.control_views import run_body, snake_case, status_body
+from penstock.runtime.control_views import run_body, status_body
+from penstock.runtime.leasing import leased, read_lease
+from penstock.runtime.submits import read_submit, refuse_misfit, submit_input
 
 __all__ = ["Answer", "ControlHost", "ControlPlane", "ControlledRun", "ListQuery", "Listing", "Problem"]
 
 _LIST_LIMIT_DEFAULT = 50
 _LIST_LIMIT_MAX = 100
+# How many runs of a chain one call goes along with before it answers with what there is.
+_RUNS_FOLLOWED_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,9 @@ class ControlHost(Protocol):
     async def rest(self, run_id: str, *, activities: bool) -> None:
         """Let a run and its children go on until they wait for somebody outside (or a bounded time is up)."""
 
+    async def newest(self, run_id: str) -> str:
+        """The last run of the chain that began with a run, or goes through it."""
+
     async def kin(self, run_id: str) -> Sequence[ControlledRun]:
         """The live child runs of a run, and theirs."""
 
@@ -161,7 +168,8 @@ class ControlPlane:
 
     async def workflow_start(self, arguments: JsonObject) -> Reply:
         """Start a run; a known id is refused unless `allow_existing_execution_id`."""
-        workflow = _compiled(arguments.get("definition"))
+        # A long definition takes long to check; nobody else waits for it.
+        workflow = await asyncio.to_thread(_compiled, arguments.get("definition"))
         if isinstance(workflow, Problem):
             return workflow
         run_id = _text(arguments, "execution_id") or self.new_id()
@@ -185,11 +193,24 @@ class ControlPlane:
         return await self._drive(run_id, arguments)
 
     async def workflow_status(self, arguments: JsonObject) -> Reply:
-        """What a run is doing."""
+        """What a run is doing; with `lease` {node_id, holder, seconds, visit?, extend?} take an activity first."""
         run = await self._known(arguments)
         if isinstance(run, Problem):
             return run
+        if "lease" in arguments:
+            refused = await self._lease(run.state.run_id, arguments["lease"])
+            if refused is not None:
+                return refused
+            run = await self._found(run.state.run_id)
         return Answer(status_body(run.workflow, run.state, await self._kin(run.state.run_id)))
+
+    async def _lease(self, run_id: str, wanted: JsonValue) -> Problem | None:
+        given = read_lease(self.host.now_ms(), wanted)
+        if isinstance(given, Refused):
+            return _problem(given, run_id)
+        decision = await self.host.send(run_id, given)
+        outcome = decision if isinstance(decision, Refused) else leased(decision, given)
+        return _problem(outcome, run_id, given.node_id) if isinstance(outcome, Refused) else None
 
     async def workflow_resume(self, arguments: JsonObject) -> Reply:
         """Answer the open question of a run."""
@@ -197,24 +218,26 @@ class ControlPlane:
         if isinstance(run, Problem):
             return run
         given = inputs.AnswerInterrupt(
-            at=self.host.now_ms(), answer=arguments.get("resume_payload"), node_id=_text(arguments, "node_id")
+            at=self.host.now_ms(),
+            answer=arguments.get("resume_payload"),
+            node_id=_text(arguments, "node_id"),
+            interrupt_id=_text(arguments, "interrupt_id"),
         )
         return await self._send(run, given, arguments)
 
     async def workflow_submit_activity(self, arguments: JsonObject) -> Reply:
-        """Report the outcome of an activity that the caller did."""
+        """Report the outcome of an activity that the caller did; visit, attempt and lease_holder may name which."""
         run = await self._checked(arguments, "SUBMIT_VALIDATION_ERROR", missing="ACTIVITY_SUBMIT_NOT_AWAITING")
         if isinstance(run, Problem):
             return run
-        node_id, outcome = _text(arguments, "node_id"), arguments.get("outcome")
         run_id = run.state.run_id
-        if node_id is None or not isinstance(outcome, dict) or not isinstance(outcome.get("ok"), bool):
-            told = "node_id and outcome {ok: true, result} or {ok: false, error} are required"
-            return Problem("SUBMIT_VALIDATION_ERROR", told, {"execution_id": run_id})
-        refused = _fits_pending(run, node_id, arguments.get("parallel_span"), outcome)
+        submit = read_submit(arguments)
+        if isinstance(submit, Refused):
+            return _problem(submit, run_id, _text(arguments, "node_id"))
+        refused = refuse_misfit(run.workflow, run.state, submit)
         if refused is not None:
-            return _problem(refused, run_id, node_id)
-        return await self._send(run, _submitted(self.host.now_ms(), node_id, outcome), arguments)
+            return _problem(refused, run_id, submit.node_id)
+        return await self._send(run, submit_input(self.host.now_ms(), submit), arguments)
 
     async def workflow_signal(self, arguments: JsonObject) -> Reply:
         """Send a signal; it waits in the run until somebody takes it."""
@@ -287,12 +310,17 @@ class ControlPlane:
         decision = await self.host.send(run_id, given)
         if isinstance(decision, Refused):
             return _problem(decision, run_id, _text(arguments, "node_id"))
-        return await self._drive(run_id, arguments)
+        return await self._drive(decision.state.run_id, arguments)  # a run that was continued hands some things on
 
     async def _drive(self, run_id: str, arguments: JsonObject) -> Reply:
         run = await self._found(run_id)
         mode = _text(arguments, "activity_execution_mode") or run.state.mode
-        await self.host.rest(run_id, activities=mode != "host_mediated")
+        for _ in range(_RUNS_FOLLOWED_MAX):
+            await self.host.rest(run_id, activities=mode != "host_mediated")
+            run = await self._found(run_id)
+            if run.state.continued_as is None:
+                break
+            run_id = await self.host.newest(run_id)
         run = await self._found(run_id)
         body = run_body(run.workflow, run.state, await self._kin(run_id))
         if run.state.status is RunStatus.FAILED:
@@ -330,35 +358,6 @@ def _compiled(definition: JsonValue) -> Workflow | Problem:
         return build_workflow(definition)
     except PenstockError as error:
         return Problem("VALIDATION_ERROR", error.message, {})
-
-
-def _fits_pending(run: ControlledRun, node_id: str, span: JsonValue, outcome: JsonObject) -> Refused | None:
-    """Check a submit's branch and correlation id against what is pending; other checks are the engine's."""
-    activities = pending_activities(run.workflow, run.state)
-    activity = next((item for item in activities if item.node_id == node_id), None)
-    if activity is None:
-        return None
-    expected = snake_case(activity.parallel_span)
-    if (span if isinstance(span, dict) else None) != expected:
-        told = "parallel_span is missing" if span is None else f"parallel_span does not fit {node_id}"
-        if expected is None:
-            told = f"{node_id} is not on a branch, so parallel_span must be left out"
-        return Refused("ACTIVITY_SUBMIT_PARALLEL_MISMATCH", told, details={"expected": expected})
-    if activity.delegate is not None and outcome["ok"] is True:
-        correlation = activity.delegate.get("delegateCorrelationId")
-        if outcome.get("delegate_correlation_id") != correlation:
-            return Refused("SUBMIT_VALIDATION_ERROR", "delegate_correlation_id does not fit the pending delegation")
-    return None
-
-
-def _submitted(at: int, node_id: str, outcome: JsonObject) -> inputs.Input:
-    if outcome["ok"] is not True:
-        return inputs.FailActivity(
-            at=at, node_id=node_id, error=str(outcome.get("error", "failed")), code=_text(outcome, "code")
-        )
-    names = {"delegate_correlation_id": "delegateCorrelationId", "external_task_id": "externalTaskId"}
-    extra = {theirs: outcome[ours] for ours, theirs in names.items() if ours in outcome}
-    return inputs.CompleteActivity(at=at, node_id=node_id, result=outcome.get("result"), extra=extra or None)
 
 
 def _instant(value: JsonValue) -> int | None:

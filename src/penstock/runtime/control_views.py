@@ -15,13 +15,15 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.model import Workflow
 from penstock.engine.effects import PerformActivity
 from penstock.engine.pending import pending_activities
+from penstock.engine.questions import open_questions
 from penstock.engine.state import Activation, RunState
 from penstock.engine.status import current_activation, published_phase
 from penstock.engine.transitions import Phase, RunStatus
 
-__all__ = ["run_body", "snake_case", "status_body"]
+__all__ = ["camel_case", "run_body", "snake_case", "status_body"]
 
 _UPPER = re.compile(r"([A-Z])")
+_AFTER_UNDERSCORE = re.compile(r"_([a-z])")
 
 
 def snake_case(value: JsonObject | None) -> JsonObject | None:
@@ -31,12 +33,17 @@ def snake_case(value: JsonObject | None) -> JsonObject | None:
     return {_UPPER.sub(lambda match: "_" + match[1].lower(), key): item for key, item in value.items()}
 
 
+def camel_case(value: JsonObject) -> JsonObject:
+    """The keys of an object from the wire as histories spell them; keys that are so already stay."""
+    return {_AFTER_UNDERSCORE.sub(lambda match: match[1].upper(), key): item for key, item in value.items()}
+
+
 def run_body(workflow: Workflow, state: RunState, kin: Sequence[tuple[Workflow, RunState]] = ()) -> JsonObject:
     """The answer of start, resume, submit and signal. `kin` are the child runs, whose activities are listed too."""
     body: JsonObject = {"execution_id": state.run_id, "status": published_phase(state)}
     match state.status:
         case RunStatus.COMPLETED:
-            body.update({"result": state.result, "final_state": state.values})
+            body.update({"result": state.result, "final_state": state.values, "continued_as": state.continued_as})
         case RunStatus.FAILED:
             failure = state.failure
             body.update({"final_state": state.values, "error": failure.message if failure else "failed"})
@@ -65,6 +72,7 @@ def _pending_list(workflow: Workflow, state: RunState, kin: Sequence[tuple[Workf
 
 
 def _pending(state: RunState, activity: PerformActivity) -> JsonObject:
+    lease = activity.lease
     entry: JsonObject = {
         "execution_id": state.run_id,
         "node_id": activity.node_id,
@@ -78,6 +86,7 @@ def _pending(state: RunState, activity: PerformActivity) -> JsonObject:
         "deadline": activity.deadline,
         "output_schema": activity.output_schema,
         "parallel_span": snake_case(activity.parallel_span),
+        "lease": {"holder": lease.holder, "until": lease.until} if lease is not None else None,
     }
     return {key: value for key, value in entry.items() if value is not None}
 
@@ -93,10 +102,11 @@ def _waiting(workflow: Workflow, state: RunState) -> JsonObject:
             found.update(_activity(workflow, state, activation))
         case Phase.AWAITING_SIGNAL:
             found["signal_name"] = (activation.external or {}).get("signalName")
-        case Phase.INTERRUPTED:
-            named = activation.external or {}
-            found.update({"prompt": named.get("prompt"), "resume_schema": named.get("answerSchema")})
-            found["prompt_ref"] = named.get("promptRef")
+        case Phase.INTERRUPTED | Phase.ASKING:
+            asked = next(item for item in open_questions(state) if (item.node_id, item.visit) == activation.key)
+            found.update({"prompt": asked.prompt, "resume_schema": asked.answer_schema, "prompt_ref": asked.prompt_ref})
+            found["interrupt_id"] = asked.interrupt_id
+            found["deadline"] = asked.deadline
         case Phase.CHILD_RUNNING:
             found["child_execution_id"] = (activation.external or {}).get("childExecutionId")
         case _:
@@ -130,7 +140,7 @@ def status_body(workflow: Workflow, state: RunState, kin: Sequence[tuple[Workflo
     body["state"] = state.values
     match state.status:
         case RunStatus.COMPLETED:
-            body["result"] = state.result
+            body.update({"result": state.result, "continued_as": state.continued_as})
         case RunStatus.FAILED:
             body["last_error"] = state.failure.message if state.failure else "failed"
             body["code"] = state.failure.code if state.failure else "FAILED"

@@ -16,22 +16,32 @@ from functools import partial
 from typing import Any
 
 from penstock.base import limits
-from penstock.base.errors import Unavailable
+from penstock.base.errors import Conflict, Unavailable
+from penstock.base.ids import id_in_tenant
 from penstock.engine import inputs
-from penstock.engine.effects import CancelChild, DeliverSignal, Effect, PerformActivity, StartChild, WakeUp
+from penstock.engine.effects import (
+    CancelChild,
+    DeliverSignal,
+    Effect,
+    PerformActivity,
+    StartChild,
+    StartSuccessor,
+    WakeUp,
+)
 from penstock.engine.outcomes import Decision, Refused
-from penstock.engine.pending import pending
-from penstock.engine.state import RunState
+from penstock.engine.values import NOT_JSON
+from penstock.runtime.children import ChildRuns
 from penstock.runtime.embedded_host import Committed, EmbeddedHost, LiveRun
 from penstock.runtime.performing import (
     ActivityCall,
     ActivityDeferred,
-    ActivityDone,
     ActivityError,
     ActivityOutcome,
     AsyncPerformer,
+    input_of,
 )
 from penstock.runtime.ports import WorkerRow
+from penstock.runtime.turnstiles import Turnstile
 
 __all__ = ["Driver"]
 
@@ -40,6 +50,14 @@ _TIMER_LOOK_SECONDS = 1.0
 # How soon an outcome is offered again to a store that cannot take it (a full disk, a lock), and how late at most.
 _STORE_RETRY_SECONDS = 0.1
 _STORE_RETRY_SECONDS_MAX = 5.0
+
+
+@dataclass(slots=True, eq=False)
+class _Courier:
+    """A task that stores a result, and takes over the next activity of its run without a new task."""
+
+    task: asyncio.Task[None] | None
+    following: PerformActivity | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,15 +71,19 @@ class Driver:
     performer: AsyncPerformer
     report: Callable[[str, BaseException], None] = lambda where, error: None
     observe: Callable[[Committed], None] = lambda committed: None
-    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(limits.ACTIVITIES_AT_ONCE_MAX))
+    _slots: Turnstile = field(default_factory=lambda: Turnstile(limits.ACTIVITIES_AT_ONCE_MAX))
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    # Tasks that are just storing a result: each takes over the next activity of its run without a new task.
-    _couriers: dict[asyncio.Task[None] | None, PerformActivity | None] = field(default_factory=dict)
+    # By the result that is being stored (its identity): who stores it.
+    _couriers: dict[int, _Courier] = field(default_factory=dict)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _next_wake_at: int | None = None
     _stopping: bool = False
     _draining: bool = False
     _loops: set[asyncio.Task[None]] = field(default_factory=set)
+    _children: ChildRuns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._children = ChildRuns(self.host)
 
     async def start(self, *, gone: Sequence[str] = ()) -> None:
         """Take over abandoned work and begin to react. `gone` are workers known to be dead already."""
@@ -72,7 +94,7 @@ class Driver:
         await self._take_over()
         self._loops.add(self._spawn("lease", self._keep_alive))
         self._loops.add(self._spawn("timers", self._fire_timers))
-        self._loops.add(self._spawn("unclaimed work", self._claim_quickly))
+        self._loops.add(self._spawn("changes by others", self._follow_others))
 
     async def stop(self) -> None:
         """Stop performing; what is under way is cancelled and found again by the next start."""
@@ -120,33 +142,29 @@ class Driver:
             return
         live = committed.live
         if live.row.owner == self.host.worker_id or not live.row.has_work:
-            self._dispatch(live, committed.effects)
+            self._dispatch(live, committed.effects, self._couriers.get(id(committed.given)))
         wake_at = live.row.wake_at
         if wake_at is not None and (self._next_wake_at is None or wake_at < self._next_wake_at):
             self._next_wake_at = wake_at
             self._wake.set()
-        if live.state.terminal and live.state.parent_run_id is not None:
-            self._spawn("parent", partial(self._finish_parent, live.state))
+        if live.state.terminal and live.state.parent_run_id is not None and live.state.continuation is None:
+            self._spawn("parent", partial(self._children.tell_parent, live.state))
 
-    def _dispatch(self, live: LiveRun, effects: Sequence[Effect]) -> None:
-        wanted = {effect.effect_id for effect in effects}
-        for effect_id in [name for name in live.tasks if name not in wanted]:
-            live.tasks.pop(effect_id).cancel()
-        live.deferred &= wanted
+    def _dispatch(self, live: LiveRun, effects: Sequence[Effect], courier: _Courier | None = None) -> None:
+        if live.tasks or live.deferred:
+            wanted = {effect.effect_id for effect in effects}
+            for effect_id in [name for name in live.tasks if name not in wanted]:
+                live.tasks.pop(effect_id).cancel()
+            live.deferred &= wanted
         mediated = live.state.mode == "host_mediated"
         for effect in effects:
             if isinstance(effect, WakeUp) or (mediated and isinstance(effect, PerformActivity)):
                 continue  # timers have their own loop; host-mediated work is done by whoever asked for it
             if self._draining or effect.effect_id in live.tasks or effect.effect_id in live.deferred:
                 continue
-            current = asyncio.current_task() if self._couriers else None
-            if (
-                isinstance(effect, PerformActivity)
-                and current is not None
-                and self._couriers.get(current, effect) is None
-            ):
-                self._couriers[current] = effect
-                live.tasks[effect.effect_id] = current
+            if courier is not None and courier.task is not None and isinstance(effect, PerformActivity):
+                courier.following, task, courier = effect, courier.task, None
+                live.tasks[effect.effect_id] = task
             else:
                 live.tasks[effect.effect_id] = self._spawn(effect.effect_id, partial(self._perform, live, effect))
 
@@ -156,6 +174,8 @@ class Driver:
                 await self._perform_activity(live, effect)
             case StartChild():
                 await self._start_child(live, effect)
+            case StartSuccessor():
+                await self._start_successor(live, effect)
             case CancelChild():
                 await self._cancel_child(live, effect)
             case DeliverSignal():
@@ -165,26 +185,22 @@ class Driver:
 
     async def _perform_activity(self, live: LiveRun, effect: PerformActivity) -> None:
         """Perform an activity, store its result, and go on with what the result made due."""
-        task = asyncio.current_task()
-        following: PerformActivity | None = effect
-        while following is not None:
-            effect = following
+        courier = _Courier(asyncio.current_task(), effect)
+        while courier.following is not None:
+            effect, courier.following = courier.following, None
             outcome = await self._attempt(live, effect)
             # From here on the result is being stored: a commit must not cancel the task that makes it.
             live.tasks.pop(effect.effect_id, None)
             live.deferred.add(effect.effect_id)
             if isinstance(outcome, ActivityDeferred):
                 return
-            self._couriers[task] = None
-            try:
-                await self._store(live.state.run_id, _result(self.host.clock.now_ms(), effect, outcome))
-            finally:
-                following = self._couriers.pop(task)
+            await self._store(live.state.run_id, input_of(self.host.clock.now_ms(), effect, outcome), courier)
 
-    async def _store(self, run_id: str, given: inputs.Input) -> None:
+    async def _store(self, run_id: str, given: inputs.Input, courier: _Courier) -> None:
         """Store an outcome, again and again while the store cannot: the work is done and must not be done twice."""
         nap = _STORE_RETRY_SECONDS
         while True:
+            self._couriers[id(given)] = courier
             try:
                 decision = await self.host.send(run_id, given)
             except Unavailable as error:
@@ -192,6 +208,8 @@ class Driver:
                 await asyncio.sleep(nap)
                 nap = min(nap * 2, _STORE_RETRY_SECONDS_MAX)
                 continue
+            finally:
+                del self._couriers[id(given)]
             unfit = _unfit(given, decision)
             if unfit is None:
                 return
@@ -200,11 +218,19 @@ class Driver:
     async def _attempt(self, live: LiveRun, effect: PerformActivity) -> ActivityOutcome:
         state = live.state
         call = ActivityCall(
-            run_id=state.run_id, workflow_name=state.workflow_name, activity=effect, values=state.values
+            run_id=state.run_id,
+            workflow_name=state.workflow_name,
+            activity=effect,
+            values=state.values,
+            tenant=state.tenant,
         )
         try:
-            async with self._slots:
+            if not self._slots.try_enter():
+                await self._slots.enter()
+            try:
                 return await self.performer.perform(call)
+            finally:
+                self._slots.leave()
         except asyncio.CancelledError:
             live.tasks.pop(effect.effect_id, None)
             raise
@@ -215,72 +241,45 @@ class Driver:
     async def _start_child(self, live: LiveRun, effect: StartChild) -> None:
         live.deferred.add(effect.effect_id)
         live.tasks.pop(effect.effect_id, None)
-        child = await self.host.read(effect.child_id)
-        if child is None:
-            refused = await self._begin_child(live, effect)
-            if refused is not None:
-                finished = inputs.FinishChild(
-                    at=self.host.clock.now_ms(),
-                    child_id=effect.child_id,
-                    status="failed",
-                    error=refused.message,
-                    code=refused.code,
-                )
-                await self.host.send(live.state.run_id, finished)
-        elif child.terminal:
-            await self._finish_parent(child)
-
-    async def _begin_child(self, live: LiveRun, effect: StartChild) -> Refused | None:
-        workflow = await self.host.workflow_named(effect.workflow_ref)
-        if workflow is None:
-            return Refused("WORKFLOW_NOT_FOUND", f"there is no workflow {effect.workflow_ref}")
-        if effect.version_pin not in (None, workflow.hash):
-            pinned = await self.host.workflow(str(effect.version_pin))
-            if pinned is None:
-                return Refused("VERSION_PIN_MISMATCH", f"the pinned version of {effect.workflow_ref} is not known")
-            workflow = pinned
-        given = inputs.StartRun(
-            at=self.host.clock.now_ms(),
-            run_id=effect.child_id,
-            input=effect.input,
-            mode=live.state.mode,
-            parent_run_id=live.state.run_id,
-            depth=effect.depth,
-        )
-        decision = await self.host.start(given, workflow_hash=workflow.hash, labels=live.row.labels)
-        if isinstance(decision, Refused) and decision.code != "DUPLICATE_EXECUTION_ID":
-            return decision
-        return None
-
-    async def _finish_parent(self, child: RunState) -> None:
-        if child.parent_run_id is None:
-            return
-        failure = child.failure
-        finished = inputs.FinishChild(
-            at=self.host.clock.now_ms(),
-            child_id=child.run_id,
-            status=str(child.status),
-            result=child.result,
-            final_state=child.values,
-            error=failure.message if failure else child.cancel_reason,
-            code=failure.code if failure else None,
-        )
-        await self.host.send(child.parent_run_id, finished)
+        await self._children.start(live, effect)
 
     async def _cancel_child(self, live: LiveRun, effect: CancelChild) -> None:
         live.deferred.add(effect.effect_id)
         live.tasks.pop(effect.effect_id, None)
-        reason = "the parent run no longer needs it"
-        await self.host.send(effect.child_id, inputs.CancelRun(at=self.host.clock.now_ms(), reason=reason))
-        if live.state.terminal:
-            await self.host.store.set_work(live.state.run_id, has_work=False, owner=None)
+        await self._children.cancel(live, effect)
+        await self._owe_less(live, effect)
+
+    async def _start_successor(self, live: LiveRun, effect: StartSuccessor) -> None:
+        """Start the run that goes on in place of an ended one, however long the store cannot."""
+        nap, refused, started = _STORE_RETRY_SECONDS, None, False
+        while not started:
+            try:
+                refused = await self.host.start_successor(live)
+                started = True
+            except Unavailable as error:
+                self.report(effect.effect_id, error)
+                await asyncio.sleep(nap)
+                nap = min(nap * 2, _STORE_RETRY_SECONDS_MAX)
+        if refused is not None:
+            self.report(effect.effect_id, Conflict(refused.code, refused.message, refused.hint))
+        await self._owe_less(live, effect)
+
+    async def _owe_less(self, live: LiveRun, effect: Effect) -> None:
+        """Note that an effect is done. An ended run that owes no other needs nobody any more."""
+        live.finished.add(effect.effect_id)
+        live.deferred.add(effect.effect_id)
+        live.tasks.pop(effect.effect_id, None)
+        if live.state.terminal and all(item.effect_id in live.finished for item in self.host.due(live)):
+            await self.host.release(live)
 
     async def _deliver(self, live: LiveRun, effect: DeliverSignal) -> None:
         live.deferred.add(effect.effect_id)
         live.tasks.pop(effect.effect_id, None)
         now = self.host.clock.now_ms()
         signal = inputs.SendSignal(at=now, name=effect.signal_name, payload=effect.payload, signal_id=effect.effect_id)
-        decision = await self.host.send(effect.target_run_id, signal)
+        # A document names runs as callers of its tenant do.
+        target = id_in_tenant(live.state.tenant, effect.target_run_id)
+        decision = await self.host.send(target, signal, tenant=live.state.tenant)
         refused = decision if isinstance(decision, Refused) else None
         acknowledged = inputs.AcknowledgeEmit(
             at=now,
@@ -324,7 +323,7 @@ class Driver:
         fired = False
         try:
             live = await self.host.live(run_id)
-            effects = [] if live is None else pending(live.workflow, live.state, self.host.clock.now_ms())
+            effects = [] if live is None else self.host.due(live)
             for effect in effects:
                 if isinstance(effect, WakeUp):
                     given = inputs.FireTimer(
@@ -351,15 +350,21 @@ class Driver:
             except Exception as error:  # the store may be back in a moment; the lease says when it is too late
                 self.report("lease", error)
 
-    async def _claim_quickly(self) -> None:
-        """Find work that a process without a driver made due: somebody waits for it."""
+    async def _follow_others(self) -> None:
+        """Find what other processes did, soon: somebody waits for work that they made due, or cancelled a run."""
+        seen: int | None = None
         while True:
             await asyncio.sleep(limits.FOREIGN_CHANGE_POLL_SECONDS)
             try:
+                mark = self.host.store.change_mark()
+                if mark == seen:
+                    continue
                 if await self.host.store.has_unclaimed(family=self.host.family):
                     await self._claim(begun=False)
+                await self._look_for_moves()
+                seen = mark
             except Exception as error:  # the store may be back in a moment
-                self.report("unclaimed work", error)
+                self.report("changes by others", error)
 
     async def _take_over(self) -> None:
         """Claim work that nobody has, and work whose owner is gone, and go on with it."""
@@ -389,35 +394,49 @@ class Driver:
         live = await self.host.reloaded(run_id)
         if live is None:
             return
-        effects = pending(live.workflow, live.state, self.host.clock.now_ms())
-        for effect in effects if begun else ():
+        for effect in self.host.due(live) if begun else ():
             if not isinstance(effect, PerformActivity) or not effect.at_most_once or effect.effect_id in live.tasks:
                 continue
             unknown = inputs.ReportOutcomeUnknown(
                 at=self.host.clock.now_ms(), node_id=effect.node_id, visit=effect.visit, attempt=effect.attempt
             )
             await self.host.send(run_id, unknown)
-        self._dispatch(live, pending(live.workflow, live.state, self.host.clock.now_ms()))
+        self._dispatch(live, self.host.due(live))
 
     async def _look_after(self) -> None:
-        """Find what other processes did to the runs that are worked on here."""
-        for live in self.host.live_runs():
-            if not live.tasks and not live.deferred:
-                continue
+        """Find what other processes did to the runs that are worked on here, and whether they took them over."""
+        for live in self._worked_on():
             row = await self.host.store.row(live.state.run_id)
-            if row is None or (row.seq == live.state.seq and row.owner == live.row.owner):
-                continue
-            await self.host.reloaded(live.state.run_id)
-            mine = live.row.owner == self.host.worker_id
-            self._dispatch(live, pending(live.workflow, live.state, self.host.clock.now_ms()) if mine else ())
+            if row is not None and (row.seq != live.state.seq or row.owner != live.row.owner):
+                await self._catch_up(live)
+
+    async def _look_for_moves(self) -> None:
+        """As `_look_after`, for moves only, and in one read for all runs."""
+        worked_on = self._worked_on()
+        if not worked_on:
+            return
+        positions = await self.host.store.positions([live.state.run_id for live in worked_on])
+        for live in worked_on:
+            position = positions.get(live.state.run_id)
+            # A run that is just being moved here finds out by itself; and what was read may be older than what is here.
+            if position is not None and position.seq > live.state.seq and not live.lock.locked():
+                await self._catch_up(live)
+
+    def _worked_on(self) -> list[LiveRun]:
+        return [live for live in self.host.live_runs() if live.tasks or live.deferred]
+
+    async def _catch_up(self, live: LiveRun) -> None:
+        await self.host.reloaded(live.state.run_id)
+        mine = live.row.owner == self.host.worker_id
+        self._dispatch(live, self.host.due(live) if mine else ())
 
 
 def _unfit(given: inputs.Input, decision: Decision) -> inputs.FailActivity | None:
     """The failure of an activity whose result no history can hold; without it the run would wait for ever."""
-    if not isinstance(given, inputs.CompleteActivity) or not isinstance(decision, Refused):
+    if not isinstance(decision, Refused) or decision.code not in ("SUBMIT_VALIDATION_ERROR", NOT_JSON):
+        return None  # taken, or a result that comes too late, or for nobody
+    if not isinstance(given, inputs.CompleteActivity | inputs.FailActivity | inputs.AskInActivity):
         return None
-    if decision.code != "SUBMIT_VALIDATION_ERROR":
-        return None  # a result that comes too late, or for nobody
     return inputs.FailActivity(
         at=given.at,
         node_id=given.node_id,
@@ -427,23 +446,3 @@ def _unfit(given: inputs.Input, decision: Decision) -> inputs.FailActivity | Non
         code=decision.code,
         retryable=False,
     )
-
-
-def _result(at: int, effect: PerformActivity, outcome: ActivityOutcome) -> inputs.Input:
-    match outcome:
-        case ActivityDone(result=result, extra=extra):
-            return inputs.CompleteActivity(
-                at=at, node_id=effect.node_id, visit=effect.visit, attempt=effect.attempt, result=result, extra=extra
-            )
-        case ActivityError(error=error, code=code, retryable=retryable):
-            return inputs.FailActivity(
-                at=at,
-                node_id=effect.node_id,
-                visit=effect.visit,
-                attempt=effect.attempt,
-                error=error,
-                code=code,
-                retryable=retryable,
-            )
-        case ActivityDeferred():
-            raise TypeError("a deferred activity has no result yet")

@@ -14,32 +14,54 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import CorruptHistory
-from penstock.definitions.build import build_workflow
+from penstock.base.ids import DEFAULT_TENANT
+from penstock.base.later import later
 from penstock.definitions.expressions import Evaluator, InProcessEvaluator
 from penstock.definitions.model import Workflow
 from penstock.engine.decide import decide
 from penstock.engine.effects import Effect, PerformActivity, WakeUp
 from penstock.engine.evolve import fold
-from penstock.engine.inputs import ContinueRun, Input, StartRun
-from penstock.engine.outcomes import Decision, Refused
+from penstock.engine.inputs import HANDED_ON, ContinueRun, Input, StartRun
+from penstock.engine.outcomes import Accepted, Decision, Refused
 from penstock.engine.pending import next_wake_up_at, pending
 from penstock.engine.records import Record
+from penstock.engine.starting import successor_start
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
-from penstock.runtime.ports import Appended, DefinitionRow, RunRow, RunWrite, Store, in_family
+from penstock.runtime.chains import latest_in_chain, successor_labels
+from penstock.runtime.ports import (
+    ANY,
+    AnyHash,
+    Appended,
+    DefinitionChanged,
+    DefinitionOutcome,
+    DefinitionPut,
+    DefinitionRow,
+    RunRow,
+    RunWrite,
+    Store,
+    in_family,
+)
+from penstock.runtime.progress import ProgressBroadcast
+from penstock.runtime.turnstiles import Turnstile
+from penstock.runtime.watching import Moved, RunWatch, moved_within
+
+if TYPE_CHECKING:
+    from penstock.definitions import build
+else:
+    build = later("penstock.definitions.build")
 
 __all__ = ["Committed", "EmbeddedHost", "LiveRun"]
-
-
-# How often a run that is worked on here is looked at all the same: its work may have gone to another process.
-_OWN_RUN_LOOK_SECONDS = 1.0
 
 
 @dataclass(slots=True, eq=False)
@@ -49,19 +71,20 @@ class LiveRun:
     workflow: Workflow
     state: RunState
     row: RunRow
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    lock: Turnstile = field(default_factory=Turnstile)  # one transition at a time
     tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     deferred: set[str] = field(default_factory=set)  # effects done here whose outcome comes from elsewhere
+    finished: set[str] = field(default_factory=set)  # effects of an ended run that need not be done again
     users: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(msgspec.Struct, frozen=True):
     """What was just stored, for whoever dispatches, watches or counts."""
 
     live: LiveRun
     records: tuple[Record, ...]
     effects: tuple[Effect, ...]
+    given: Input | None = None  # what led to it; the very object that was sent
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,31 +95,50 @@ class EmbeddedHost:
     clock: Clock
     worker_id: str
     evaluator: Evaluator = field(default_factory=InProcessEvaluator)
+    query_evaluator: Evaluator | None = None  # for what people ask about runs, beside the one that runs need
     performs: bool = True
     family: str | None = None  # a run id: only it and its child runs are performed here
     on_commit: Callable[[Committed], None] = lambda committed: None
     _live: OrderedDict[str, LiveRun] = field(default_factory=OrderedDict)
     _loading: dict[str, asyncio.Task[LiveRun | None]] = field(default_factory=dict)
     _workflows: dict[str, Workflow] = field(default_factory=dict)
-    _waiters: dict[str, list[asyncio.Future[None]]] = field(default_factory=dict)
-    _enders: dict[str, list[asyncio.Future[RunState]]] = field(default_factory=dict)
+    _watch: RunWatch = field(init=False)
+    progress: ProgressBroadcast = field(init=False)  # what activities say while they are under way
+
+    def __post_init__(self) -> None:
+        self.progress = ProgressBroadcast(self.clock)
+        self._watch = RunWatch(store=self.store)
 
     # --- definitions -----------------------------------------------------------------------------
 
-    async def register(self, workflow: Workflow) -> None:
-        """Keep a definition: new runs of its name get it, running ones stay with theirs."""
-        known = await self.store.definition_named(workflow.name)
+    async def register(
+        self,
+        workflow: Workflow,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        created_by: str | None = None,
+        expected_hash: str | AnyHash | None = ANY,
+    ) -> DefinitionOutcome:
+        """Keep a definition: new runs of its name get it, running ones stay with theirs.
+
+        With `expected_hash` only if that is the newest of the name now; None: only if the name is free.
+        """
+        known = await self.store.definition_named(workflow.name, tenant=tenant) if expected_hash is ANY else None
         if known is None or known.hash != workflow.hash:
-            await self.store.put_definition(
-                DefinitionRow(
-                    hash=workflow.hash,
-                    name=workflow.name,
-                    version=workflow.version,
-                    document=workflow.document,
-                    created_at=self.clock.now_ms(),
-                )
+            row = DefinitionRow(
+                hash=workflow.hash,
+                name=workflow.name,
+                version=workflow.version,
+                document=workflow.document,
+                created_at=self.clock.now_ms(),
+                tenant=tenant,
+                created_by=created_by,
             )
+            outcome = await self.store.put_definition(row, expected_hash=expected_hash)
+            if isinstance(outcome, DefinitionChanged):
+                return outcome
         self._workflows[workflow.hash] = workflow
+        return DefinitionPut()
 
     async def workflow(self, definition_hash: str) -> Workflow | None:
         """A compiled definition by hash."""
@@ -105,18 +147,27 @@ class EmbeddedHost:
             stored = await self.store.definition(definition_hash)
             if stored is None:
                 return None
-            workflow = self._workflows[definition_hash] = build_workflow(stored.document)
+            workflow = self._workflows[definition_hash] = build.build_workflow(stored.document)
         return workflow
 
-    async def workflow_named(self, name: str) -> Workflow | None:
-        """The newest definition of a name."""
-        stored = await self.store.definition_named(name)
+    async def workflow_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Workflow | None:
+        """The newest definition of a tenant's name."""
+        stored = await self.store.definition_named(name, tenant=tenant)
         return None if stored is None else await self.workflow(stored.hash)
 
     # --- transitions -----------------------------------------------------------------------------
 
-    async def start(self, given: StartRun, *, workflow_hash: str, labels: dict[str, str] | None = None) -> Decision:
-        """Start a run; accepted only after it is durable."""
+    async def start(
+        self,
+        given: StartRun,
+        *,
+        workflow_hash: str,
+        labels: dict[str, str] | None = None,
+        tenant: str | None = None,
+    ) -> Decision:
+        """Start a run; accepted only after it is durable. Without a tenant it is in the one that `given` names."""
+        if tenant is not None:
+            given = replace(given, tenant=tenant)
         workflow = await self.workflow(workflow_hash)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {workflow_hash[:12]}")
@@ -133,17 +184,48 @@ class EmbeddedHost:
         self._committed(Committed(live, decision.records, effects))
         return decision
 
-    async def send(self, run_id: str, given: Input) -> Decision:
-        """Give a run an input; accepted only after it is durable."""
+    async def send(self, run_id: str, given: Input, *, tenant: str | None = None) -> Decision:
+        """Give a run an input; accepted only after it is durable. A run of another tenant than given is unknown.
+
+        What is meant for a run as a whole goes to the last run of its chain.
+        """
         live = await self.live(run_id)
-        if live is None:
+        if live is None or tenant not in (None, live.state.tenant):
             return Refused("EXECUTION_NOT_FOUND", f"there is no run {run_id}")
         live.users += 1
         try:
-            async with live.lock:
-                return await self._transition(live, given)
+            if not live.lock.try_enter():
+                await live.lock.enter()
+            try:
+                decision = await self._transition(live, given)
+            finally:
+                live.lock.leave()
         finally:
             live.users -= 1
+        if isinstance(decision, Refused) and live.state.continued_as is not None and isinstance(given, HANDED_ON):
+            return await self.send(await self.newest(run_id), given, tenant=tenant)
+        return decision
+
+    async def newest(self, run_id: str) -> str:
+        """The id of the last run of a chain; started here, if it is due and nobody has."""
+        run_id = await latest_in_chain(self.store, run_id) or run_id
+        live = await self.live(run_id)
+        if live is None or live.state.continued_as is None:
+            return run_id
+        await self.start_successor(live)
+        return live.state.continued_as
+
+    async def start_successor(self, ended: LiveRun) -> Refused | None:
+        """Start the run that goes on in place of one that has ended; None when it is there, whoever started it."""
+        state, workflow = ended.state, ended.workflow
+        if state.continuation is not None and state.continuation.newest:
+            workflow = await self.workflow_named(state.workflow_name, tenant=state.tenant) or workflow
+        given = successor_start(ended.workflow, state, at=self.clock.now_ms())
+        labels = successor_labels(ended.row.labels, given.run_id)
+        decision = await self.start(given, workflow_hash=workflow.hash, labels=labels)
+        if isinstance(decision, Refused) and decision.code != "DUPLICATE_EXECUTION_ID":
+            return decision
+        return None
 
     async def _transition(self, live: LiveRun, given: Input) -> Decision:
         while True:
@@ -154,20 +236,31 @@ class EmbeddedHost:
             if isinstance(decision, Refused) or not decision.records:
                 return decision
             effects = tuple(pending(live.workflow, decision.state, given.at))
-            row = self._row(
-                decision.state, effects, created_at=live.row.created_at, labels=live.row.labels, was=live.row
-            )
-            write = RunWrite(
-                expected_seq=live.state.seq,
-                row=row,
-                records=decision.records,
-                same_index=replace(live.row, seq=row.seq, updated_at=row.updated_at) == row,
-            )
+            write = self._write(live, decision, effects)
+            row = write.row
             if isinstance(await self.store.append(write), Appended):
                 live.state, live.row = decision.state, row
-                self._committed(Committed(live, decision.records, effects))
+                self._committed(Committed(live, decision.records, effects, given))
                 return decision
             await self._reload(live)
+
+    def due(self, live: LiveRun) -> list[Effect]:
+        """What is to be done for a run now.
+
+        The history of an ended run takes no more records, so that nothing in it can say that a child was cancelled;
+        the index does, and then nothing is due any more.
+        """
+        if live.state.terminal and not live.row.has_work:
+            return []
+        return pending(live.workflow, live.state, self.clock.now_ms())
+
+    async def release(self, live: LiveRun) -> None:
+        """Note that an ended run needs nobody any more."""
+        await self.store.set_work(live.state.run_id, has_work=False, owner=None)
+        live.row = replace(live.row, has_work=False, owner=None)
+        live.deferred.clear()
+        if not live.tasks and not live.users:
+            self._live.pop(live.state.run_id, None)
 
     async def _is_outdated(self, live: LiveRun) -> bool:
         """Whether another process moved the run: what it refuses may be what it waits for now."""
@@ -178,20 +271,27 @@ class EmbeddedHost:
         """Whether the work of a run may be done here."""
         return self.performs and in_family(run_id, self.family)
 
-    def _row(
-        self,
-        state: RunState,
-        effects: tuple[Effect, ...],
-        *,
-        created_at: int,
-        labels: dict[str, str],
-        was: RunRow | None = None,
-    ) -> RunRow:
-        has_work = any(_is_work(state, effect) for effect in effects)
-        owner = self.worker_id if self.may_perform(state.run_id) else None
-        if was is not None and was.has_work and was.owner is not None:
+    def _write(self, live: LiveRun, decision: Accepted, effects: tuple[Effect, ...]) -> RunWrite:
+        """A decision to be stored for a run that exists: of its index row only what has changed is new."""
+        was, state = live.row, decision.state
+        has_work = _has_work(state, effects)
+        owner = was.owner
+        if not has_work:
+            owner = None
+        elif not was.has_work or owner is None:
             # Whoever has the run may be busy with it. It keeps the run until its lease is over, and finds the change.
-            owner = was.owner
+            owner = self.worker_id if self.may_perform(state.run_id) else None
+        status, wake_at, terminal = run_status(state), next_wake_up_at(state), state.terminal
+        row = replace(was, seq=state.seq, updated_at=state.updated_at)
+        before = (was.status, was.wake_at, was.has_work, was.owner, was.terminal)
+        same_index = before == (status, wake_at, has_work, owner, terminal)
+        if not same_index:
+            row = replace(row, status=status, wake_at=wake_at, has_work=has_work, owner=owner, terminal=terminal)
+        return RunWrite(expected_seq=live.state.seq, row=row, records=decision.records, same_index=same_index)
+
+    def _row(self, state: RunState, effects: tuple[Effect, ...], *, created_at: int, labels: dict[str, str]) -> RunRow:
+        has_work = _has_work(state, effects)
+        owner = self.worker_id if self.may_perform(state.run_id) else None
         return RunRow(
             run_id=state.run_id,
             workflow_name=state.workflow_name,
@@ -207,18 +307,12 @@ class EmbeddedHost:
             has_work=has_work,
             owner=owner if has_work else None,
             terminal=state.terminal,
+            tenant=state.tenant,
         )
 
     def _committed(self, committed: Committed) -> None:
         live = committed.live
-        if live.state.terminal:
-            for ended in self._enders.pop(live.state.run_id, ()):
-                if not ended.done():
-                    ended.set_result(live.state)
-        if self._waiters:
-            for waiter in (*self._waiters.pop(live.state.run_id, ()), *self._waiters.pop("", ())):
-                if not waiter.done():
-                    waiter.set_result(None)
+        self._watch.committed(live.state)
         self.on_commit(committed)
         if live.state.terminal and not live.tasks:
             self._live.pop(live.state.run_id, None)
@@ -318,58 +412,61 @@ class EmbeddedHost:
         return await self.store.history(run_id, after_seq=after_seq, limit=limit)
 
     async def wait(self, run_id: str, *, after_seq: int, timeout_seconds: float) -> RunState | None:
-        """The state of a run once it has moved past a sequence number, or when time is up."""
-        deadline = asyncio.get_running_loop().time() + timeout_seconds
-        while True:
+        """The state of a run once it has moved past a sequence number, or when time is up; None without such a run."""
+        with self._watch.entered(run_id, after_seq=after_seq) as moved:
             row = await self.store.row(run_id)
             if row is None:
                 return None
-            remaining = deadline - asyncio.get_running_loop().time()
-            if row.seq > after_seq or row.terminal or remaining <= 0:
-                return await self.read(run_id)
-            await self._moved(run_id, min(remaining, limits.FOREIGN_CHANGE_POLL_SECONDS))
+            state = await self.read(run_id) if row.seq > after_seq or row.terminal else None
+            if state is not None and (state.seq > after_seq or state.terminal):
+                return state
+            # What was just committed here may not have reached the state in memory: its transition goes on in a moment.
+            await moved_within(moved, timeout_seconds)
+        state = moved.result() if moved.done() else None
+        return state or await self.read(run_id)
+
+    def watched(self, run_id: str, *, after_seq: int) -> AbstractContextManager[Moved]:
+        """As `wait`, for those who read and wait themselves: enter, look whether the run has moved, else wait."""
+        return self._watch.entered(run_id, after_seq=after_seq)
 
     async def wait_for_end(self, run_id: str, *, timeout_seconds: float) -> RunState | None:
-        """The state of a run once it has ended, or when time is up; None when there is no such run."""
-        ended: asyncio.Future[RunState] = asyncio.get_running_loop().create_future()
-        self._enders.setdefault(run_id, []).append(ended)
+        """The state of the last run of a chain once it has ended, or when time is up; None without such a run."""
         deadline = asyncio.get_running_loop().time() + timeout_seconds
-        try:
-            while True:
-                state = await self.read(run_id)
-                remaining = deadline - asyncio.get_running_loop().time()
-                if state is None or state.terminal or remaining <= 0:
-                    return state
-                live = self._live.get(run_id)
-                mine = live is not None and live.row.owner == self.worker_id
-                nap = _OWN_RUN_LOOK_SECONDS if mine else limits.FOREIGN_CHANGE_POLL_SECONDS
-                done, _ = await asyncio.wait((ended,), timeout=min(nap, remaining))
-                if done:
-                    return ended.result()
-        finally:
-            waiting = self._enders.get(run_id)
-            if waiting is not None and ended in waiting:
-                waiting.remove(ended)
-                if not waiting:
-                    del self._enders[run_id]
+        state = await self._wait_for_one(run_id, deadline)
+        while state is not None and state.continued_as is not None and asyncio.get_running_loop().time() < deadline:
+            later = await latest_in_chain(self.store, state.run_id) or state.continued_as
+            # A run that is not there yet is started just now by whoever has its predecessor.
+            state = await self._wait_for_one(later, deadline) or await self._soon(state, later, deadline)
+        return state
+
+    async def _soon(self, ended: RunState, successor: str, deadline: float) -> RunState:
+        with self._watch.entered(successor, after_seq=0) as begun:
+            await asyncio.wait((begun,), timeout=deadline - asyncio.get_running_loop().time())
+        return ended
+
+    async def _wait_for_one(self, run_id: str, deadline: float) -> RunState | None:
+        with self._watch.entered(run_id, after_seq=None) as ended:
+            state = await self.read(run_id)
+            if state is None or state.terminal:
+                return state
+            await moved_within(ended, deadline - asyncio.get_running_loop().time())
+        found = ended.result() if ended.done() else None
+        return found or await self.read(run_id)
+
+    def stop_waiting(self) -> None:
+        """Let nobody wait for the end of a run any more; for a server that stops."""
+        self._watch.stop_waiting()
 
     async def next_commit(self, *, timeout_seconds: float) -> None:
         """Wait for any commit here, or until time is up."""
-        await self._moved("", timeout_seconds)
+        await self._watch.next_commit(timeout_seconds=timeout_seconds)
 
-    async def _moved(self, run_id: str, timeout_seconds: float) -> None:
-        """Wait for the next commit of a run here; changes by other processes are found by looking again."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.setdefault(run_id, []).append(waiter)
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                await waiter
-        except TimeoutError:
-            waiting = self._waiters.get(run_id, [])
-            if waiter in waiting:
-                waiting.remove(waiter)
-                if not waiting:
-                    del self._waiters[run_id]
+
+def _has_work(state: RunState, effects: tuple[Effect, ...]) -> bool:
+    for effect in effects:  # noqa: SIM110  # asked after every decision, and a generator costs three times as much
+        if _is_work(state, effect):
+            return True
+    return False
 
 
 def _is_work(state: RunState, effect: Effect) -> bool:

@@ -19,19 +19,31 @@ from penstock.definitions.expressions import Evaluator, InProcessEvaluator
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.decide import decide
-from penstock.engine.effects import CancelChild, DeliverSignal, Effect, PerformActivity, StartChild, WakeUp
+from penstock.engine.effects import (
+    CancelChild,
+    DeliverSignal,
+    Effect,
+    PerformActivity,
+    StartChild,
+    StartSuccessor,
+    WakeUp,
+)
 from penstock.engine.outcomes import Accepted, Decision, Refused
 from penstock.engine.pending import pending
 from penstock.engine.records import Record
+from penstock.engine.starting import successor_start
 from penstock.engine.state import Child, RunState
 from penstock.runtime.performing import (
+    ActivityAsks,
     ActivityDeferred,
     ActivityDone,
     ActivityError,
     ActivityOutcome,
     Performer,
     Unconfigured,
+    input_of,
 )
+from penstock.runtime.ports import in_family
 
 __all__ = ["HostedRun", "MemoryHost", "Resolver"]
 
@@ -65,6 +77,8 @@ class MemoryHost:
     stand_in_child: Callable[[RunState, Child], ActivityOutcome | None] = lambda state, child: None
     stand_in_target: Callable[[RunState, DeliverSignal], bool] = lambda state, effect: False
     observe: Callable[[str, tuple[Record, ...]], None] = lambda run_id, records: None
+    # Whether the run that continues an ended one is started.
+    follows: Callable[[RunState], bool] = lambda state: True
     _moves: int = 0
 
     def start(self, workflow: Workflow, given: inputs.StartRun) -> Decision:
@@ -77,11 +91,14 @@ class MemoryHost:
             self._keep(given.run_id, decision)
         return decision
 
-    def send(self, run_id: str, given: inputs.Input) -> Decision:
-        """Give a run an input and keep what follows from it."""
+    def send(self, run_id: str, given: inputs.Input, *, tenant: str | None = None) -> Decision:
+        """Give a run an input and keep what follows from it. A run of another tenant than given is unknown."""
         run = self.runs.get(run_id)
-        if run is None:
+        if run is None or tenant not in (None, run.state.tenant):
             return Refused("EXECUTION_NOT_FOUND", f"there is no run {run_id}")
+        if isinstance(given, inputs.HANDED_ON):
+            run = self.newest(run_id)
+            run_id = run.state.run_id
         decision = decide(run.workflow, run.state, given, evaluator=self.evaluator)
         if isinstance(decision, Accepted):
             self._keep(run_id, decision)
@@ -117,7 +134,7 @@ class MemoryHost:
         root = run_id
         while (parent := self.runs[root].state.parent_run_id) in self.runs and parent is not None:
             root = parent
-        return [name for name in self.runs if name == root or name.startswith(f"{root}:")]
+        return [name for name in self.runs if in_family(name, root)]
 
     def _perform_due(self, run_id: str, *, activities: bool) -> None:
         run = self.runs[run_id]
@@ -140,37 +157,26 @@ class MemoryHost:
                 self._deliver(run_id, effect)
             case StartChild():
                 self._start_child(run_id, run, effect)
+            case StartSuccessor():
+                run.deferred.add(effect.effect_id)
+                self._start_successor(run)
             case CancelChild(child_id=child_id):
                 run.deferred.add(effect.effect_id)
-                self.send(child_id, inputs.CancelRun(at=self.clock(), reason="the parent run no longer needs it"))
+                cancel = inputs.CancelRun(at=self.clock(), reason="the parent run no longer needs it")
+                if child_id in self.runs:
+                    self.send(child_id, cancel)
+                elif not run.state.terminal:
+                    gone = inputs.FinishChild(
+                        at=self.clock(), child_id=child_id, status="cancelled", error="it never began"
+                    )
+                    self.send(run_id, gone)
 
     def _perform_activity(self, run_id: str, run: HostedRun, effect: PerformActivity) -> None:
         at, outcome = self.clock(), self.performer.perform(run.state, effect)
-        given: inputs.Input
-        match outcome:
-            case ActivityDeferred():
-                run.deferred.add(effect.effect_id)
-                return
-            case ActivityDone(result=result, extra=extra):
-                given = inputs.CompleteActivity(
-                    at=at,
-                    node_id=effect.node_id,
-                    visit=effect.visit,
-                    attempt=effect.attempt,
-                    result=result,
-                    extra=extra,
-                )
-            case ActivityError(error=error, code=code, retryable=retryable):
-                given = inputs.FailActivity(
-                    at=at,
-                    node_id=effect.node_id,
-                    visit=effect.visit,
-                    attempt=effect.attempt,
-                    error=error,
-                    code=code,
-                    retryable=retryable,
-                )
-        decision = self.send(run_id, given)
+        if isinstance(outcome, ActivityDeferred):
+            run.deferred.add(effect.effect_id)
+            return
+        decision = self.send(run_id, input_of(at, effect, outcome))
         if isinstance(decision, Refused):
             raise CorruptHistory(decision.code, f"a result for {effect.effect_id} was refused: {decision.message}")
 
@@ -179,12 +185,10 @@ class MemoryHost:
         if self.stand_in_target(self.runs[run_id].state, effect):
             self.send(run_id, acknowledged)
             return
-        decision = self.send(
-            effect.target_run_id,
-            inputs.SendSignal(
-                at=self.clock(), name=effect.signal_name, payload=effect.payload, signal_id=effect.effect_id
-            ),
+        signal = inputs.SendSignal(
+            at=self.clock(), name=effect.signal_name, payload=effect.payload, signal_id=effect.effect_id
         )
+        decision = self.send(effect.target_run_id, signal, tenant=self.runs[run_id].state.tenant)
         if isinstance(decision, Refused):
             acknowledged = replace(acknowledged, delivered=False, code=decision.code, error=decision.message)
         self.send(run_id, acknowledged)
@@ -207,8 +211,8 @@ class MemoryHost:
                 )
                 self.send(run_id, finished)
                 return
-            child = self.runs[effect.child_id]
-        if child.state.terminal:
+        child = self.newest(effect.child_id)
+        if child.state.terminal and child.state.continuation is None:
             state = child.state
             failure = state.failure
             self.send(
@@ -224,6 +228,23 @@ class MemoryHost:
                 ),
             )
 
+    def newest(self, run_id: str) -> HostedRun:
+        """The last run of a chain, started if nobody has yet."""
+        run = self.runs[run_id]
+        while run.state.continued_as is not None and self._start_successor(run):
+            run = self.runs[run.state.continued_as]
+        return run
+
+    def _start_successor(self, run: HostedRun) -> bool:
+        """Start the run that continues an ended one, if it is wanted; whether it is there."""
+        going_on = run.state.continuation
+        if going_on is None or not self.follows(run.state):
+            return False
+        if going_on.run_id not in self.runs:
+            newest = self.resolve(run.state.workflow_name, None) if going_on.newest else None
+            self.start(newest or run.workflow, successor_start(run.workflow, run.state, at=self.clock()))
+        return True
+
     def _begin_child(self, run_id: str, run: HostedRun, effect: StartChild) -> Refused | None:
         workflow = self.resolve(effect.workflow_ref, effect.version_pin)
         if workflow is None:
@@ -236,6 +257,7 @@ class MemoryHost:
             run_id=effect.child_id,
             input=effect.input,
             mode=run.state.mode,
+            tenant=run.state.tenant,
             parent_run_id=run_id,
             depth=effect.depth,
         )
@@ -252,5 +274,5 @@ def _finished(at: int, child_id: str, outcome: ActivityOutcome) -> inputs.Finish
             )
         case ActivityError(error=error, code=code):
             return inputs.FinishChild(at=at, child_id=child_id, status="failed", error=error, code=code)
-        case ActivityDeferred():
-            raise TypeError("a stand-in for a child run cannot defer")
+        case ActivityDeferred() | ActivityAsks():
+            raise TypeError("a stand-in for a child run cannot defer or ask")

@@ -9,11 +9,14 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
+from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
+from penstock.engine import inputs
 from penstock.engine.effects import PerformActivity
 from penstock.engine.state import RunState
 
 __all__ = [
+    "ActivityAsks",
     "ActivityCall",
     "ActivityDeferred",
     "ActivityDone",
@@ -22,10 +25,12 @@ __all__ = [
     "AsyncPerformer",
     "Performer",
     "Unconfigured",
+    "input_of",
 ]
 
 
-class ActivityDone(msgspec.Struct, frozen=True):
+# `gc=False`: it holds plain JSON and cannot be part of a circle, so the garbage collector need not look at it.
+class ActivityDone(msgspec.Struct, frozen=True, gc=False):
     """The work is done. `extra` is kept beside the result in history (external task id, usage)."""
 
     result: JsonValue
@@ -33,18 +38,67 @@ class ActivityDone(msgspec.Struct, frozen=True):
 
 
 class ActivityError(msgspec.Struct, frozen=True):
-    """The work failed."""
+    """The work failed. `extra` is kept beside the error in history (what it cost all the same, external task id)."""
 
     error: str
     code: str
     retryable: bool = True
+    extra: JsonObject | None = None
+
+
+class ActivityAsks(msgspec.Struct, frozen=True):
+    """The work cannot go on until a person has answered; then it is handed out again, with `resume` and the answer."""
+
+    question: str
+    answer_schema: JsonObject
+    resume: JsonValue = None
 
 
 class ActivityDeferred(msgspec.Struct, frozen=True):
     """Somebody else will report the result later."""
 
 
-ActivityOutcome: TypeAlias = ActivityDone | ActivityError | ActivityDeferred
+ActivityOutcome: TypeAlias = ActivityDone | ActivityError | ActivityAsks | ActivityDeferred
+
+
+def input_of(at: int, effect: PerformActivity, outcome: ActivityOutcome) -> inputs.Input:
+    """What a run is told about an attempt; a deferred one has nothing to tell yet."""
+    match outcome:
+        case ActivityDone(result=result, extra=extra):
+            return inputs.CompleteActivity(
+                at=at,
+                node_id=effect.node_id,
+                visit=effect.visit,
+                attempt=effect.attempt,
+                round=effect.round,
+                result=result,
+                extra=extra,
+            )
+        case ActivityError(error=error, code=code, retryable=retryable, extra=extra):
+            return inputs.FailActivity(
+                at=at,
+                node_id=effect.node_id,
+                visit=effect.visit,
+                attempt=effect.attempt,
+                round=effect.round,
+                error=error,
+                code=code,
+                retryable=retryable,
+                extra=extra,
+            )
+        case ActivityAsks(question=question, answer_schema=schema, resume=resume):
+            return inputs.AskInActivity(
+                at=at,
+                node_id=effect.node_id,
+                visit=effect.visit,
+                attempt=effect.attempt,
+                round=effect.round,
+                question=question,
+                answer_schema=schema,
+                resume=resume,
+            )
+        case ActivityDeferred():
+            raise TypeError("a deferred activity has no result yet")
 
 
 class Performer(Protocol):
@@ -54,13 +108,14 @@ class Performer(Protocol):
         """Do the work of one attempt."""
 
 
-class ActivityCall(msgspec.Struct, frozen=True, kw_only=True):
+class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One attempt as an executor sees it; being cancelled means that nobody wants the result any more."""
 
     run_id: str
     workflow_name: str
     activity: PerformActivity
     values: JsonValue = None
+    tenant: str = DEFAULT_TENANT
 
 
 class AsyncPerformer(Protocol):

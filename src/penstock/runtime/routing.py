@@ -6,18 +6,22 @@ says so; nothing succeeds by default. Secrets are resolved here, for one call, a
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.templates import SECRET_REFERENCE
 from penstock.runtime.performing import ActivityCall, ActivityError, ActivityOutcome, AsyncPerformer
+from penstock.runtime.secrets import secret_name
 
 __all__ = ["Router", "SecretResolver", "fill_secrets"]
 
-# Gives the value of a secret by name, or None when there is none.
+# Gives the value of a secret by name, or None when there is none. One whose attribute `may_block` is true is asked in a
+# thread.
 SecretResolver = Callable[[str], str | None]
 
 
@@ -40,11 +44,23 @@ class Router:
             told = f"no executor is configured for {activity.node_type} (node {activity.node_id})"
             return ActivityError(told, "COMPOSITE_EXECUTOR_NOT_CONFIGURED", retryable=False)
         if activity.secrets:
-            filled = fill_secrets(activity.arguments, activity.secrets, self.secrets)
+            filled = await self._filled(activity.arguments, activity.secrets, call.tenant)
             if isinstance(filled, ActivityError):
                 return filled
             call = replace(call, activity=replace(activity, arguments=filled.value, secrets=None))
         return await executor.perform(call)
+
+    async def _filled(self, arguments: JsonValue, places: Mapping[str, str], tenant: str) -> Filled | ActivityError:
+        def resolve(name: str) -> str | None:
+            return self.secrets(secret_name(tenant, name))
+
+        try:
+            # A source that starts a program must not hold up everything else.
+            if getattr(self.secrets, "may_block", False):
+                return await asyncio.to_thread(fill_secrets, arguments, places, resolve)
+            return fill_secrets(arguments, places, resolve)
+        except Unavailable as error:
+            return ActivityError(f"{error.message}; {error.hint}" if error.hint else error.message, error.code)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,21 +14,29 @@ from penstock.base import limits
 from penstock.base.errors import Conflict, NotFound, PenstockError, Rejected, Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.expressions import EvaluationFailed, ExpressionProblem, compile_expression
+from penstock.definitions.model import Workflow
 from penstock.engine import inputs
+from penstock.engine.effects import PerformActivity
 from penstock.engine.evolve import fold
 from penstock.engine.fork import fork
-from penstock.engine.outcomes import Decision, Refused
+from penstock.engine.outcomes import Accepted, Refused
+from penstock.engine.pending import pending_activities
+from penstock.engine.questions import OpenQuestion, open_questions
 from penstock.engine.records import Record
 from penstock.engine.state import RunState, Scope
 from penstock.engine.status import run_status
 from penstock.engine.transitions import RunStatus
 from penstock.engine.turn import Turn
+from penstock.engine.values import NOT_JSON
+from penstock.runtime.chains import own_labels
 from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.leasing import lease_ms_of, leased
+from penstock.runtime.progress import Progress, ProgressNews
 
 __all__ = ["Run", "RunFailed", "refusal_error"]
 
 _NOT_FOUND = frozenset({"EXECUTION_NOT_FOUND", "WORKFLOW_NOT_FOUND"})
-_REJECTED = frozenset({"VALIDATION_ERROR", "INVALID_RESUME_PAYLOAD", "SUBMIT_VALIDATION_ERROR"})
+_REJECTED = frozenset({"VALIDATION_ERROR", "INVALID_RESUME_PAYLOAD", "SUBMIT_VALIDATION_ERROR", NOT_JSON})
 # How long one look at a run that does not move lasts before the watcher checks whether it is still wanted.
 _LOOK_SECONDS = 30.0
 
@@ -63,29 +71,36 @@ class Run:
         return run_status(await self.state())
 
     async def result(self, *, timeout_seconds: float | None = None) -> JsonValue:
-        """Wait for the end; the result of a completed run, `RunFailed` for any other end."""
+        """Wait for the end; the result of a completed run, `RunFailed` for any other end.
+
+        A run that continues as a new one ends where the last run of its chain does.
+        """
         loop = asyncio.get_running_loop()
         deadline = None if timeout_seconds is None else loop.time() + timeout_seconds
         state = await self.state()
-        while not state.terminal:
+        while not state.terminal or state.continuation is not None:
             nap = _LOOK_SECONDS if deadline is None else min(_LOOK_SECONDS, deadline - loop.time())
             if nap <= 0:
-                told = f"run {self.id} is still {run_status(state)} after {timeout_seconds} s"
+                told = f"run {state.run_id} is still {run_status(state)} after {timeout_seconds} s"
                 raise Unavailable("RUN_NOT_FINISHED", told, "wait again, or look at what it waits for")
-            later = await self.host.wait_for_end(self.id, timeout_seconds=nap)
+            later = await self.host.wait_for_end(state.run_id, timeout_seconds=nap)
             if later is None:
-                raise NotFound("EXECUTION_NOT_FOUND", f"run {self.id} is gone")
+                raise NotFound("EXECUTION_NOT_FOUND", f"run {state.run_id} is gone")
             state = later
         if state.status is RunStatus.COMPLETED:
             return state.result
         failure = state.failure
         code = failure.code if failure else "CANCELLED"
         told = failure.message if failure else (state.cancel_reason or "cancelled")
-        details: JsonObject = {"run_id": self.id, "node_id": failure.node_id if failure else state.last_node_id}
-        raise RunFailed(code, f"run {self.id} {state.status}: {told}", details=details)
+        details: JsonObject = {"run_id": state.run_id, "node_id": failure.node_id if failure else state.last_node_id}
+        raise RunFailed(code, f"run {state.run_id} {state.status}: {told}", details=details)
+
+    async def newest(self) -> Run:
+        """The last run of the chain that began with this one, or goes through it; often the run itself."""
+        return Run(await self.host.newest(self.id), self.host, self.new_id)
 
     async def stream(self, *, after_seq: int = 0) -> AsyncIterator[Record]:
-        """Every record from a point on, until the run has ended."""
+        """Every record from a point on, until the run has ended; a run that continues it has records of its own."""
         seen = after_seq
         while True:
             records = await self.host.history(self.id, after_seq=seen)
@@ -98,6 +113,39 @@ class Run:
             if state is None or (state.terminal and state.seq <= seen):
                 return
 
+    async def live(self, *, after_seq: int = 0) -> AsyncIterator[Record | Progress]:
+        """As `stream`, and between the records what the activities of the run say about themselves.
+
+        Records are stored and come every time; progress is only heard while it is said, in the process that performs
+        the run.
+        """
+        seen = after_seq
+        with self.host.progress.subscribe(self.id) as news:
+            while True:
+                records = await self.host.history(self.id, after_seq=seen)
+                for record in records:
+                    seen = record.seq
+                    yield record
+                if len(records) >= limits.HISTORY_PAGE_MAX:
+                    continue
+                moving = asyncio.ensure_future(self.host.wait(self.id, after_seq=seen, timeout_seconds=_LOOK_SECONDS))
+                try:
+                    while not moving.done():
+                        await _either(moving, news)
+                        for item in news.take():
+                            yield item
+                    state = await moving
+                finally:
+                    moving.cancel()
+                if state is None or (state.terminal and state.seq <= seen):
+                    return
+
+    async def progress(self) -> AsyncIterator[Progress]:
+        """What the activities of the run say about themselves, from now on until it has ended; kept nowhere."""
+        async for item in self.live(after_seq=(await self.state()).seq):
+            if isinstance(item, Progress):
+                yield item
+
     async def history(self, *, after_seq: int = 0) -> list[Record]:
         """The records of the run so far."""
         found: list[Record] = []
@@ -107,34 +155,89 @@ class Run:
             if len(page) < limits.HISTORY_PAGE_MAX:
                 return found
 
+    async def questions(self) -> list[OpenQuestion]:
+        """The questions to people that are open, each with its prompt and the schema of its answer."""
+        return open_questions(await self.state())
+
     async def answer(
-        self, answer: JsonValue, *, node: str | None = None, visit: int | None = None, by: str | None = None
+        self,
+        answer: JsonValue,
+        *,
+        node: str | None = None,
+        visit: int | None = None,
+        interrupt_id: str | None = None,
+        by: str | None = None,
     ) -> None:
-        """Answer the open question (name the node, and its visit, if there are several)."""
-        await self._send(inputs.AnswerInterrupt(at=self._now(), answer=answer, node_id=node, visit=visit, by=by))
+        """Answer the open question (name the node, its visit, or the question's own id, if there are several)."""
+        await self._send(
+            inputs.AnswerInterrupt(
+                at=self._now(), answer=answer, node_id=node, visit=visit, interrupt_id=interrupt_id, by=by
+            )
+        )
 
     async def signal(self, name: str, payload: JsonValue = None, *, signal_id: str | None = None) -> None:
         """Send a signal; it waits in the run until somebody takes it."""
         await self._send(inputs.SendSignal(at=self._now(), name=name, payload=payload, signal_id=signal_id))
 
     async def update(
-        self, name: str, payload: JsonValue = None, *, query: str = ".state", timeout_seconds: float = 30.0
+        self,
+        name: str,
+        payload: JsonValue = None,
+        *,
+        query: str = ".state",
+        timeout_seconds: float = 30.0,
+        signal_id: str | None = None,
     ) -> JsonValue:
-        """Send a signal, wait until somebody in the run has taken it and gone on, and look at what came of it."""
-        signal_id = self.new_id()
-        before = (await self.state()).seq
-        await self.signal(name, payload, signal_id=signal_id)
-        async with asyncio.timeout(timeout_seconds):
-            taken: tuple[JsonValue, JsonValue] | None = None
-            async for record in self.stream(after_seq=before):
-                place = record.payload.get("nodeId"), record.payload.get("visit")
-                if record.name == "DeliverSignal" and record.payload.get("signalId") == signal_id:
-                    taken = place
-                elif record.name in ("CompleteNode", "FailNode") and place == taken:
-                    break
-        return await self.query(query)
+        """Send a signal, wait until somebody in the run has taken it and gone on, and look at what came of it.
 
-    async def submit(
+        With a signal id it counts once, and may have been taken before.
+        """
+        run = await self.newest()
+        before = (await run.state()).seq if signal_id is None else 0
+        signal_id = signal_id or self.new_id()
+        await run.signal(name, payload, signal_id=signal_id)
+        async with asyncio.timeout(timeout_seconds):
+            # A run that ended without it may have been continued: the next one has the signal.
+            while not await run._took(signal_id, before) and (later := await run.newest()).id != run.id:
+                run, before = later, 0
+        return await run.query(query)
+
+    async def _took(self, signal_id: str, after_seq: int) -> bool:
+        """Wait until somebody has taken a signal and gone on; False when the run ended first."""
+        taken: tuple[JsonValue, JsonValue] | None = None
+        async for record in self.stream(after_seq=after_seq):
+            place = record.payload.get("nodeId"), record.payload.get("visit")
+            if record.name == "DeliverSignal" and record.payload.get("signalId") == signal_id:
+                taken = place
+            elif record.name in ("CompleteNode", "FailNode") and place == taken:
+                return True
+        return taken is not None
+
+    async def activities(self) -> list[PerformActivity]:
+        """The activities that wait for somebody to do them: arguments, schema, attempt, deadline, lease, key."""
+        state = await self.state()
+        return pending_activities(await self._workflow(state), state)
+
+    async def lease_activity(
+        self, node: str, holder: str, seconds: float, *, visit: int | None = None, extend: bool = False
+    ) -> PerformActivity:
+        """Take a host-mediated activity for a while, so that nobody else does it; 0 seconds give it back.
+
+        Without a visit, one that is free. With `extend` it must be the holder's already. `Conflict` with the code
+        ACTIVITY_LEASED says who has it and until when; ACTIVITY_LEASE_LOST that somebody else took it meanwhile.
+        """
+        given = inputs.LeaseActivity(
+            at=self._now(), node_id=node, holder=holder, lease_ms=lease_ms_of(seconds), visit=visit, extend=extend
+        )
+        decision = await self._send(given)
+        record = leased(decision, given)
+        if isinstance(record, Refused):
+            raise refusal_error(record)
+        activities = pending_activities(await self._workflow(decision.state), decision.state)
+        place = record.payload["nodeId"], record.payload["visit"]
+        return next(item for item in activities if (item.node_id, item.visit) == place)
+
+    async def submit(  # noqa: PLR0913  # each names the activity a little more
         self,
         node: str,
         result: JsonValue = None,
@@ -142,13 +245,22 @@ class Run:
         error: str | None = None,
         code: str | None = None,
         visit: int | None = None,
+        attempt: int | None = None,
+        holder: str | None = None,
     ) -> None:
-        """Report the outcome of an activity that was done elsewhere (name its visit if there are several)."""
+        """Report the outcome of an activity that was done elsewhere (name its visit if there are several).
+
+        With an attempt, a result of an earlier one is refused; with a holder, one whose lease somebody else took.
+        """
         at = self._now()
         if error is not None:
-            await self._send(inputs.FailActivity(at=at, node_id=node, error=error, code=code, visit=visit))
-        else:
-            await self._send(inputs.CompleteActivity(at=at, node_id=node, result=result, visit=visit))
+            failed = inputs.FailActivity(
+                at=at, node_id=node, error=error, code=code, visit=visit, attempt=attempt, holder=holder
+            )
+            await self._send(failed)
+            return
+        done = inputs.CompleteActivity(at=at, node_id=node, result=result, visit=visit, attempt=attempt, holder=holder)
+        await self._send(done)
 
     async def cancel(self, reason: str | None = None) -> None:
         """Stop the run; what must be undone is undone first."""
@@ -172,25 +284,26 @@ class Run:
         if isinstance(compiled, ExpressionProblem):
             raise Rejected("JQ_INVALID", compiled.message, compiled.hint)
         state = await self.state()
-        workflow = await self.host.workflow(state.definition_hash)
-        if workflow is None:
-            raise NotFound("WORKFLOW_NOT_FOUND", f"the definition of run {self.id} is not in the store")
+        workflow = await self._workflow(state)
         if state.terminal:
             state = fold((await self.history())[:-1])  # the last record clears what the nodes gave
         turn = Turn(workflow=workflow, state=state, at=self._now(), evaluator=self.host.evaluator)
-        outcome = self.host.evaluator.evaluate(compiled, turn.root(_root_scope(state)))
+        root = turn.root(_root_scope(state))
+        # What somebody asks may take its time; the runs that go on must not wait for it.
+        evaluator = self.host.query_evaluator or self.host.evaluator
+        outcome = await asyncio.to_thread(evaluator.evaluate, compiled, root)
         if isinstance(outcome, EvaluationFailed):
             raise Rejected("JQ_FAILED", outcome.message)
         return outcome.value
 
     async def fork(self, *, at_seq: int, run_id: str | None = None) -> Run:
-        """A new run that begins where this one was after a record, with the same labels."""
+        """A new run that begins where this one was after a record, with the same labels, and with all of its time."""
         row = await self.host.store.row(self.id)
         if row is None:
             raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {self.id}")
-        records = fork(await self.history(), at_seq=at_seq, run_id=run_id or self.new_id())
+        records = fork(await self.history(), at_seq=at_seq, run_id=run_id or self.new_id(), at=self._now())
         state = fold(records)
-        refused = await self.host.adopt(state, records, labels=dict(row.labels))
+        refused = await self.host.adopt(state, records, labels=own_labels(row.labels))
         if refused is not None:
             raise refusal_error(refused)
         return Run(state.run_id, self.host, self.new_id)
@@ -198,7 +311,13 @@ class Run:
     def _now(self) -> int:
         return self.host.clock.now_ms()
 
-    async def _send(self, given: inputs.Input) -> Decision:
+    async def _workflow(self, state: RunState) -> Workflow:
+        workflow = await self.host.workflow(state.definition_hash)
+        if workflow is None:
+            raise NotFound("WORKFLOW_NOT_FOUND", f"the definition of run {self.id} is not in the store")
+        return workflow
+
+    async def _send(self, given: inputs.Input) -> Accepted:
         decision = await self.host.send(self.id, given)
         if isinstance(decision, Refused):
             raise refusal_error(decision)
@@ -208,3 +327,12 @@ class Run:
 def _root_scope(state: RunState) -> Scope:
     """Where the walk began; a run that is undoing has left it, and what the nodes gave is gone with it."""
     return state.scopes.get(0) or Scope(serial=0, body="")
+
+
+async def _either(moving: asyncio.Future[RunState | None], news: ProgressNews) -> None:
+    """Wait until a run has moved, or one of its activities has said something."""
+    said = asyncio.ensure_future(news.arrived())
+    try:
+        await asyncio.wait((moving, said), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        said.cancel()

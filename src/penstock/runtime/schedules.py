@@ -20,7 +20,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 from msgspec.structs import replace
 
-from penstock.base.errors import NotFound, Rejected
+from penstock.base.errors import Conflict, NotFound, Rejected
+from penstock.base.ids import DEFAULT_TENANT, id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import parse_native_duration_ms
 from penstock.definitions.model import Workflow
@@ -29,7 +30,7 @@ from penstock.engine.outcomes import Refused
 from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.ports import ScheduleRow
 
-__all__ = ["Scheduler", "Timetable", "next_fire_at", "timetable_of"]
+__all__ = ["Scheduler", "Timetable", "check_schedules", "next_fire_at", "origin_of", "timetable_of"]
 
 _LOOK_SECONDS = 1.0
 _CATCH_UP_MS = 60_000  # a start that was missed by more than a minute is skipped unless the schedule says otherwise
@@ -83,7 +84,7 @@ def timetable_of(spec: JsonObject) -> Timetable:
         raise Rejected("SCHEDULE_INVALID", f"{cron!r} is no cron expression: {error}", hint) from None
     try:
         known = ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # a folder of zones is no zone, and says so by an OSError
         told = f"{zone!r} is no time zone"
         raise Rejected("SCHEDULE_INVALID", told, "use a name such as Europe/Berlin or UTC") from None
     return Timetable(
@@ -119,6 +120,40 @@ def next_fire_at(schedule_id: str, timetable: Timetable, after_ms: int) -> int |
     return moment + crc32(f"{schedule_id}/{moment}".encode()) % timetable.jitter_ms
 
 
+def _scheduled(workflow: Workflow, tenant: str) -> list[tuple[str, JsonObject]]:
+    """The triggers of a document, and the ids that their schedules have."""
+    return [
+        (id_in_tenant(tenant, str(trigger.get("id") or f"{workflow.name}:{number}")), trigger)
+        for number, trigger in enumerate(workflow.triggers)
+    ]
+
+
+def check_schedules(workflow: Workflow) -> None:
+    """Refuse a document with a schedule that could not be kept: better before it is stored than after."""
+    for number, trigger in enumerate(workflow.triggers):
+        schedule = trigger.get("schedule")
+        if isinstance(schedule, dict):
+            try:
+                timetable_of(schedule)
+            except Rejected as error:
+                place = f"/triggers/{number}/schedule"
+                finding: JsonObject = {"code": error.code, "severity": "error", "path": place}
+                finding.update({"message": error.message, "hint": error.hint})
+                told = f"the schedule at {place} cannot be kept: {error.message}"
+                raise Rejected("INVALID_DOCUMENT", told, error.hint, {"findings": [finding]}) from None
+
+
+def origin_of(row: ScheduleRow) -> str:
+    """Who made a schedule: a `document`, an `operation`, or the `program` that has this library in it."""
+    origin = row.spec.get("origin")
+    return origin if isinstance(origin, str) else "program"
+
+
+def _is_of(row: ScheduleRow, workflow_name: str) -> bool:
+    """Whether a schedule may follow the document of a workflow; those of older files do not say who made them."""
+    return origin_of(row) == "program" or (origin_of(row) == "document" and row.workflow_name == workflow_name)
+
+
 @dataclass(slots=True, kw_only=True)
 class Scheduler:
     """Starts scheduled runs until it is stopped."""
@@ -127,6 +162,8 @@ class Scheduler:
     report: Callable[[str, BaseException], None] = lambda where, error: None
     _task: asyncio.Task[None] | None = None
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a run is started: whether another one still goes on is asked before, and must be true after."""
 
     def start(self) -> None:
         """Begin to look at the clock."""
@@ -142,55 +179,155 @@ class Scheduler:
         """Look now: for clocks that are moved by hand."""
         self._wake.set()
 
-    async def put(self, schedule_id: str, workflow_name: str, spec: JsonObject) -> ScheduleRow:
-        """Create a schedule or replace its specification; a paused one stays paused."""
-        timetable = timetable_of(spec)
-        known = {row.schedule_id: row for row in await self.host.store.schedules()}.get(schedule_id)
-        if known is not None and known.spec == spec and known.workflow_name == workflow_name:
-            return known
-        row = ScheduleRow(
+    async def put(
+        self,
+        schedule_id: str,
+        workflow_name: str,
+        spec: JsonObject,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        paused: bool = False,
+    ) -> ScheduleRow:
+        """Create a schedule or replace its specification; a paused one stays paused. Its runs are in its tenant."""
+        while True:
+            known = await self.find(schedule_id)
+            if known is not None and known.tenant != tenant:
+                told = f"the id {schedule_id} is taken by a schedule of another tenant"
+                raise Conflict("SCHEDULE_ID_TAKEN", told, "choose another id")
+            if known is not None and known.spec == spec and known.workflow_name == workflow_name:
+                return known
+            row = replace(
+                self._fresh(schedule_id, workflow_name, spec, tenant),
+                paused=known.paused if known else paused,
+                last_run_id=known.last_run_id if known else None,
+            )
+            if await self._kept(row, known):
+                return row
+
+    async def create(
+        self,
+        schedule_id: str,
+        workflow_name: str,
+        spec: JsonObject,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        paused: bool = False,
+    ) -> ScheduleRow | None:
+        """Create a schedule; None when there is one of that id, which stays as it is."""
+        row = replace(self._fresh(schedule_id, workflow_name, spec, tenant), paused=paused)
+        return row if await self._kept(row, None) else None
+
+    async def change(self, schedule_id: str, changes: JsonObject) -> ScheduleRow:
+        """Change members of a specification, as it stands then; None removes one."""
+
+        def changed(row: ScheduleRow) -> ScheduleRow:
+            spec: JsonObject = {name: value for name, value in {**row.spec, **changes}.items() if value is not None}
+            if spec == row.spec:
+                return row
+            return replace(row, spec=spec, next_at=self._next_at(schedule_id, spec))
+
+        return await self._changed(schedule_id, changed)
+
+    def _fresh(self, schedule_id: str, workflow_name: str, spec: JsonObject, tenant: str) -> ScheduleRow:
+        return ScheduleRow(
             schedule_id=schedule_id,
             workflow_name=workflow_name,
             spec=spec,
-            next_at=next_fire_at(schedule_id, timetable, self.host.clock.now_ms()),
-            paused=known.paused if known else False,
-            last_run_id=known.last_run_id if known else None,
+            next_at=self._next_at(schedule_id, spec),
+            tenant=tenant,
         )
-        await self.host.store.put_schedule(row)
-        self.nudge()
-        return row
 
-    async def put_triggers(self, workflow: Workflow) -> list[ScheduleRow]:
-        """Create the schedules that a document's `triggers` ask for."""
+    def _next_at(self, schedule_id: str, spec: JsonObject) -> int | None:
+        return next_fire_at(schedule_id, timetable_of(spec), self.host.clock.now_ms())
+
+    async def _kept(self, row: ScheduleRow, known: ScheduleRow | None) -> bool:
+        """Keep a schedule, unless somebody changed it in between: nothing that others did may be lost."""
+        kept = await self.host.store.put_schedule(row, expected=known)
+        self.nudge()
+        return kept
+
+    async def _changed(self, schedule_id: str, change: Callable[[ScheduleRow], ScheduleRow]) -> ScheduleRow:
+        """Change a schedule as it stands when it is stored."""
+        while True:
+            row = await self._row(schedule_id)
+            changed = change(row)
+            if changed == row or await self._kept(changed, row):
+                return changed
+
+    async def put_triggers(self, workflow: Workflow, *, tenant: str = DEFAULT_TENANT) -> list[ScheduleRow]:
+        """Create the schedules that a document's `triggers` ask for, and forget those that it no longer asks for.
+
+        A schedule that somebody else made under the id of a trigger stays as it is; `report` hears of it.
+        """
         rows = []
-        for number, trigger in enumerate(workflow.triggers):
+        known = {row.schedule_id: row for row in await self.host.store.schedules(tenant=tenant)}
+        for schedule_id, trigger in _scheduled(workflow, tenant):
             schedule = trigger.get("schedule")
             if not isinstance(schedule, dict) or trigger.get("enabled") is False:
                 continue
-            schedule_id = str(trigger.get("id") or f"{workflow.name}:{number}")
-            rows.append(await self.put(schedule_id, workflow.name, {**schedule, "input": trigger.get("input")}))
+            there = known.get(schedule_id)
+            if there is not None and not _is_of(there, workflow.name):
+                told = f"{workflow.name} asks for the schedule {schedule_id}, which another workflow or person made"
+                self.report("schedules", Conflict("SCHEDULE_ID_TAKEN", told, "give the trigger another id"))
+                continue
+            spec: JsonObject = {**schedule, "input": trigger.get("input"), "origin": "document"}
+            rows.append(await self.put(schedule_id, workflow.name, spec, tenant=tenant))
+        asked_for = {row.schedule_id for row in rows}
+        for row in known.values():
+            if row.workflow_name == workflow.name and origin_of(row) == "document" and row.schedule_id not in asked_for:
+                await self.host.store.delete_schedule(row.schedule_id)
         return rows
+
+    async def drop_triggers(
+        self, workflow_name: str, *, tenant: str = DEFAULT_TENANT, workflow: Workflow | None = None
+    ) -> None:
+        """Forget the schedules that the document of a name asked for (that of `workflow`, or the newest); others stay.
+
+        Those of older files do not say who made them: they are known by the ids that the document gives them.
+        """
+        workflow = workflow or await self.host.workflow_named(workflow_name, tenant=tenant)
+        asked_for = set() if workflow is None else {schedule_id for schedule_id, _ in _scheduled(workflow, tenant)}
+        for row in await self.host.store.schedules(tenant=tenant):
+            if row.workflow_name != workflow_name:
+                continue
+            if origin_of(row) == "document" or (origin_of(row) == "program" and row.schedule_id in asked_for):
+                await self.host.store.delete_schedule(row.schedule_id)
 
     async def pause(self, schedule_id: str, *, paused: bool) -> None:
         """Pause a schedule, or let it go on from now."""
-        row = await self._row(schedule_id)
-        following = next_fire_at(schedule_id, timetable_of(row.spec), self.host.clock.now_ms())
-        await self.host.store.put_schedule(replace(row, paused=paused, next_at=following))
-        self.nudge()
+        await self._changed(
+            schedule_id, lambda row: replace(row, paused=paused, next_at=self._next_at(schedule_id, row.spec))
+        )
 
-    async def run_now(self, schedule_id: str) -> str:
-        """Start a run of a schedule at once; its timetable stays as it is."""
-        row = await self._row(schedule_id)
-        outcome = await self._start(row, timetable_of(row.spec), self.host.clock.now_ms())
-        if not isinstance(outcome, Started):
-            raise Rejected("SCHEDULE_NOT_STARTED", f"schedule {schedule_id} did not start: {outcome}")
-        return outcome.run_id
+    async def run_now(self, schedule_id: str, *, mark: str | None = None) -> str:
+        """Start a run of a schedule at once; its timetable stays as it is. The same `mark` starts it once."""
+        async with self._starting:
+            row = await self._row(schedule_id)
+            outcome = await self._start(row, timetable_of(row.spec), mark or str(self.host.clock.now_ms()))
+            if not isinstance(outcome, Started):
+                why = outcome.reason if isinstance(outcome, Skipped) else "the previous run must end first"
+                told = f"schedule {id_for_callers(row.tenant, schedule_id)} did not start: {why}"
+                raise Conflict("SCHEDULE_NOT_STARTED", told, "wait for the previous run, or cancel it")
+            await self._note(row, next_at=row.next_at, last_run_id=outcome.run_id)
+            return outcome.run_id
+
+    async def find(self, schedule_id: str) -> ScheduleRow | None:
+        """A schedule by the id that it is stored under."""
+        return next((row for row in await self.host.store.schedules() if row.schedule_id == schedule_id), None)
 
     async def _row(self, schedule_id: str) -> ScheduleRow:
-        for row in await self.host.store.schedules():
-            if row.schedule_id == schedule_id:
-                return row
-        raise NotFound("SCHEDULE_NOT_FOUND", f"there is no schedule {schedule_id}")
+        row = await self.find(schedule_id)
+        if row is None:
+            raise NotFound("SCHEDULE_NOT_FOUND", f"there is no schedule {schedule_id}")
+        return row
+
+    async def _note(self, row: ScheduleRow, *, next_at: int | None, last_run_id: str | None) -> None:
+        """Keep what came of a start; what somebody did to the schedule meanwhile stays."""
+        while (current := await self.find(row.schedule_id)) is not None:
+            same = current.spec == row.spec and current.next_at == row.next_at
+            noted = replace(current, next_at=next_at if same else current.next_at, last_run_id=last_run_id)
+            if await self.host.store.put_schedule(noted, expected=current):
+                return
 
     async def _loop(self) -> None:
         while True:
@@ -209,31 +346,33 @@ class Scheduler:
         """Start what is due; what became of each schedule that was."""
         now = self.host.clock.now_ms()
         outcomes: dict[str, FireOutcome] = {}
-        for row in await self.host.store.schedules():
-            if not row.paused and row.next_at is not None and row.next_at <= now:
-                outcomes[row.schedule_id] = await self._fire(row, row.next_at, now)
+        async with self._starting:
+            for row in await self.host.store.schedules():
+                if not row.paused and row.next_at is not None and row.next_at <= now:
+                    outcomes[row.schedule_id] = await self._fire(row, row.next_at, now)
         return outcomes
 
     async def _fire(self, row: ScheduleRow, moment: int, now: int) -> FireOutcome:
         timetable = timetable_of(row.spec)
         if now - moment > timetable.catch_up_ms:
             following = next_fire_at(row.schedule_id, timetable, now)
-            await self.host.store.put_schedule(replace(row, next_at=following))
+            await self._note(row, next_at=following, last_run_id=row.last_run_id)
             return Skipped(f"missed by {(now - moment) // 1000} s")
-        outcome = await self._start(row, timetable, moment)
+        outcome = await self._start(row, timetable, str(moment))
         if isinstance(outcome, Postponed):
             return outcome
         following = next_fire_at(row.schedule_id, timetable, moment)
         last = outcome.run_id if isinstance(outcome, Started) else row.last_run_id
-        await self.host.store.put_schedule(replace(row, next_at=following, last_run_id=last))
+        await self._note(row, next_at=following, last_run_id=last)
         return outcome
 
-    async def _start(self, row: ScheduleRow, timetable: Timetable, moment: int) -> FireOutcome:
-        previous = await self.host.store.row(row.last_run_id) if row.last_run_id else None
+    async def _start(self, row: ScheduleRow, timetable: Timetable, mark: str) -> FireOutcome:
+        # The run that the schedule started may have been continued by others.
+        previous = await self.host.store.row(await self.host.newest(row.last_run_id)) if row.last_run_id else None
         if previous is not None and not previous.terminal:
             match timetable.overlap:
                 case "skip":
-                    return Skipped(f"run {previous.run_id} is still going")
+                    return Skipped(f"run {id_for_callers(row.tenant, previous.run_id)} is still going")
                 case "queue":
                     return Postponed()
                 case "cancel_running":
@@ -241,12 +380,12 @@ class Scheduler:
                     await self.host.send(previous.run_id, inputs.CancelRun(at=self.host.clock.now_ms(), reason=reason))
                 case _:
                     pass
-        workflow = await self.host.workflow_named(row.workflow_name)
+        workflow = await self.host.workflow_named(row.workflow_name, tenant=row.tenant)
         if workflow is None:
             return Skipped(f"there is no workflow {row.workflow_name}")
-        run_id = f"{row.schedule_id}@{moment}"
-        start = inputs.StartRun(at=self.host.clock.now_ms(), run_id=run_id, input=timetable.input)
-        labels = {"schedule": row.schedule_id}
+        run_id = f"{row.schedule_id}@{mark}"
+        start = inputs.StartRun(at=self.host.clock.now_ms(), run_id=run_id, input=timetable.input, tenant=row.tenant)
+        labels = {"schedule": id_for_callers(row.tenant, row.schedule_id)}
         decision = await self.host.start(start, workflow_hash=workflow.hash, labels=labels)
         if isinstance(decision, Refused) and decision.code != "DUPLICATE_EXECUTION_ID":
             return Skipped(f"{decision.code}: {decision.message}")

@@ -15,11 +15,24 @@ from pathlib import Path
 
 from penstock.base import limits
 from penstock.base.errors import Unavailable
+from penstock.base.ids import DEFAULT_TENANT
 
-__all__ = ["ChainSecrets", "EnvironmentSecrets", "FileSecrets"]
+__all__ = ["ChainSecrets", "EnvironmentSecrets", "FileSecrets", "secret_name"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _Source = Callable[[str], str | None]
+
+
+def secret_name(tenant: str, name: str) -> str:
+    """What a tenant's secret is called among those of the server: a tenant reads its own and nobody else's.
+
+    In the default tenant a secret is called what documents call it; in `acme`, ``STRIPE_KEY`` is
+    ``TENANT_ACME__STRIPE_KEY``. An underscore and a hyphen in a tenant's name become ``_U`` and ``_H``, so that no two
+    tenants and names meet.
+    """
+    if tenant == DEFAULT_TENANT:
+        return name
+    return f"TENANT_{tenant.replace('_', '_u').replace('-', '_h').upper()}__{name}"
 
 
 class EnvironmentSecrets:
@@ -74,6 +87,11 @@ class ChainSecrets:
 
     def __init__(self, *sources: _Source) -> None:
         self._sources = sources
+
+    @property
+    def may_block(self) -> bool:
+        """Whether asking one of them may take a while."""
+        return any(getattr(source, "may_block", False) for source in self._sources)
 
     def __call__(self, name: str) -> str | None:
         """The first value there is."""

@@ -2,7 +2,8 @@
 
 Nothing is called, nothing is stored. An activity without a mock is not invented: the run stops there and the report
 says which mock is missing. Time passes only where the run sleeps or backs off; a question waits for its answer unless
-it is told to time out.
+it is told to time out. A run that continues as a new one ends here: what the next run would be given is in the report,
+and a simulation of its own shows what that does.
 
 Above it: ``penstock simulate``, the tests of documents. Below it: `MemoryHost`.
 """
@@ -20,12 +21,12 @@ from penstock.engine import inputs
 from penstock.engine.effects import PerformActivity
 from penstock.engine.outcomes import Refused
 from penstock.engine.records import Record
-from penstock.engine.state import Activation, Child, RunState
+from penstock.engine.state import Activation, Child, Continuation, RunState
 from penstock.engine.status import run_status
 from penstock.engine.timers import Timer, timers_of
 from penstock.engine.transitions import Phase
 from penstock.runtime.memory_host import HostedRun, MemoryHost
-from penstock.runtime.performing import ActivityDeferred, ActivityDone, ActivityError, ActivityOutcome
+from penstock.runtime.performing import ActivityAsks, ActivityDeferred, ActivityDone, ActivityError, ActivityOutcome
 from penstock.runtime.tracing import TraceLine, trace_lines
 
 __all__ = ["Script", "Signal", "SimulationRefused", "SimulationReport", "simulate"]
@@ -33,6 +34,8 @@ __all__ = ["Script", "Signal", "SimulationRefused", "SimulationReport", "simulat
 _RUN_ID = "simulated"
 # A fixed beginning makes two simulations of one document equal.
 _BEGIN_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+_QUESTIONS = (Phase.INTERRUPTED, Phase.ASKING)
+_GENERATIONS_MAX = 100  # runs of one chain of child runs: with mocks that never change it may be endless
 _ROUNDS_MAX = 100_000  # more rounds than any run has steps: a safety net against a simulator that does not end
 
 
@@ -54,8 +57,9 @@ class Signal:
 class Script:
     """What the world answers in a dry run.
 
-    A mock is the output of a node, ``{"error": {"code", "message"}}``, or ``{"sequence": [...]}`` of these, one per
-    attempt or visit; the last one repeats. An answer may be a sequence too, one per visit of the question.
+    A mock is the output of a node, ``{"error": {"code", "message"}}``, a question to a person as ``{"asks":
+    {"question", "answer_schema"}}``, or ``{"sequence": [...]}`` of these, one per attempt, round or visit; the last one
+    repeats. An answer may be a sequence too, one per time that it is asked for.
     Signals are sent in the order in which they are listed.
     """
 
@@ -79,6 +83,7 @@ class SimulationReport:
     records: tuple[Record, ...]
     elapsed_ms: int
     waiting_for: tuple[JsonObject, ...]
+    continuation: Continuation | None = None
 
     def to_json(self) -> JsonObject:
         """The report as one JSON object."""
@@ -94,6 +99,8 @@ class SimulationReport:
         }
         if self.error is not None:
             report["error"] = self.error
+        if self.continuation is not None:
+            report["continues_with"] = self.continuation.input
         return report
 
 
@@ -128,6 +135,7 @@ class _World:
     now: int = _BEGIN_MS
     host: MemoryHost = field(init=False)
     used: dict[str, int] = field(default_factory=dict)
+    asked: dict[str, int] = field(default_factory=dict)
     log: list[tuple[str, Record]] = field(default_factory=list)
     sent: int = 0
 
@@ -139,6 +147,7 @@ class _World:
             evaluator=self.evaluator,
             stand_in_child=self._stand_in_child,
             stand_in_target=lambda state, effect: effect.target_run_id not in self.host.runs,
+            follows=lambda state: state.parent_run_id is not None and state.generation < _GENERATIONS_MAX,
             observe=lambda run_id, records: self.log.extend((run_id, record) for record in records),
         )
 
@@ -215,15 +224,19 @@ class _World:
 
     def _help(self, run_id: str, activation: Activation) -> bool:
         node_id = activation.node_id
-        if activation.phase is Phase.INTERRUPTED and node_id in self.script.answers:
+        if activation.phase in _QUESTIONS and node_id in self.script.answers:
+            asked = self.asked.get(node_id, 0)
             answer = inputs.AnswerInterrupt(
                 at=self.now,
-                answer=_nth(self.script.answers[node_id], activation.visit - 1),
+                answer=_nth(self.script.answers[node_id], asked),
                 node_id=node_id,
                 visit=activation.visit,
                 by="simulation",
             )
-            return not isinstance(self.host.send(run_id, answer), Refused)
+            if isinstance(self.host.send(run_id, answer), Refused):
+                return False
+            self.asked[node_id] = asked + 1
+            return True
         signal = self._next_signal()
         if signal is None or signal.after_ms is not None or signal.after_node is not None:
             return False
@@ -243,7 +256,7 @@ class _World:
         return min(timers, default=None)
 
     def _blocked(self) -> bool:
-        phases = (Phase.REQUESTED, Phase.INTERRUPTED, Phase.AWAITING_SIGNAL)
+        phases = (Phase.REQUESTED, Phase.AWAITING_SIGNAL, *_QUESTIONS)
         return any(item.phase in phases for hosted in self._live_runs() for item in hosted.state.activations())
 
     def report(self) -> SimulationReport:
@@ -264,6 +277,7 @@ class _World:
             trace=tuple(trace_lines(self.log, {run.state.run_id: run.workflow for run in self.host.runs.values()})),
             records=tuple(own),
             elapsed_ms=self.now - _BEGIN_MS,
+            continuation=state.continuation,
             waiting_for=tuple(
                 item for hosted in self._live_runs() for item in map(_waiting, hosted.state.activations()) if item
             ),
@@ -289,6 +303,9 @@ def _outcome(mock: JsonValue) -> ActivityOutcome:
         error = mock["error"]
         code = str(error.get("code", "FAILED"))
         return ActivityError(str(error.get("message", code)), code, retryable=error.get("retryable") is not False)
+    if isinstance(mock, dict) and set(mock) == {"asks"} and isinstance(mock["asks"], dict):
+        asks, schema = mock["asks"], mock["asks"].get("answer_schema")
+        return ActivityAsks(str(asks.get("question", "?")), schema if isinstance(schema, dict) else {})
     return ActivityDone(mock)
 
 
@@ -299,11 +316,12 @@ def _waiting(activation: Activation) -> JsonObject | None:
         case Phase.REQUESTED:
             hint = f"give it a result with --mock {activation.node_id}=JSON"
             return {**base, "for": "activity", "arguments": activation.arguments, "hint": hint}
-        case Phase.INTERRUPTED:
+        case Phase.INTERRUPTED | Phase.ASKING:
             hint = (
                 f"answer it with --answer {activation.node_id}=JSON or let it pass with --time-out {activation.node_id}"
             )
-            return {**base, "for": "answer", "prompt": named.get("prompt"), "hint": hint}
+            prompt = activation.dialogue.prompt if activation.dialogue is not None else named.get("prompt")
+            return {**base, "for": "answer", "prompt": prompt, "hint": hint}
         case Phase.AWAITING_SIGNAL:
             name = named.get("signalName")
             return {**base, "for": "signal", "signal": name, "hint": f"send it with --signal {name}=JSON"}

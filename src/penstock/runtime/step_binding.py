@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import operator
 import types
 import typing
@@ -22,7 +23,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.errors import Rejected
-from penstock.base.json import JsonObject, JsonValue, exceeds_depth
+from penstock.base.json import JsonObject, JsonValue, exceeds_depth, json_pointer
 from penstock.definitions.findings import suggestion
 
 __all__ = ["Arguments", "BindingProblem", "NotJson", "Signature", "compile_signature", "to_json"]
@@ -213,11 +214,29 @@ def to_json(value: Any) -> JsonValue:
         raise NotJson(str(error)) from None
     except RecursionError:
         raise NotJson("it contains itself, or nests too deep") from None
+    # The encoder writes null for what is no finite number; where there is no null, there was none.
+    if b"null" in text and (told := _not_finite(msgspec.to_builtins(value, enc_hook=_encode, str_keys=True))):
+        raise NotJson(told)
     if len(text) > limits.STATE_BYTES_MAX:
         raise NotJson(f"it has {len(text)} bytes, more than the {limits.STATE_BYTES_MAX} that a run can keep")
     if len(text) > _SHALLOW_BYTES and exceeds_depth(result, limits.JSON_DEPTH_MAX):
         raise NotJson(f"it nests deeper than {limits.JSON_DEPTH_MAX} levels")
     return result
+
+
+def _not_finite(value: Any) -> str | None:
+    """Where a value has a number that is none in JSON."""
+    waiting: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
+    while waiting:
+        path, item = waiting.pop()
+        if isinstance(item, float) and not math.isfinite(item):
+            place = json_pointer(path)
+            return f"{item!r}{f' at {place}' if place else ''} is not a number in JSON"
+        if isinstance(item, dict):
+            waiting += [((*path, str(name)), child) for name, child in item.items()]
+        elif isinstance(item, list | tuple):
+            waiting += [((*path, index), child) for index, child in enumerate(item)]
+    return None
 
 
 def _encode(value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.base import limits
 from penstock.base.json import JsonValue
+from penstock.engine.values import NOT_JSON
 from penstock.runtime.performing import ActivityDone, ActivityError, ActivityOutcome
 from penstock.runtime.step_binding import NotJson, to_json
 from penstock.runtime.steps import RegisteredStep, StepCancelled, StepFailed
@@ -22,7 +23,7 @@ def finished(step: RegisteredStep, value: Any) -> ActivityOutcome:
         result: JsonValue = to_json(value)
     except NotJson as error:
         told = f"{step.name} returned a {type(value).__name__} that is not JSON: {error}"
-        return ActivityError(_bounded(told), "HANDLER_ERROR", retryable=False)
+        return ActivityError(_bounded(told), NOT_JSON, retryable=False)
     return ActivityDone(result)
 
 

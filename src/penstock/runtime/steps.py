@@ -21,13 +21,18 @@ import typing
 from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
 from enum import Enum
-from importlib.metadata import entry_points
-from typing import Any, Protocol, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, overload
 
 from penstock.base.errors import Conflict, Rejected
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.later import later
 from penstock.runtime.performing import ActivityCall
 from penstock.runtime.step_binding import Signature, compile_signature, type_hints
+
+if TYPE_CHECKING:
+    from importlib import metadata
+else:
+    metadata = later("importlib.metadata")
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -389,7 +394,7 @@ class StepRegistry:
 
     def _from_entry_point(self, handler: str) -> StepFunction | None:
         if self._installed is None:
-            self._installed = {item.name: item for item in entry_points(group=ENTRY_POINT_GROUP)}
+            self._installed = {item.name: item for item in metadata.entry_points(group=ENTRY_POINT_GROUP)}
         entry = self._installed.get(handler)
         if entry is None:
             return None

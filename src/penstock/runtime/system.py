@@ -5,6 +5,7 @@ Above it: `app`. It is the only place in the runtime that asks the operating sys
 
 from __future__ import annotations
 
+import base64
 import os
 import secrets
 import socket
@@ -13,8 +14,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from penstock.base.ids import ENTROPY_BYTES, run_id_of
+from penstock.governance.keys import KEY_ID_CHARACTERS, SECRET_BYTES, ParsedKey
 
-__all__ = ["SystemClock", "gone_workers", "new_run_id", "new_worker_id"]
+__all__ = ["SystemClock", "gone_workers", "new_key_material", "new_run_id", "new_worker_id"]
 
 
 class SystemClock:
@@ -27,7 +29,13 @@ class SystemClock:
 
 def new_run_id() -> str:
     """A fresh run id."""
-    return run_id_of(time.time_ns() // 1_000_000, secrets.token_bytes(ENTROPY_BYTES))
+    return run_id_of(time.time_ns() // 1_000_000, os.urandom(ENTROPY_BYTES))
+
+
+def new_key_material() -> ParsedKey:
+    """The id and the secret of a fresh API key; its `text` is to be shown once and its secret to be hashed."""
+    key_id = base64.b32encode(secrets.token_bytes(KEY_ID_CHARACTERS)).decode("ascii").lower()[:KEY_ID_CHARACTERS]
+    return ParsedKey(key_id=key_id, secret=secrets.token_urlsafe(SECRET_BYTES))
 
 
 def new_worker_id() -> str:

@@ -128,6 +128,10 @@ def _answered(payload: JsonObject, workflow: Workflow) -> _Told:
     return "go", f"answered{by}: {shorten(payload.get('answer'))}"
 
 
+def _leased(payload: JsonObject, workflow: Workflow) -> _Told:
+    return "info", f"leased by {payload.get('holder')}"
+
+
 def _timer(payload: JsonObject, workflow: Workflow) -> _Told:
     if "wait_ms" in payload and isinstance(payload["wait_ms"], int):
         return "wait", f"waiting for {format_duration(payload['wait_ms'])}"
@@ -185,6 +189,10 @@ def _compensating(payload: JsonObject, workflow: Workflow) -> _Told:
     return "info", f"undoing {listed}"
 
 
+def _continued(payload: JsonObject, workflow: Workflow) -> _Told:
+    return "done", f"continued as {payload.get('successorExecutionId')} with {shorten(payload.get('input'))}"
+
+
 def _ended(mark: str, text: str, key: str) -> Callable[[JsonObject, Workflow], _Told]:
     return lambda payload, workflow: (mark, f"{text} {shorten(payload.get(key))}")
 
@@ -192,10 +200,12 @@ def _ended(mark: str, text: str, key: str) -> Callable[[JsonObject, Workflow], _
 _TELLERS: dict[str, Callable[[JsonObject, Workflow], _Told]] = {
     "ExecutionStarted": _started,
     "ActivityRequested": _requested,
+    "ActivityLeased": _leased,
     "ActivityFailed": _attempt_failed,
     "CompleteNode": _completed,
     "FailNode": _failed,
     "InterruptRaised": _interrupted,
+    "ActivityAsked": _interrupted,
     "ResumeInterrupt": _answered,
     "StartTimer": _timer,
     "SignalWaitStarted": _signal_wait,
@@ -210,6 +220,7 @@ _TELLERS: dict[str, Callable[[JsonObject, Workflow], _Told]] = {
     "EmitSignal": _emitted,
     "StartCompensation": _compensating,
     "ExecutionCompleted": _ended("done", "completed with", "result"),
+    "ExecutionContinued": _continued,
     "ExecutionFailed": _run_failed,
     "ExecutionCancelled": _ended("fail", "cancelled:", "reason"),
 }

@@ -139,6 +139,7 @@ nodes:
   - {id: late, type: fail, code: TOO_LATE, message: "No answer for ${ .run.id }"}
   - {id: done, type: end, output: {count: "${ .each | length }"}, output_schema: {type: object}}
   - {id: done_too, type: end, output_mapping: .state}
+  - {id: again, type: continue_as_new, input: {orders: []}, version: newest}
 expose: {tool: {name: everything, annotations: {destructive: true}}, resource: true, prompt: {title: Everything}}
 governance:
   risk: high
@@ -151,7 +152,8 @@ governance:
 triggers:
   - {id: nightly, schedule: {cron: "0 2 * * *", timezone: Europe/Berlin, overlap: skip, catch_up: 1h, jitter: 5m}}
   - webhook: {path: /orders, method: POST, secret: "${secret:SHOP_KEY}", dedupe: .id, filter: .ok, action: signal,
-              signal: paid}
+              signal: paid, run: .body.order, schema: {type: object},
+              verify: {strategy: stripe, header: X-Signature, skew: 10m}}
     input: {order: "${ .body }"}
     enabled: false
 tests:
@@ -162,6 +164,7 @@ tests:
     signals: [{name: ping, payload: 1, after: ask}]
     expect: {status: completed, output: {count: 0}, path: [charge, done], state: {total: 1}}
   - {name: it fails, expect: {error: {code: TOO_LATE}}, skip: true}
+  - {name: it goes on, expect: {continues_with: {orders: []}}}
 signature: {alg: EdDSA, value: a.b.c, keyId: k1}
 """
 

@@ -99,6 +99,13 @@ def test_the_order_of_keys_does_not_matter(value: dict[str, int], random: Random
     assert canonical_json({key: value[key] for key in keys}) == canonical_json(dict(value))
 
 
+def test_integers_that_no_double_holds_are_told_apart_when_asked() -> None:
+    assert canonical_json([2**53 + 1]) == canonical_json([2**53])
+    assert canonical_json([2**53 + 1, {"a": -(10**400)}], exact_integers=True) == (
+        b'[9007199254740993,{"a":-1' + b"0" * 400 + b"}]"
+    )
+
+
 def test_the_hash_is_sha256_of_the_canonical_json() -> None:
     document: JsonObject = {"document": {"name": "x"}, "nodes": []}
     assert definition_hash(document) == hashlib.sha256(b'{"document":{"name":"x"},"nodes":[]}').hexdigest()

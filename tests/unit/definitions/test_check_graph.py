@@ -488,3 +488,78 @@ OUTLINES = st.builds(
 @given(OUTLINES)
 def test_any_outline_can_be_checked(outline: Outline) -> None:
     assert isinstance(graph_findings(outline), tuple)
+
+
+CONTINUING = """
+- {id: nap, type: wait, duration: 1s}
+- {id: again, type: continue_as_new, input: {}}
+"""
+
+
+def test_a_run_may_continue_for_ever_without_an_end() -> None:
+    assert _check(_native(CONTINUING)) == []
+
+
+def test_nothing_follows_a_node_that_continues() -> None:
+    found = _one(_native(CONTINUING + "\n- {id: after, type: end}"))
+    assert (found.code, found.path) == ("UNREACHABLE_NODE", "/nodes/2")
+
+
+def test_continuing_inside_a_body_is_refused_with_the_way_out() -> None:
+    findings = _check(
+        _native("""
+        - id: each
+          type: loop
+          until: "true"
+          max_iterations: 3
+          nodes:
+            - {id: route, type: switch, cases: [{when: .loop, next: again}], default: $exit}
+            - {id: again, type: continue_as_new, input: {}}
+        - {id: last, type: end}
+        """)
+    )
+    assert [(finding.code, finding.path) for finding in findings] == [("CONTINUE_IN_BODY", "/nodes/0/nodes/1/type")]
+    assert findings[0].message == "`again` would end the run and start the next one from inside `each`"
+    assert findings[0].hint == "finish the body with `next: $exit`, and put the continue_as_new node after `each`"
+
+
+def test_a_branch_that_may_continue_the_run_is_refused() -> None:
+    found = _one(
+        _native("""
+        - id: fork
+          type: parallel
+          branches: [{name: a, entry: left}, {name: b, entry: right}]
+          next: join
+        - {id: left, type: step, handler: a, next: join}
+        - {id: right, type: switch, cases: [{when: ., next: again}], default: join}
+        - {id: again, type: continue_as_new, input: {}}
+        - {id: join, type: end}
+        """)
+    )
+    assert (found.code, found.path) == ("CONTINUE_IN_BODY", "/nodes/0/branches/1/entry")
+
+
+def test_runs_that_only_continue_each_other_go_round_for_ever() -> None:
+    found = _one(
+        _native("""
+        - {id: count, type: set_state, set: {n: 1}}
+        - {id: again, type: continue_as_new, input: {}}
+        """)
+    )
+    assert found.code == "INFINITE_LOOP"
+    assert "`count`, `again` go round for ever" in found.message
+    alone = _one(_native("- {id: again, type: continue_as_new, input: {}}"))
+    assert alone.code == "INFINITE_LOOP"
+
+
+def test_a_way_out_makes_a_chain_of_runs_finite() -> None:
+    assert (
+        _check(
+            _native("""
+            - {id: route, type: switch, cases: [{when: .input.n, next: done}], default: again}
+            - {id: again, type: continue_as_new, input: {}}
+            - {id: done, type: end}
+            """)
+        )
+        == []
+    )

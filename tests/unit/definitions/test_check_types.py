@@ -345,3 +345,33 @@ def test_expected_outputs_mocks_and_answers_fit_their_schemas() -> None:
         ("HAS_NO_EFFECT", "/tests/0/mock/done", Severity.WARNING),
         ("TEST_ANSWER_INVALID", "/tests/0/answers/ask/approve", Severity.ERROR),
     ]
+
+
+def _again(value: str, **fields: JsonValue) -> JsonObject:
+    document = _native(
+        f"- {{id: nap, type: wait, duration: 1s}}\n- {{id: again, type: continue_as_new, input: {value}}}"
+    )
+    return {**document, **fields}
+
+
+def test_the_input_of_the_next_run_is_held_to_the_input_schema() -> None:
+    assert _pairs(_again("{order_id: a, amount: 1}")) == []
+    assert _pairs(_again("{order_id: 5, amount: 1}")) == [("TYPE_IMPOSSIBLE", "/nodes/1/input/order_id")]
+    assert _pairs(_again("{order_id: a}")) == [("TYPE_IMPOSSIBLE", "/nodes/1/input")]
+    assert _pairs(_again("{order_id: a, amount: 1, other: 2}")) == [("TYPE_IMPOSSIBLE", "/nodes/1/input/other")]
+    assert _pairs(_again("'${ .input.amount }'")) == [("TYPE_IMPOSSIBLE", "/nodes/1/input")]
+    assert _pairs(_again("{order_id: 5, amount: 1}, version: newest")) == []
+
+
+def test_defaults_stand_in_for_what_the_input_of_the_next_run_lacks() -> None:
+    schema: JsonObject = {
+        "type": "object",
+        "required": ["n", "inner"],
+        "properties": {
+            "n": {"type": "integer", "default": 1},
+            "inner": {"type": "object", "required": ["m"], "properties": {"m": {"default": 2}}},
+        },
+    }
+    assert _pairs(_again("{inner: {}}", input=schema)) == []
+    assert _pairs(_again("{}", input=schema)) == [("TYPE_IMPOSSIBLE", "/nodes/1/input")]
+    assert _pairs(_again("{literal: {inner: {}}}", input=schema)) == []

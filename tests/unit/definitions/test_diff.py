@@ -478,3 +478,15 @@ def test_sentences_hold_no_control_characters() -> None:
     before = minimal_native({"id": "a\x1b[31m", "type": "step"})
     after = minimal_native({"id": "b\u202e", "type": "st\x07ep"})
     assert all(change.message.isprintable() for change in diff_documents(before, after).changes)
+
+
+def test_the_definition_of_the_next_run_is_the_same_unless_a_document_says_otherwise() -> None:
+    nap: JsonObject = {"id": "nap", "type": "wait", "duration": "1s"}
+
+    def continuing(**fields: JsonValue) -> JsonObject:
+        again: JsonObject = {"id": "again", "type": "continue_as_new", "input": {}, **fields}
+        return {"penstock": "v1", "name": "endless", "nodes": [nap, again]}
+
+    assert diff_documents(continuing(), continuing(version="pinned")).changes == ()
+    [change] = diff_documents(continuing(), continuing(version="newest")).changes
+    assert change.in_flight is not InFlight.UNSAFE  # only what begins later sees it

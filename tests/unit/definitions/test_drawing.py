@@ -428,3 +428,13 @@ def test_a_clean_text_is_one_line_that_xml_can_hold(text: str) -> None:
     cleaned = clean(text)
     assert ElementTree.fromstring(f"<a>{cleaned.replace('&', '').replace('<', '')}</a>").tag == "a"
     assert len(cleaned.splitlines()) <= 1
+
+
+def test_a_node_that_continues_the_run_is_an_end_that_says_with_which_definition() -> None:
+    again: JsonObject = {"id": "again", "type": "continue_as_new", "input": {}}
+    for fields, caption in (({}, "continue_as_new"), ({"version": "newest"}, "continue_as_new · newest version")):
+        nodes: list[JsonValue] = [step("work"), {**again, **fields}]
+        panel = picture_of({"penstock": "v1", "name": "w", "nodes": nodes}).root
+        [figure] = [item for item in panel.figures if item.name == "again"]
+        assert (figure.family, figure.caption) == (Family.TERMINAL, caption)
+        assert not any(arrow.source == figure.key for arrow in panel.arrows)

@@ -131,7 +131,13 @@ def test_expressions_see_input_run_state_and_the_outputs_before_them() -> None:
     seen = ended_with(output, {"id": "a", "type": "set_state", "set": {"k": 5}}, given={"n": 1})
     assert seen == {
         "i": 1,
-        "r": {"id": "run", "started_at": format_instant(T0), "attempt": 1},
+        "r": {
+            "id": "run",
+            "started_at": format_instant(T0),
+            "attempt": 1,
+            "generation": 1,
+            "continue_suggested": False,
+        },
         "s": 5,
         "a": 5,
     }

@@ -65,6 +65,17 @@ INPUTS: st.SearchStrategy[inputs.Input] = st.one_of(
         attempt=SOME_VISITS,
         retryable=st.booleans(),
     ),
+    st.builds(
+        inputs.AskInActivity,
+        at=AT,
+        node_id=NODES,
+        question=st.just("?"),
+        answer_schema=st.sampled_from([{}, {"type": "object"}, {"type": "nonsense"}]),
+        resume=VALUES,
+        visit=SOME_VISITS,
+        attempt=SOME_VISITS,
+        round=SOME_VISITS,
+    ),
     st.builds(inputs.ReportOutcomeUnknown, at=AT, node_id=NODES, visit=SOME_VISITS, attempt=st.none()),
     st.builds(inputs.RetryActivity, at=AT, node_id=NODES, visit=SOME_VISITS, by=st.none()),
     st.builds(
@@ -131,7 +142,9 @@ def fitting(run: Run) -> list[inputs.Input]:
             case Phase.REQUESTED | Phase.OUTCOME_UNKNOWN:
                 found.append(inputs.CompleteActivity(at=0, node_id=node_id, visit=visit, result={"n": visit}))
                 found.append(inputs.FailActivity(at=0, node_id=node_id, visit=visit, error="no", code="E_BUSY"))
-            case Phase.INTERRUPTED:
+                asked = inputs.AskInActivity(at=0, node_id=node_id, visit=visit, question="?", answer_schema={})
+                found.append(asked)
+            case Phase.INTERRUPTED | Phase.ASKING:
                 found.append(inputs.AnswerInterrupt(at=0, answer={}, node_id=node_id, visit=visit))
             case Phase.AWAITING_SIGNAL:
                 found.append(inputs.SendSignal(at=0, name="go", payload=visit))

@@ -6,6 +6,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.effects import PerformActivity
+from penstock.engine.replay import Replayed, replay
 from tests.unit.engine.runs import Run, begin, native, step
 
 
@@ -42,6 +43,42 @@ def test_completed_nodes_are_undone_in_reverse_order_when_the_run_fails() -> Non
     run.done("compensate:a")
     assert (run.status, run.code) == ("failed", "E_LAST")
     assert run.records[-1].name == "ExecutionFailed"
+
+
+def test_a_node_that_nobody_knows_how_to_undo_is_a_failed_undoing_and_the_others_are_undone() -> None:
+    lost = step("b", compensate={"handler": "undo.b", "with": "${ .b | error }"})
+    run = begin(native(undone_by("a"), lost, step("c"))).done("a", "A").done("b", "B").failed("c", "E_LAST")
+    assert undoings(run) == ["compensate:b", "compensate:a"]
+    assert run.of("ActivityRequested", "compensate:b") == []
+    assert run.done("compensate:a").status == "failed"
+    failures = run.records[-1].payload["compensationFailures"]
+    assert isinstance(failures, list)
+    [failure] = failures
+    assert isinstance(failure, dict)
+    assert (failure["nodeId"], failure["code"]) == ("compensate:b", "JQ_FAILED")
+    assert replay(run.workflow, run.records) == Replayed(run.state, (), tuple(run.records))
+
+
+def test_a_run_goes_on_although_a_node_could_not_be_undone() -> None:
+    lost = step("b", compensate={"handler": "undo.b", "with": "${ .b | error }"})
+    run = begin(native(lost, step("c"))).done("b", "B").done("c")
+    assert run.status == "completed"
+
+
+def test_defaults_hold_for_activities_that_undo_others() -> None:
+    defaults: JsonObject = {"retry": {"max_attempts": 2}, "timeout": "1m"}
+    own: JsonObject = {"retry": {"max_attempts": 1}, "timeout": "2m"}
+    workflow = native(undone_by("a"), undone_by("b", **own), step("c", retry={"max_attempts": 1}), defaults=defaults)
+    run = begin(workflow).done("a").done("b").failed("c")
+    [effect] = run.due
+    assert isinstance(effect, PerformActivity)
+    assert effect.timeout_ms == 120_000
+    [effect] = run.failed("compensate:b").due
+    assert isinstance(effect, PerformActivity)
+    assert (effect.node_id, effect.timeout_ms, effect.deadline) == ("compensate:a", 60_000, run.now + 60_000)
+    [effect] = run.failed("compensate:a").due
+    assert isinstance(effect, PerformActivity)
+    assert effect.attempt == 2
 
 
 def test_completed_nodes_are_undone_when_the_run_is_cancelled() -> None:

@@ -110,3 +110,36 @@ def test_a_question_that_is_open_at_the_cut_is_open_in_the_fork() -> None:
     run.answer({"by": "one"})
     twin.answer({"by": "two"})
     assert (run.state.result, twin.state.result) == ({"by": "one"}, {"by": "two"})
+
+
+def test_a_fork_has_all_of_its_time_and_what_is_under_way_what_it_had_left() -> None:
+    run = begin(native(step("a"), step("b", timeout="10s"), timeout="1m"))
+    began = run.state.started_at
+    assert run.state.deadline == began + 60_000
+    run.now += 5_000
+    run.done("a")
+    asked = run.now
+    at = began + 86_400_000
+    twin = fold(fork(run.records, at_seq=len(run.records), run_id="twin", at=at))
+    assert twin.deadline == at + 60_000
+    [activation] = twin.activations()
+    assert activation.deadline == at + 10_000
+    assert run.state.activations()[0].deadline == asked + 10_000
+
+
+def test_a_fork_of_a_fork_has_as_much_time_as_the_first_run() -> None:
+    run = begin(native(step("a"), step("b"), timeout="1m")).done("a")
+    began = run.state.started_at
+    records = run.records
+    for number in range(1, 4):
+        at = began + number * 1_000_000
+        records = list(fork(records, at_seq=len(records), run_id=f"twin-{number}", at=at))
+        assert fold(records).deadline == at + 60_000
+
+
+def test_a_wait_in_a_fork_is_over_when_it_was_to_be_over() -> None:
+    run = begin(native({"id": "nap", "type": "wait", "duration": "1h"}))
+    [before] = run.state.activations()
+    twin = fold(fork(run.records, at_seq=len(run.records), run_id="twin", at=run.now + 5_000))
+    [after] = twin.activations()
+    assert after.due_at == before.due_at

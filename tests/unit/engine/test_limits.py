@@ -1,5 +1,6 @@
 """Limits of a run: what ends it, with which code."""
 
+import msgspec
 import pytest
 
 from penstock.base import limits
@@ -50,8 +51,51 @@ def test_a_history_does_not_grow_beyond_its_limit(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(limits, "HISTORY_ROWS_MAX", 40)
     body: JsonObject = {"id": "c", "type": "set_state", "set": {"n": 1}}
     run = begin(native({"id": "l", "type": "loop", "while": "true", "max_iterations": 99, "nodes": [body]}))
-    assert run.code == "RUN_LIMIT_EXCEEDED"
-    assert len(run.records) < 50
+    assert (run.status, run.code) == ("failed", "HISTORY_LIMIT")
+    assert len(run.records) == 42
+    assert "continue_as_new" in str(run.of("ExecutionFailed")[0]["error"])
+
+
+def test_a_history_has_only_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "HISTORY_BYTES_MAX", 2_000)
+    run = begin(native(step("a"), step("b"))).done("a", "x" * 2_000)
+    assert (run.status, run.code) == ("failed", "HISTORY_LIMIT")
+    assert run.of("ActivityCompleted")[0]["result"] == "x" * 2_000  # what was acknowledged is kept
+    assert run.state.history_bytes == sum(len(msgspec.json.encode(record.payload)) for record in run.records)
+
+
+def test_a_full_history_ends_a_run_that_makes_no_move_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = begin(native({"id": "ask", "type": "interrupt", "message": "?"}))
+    monkeypatch.setattr(limits, "HISTORY_ROWS_MAX", 19)
+    while not run.state.terminal:
+        run.take(inputs.PauseRun(at=0) if not run.state.paused else inputs.ResumeRun(at=0))
+    assert run.code == "HISTORY_LIMIT"
+    assert run.told()[-3:] == ["ExecutionPaused", "HistoryLimitReached", "ExecutionFailed ask"]
+
+
+def test_a_run_with_a_full_history_undoes_what_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = begin(native(step("a", compensate={"handler": "undo"}), step("b"), on_error={"next": "b"})).done("a")
+    monkeypatch.setattr(limits, "HISTORY_ROWS_MAX", run.state.seq + 1)
+    assert run.signal("nobody waits for it").status == "compensating"
+    assert run.done("compensate:a").code == "HISTORY_LIMIT"
+
+
+def test_a_run_with_a_long_history_is_told_to_continue(monkeypatch: pytest.MonkeyPatch) -> None:
+    output: JsonObject = {"id": "end", "type": "end", "output": "${ .run.continue_suggested }"}
+    run = begin(native(step("a"), output))
+    assert not run.state.should_continue
+    assert run.done("a").state.result is False
+    monkeypatch.setattr(limits, "HISTORY_ROWS_ADVISED", 5)
+    assert begin(native(step("a"), output)).done("a").state.result is True
+    monkeypatch.setattr(limits, "HISTORY_ROWS_ADVISED", 500)
+    monkeypatch.setattr(limits, "HISTORY_BYTES_ADVISED", 500)
+    assert begin(native(step("a"), output)).done("a", "x" * 500).state.result is True
+
+
+def test_a_history_that_is_full_when_it_is_loaded_ends_before_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = begin(native(step("a")))
+    monkeypatch.setattr(limits, "HISTORY_ROWS_MAX", run.state.seq)
+    assert run.take(inputs.ContinueRun(at=0)).code == "HISTORY_LIMIT"
 
 
 def test_a_state_that_grows_too_large_fails_its_node(monkeypatch: pytest.MonkeyPatch) -> None:

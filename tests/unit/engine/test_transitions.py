@@ -20,6 +20,7 @@ SOMETIMES_READY = {Phase.FORKED, Phase.AWAITING_SIGNAL}
 RUN_LEVEL = {
     *RUN_TRANSITIONS,
     "CancelExecution",
+    "HistoryLimitReached",
     "StartCompensation",
     "PauseExecution",
     "ExecutionPaused",
@@ -86,8 +87,8 @@ def test_from_every_phase_a_visit_can_come_to_its_end() -> None:
 
 def test_no_transition_stays_where_it_is() -> None:
     stays = {name for name, (sources, target) in ACTIVATION_TRANSITIONS.items() if target in sources}
-    # A limit can strike at a visit that has failed or was routed already.
-    assert stays <= {"FailNode:routed", "FailNode:final"}
+    # A limit can strike at a visit that has failed or was routed already; a lease says who does work that waits.
+    assert stays <= {"FailNode:routed", "FailNode:final", "ActivityLeased"}
 
 
 def test_the_finished_phases_are_those_after_which_a_scope_goes_on() -> None:

@@ -83,3 +83,29 @@ def test_errors_are_compared_by_code_and_message() -> None:
 
 def test_a_difference_is_json() -> None:
     assert Difference(place="a", expected=1, actual=2).to_json() == {"place": "a", "expected": 1, "actual": 2}
+
+
+def test_a_case_may_say_what_the_next_run_is_given() -> None:
+    loaded = load_workflow("""\
+penstock: v1
+name: flow
+nodes:
+  - {id: work, type: step, handler: "x:y"}
+  - id: more
+    type: switch
+    cases: [{when: .work.last, next: done}]
+    default: again
+  - {id: again, type: continue_as_new, input: {n: "${ .work.n }"}}
+  - {id: done, type: end}
+""")
+    assert loaded.workflow is not None, loaded.findings
+
+    def told(mock: JsonObject) -> list[tuple[str, str | None]]:
+        expect: JsonObject = {"status": "completed", "continues_with": {"n": 2}}
+        assert loaded.workflow is not None
+        report = run_case(loaded.workflow, {"name": "it", "mock": {"work": mock}, "expect": expect})
+        return [(item.place, item.note) for item in report.differences]
+
+    assert told({"n": 2}) == []
+    assert told({"n": 3}) == [("continues_with.n", None)]
+    assert told({"last": True}) == [("continues_with", "it did not continue as a new run")]

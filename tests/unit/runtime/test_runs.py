@@ -9,6 +9,7 @@ import pytest
 
 from penstock import Penstock, RunFailed, step
 from penstock.base.errors import Conflict, NotFound, Rejected, Unavailable
+from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityOutcome
 
 ASK = """\
 penstock: v1
@@ -98,3 +99,68 @@ def test_a_run_that_does_not_exist_is_not_found(tmp_path: Path) -> None:
                 await call
 
     opened(tmp_path, body)
+
+
+NAN = float("nan")
+EVERYTHING = """\
+penstock: v1
+name: everything
+nodes:
+  - {id: ask, type: interrupt, message: "ok?", answer: {}}
+  - {id: told, type: wait, signal: tell}
+  - {id: work, type: tool_call, server: s, tool: t, retry: {max_attempts: 5}}
+  - {id: done, type: end, output: "${ .work }"}
+"""
+
+
+class Unsound:
+    """An executor that gives what JSON does not have."""
+
+    async def perform(self, call: ActivityCall) -> ActivityOutcome:
+        return ActivityDone({"rate": NAN})
+
+
+def test_what_json_cannot_hold_is_refused_wherever_it_comes_in(tmp_path: Path) -> None:
+    bad: list[Any] = [NAN, {"a": [float("inf")]}, {1: 2}, {"s": {1}}, {"b": b"x"}, (1, 2)]
+
+    async def body(penstock: Penstock) -> None:
+        await penstock.register(EVERYTHING)
+        for value in bad:
+            with pytest.raises(Rejected) as caught:
+                await penstock.start("everything", value if isinstance(value, dict) else {"x": value})
+            assert caught.value.code == "VALUE_NOT_JSON"
+            assert "path" in caught.value.details
+        run = await penstock.start("everything")
+        for value in bad:
+            with pytest.raises(Rejected, match="VALUE_NOT_JSON"):
+                await run.answer(value)
+            with pytest.raises(Rejected, match="VALUE_NOT_JSON"):
+                await run.signal("tell", value)
+        assert await run.status() == "waiting_input"
+        mediated = await penstock.start("everything", mode="host_mediated")
+        await mediated.answer(1)
+        await mediated.signal("tell", {"x": 1})
+        with pytest.raises(Rejected, match="the result is not JSON at /x: nan is not a number"):
+            await mediated.submit("work", {"x": NAN})
+        await mediated.submit("work", {"x": 1})
+        assert await mediated.result(timeout_seconds=20) == {"x": 1}
+
+    opened(tmp_path, body)
+
+
+def test_a_result_that_json_cannot_hold_fails_its_activity_for_good(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with (
+            asyncio.timeout(60),
+            Penstock.open(tmp_path / "penstock.db", executors={"tool_call": Unsound()}) as penstock,
+        ):
+            await penstock.register(EVERYTHING)
+            run = await penstock.start("everything")
+            await run.answer(1)
+            await run.signal("tell", 2)
+            with pytest.raises(RunFailed, match=r"VALUE_NOT_JSON.* at /rate: nan"):
+                await run.result(timeout_seconds=20)
+            failed = [record for record in await run.history() if record.name == "ActivityFailed"]
+            assert [record.payload["attempt"] for record in failed] == [1]
+
+    asyncio.run(run())

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from penstock.base.clock import ManualClock
-from penstock.base.errors import Rejected
+from penstock.base.errors import Conflict, Rejected
 from penstock.base.json import JsonObject
 from penstock.definitions.build import build_workflow
 from penstock.definitions.durations import parse_instant_ms
+from penstock.engine import inputs
 from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.schedules import Postponed, Scheduler, Skipped, Started, next_fire_at, timetable_of
 from penstock.runtime.stores.memory import MemoryStore
@@ -126,6 +127,22 @@ def test_a_run_that_is_still_going_is_treated_as_the_policy_says(overlap: str, e
     scheduled(test)
 
 
+def test_a_run_that_was_continued_is_still_going() -> None:
+    async def test(scheduler: Scheduler, clock: ManualClock) -> None:
+        again: JsonObject = {"id": "again", "type": "continue_as_new", "input": {}}
+        waits: JsonObject = {"id": "w", "type": "wait", "signal": "go"}
+        await scheduler.host.register(build_workflow({"penstock": "v1", "name": "endless", "nodes": [waits, again]}))
+        await scheduler.put("s", "endless", {"cron": "* * * * *", "overlap": "skip"})
+        clock.advance(MINUTE_MS)
+        first = (await scheduler.fire_due())["s"]
+        assert isinstance(first, Started)
+        await scheduler.host.send(first.run_id, inputs.SendSignal(at=clock.now_ms(), name="go"))
+        clock.advance(MINUTE_MS)
+        assert (await scheduler.fire_due())["s"] == Skipped(f"run {first.run_id}~2 is still going")
+
+    scheduled(test)
+
+
 def test_a_start_that_was_missed_for_too_long_is_skipped_and_a_recent_one_is_caught_up() -> None:
     async def test(scheduler: Scheduler, clock: ManualClock) -> None:
         await scheduler.put("late", "quick", {"cron": "0 * * * *", "catch_up": "10m"})
@@ -155,5 +172,52 @@ def test_the_triggers_of_a_document_become_schedules() -> None:
         document: JsonObject = {**AT_ONCE, "triggers": [{"schedule": {"cron": "0 3 * * *"}, "input": {"n": 1}}]}
         (row,) = await scheduler.put_triggers(build_workflow(document))
         assert (row.schedule_id, row.workflow_name, row.spec["input"]) == ("quick:0", "quick", {"n": 1})
+
+    scheduled(test)
+
+
+def test_a_schedule_starts_runs_in_its_tenant() -> None:
+    async def test(scheduler: Scheduler, clock: ManualClock) -> None:
+        theirs: JsonObject = {**AT_ONCE, "nodes": [{"id": "e", "type": "end", "output": "theirs"}]}
+        await scheduler.host.register(build_workflow(theirs), tenant="acme")
+        await scheduler.put("ours", "quick", {"cron": "0 * * * *"})
+        await scheduler.put("theirs", "quick", {"cron": "0 * * * *"}, tenant="acme")
+        await scheduler.put("nobody's", "nightly", {"cron": "0 * * * *"}, tenant="acme")
+        clock.advance(60 * MINUTE_MS)
+        outcomes = await scheduler.fire_due()
+        assert outcomes["nobody's"] == Skipped("there is no workflow nightly")
+        for name, tenant, result in (("ours", "default", "ok"), ("theirs", "acme", "theirs")):
+            outcome = outcomes[name]
+            assert isinstance(outcome, Started)
+            state = await scheduler.host.read(outcome.run_id)
+            assert state is not None
+            assert (state.tenant, state.result) == (tenant, result)
+
+    scheduled(test)
+
+
+def test_a_schedule_of_another_tenant_is_not_replaced() -> None:
+    async def test(scheduler: Scheduler, clock: ManualClock) -> None:
+        await scheduler.put("s", "quick", {"cron": "0 * * * *"}, tenant="acme")
+        with pytest.raises(Conflict, match="SCHEDULE_ID_TAKEN"):
+            await scheduler.put("s", "quick", {"cron": "5 * * * *"})
+        [kept] = await scheduler.host.store.schedules()
+        assert kept.spec == {"cron": "0 * * * *"}
+
+    scheduled(test)
+
+
+def test_triggers_of_one_document_make_a_schedule_in_each_tenant_and_go_with_it() -> None:
+    async def test(scheduler: Scheduler, clock: ManualClock) -> None:
+        workflow = build_workflow({**AT_ONCE, "triggers": [{"schedule": {"cron": "0 * * * *"}}]})
+        for tenant in ("default", "acme"):
+            await scheduler.host.register(workflow, tenant=tenant)
+            await scheduler.put_triggers(workflow, tenant=tenant)
+        await scheduler.put("by hand", "quick", {"cron": "0 * * * *"}, tenant="acme")
+        store = scheduler.host.store
+        assert [row.schedule_id for row in await store.schedules()] == ["acme~.quick:0", "by hand", "quick:0"]
+        await scheduler.drop_triggers("quick", tenant="acme")
+        assert [row.schedule_id for row in await store.schedules()] == ["by hand", "quick:0"]
+        await scheduler.drop_triggers("nobody", tenant="acme")
 
     scheduled(test)

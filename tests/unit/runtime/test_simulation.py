@@ -43,6 +43,20 @@ def test_an_activity_without_a_mock_is_waited_for() -> None:
     assert [item["node"] for item in report.waiting_for] == ["work"]
 
 
+def test_a_mock_may_ask_a_person_before_it_gives_its_output() -> None:
+    asks: JsonValue = {"asks": {"question": "Which branch?", "answer_schema": {"type": "string"}}}
+    mocks: dict[str, JsonValue] = {"work": {"sequence": [asks, asks, {"n": 1}]}}
+    report = run(workflow_of(step("work"), end("${ .work.n }")), Script(mocks=mocks))
+    assert (report.status, report.waiting_for[0]["prompt"]) == ("waiting_input", "Which branch?")
+    answers: dict[str, JsonValue] = {"work": {"sequence": ["main", "next"]}}
+    report = run(workflow_of(step("work"), end("${ .work.n }")), Script(mocks=mocks, answers=answers))
+    assert (report.status, report.result) == ("completed", 1)
+    assert [line.text for line in report.trace if line.text.startswith("answered")] == [
+        'answered by simulation: "main"',
+        'answered by simulation: "next"',
+    ]
+
+
 def test_an_answer_may_be_a_sequence_with_one_per_time_the_question_is_asked() -> None:
     script = Script(answers={"ask": {"sequence": [{"enough": False}, {"enough": False}, {"enough": True}]}})
     report = run(workflow_of(ASK_UNTIL_ENOUGH, end("${ .rounds.iterations }")), script)
@@ -133,3 +147,31 @@ def test_an_error_is_told_with_its_message_unless_that_only_repeats_the_code() -
 
     assert last_line({"code": "NO"}) == "failed: NO"
     assert last_line({"code": "NO", "message": "not today"}) == "failed: NO not today"
+
+
+AGAIN: JsonObject = {"id": "again", "type": "continue_as_new", "input": {"n": "${ (.input.n // 1) + 1 }"}}
+
+
+def test_a_run_that_continues_ends_with_what_the_next_one_is_given() -> None:
+    report = run(workflow_of(step("work"), AGAIN), Script(mocks={"work": 1}), {"n": 4})
+    assert (report.status, report.result, report.path) == ("completed", None, ("work", "again"))
+    assert report.to_json()["continues_with"] == {"n": 5}
+    assert [line.text for line in report.trace][-1] == 'continued as simulated~2 with {"n": 5}'
+
+
+def test_a_child_that_continues_is_followed_to_its_end() -> None:
+    child = workflow_of(
+        step("work"),
+        {"id": "g", "type": "switch", "cases": [{"when": ".run.generation >= 3", "next": "done"}], "default": "again"},
+        AGAIN,
+        end("${ .input.n }"),
+        name="child",
+    )
+    parent = workflow_of({"id": "sub", "type": "subworkflow", "workflow": "child"}, end("${ .sub }"))
+    assert run(parent, Script(mocks={"work": 1}, workflows={"child": child})).result == 3
+
+
+def test_a_child_that_continues_for_ever_does_not_keep_the_simulation_going() -> None:
+    child = workflow_of(step("work"), AGAIN, name="child")
+    parent = workflow_of({"id": "sub", "type": "subworkflow", "workflow": "child"}, end("${ .sub }"))
+    assert run(parent, Script(mocks={"work": 1}, workflows={"child": child})).status == "waiting_child"

@@ -368,7 +368,7 @@ def test_results_become_json() -> None:
         "color": Color.RED,
         "amount": Decimal("1.5"),
         "pair": (1, 2),
-        "nothing": float("nan"),
+        "nothing": None,
         3: "three",
     }
     assert to_json(given_value) == {
@@ -390,7 +390,17 @@ def test_what_is_not_json_is_refused() -> None:
     deep: list[Any] = []
     for _ in range(70):
         deep = [deep]
-    for value in (object(), {"a": object()}, circle, deep, "\ud800", {(1, 2): 3}, "x" * 2_000_000):
+    for value in (
+        object(),
+        {"a": object()},
+        float("nan"),
+        [{"b": (1, float("inf"))}],
+        circle,
+        deep,
+        "\ud800",
+        {(1, 2): 3},
+        "x" * 2_000_000,
+    ):
         with pytest.raises(NotJson):
             to_json(value)
 

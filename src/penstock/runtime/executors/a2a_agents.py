@@ -1,8 +1,8 @@
 """Agents that speak the A2A standard, through the official `a2a-sdk`: card, message, stream or polling, cancellation.
 
 A task that ends gives its artifacts: one data part is the result itself, texts are `{"text": …}`, anything else is
-`{"parts": […]}`. An agent that asks something back fails the attempt with A2A_INPUT_REQUIRED and the question in its
-details. A task that nobody waits for any more is cancelled at the agent.
+`{"parts": […]}`. An agent that asks something back asks a person through the run, and the answer is sent into the same
+task. A task that nobody waits for any more is cancelled at the agent.
 
 Above it: `app` loads this module only when such agents are configured (extra `a2a`). Below it: the SDK, and httpx.
 """
@@ -35,15 +35,15 @@ from a2a.types.a2a_pb2 import (
     TaskArtifactUpdateEvent,
     TaskState,
 )
-from a2a.utils.errors import A2AError, InternalError, InvalidAgentResponseError
+from a2a.utils.errors import A2AError, InternalError, InvalidAgentResponseError, TaskNotFoundError
 from google.protobuf.json_format import MessageToDict, Parse
 from google.protobuf.struct_pb2 import Value
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.executors.agent_port import A2aAgent, AgentTask
-from penstock.runtime.executors.failures import DetailedError, shortened
-from penstock.runtime.performing import ActivityDone, ActivityError, ActivityOutcome
+from penstock.runtime.executors.failures import shortened
+from penstock.runtime.performing import ActivityAsks, ActivityDone, ActivityError, ActivityOutcome
 
 __all__ = ["A2aClients", "AgentStatus", "StatusListener"]
 
@@ -61,6 +61,12 @@ _ENDED: Final = frozenset(
 )
 # The agent does nothing more until somebody answers.
 _ASKING: Final = frozenset({TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED})
+# Agents ask in words; what is given beside the text is sent as data.
+_ANSWER_SCHEMA: Final[JsonObject] = {
+    "type": "object",
+    "properties": {"text": {"type": "string", "title": "Answer"}},
+    "required": ["text"],
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +83,32 @@ StatusListener: TypeAlias = Callable[[AgentTask, AgentStatus], None]
 
 class _Misconfigured(Exception):
     """The card cannot be used as it is."""
+
+
+class _TaskGone(Exception):
+    """The agent no longer knows the task in which it asked something."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Where an agent asked: its task, the conversation around it, and the message with the question."""
+
+    task_id: str
+    context_id: str
+    message_id: str
+
+    @classmethod
+    def read(cls, resume: JsonValue) -> _Asked | None:
+        """What we left with the run, if it leads anywhere."""
+        named = resume if isinstance(resume, dict) else {}
+        task_id = named.get("taskId")
+        if not isinstance(task_id, str) or not task_id:
+            return None
+        return cls(task_id, str(named.get("contextId") or ""), str(named.get("messageId") or ""))
+
+    def as_json(self) -> JsonObject:
+        """What is left with the run."""
+        return {"taskId": self.task_id, "contextId": self.context_id, "messageId": self.message_id}
 
 
 @dataclass(slots=True)
@@ -96,6 +128,7 @@ class _Progress:
 
     task: Task | None = None
     message: Message | None = None
+    answered: str | None = None  # the message with the question to which we have the answer
 
     @property
     def state(self) -> int:
@@ -103,7 +136,12 @@ class _Progress:
 
     @property
     def over(self) -> bool:
-        return self.message is not None or self.state in _ENDED or self.state in _ASKING
+        return self.message is not None or self.state in _ENDED or (self.state in _ASKING and not self.shows_answered)
+
+    @property
+    def shows_answered(self) -> bool:
+        """True while the task still shows the question that is answered: the agent has not gone on yet."""
+        return self.task is not None and bool(self.answered) and self.task.status.message.message_id == self.answered
 
     def hear(self, event: StreamResponse) -> None:
         """Take one event of a stream."""
@@ -156,7 +194,7 @@ class A2aClients:
                     raise
         except TimeoutError:
             return ActivityError(f"{task.agent_id} did not end within {task.timeout_ms} ms", "ACTIVITY_TIMEOUT")
-        except (A2AError, _Misconfigured) as error:
+        except (A2AError, _Misconfigured, _TaskGone) as error:
             return _failure(agent, task, error)
         return _outcome(task, progress)
 
@@ -167,8 +205,9 @@ class A2aClients:
             await known.http.aclose()
 
     async def _follow(self, known: _Agent, agent: A2aAgent, task: AgentTask, progress: _Progress) -> None:
+        request = await _next_message(known, task, progress)
         try:
-            async for event in known.client.send_message(_request(known.card, task)):
+            async for event in known.client.send_message(request) if request is not None else _nothing():
                 progress.hear(event)
                 self._tell(task, progress)
         except A2AClientError:
@@ -210,6 +249,26 @@ class A2aClients:
             known.users -= 1
             if known.retired and not known.users:
                 await known.http.aclose()
+
+
+async def _next_message(known: _Agent, task: AgentTask, progress: _Progress) -> SendMessageRequest | None:
+    """What is to be sent: the task, the answer to the agent's question, or nothing if it has the answer already."""
+    asked = _Asked.read(task.resume)
+    if asked is None:
+        return _request(known.card, task)
+    try:
+        progress.task = await known.client.get_task(GetTaskRequest(id=asked.task_id))
+    except TaskNotFoundError as error:
+        raise _TaskGone(f"it no longer knows the task {asked.task_id}, in which it asked something") from error
+    progress.answered = asked.message_id
+    if progress.state not in _ASKING or (asked.message_id and not progress.shows_answered):
+        return None  # the answer was sent before, by a process that did not live to hear what came of it
+    return _reply(known.card, task, asked)
+
+
+async def _nothing() -> AsyncIterator[StreamResponse]:
+    return
+    yield  # what makes this an iterator
 
 
 async def _withdraw(known: _Agent, progress: _Progress) -> None:
@@ -260,17 +319,42 @@ def _origin(url: str) -> str:
 
 
 def _request(card: AgentCard, task: AgentTask) -> SendMessageRequest:
-    modes = list(card.default_input_modes)
-    takes_data = not modes or any(mode.startswith(("application/json", "application/*", "*/*")) for mode in modes)
-    if isinstance(task.input, str):
-        part = Part(text=task.input)
-    elif takes_data:
-        part = Part(data=Parse(json.dumps(task.input), Value()), media_type="application/json")
-    else:
-        part = Part(text=json.dumps(task.input, ensure_ascii=False))
-    message = Message(role=Role.ROLE_USER, parts=[part], message_id=task.idempotency_key)
+    parts = [_part(card, task.input)]
+    if task.answer is not None:
+        # The question was asked in a task that is not ours to go on with: a new one begins with the answer.
+        parts.extend(_answer_parts(card, task.answer))
+    return _message(task, parts, task.idempotency_key)
+
+
+def _reply(card: AgentCard, task: AgentTask, asked: _Asked) -> SendMessageRequest:
+    request = _message(task, _answer_parts(card, task.answer), f"{task.idempotency_key}/{task.round}")
+    request.message.task_id = asked.task_id
+    request.message.context_id = asked.context_id
+    return request
+
+
+def _message(task: AgentTask, parts: list[Part], message_id: str) -> SendMessageRequest:
+    message = Message(role=Role.ROLE_USER, parts=parts, message_id=message_id)
     message.metadata.update({"delegateCorrelationId": task.correlation_id, "idempotencyKey": task.idempotency_key})
     return SendMessageRequest(message=message)
+
+
+def _answer_parts(card: AgentCard, answer: JsonValue) -> list[Part]:
+    """The answer as the agent gets it: its text, and whatever was given beside it."""
+    if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):
+        return [_part(card, answer)]
+    beside: JsonObject = {name: value for name, value in answer.items() if name != "text"}
+    return [_part(card, answer["text"]), *([_part(card, beside)] if beside else [])]
+
+
+def _part(card: AgentCard, value: JsonValue) -> Part:
+    modes = list(card.default_input_modes)
+    takes_data = not modes or any(mode.startswith(("application/json", "application/*", "*/*")) for mode in modes)
+    if isinstance(value, str):
+        return Part(text=value)
+    if takes_data:
+        return Part(data=Parse(json.dumps(value), Value()), media_type="application/json")
+    return Part(text=json.dumps(value, ensure_ascii=False))
 
 
 def _outcome(task: AgentTask, progress: _Progress) -> ActivityOutcome:
@@ -284,23 +368,24 @@ def _outcome(task: AgentTask, progress: _Progress) -> ActivityOutcome:
         case TaskState.TASK_STATE_COMPLETED:
             return ActivityDone(_result(task, list(done.artifacts) or [done.status.message]), task.told(done.id))
         case TaskState.TASK_STATE_INPUT_REQUIRED:
-            details: JsonObject = {
-                "question": said,
-                "parts": [_json(part) for part in done.status.message.parts],
-                "externalTaskId": done.id,
-                "contextId": done.context_id,
-                "delegateCorrelationId": task.correlation_id,
-            }
-            told = f"{task.agent_id} asks: {said}"
-            return DetailedError(told, "A2A_INPUT_REQUIRED", retryable=False, details=details)
+            return _question(task, done)
         case TaskState.TASK_STATE_AUTH_REQUIRED:
             told = f"{task.agent_id} wants to know who is asking: {said}"
-            return ActivityError(told, "A2A_CREDENTIALS_MISSING", retryable=False)
+            return ActivityError(told, "A2A_CREDENTIALS_MISSING", retryable=False, extra=task.told(done.id))
         case TaskState.TASK_STATE_FAILED:
-            return ActivityError(said or f"{task.agent_id} failed without a reason", "A2A_TASK_FAILED")
+            told = said or f"{task.agent_id} failed without a reason"
+            return ActivityError(told, "A2A_TASK_FAILED", extra=task.told(done.id))
         case _:
             told = f"{task.agent_id} ended the task as {_state_name(done)}" + (f": {said}" if said else "")
-            return ActivityError(told, "A2A_TASK_FAILED", retryable=False)
+            return ActivityError(told, "A2A_TASK_FAILED", retryable=False, extra=task.told(done.id))
+
+
+def _question(task: AgentTask, asking: Task) -> ActivityAsks:
+    message = asking.status.message
+    said = _text(message.parts) or json.dumps([_json(part) for part in message.parts], ensure_ascii=False)
+    asked = _Asked(asking.id, asking.context_id, message.message_id)
+    question = shortened(said if message.parts else f"{task.agent_id} needs to know more")
+    return ActivityAsks(question, _ANSWER_SCHEMA, asked.as_json())
 
 
 def _result(task: AgentTask, said: Sequence[Artifact | Message]) -> JsonValue:
@@ -352,6 +437,8 @@ def _failure(agent: A2aAgent, task: AgentTask, error: Exception) -> ActivityErro
     match error:
         case _Misconfigured():
             return ActivityError(told, "A2A_CONFIG_INVALID", retryable=False)
+        case _TaskGone():
+            return ActivityError(told, "A2A_TASK_FAILED")  # another attempt begins a new task
         case AgentCardResolutionError() if status == _NOT_FOUND:
             return ActivityError(told, "A2A_CONFIG_INVALID", retryable=False)
         case A2AClientTimeoutError() | A2AClientError() | InternalError() | InvalidAgentResponseError():

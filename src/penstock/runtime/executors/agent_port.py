@@ -17,7 +17,11 @@ __all__ = ["A2aAgent", "A2aDelegate", "AgentTask"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTask:
-    """What an agent is asked to do. The correlation id names the task in our history, the key makes it repeatable."""
+    """What an agent is asked to do. The correlation id names the task in our history, the key makes it repeatable.
+
+    A task whose agent asked a person comes back with what the agent left (`resume`), the answer, and the number of
+    questions so far (`round`).
+    """
 
     agent_id: str
     input: JsonValue
@@ -25,6 +29,9 @@ class AgentTask:
     idempotency_key: str
     timeout_ms: int
     output_schema: JsonObject | None = None
+    round: int = 0
+    resume: JsonValue = None
+    answer: JsonValue = None
 
     def told(self, external_task_id: str | None = None) -> JsonObject:
         """What is kept beside the result in history."""

@@ -6,7 +6,8 @@
                    "triage": SdkAgent(triage)},                                          # a function of this process
                   a2a=A2aClients(), tools=McpToolExecutor(…))
 
-The correlation id of the run is handed to the agent and kept beside the result, with the agent's own task id.
+The correlation id of the run is handed to the agent and kept beside the result, with the agent's own task id. An agent
+that needs to know something from a person asks the run, which waits for the answer and hands it to the same task.
 
 Above it: `app`. Below it: one executor per protocol; those with a library are given, so that this module needs none.
 """
@@ -25,7 +26,14 @@ from penstock.base.json import JsonObject, JsonValue, exceeds_depth
 from penstock.runtime.executors.a2a_tasks import AsyncTaskApiDelegate
 from penstock.runtime.executors.agent_port import A2aAgent, A2aDelegate, AgentTask
 from penstock.runtime.executors.failures import shortened
-from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome, AsyncPerformer
+from penstock.runtime.performing import (
+    ActivityAsks,
+    ActivityCall,
+    ActivityDone,
+    ActivityError,
+    ActivityOutcome,
+    AsyncPerformer,
+)
 
 __all__ = ["AgentConfig", "AgentExecutor", "McpAgent", "SdkAgent", "TaskApiAgent"]
 
@@ -51,9 +59,9 @@ class McpAgent:
 
 @dataclass(frozen=True, slots=True)
 class SdkAgent:
-    """An agent that is a function of this process."""
+    """An agent that is a function of this process; it may ask a person by returning `ActivityAsks`."""
 
-    function: Callable[[AgentTask], Awaitable[JsonValue]]
+    function: Callable[[AgentTask], Awaitable[JsonValue | ActivityAsks]]
 
 
 AgentConfig: TypeAlias = A2aAgent | TaskApiAgent | McpAgent | SdkAgent
@@ -153,6 +161,9 @@ def _task(call: ActivityCall) -> AgentTask:
         idempotency_key=activity.idempotency_key,
         timeout_ms=activity.timeout_ms or limits.AGENT_TIMEOUT_MS_DEFAULT,
         output_schema=activity.output_schema,
+        round=activity.round,
+        resume=activity.resume,
+        answer=activity.answer,
     )
 
 
@@ -178,4 +189,4 @@ async def _call_function(agent: SdkAgent, task: AgentTask) -> ActivityOutcome:
     except Exception as error:  # the function belongs to somebody else; what it raises is a failed attempt
         told = f"the agent {task.agent_id} raised {type(error).__name__}: {error}"
         return ActivityError(shortened(told), "HANDLER_ERROR")
-    return ActivityDone(result, task.told())
+    return result if isinstance(result, ActivityAsks) else ActivityDone(result, task.told())

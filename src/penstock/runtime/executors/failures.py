@@ -1,21 +1,13 @@
-"""Failed attempts with more to say: an error text that fits into a history, and details for whoever handles them.
+"""What failed attempts say: an error text of somebody else that fits into a history.
 
-Above it: executors that talk to servers, models and agents. Below it: `runtime.performing`.
+Above it: executors that talk to servers, models and agents.
 """
 
 from __future__ import annotations
 
 from penstock.base import limits
-from penstock.base.json import JsonObject
-from penstock.runtime.performing import ActivityError
 
-__all__ = ["DetailedError", "shortened"]
-
-
-class DetailedError(ActivityError, frozen=True):
-    """A failed attempt with details: the question of an agent, or what a model has cost before it failed."""
-
-    details: JsonObject | None = None
+__all__ = ["shortened"]
 
 
 def shortened(text: str, *, hidden: str | None = None) -> str:

@@ -5,7 +5,7 @@
 
 An answer that does not fit `output_schema` is shown to the model once, with what is wrong; if the second does not fit
 either, the attempt fails with OUTPUT_SCHEMA_VIOLATION. Without a schema the result is `{"text": …}`. Tokens and costs
-of all requests of an attempt are kept beside the result in history.
+of all requests of an attempt are kept in history, beside its result or its error.
 
 Above it: `app`. Below it: `llm_port` and whoever implements it; `llm_prompts`. It never repeats a request by itself.
 """
@@ -23,7 +23,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, exceeds_depth
 from penstock.definitions.json_schemas import CompiledSchema, SchemaProblem, Violation, compile_schema, violations
-from penstock.runtime.executors.failures import DetailedError, shortened
+from penstock.runtime.executors.failures import shortened
 from penstock.runtime.executors.llm_port import LlmFailure, LlmMessage, LlmProvider, LlmReply, LlmRequest
 from penstock.runtime.executors.llm_prompts import build_prompts
 from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
@@ -63,6 +63,10 @@ class _Account:
         self.output_tokens += reply.output_tokens
         # A sum with an unknown part is unknown: a wrong price is worse than none.
         self.cost = None if self.cost is None or reply.cost is None else self.cost + reply.cost
+
+    def spent(self) -> JsonObject | None:
+        """What a failed attempt has used all the same; None when it got no answer to be paid for."""
+        return {"usage": self.as_json()} if self.requests else None
 
     def as_json(self) -> JsonObject:
         used: JsonObject = {
@@ -115,7 +119,7 @@ class LlmExecutor:
                 return await _converse(prepared, account)
         except TimeoutError:
             told = f"{prepared.provider_name} did not answer within {timeout_ms} ms"
-            return DetailedError(told, "ACTIVITY_TIMEOUT", details={"usage": account.as_json()})
+            return ActivityError(told, "ACTIVITY_TIMEOUT", extra=account.spent())
 
     async def close(self) -> None:
         """Close the connections of all providers."""
@@ -200,7 +204,7 @@ async def _converse(prepared: _Prepared, account: _Account) -> ActivityOutcome:
     if isinstance(answer, _Fits):
         return _done(answer.value, prepared, account, repaired)
     told = f"the answer does not fit output_schema, also after a repair: {_listed(answer, '; ')}"
-    return DetailedError(shortened(told), "OUTPUT_SCHEMA_VIOLATION", details={"usage": account.as_json()})
+    return ActivityError(shortened(told), "OUTPUT_SCHEMA_VIOLATION", extra=account.spent())
 
 
 def _done(result: JsonValue, prepared: _Prepared, account: _Account, reply: LlmReply) -> ActivityDone:
@@ -214,7 +218,7 @@ def _done(result: JsonValue, prepared: _Prepared, account: _Account, reply: LlmR
 
 
 def _failed(failure: LlmFailure, account: _Account) -> ActivityError:
-    return DetailedError(failure.error, failure.code, retryable=failure.retryable, details={"usage": account.as_json()})
+    return ActivityError(failure.error, failure.code, retryable=failure.retryable, extra=account.spent())
 
 
 def _misconfigured(call: ActivityCall, told: str) -> ActivityError:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import TYPE_CHECKING
 
 from penstock.base import limits
 from penstock.base.json import JsonValue
+from penstock.base.later import later
 from penstock.definitions.findings import suggestion
-from penstock.runtime.executors.step_processes import StepProcesses
 from penstock.runtime.executors.step_threads import DaemonThreads
 from penstock.runtime.performing import ActivityCall, ActivityError, ActivityOutcome
 from penstock.runtime.step_binding import Arguments, BindingProblem
@@ -30,6 +31,11 @@ from penstock.runtime.steps import (
     StepObserver,
     StepRegistry,
 )
+
+if TYPE_CHECKING:
+    from penstock.runtime.executors import step_processes
+else:
+    step_processes = later("penstock.runtime.executors.step_processes")
 
 __all__ = ["StepExecutor"]
 
@@ -51,7 +57,7 @@ class StepExecutor:
         self._observer = observer or NoObserver()
         self._threads = DaemonThreads(threads, name="penstock-step")
         self._processes_max = processes
-        self._processes: StepProcesses | None = None
+        self._processes: step_processes.StepProcesses | None = None
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Perform one attempt of a step."""
@@ -60,7 +66,7 @@ class StepExecutor:
             return step
         if step.kind is StepKind.PROCESS:
             if self._processes is None:
-                self._processes = StepProcesses(self._processes_max, self._observer)
+                self._processes = step_processes.StepProcesses(self._processes_max, self._observer)
             return await self._processes.perform(step, call)
         arguments = step.signature.bind(call.activity.arguments)
         if isinstance(arguments, BindingProblem):
@@ -80,6 +86,12 @@ class StepExecutor:
         except (Exception, SystemExit) as error:  # whatever a step raises is its outcome
             return _failed(step, call, error)
         return finished(step, value)
+
+    def use(self, registry: StepRegistry) -> None:
+        """Call the functions of another registry from now on; attempts under way finish with what they began with."""
+        self._registry = registry
+        if self._processes is not None:
+            self._processes.renew()
 
     async def close(self) -> None:
         """Kill worker processes and let threads end."""

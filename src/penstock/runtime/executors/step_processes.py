@@ -177,6 +177,7 @@ class StepProcesses:
     _slots: asyncio.Semaphore = field(init=False)
     _idle: list[_Worker] = field(default_factory=list)
     _busy: set[_Worker] = field(default_factory=set)
+    _outdated: set[_Worker] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         # A killed worker's thread may still be waiting for the pipe to close while its successor starts.
@@ -200,13 +201,25 @@ class StepProcesses:
                 raise
             finally:
                 self._busy.discard(worker)
+                outdated = worker in self._outdated
+                self._outdated.discard(worker)
         if isinstance(heard, _Outcome):
-            self._idle.append(worker)
+            if outdated:
+                worker.kill()
+            else:
+                self._idle.append(worker)
             if heard.traceback is not None:
                 _LOGGER.warning("step %s failed in its process\n%s", step.name, heard.traceback)
             return heard.outcome
         told = f"the process of {step.name} ended without an answer (exit code {heard.exit_code})"
         return ActivityError(told, "STEP_PROCESS_DIED")
+
+    def renew(self) -> None:
+        """Begin new processes from now on: the code was changed, and these have imported it as it was."""
+        for worker in self._idle:
+            worker.kill()
+        self._idle.clear()
+        self._outdated |= self._busy
 
     def _worker(self) -> _Worker:
         while self._idle:

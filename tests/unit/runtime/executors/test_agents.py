@@ -15,10 +15,9 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.executors.a2a_agents import A2aClients, AgentStatus, StatusListener
 from penstock.runtime.executors.agent_port import A2aAgent, AgentTask
 from penstock.runtime.executors.agents import AgentConfig, AgentExecutor, McpAgent, SdkAgent, TaskApiAgent
-from penstock.runtime.executors.failures import DetailedError
 from penstock.runtime.executors.mcp_config import McpServerConfig, command_name
 from penstock.runtime.executors.mcp_tools import McpToolExecutor
-from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
+from penstock.runtime.performing import ActivityAsks, ActivityCall, ActivityDone, ActivityError, ActivityOutcome
 from tests.fixtures.a2a_agent import Agent, agent_app
 from tests.unit.runtime.executors.asgi_server import serving_asgi, unused_port
 from tests.unit.runtime.executors.calls import bounded, call_of, done, error
@@ -106,17 +105,102 @@ def test_an_agent_may_answer_at_once_without_a_task() -> None:
     assert done(outcome) == {"text": "here"}
 
 
-def test_an_agent_that_asks_back_fails_with_its_question() -> None:
-    outcome, _ = ask({"do": "ask"})
-    failed = error(outcome)
-    assert (failed.code, failed.retryable) == ("A2A_INPUT_REQUIRED", False)
-    assert "Which branch?" in failed.error
-    assert isinstance(failed, DetailedError)
-    assert failed.details is not None
-    assert failed.details["question"] == "Which branch?"
-    assert failed.details["delegateCorrelationId"] == CORRELATION
-    assert failed.details["externalTaskId"]
-    assert failed.details["contextId"]
+def answered(call: ActivityCall, asked: ActivityOutcome, answer: JsonValue) -> ActivityCall:
+    """The same delegation as the engine hands it out after the answer."""
+    assert isinstance(asked, ActivityAsks), asked
+    activity = replace(call.activity, round=call.activity.round + 1, resume=asked.resume, answer=answer)
+    return replace(call, activity=activity)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_an_agent_that_asks_back_asks_a_person_and_gets_the_answer_in_the_same_task(streaming: bool) -> None:
+    async def work() -> None:
+        agent = Agent()
+        async with a2a(agent, streaming=streaming) as executor:
+            call = delegation({"do": "ask"})
+            asked = await executor.perform(call)
+            assert isinstance(asked, ActivityAsks)
+            assert asked.question == "Which branch?"
+            assert asked.answer_schema["required"] == ["text"]
+            call = answered(call, asked, {"text": "you tell me"})
+            asked = await executor.perform(call)
+            assert isinstance(asked, ActivityAsks)
+            assert asked.question == "main or next?"
+            call = answered(call, asked, {"text": "next", "sure": True})
+            outcome = await executor.perform(call)
+            assert done(outcome) == {"branch": "next", "beside": [{"sure": True}]}
+            _, second, third = agent.seen
+            assert second.task_id == third.task_id == extra(outcome)["externalTaskId"]
+            assert [item.message_id for item in agent.seen] == ["r_1/pay/1", "r_1/pay/1/1", "r_1/pay/1/2"]
+            assert second.metadata["delegateCorrelationId"] == CORRELATION
+
+    bounded(work())
+
+
+def test_an_answer_that_the_agent_has_already_is_not_sent_again() -> None:
+    async def work() -> None:
+        agent = Agent()
+        async with a2a(agent) as executor:
+            call = delegation({"do": "ask"})
+            call = answered(call, await executor.perform(call), {"text": "main"})
+            once = done(await executor.perform(call))
+            again = done(await executor.perform(call))  # as after a crash: the result was not stored
+            assert once == again == {"branch": "main", "beside": []}
+            assert len(agent.seen) == 2
+
+    bounded(work())
+
+
+def test_a_second_question_is_found_by_a_process_that_sent_the_answer_to_the_first_before_it_died() -> None:
+    async def work() -> None:
+        agent = Agent()
+        async with a2a(agent) as executor:
+            call = delegation({"do": "ask"})
+            call = answered(call, await executor.perform(call), {"text": "you tell me"})
+            questions = [await executor.perform(call), await executor.perform(call)]
+            assert questions[0] == questions[1]
+            assert len(agent.seen) == 2
+
+    bounded(work())
+
+
+def test_a_task_that_the_agent_has_forgotten_is_begun_anew_by_another_attempt() -> None:
+    async def work() -> None:
+        async with a2a(Agent()) as executor:
+            call = delegation({"do": "ask"})
+            gone = ActivityAsks("?", {}, {"taskId": "no-such-task", "contextId": "c", "messageId": "m"})
+            failed = error(await executor.perform(answered(call, gone, {"text": "main"})))
+            assert (failed.code, failed.retryable) == ("A2A_TASK_FAILED", True)
+
+    bounded(work())
+
+
+def test_an_answer_without_a_task_goes_with_a_new_one() -> None:
+    async def work() -> None:
+        agent = Agent()
+        async with a2a(agent) as executor:
+            call = answered(delegation({"do": "review"}), ActivityAsks("?", {}), {"text": "main"})
+            done(await executor.perform(call))
+            [message] = agent.seen
+            assert [part.WhichOneof("content") for part in message.parts] == ["data", "text"]
+
+    bounded(work())
+
+
+def test_a_task_is_cancelled_at_the_agent_after_an_answer_too() -> None:
+    async def work() -> None:
+        agent = Agent()
+        async with a2a(agent) as executor:
+            call = delegation({"do": "ask"})
+            call = answered(call, await executor.perform(call), {"text": "wait"})
+            activity = asyncio.create_task(executor.perform(call))
+            await agent.waiting.wait()
+            activity.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await activity
+            await agent.cancelled.wait()
+
+    bounded(work())
 
 
 @pytest.mark.parametrize(
@@ -134,6 +218,9 @@ def test_a_task_that_does_not_succeed_has_a_code_and_the_agents_words(
     failed = error(outcome)
     assert (failed.code, failed.retryable) == (code, retryable)
     assert text in failed.error
+    assert failed.extra is not None
+    assert failed.extra["delegateCorrelationId"] == CORRELATION
+    assert failed.extra["externalTaskId"]
 
 
 @pytest.mark.parametrize("streaming", [True, False])
@@ -298,6 +385,19 @@ def test_an_agent_may_be_a_function() -> None:
     assert done(outcome) == {"verdict": "approve"}
     assert extra(outcome)["delegateCorrelationId"] == CORRELATION
     assert (seen[0].input, seen[0].idempotency_key) == ({"diff": "x"}, "r_1/pay/1")
+
+
+def test_a_function_may_ask_a_person() -> None:
+    async def review(task: AgentTask) -> JsonValue | ActivityAsks:
+        if task.answer is None:
+            return ActivityAsks("Really?", {"type": "boolean"}, {"half": "done"})
+        return {"resume": task.resume, "answer": task.answer, "round": task.round}
+
+    executor, call = AgentExecutor({"reviewer": SdkAgent(review)}), delegation({}, protocol="sdk")
+    asked = bounded(executor.perform(call))
+    assert asked == ActivityAsks("Really?", {"type": "boolean"}, {"half": "done"})
+    outcome = bounded(executor.perform(answered(call, asked, True)))
+    assert done(outcome) == {"resume": {"half": "done"}, "answer": True, "round": 1}
 
 
 def test_a_function_that_raises_or_never_ends_is_a_failed_attempt() -> None:

@@ -13,7 +13,6 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.runtime.executors.failures import DetailedError
 from penstock.runtime.executors.llm import LlmExecutor
 from penstock.runtime.executors.llm_mock import MockFailure, MockProvider, MockScript, count_tokens, script_from_json
 from penstock.runtime.executors.llm_port import LlmRequest
@@ -143,9 +142,8 @@ def test_an_answer_that_does_not_fit_after_its_repair_is_a_violation() -> None:
     failed = error(outcome)
     assert (failed.code, failed.retryable, len(requests)) == ("OUTPUT_SCHEMA_VIOLATION", True, 2)
     assert "/topics/0 must be string" in failed.error
-    assert isinstance(failed, DetailedError)
-    assert failed.details is not None
-    assert failed.details["usage"]["requests"] == 2  # type: ignore[index, call-overload]
+    assert failed.extra is not None
+    assert failed.extra["usage"]["requests"] == 2  # type: ignore[index, call-overload]
     assert "/topics must be array" in requests[1].messages[2].text
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.executors.step import StepExecutor
-from penstock.runtime.performing import ActivityCall, ActivityOutcome
+from penstock.runtime.performing import ActivityCall, ActivityError, ActivityOutcome
 from penstock.runtime.steps import StepContext, StepFailed, StepRegistry, step
 from tests.unit.runtime.executors import process_steps
 from tests.unit.runtime.executors.calls import bounded, call_of, done, error
@@ -142,8 +142,17 @@ def test_a_result_that_is_not_json_is_a_final_failure() -> None:
         return {"socket": object()}
 
     failure = error(perform(pay))
-    assert (failure.code, failure.retryable) == ("HANDLER_ERROR", False)
+    assert (failure.code, failure.retryable) == ("VALUE_NOT_JSON", False)
     assert "dict" in failure.error
+
+
+def test_a_result_with_a_number_that_json_does_not_have_is_a_final_failure() -> None:
+    async def rate() -> object:
+        return {"rates": [1.5, float("nan")], "none": None}
+
+    failure = error(perform(rate))
+    assert (failure.code, failure.retryable) == ("VALUE_NOT_JSON", False)
+    assert "nan at /rates/1 is not a number in JSON" in failure.error
 
 
 def test_arguments_that_do_not_fit_are_told_and_final() -> None:
@@ -328,6 +337,29 @@ def test_a_step_in_a_process_gives_results_and_its_worker_is_used_again() -> Non
     assert isinstance(first, dict)
     assert first["total"] == 3
     assert first["process"] != os.getpid()
+
+
+def test_other_functions_are_called_from_now_on_and_in_other_processes() -> None:
+    async def work() -> list[JsonValue]:
+        executor = executor_of(process_steps.add, processes=1)
+        call = step_call(process_steps.add, {"one": 1, "other": 2})
+        results = [done(await executor.perform(call))]
+        registry = StepRegistry()
+        registry.register(process_steps.add)
+        executor.use(registry)
+        results.append(done(await executor.perform(call)))
+        executor.use(StepRegistry())
+        unknown = await executor.perform(call)
+        assert isinstance(unknown, ActivityError)
+        assert unknown.code == "HANDLER_NOT_FOUND"
+        await executor.close()
+        return results
+
+    first, second = bounded(work())
+    assert isinstance(first, dict)
+    assert isinstance(second, dict)
+    assert (first["total"], second["total"]) == (3, 3)
+    assert first["process"] != second["process"]
 
 
 def test_a_step_in_a_process_has_a_context_and_is_heard() -> None:

@@ -1,0 +1,130 @@
+"""Questions to people: which are open in a run, and what an answer to one means.
+
+A question is asked by an interrupt node, or by an activity that cannot go on without a person. Both are answered by the
+same input; whoever answers first is taken. The answer to a node becomes its result; the answer to an activity goes to
+its performer, which does the rest of the same attempt.
+
+Above it: `decide` (answers), views of runs (what is open). Below it: `turn`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.json_schemas import CompiledSchema, SchemaProblem, compile_schema, is_valid
+from penstock.definitions.model import InterruptDetail
+from penstock.engine.completion import describe_violations
+from penstock.engine.inputs import AnswerInterrupt
+from penstock.engine.outcomes import Refused
+from penstock.engine.state import Activation, RunState
+from penstock.engine.transitions import Phase
+from penstock.engine.turn import Turn, detail_of
+from penstock.engine.values import refuse_unfit
+
+__all__ = ["OpenQuestion", "answer_interrupt", "interrupt_id_of", "open_questions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenQuestion:
+    """A question that somebody may answer until `deadline`; `round` counts those of an activity, 0 is a node's own."""
+
+    interrupt_id: str
+    node_id: str
+    visit: int
+    round: int
+    prompt: JsonValue
+    answer_schema: JsonValue
+    deadline: int | None = None
+    prompt_ref: JsonValue = None
+    approvers: JsonValue = None
+
+
+def interrupt_id_of(node_id: str, visit: int, round_number: int = 0) -> str:
+    """The id of a question: made from what asks it, so that it is the same wherever it is made."""
+    return f"{node_id}:{visit}:{round_number}" if round_number else f"{node_id}:{visit}"
+
+
+def open_questions(state: RunState) -> list[OpenQuestion]:
+    """Every question that is open in a run, by scope in order of creation."""
+    return [question for item in state.activations() if (question := _question(item)) is not None]
+
+
+def _question(activation: Activation) -> OpenQuestion | None:
+    node_id, visit = activation.key
+    if activation.phase is Phase.ASKING and activation.dialogue is not None:
+        asked = activation.dialogue
+        return OpenQuestion(
+            interrupt_id=interrupt_id_of(node_id, visit, asked.round),
+            node_id=node_id,
+            visit=visit,
+            round=asked.round,
+            prompt=asked.prompt,
+            answer_schema=asked.answer_schema,
+            deadline=activation.deadline,
+        )
+    if activation.phase is not Phase.INTERRUPTED:
+        return None
+    named = activation.external or {}
+    return OpenQuestion(
+        interrupt_id=interrupt_id_of(node_id, visit),
+        node_id=node_id,
+        visit=visit,
+        round=0,
+        prompt=named.get("prompt"),
+        answer_schema=named.get("answerSchema"),
+        deadline=activation.deadline,
+        prompt_ref=named.get("promptRef"),
+        approvers=named.get("approvers"),
+    )
+
+
+def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
+    """Record the answer to a question, if it is open and the answer fits."""
+    question = _meant(turn.state, given)
+    if isinstance(question, Refused):
+        return question
+    schema = _schema_of(turn, question)
+    unfit = refuse_unfit(given.answer, f"the answer to {question.node_id}", code="INVALID_RESUME_PAYLOAD")
+    if unfit is not None:
+        return unfit
+    if not is_valid(schema, given.answer):
+        told = describe_violations(schema, given.answer)
+        hint = "correct the answer and send it again; the run is still waiting"
+        return Refused("INVALID_RESUME_PAYLOAD", f"the answer to {question.node_id} does not fit: {told}", hint)
+    payload: JsonObject = {"nodeId": question.node_id, "visit": question.visit, "answer": given.answer}
+    if question.round:
+        payload["round"] = question.round
+    if given.by is not None:
+        payload["answeredBy"] = given.by
+    turn.command("ResumeInterrupt", payload)
+    return None
+
+
+def _schema_of(turn: Turn, question: OpenQuestion) -> CompiledSchema:
+    if not question.round:
+        return detail_of(turn.workflow.nodes[question.node_id], InterruptDetail).answer_schema
+    asked = question.answer_schema
+    compiled = compile_schema(asked if isinstance(asked, dict) else {})
+    if isinstance(compiled, SchemaProblem):
+        raise TypeError(f"the question of {question.node_id} was recorded with an impossible schema")
+    return compiled
+
+
+def _meant(state: RunState, given: AnswerInterrupt) -> OpenQuestion | Refused:
+    questions = [item for item in open_questions(state) if given.node_id in (None, item.node_id)]
+    if given.visit is not None:
+        questions = [item for item in questions if item.visit == given.visit]
+    if given.interrupt_id is not None:
+        questions = [item for item in questions if item.interrupt_id == given.interrupt_id]
+    if not questions:
+        named = given.interrupt_id or given.node_id
+        return Refused(
+            "INVALID_RESUME_PAYLOAD", f"run {state.run_id} has no open question{f' at {named}' if named else ''}"
+        )
+    if len(questions) > 1:
+        names = ", ".join(item.interrupt_id for item in questions)
+        return Refused(
+            "INVALID_RESUME_PAYLOAD", f"several questions are open ({names})", "say which node the answer is for"
+        )
+    return questions[0]

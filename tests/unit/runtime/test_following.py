@@ -1,0 +1,99 @@
+"""What one process does to a run soon reaches the process that works on it, and an idle process only asks cheaply."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from penstock import Penstock
+from penstock.runtime.driver import Driver
+from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.ports import RunPosition
+from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.system import SystemClock
+from tests.conformance.hosts import ScriptedPerformer
+
+WORKER = Path(__file__).with_name("long_worker.py")
+# A tenth of a second between two looks, and a machine that is busy with other tests.
+SOON_SECONDS = 1.0
+
+
+@asynccontextmanager
+async def worker(path: Path) -> AsyncIterator[asyncio.StreamReader]:
+    """What another process says that performs the runs of a file."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(WORKER), str(path), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        assert await line(process.stdout) == ["ready"]
+        yield process.stdout
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def line(said: asyncio.StreamReader) -> list[str]:
+    return (await said.readline()).decode().split()
+
+
+def test_a_cancel_from_another_process_reaches_a_running_attempt_soon(tmp_path: Path) -> None:
+    path = tmp_path / "penstock.db"
+
+    async def body() -> None:
+        async with asyncio.timeout(60), worker(path) as said, Penstock.open(path, perform=False) as penstock:
+            for _ in range(3):
+                run = await penstock.start("long")
+                assert await line(said) == ["begun"]
+                await run.cancel("no longer wanted")
+                async with asyncio.timeout(SOON_SECONDS):
+                    assert await line(said) == ["cancelled"]
+                assert await run.status() == "cancelled"
+
+    asyncio.run(body())
+
+
+class Counting(SqliteStore):
+    """Counts how often it is asked, and looked at."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.looks = self.asked = 0
+        self.asked_enough = asyncio.Event()
+
+    def change_mark(self) -> int:
+        self.asked += 1
+        if self.asked == 200:
+            self.asked_enough.set()
+        return super().change_mark()
+
+    async def has_unclaimed(self, *, family: str | None = None) -> bool:
+        self.looks += 1
+        return await super().has_unclaimed(family=family)
+
+    async def positions(self, run_ids: Sequence[str]) -> dict[str, RunPosition]:
+        self.looks += 1
+        return await super().positions(run_ids)
+
+
+def test_a_process_where_nothing_happens_does_not_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.base.limits.FOREIGN_CHANGE_POLL_SECONDS", 0.001)
+
+    async def body() -> None:
+        store = Counting(tmp_path / "penstock.db")
+        await store.open()
+        host = EmbeddedHost(store=store, clock=SystemClock(), worker_id="w")
+        driver = Driver(host=host, performer=ScriptedPerformer())
+        await driver.start()
+        async with asyncio.timeout(30):
+            await store.asked_enough.wait()
+        # Once at first, and after its own sign of life, which is a change like any other.
+        assert 1 <= store.looks < 10
+        await driver.stop()
+        await store.close()
+
+    asyncio.run(body())

@@ -1,0 +1,112 @@
+"""Waiting for runs: everybody is woken in time, and one look at the store serves all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from penstock.base import limits
+from penstock.base.clock import ManualClock
+from penstock.base.json import JsonObject
+from penstock.definitions.build import build_workflow
+from penstock.engine import inputs
+from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.ports import RunPosition
+from penstock.runtime.stores.memory import MemoryStore
+from penstock.runtime.watching import RunWatch
+
+WAIT_SECONDS = 10
+WAITS: JsonObject = {
+    "penstock": "v1",
+    "name": "waits",
+    "nodes": [{"id": "w", "type": "wait", "signal": "go"}, {"id": "e", "type": "end", "output": "ok"}],
+}
+
+
+def hosted(test: Callable[[EmbeddedHost, EmbeddedHost], Awaitable[None]]) -> None:
+    """Run a test with two hosts on one store, as two processes would be, and a waiting run `r`."""
+
+    async def body() -> None:
+        store = MemoryStore()
+        here, there = (
+            EmbeddedHost(store=store, clock=ManualClock(1), worker_id=name, performs=False)
+            for name in ("here", "there")
+        )
+        workflow = build_workflow(WAITS)
+        await here.register(workflow)
+        await here.start(inputs.StartRun(at=1, run_id="r", input={}), workflow_hash=workflow.hash)
+        async with asyncio.timeout(WAIT_SECONDS):
+            await test(here, there)
+
+    asyncio.run(body())
+
+
+async def go(host: EmbeddedHost) -> None:
+    await host.send("r", inputs.SendSignal(at=2, name="go"))
+
+
+def test_a_commit_here_wakes_at_once_with_the_state() -> None:
+    async def test(here: EmbeddedHost, there: EmbeddedHost) -> None:
+        seq = (await here.wait("r", after_seq=0, timeout_seconds=0)).seq  # type: ignore[union-attr]
+        waiting = asyncio.ensure_future(here.wait("r", after_seq=seq, timeout_seconds=WAIT_SECONDS))
+        ending = asyncio.ensure_future(here.wait_for_end("r", timeout_seconds=WAIT_SECONDS))
+        await asyncio.wait((waiting, ending), timeout=0.01)
+        await go(here)
+        for task in (waiting, ending):
+            state = await task
+            assert state is not None
+            assert state.status == "completed"
+
+    hosted(test)
+
+
+def test_a_commit_elsewhere_is_found_by_looking() -> None:
+    async def test(here: EmbeddedHost, there: EmbeddedHost) -> None:
+        waiting = asyncio.ensure_future(here.wait_for_end("r", timeout_seconds=WAIT_SECONDS))
+        await asyncio.wait((waiting,), timeout=0.01)
+        await go(there)
+        state = await waiting
+        assert state is not None
+        assert state.status == "completed"
+
+    hosted(test)
+
+
+def test_a_run_that_moved_before_anybody_waited_is_not_waited_for() -> None:
+    async def test(here: EmbeddedHost, there: EmbeddedHost) -> None:
+        assert (await here.wait("r", after_seq=0, timeout_seconds=WAIT_SECONDS)) is not None
+        assert await here.wait("nothing", after_seq=0, timeout_seconds=WAIT_SECONDS) is None
+        assert await here.wait_for_end("nothing", timeout_seconds=WAIT_SECONDS) is None
+
+    hosted(test)
+
+
+def test_time_runs_out_without_a_trace() -> None:
+    async def test(here: EmbeddedHost, there: EmbeddedHost) -> None:
+        state = await here.wait("r", after_seq=99, timeout_seconds=0.01)
+        assert state is not None
+        await here.next_commit(timeout_seconds=0.01)
+        assert here._watch._waiting == {}
+
+    hosted(test)
+
+
+def test_many_waiters_share_one_look_and_nobody_looks_when_nobody_waits() -> None:
+    async def body() -> None:
+        looks: list[int] = []
+
+        class Counting(MemoryStore):
+            async def positions(self, run_ids: Sequence[str]) -> dict[str, RunPosition]:
+                looks.append(len(run_ids))
+                return await super().positions(run_ids)
+
+        watch = RunWatch(store=Counting())
+        with watch.entered("a", after_seq=0) as one, watch.entered("a", after_seq=5) as two:
+            await asyncio.wait((one, two), timeout=WAIT_SECONDS)
+            # There is no such run: both may look for themselves.
+            assert (one.done(), two.done()) == (True, True)
+        assert looks == [1]
+        await watch.next_commit(timeout_seconds=3 * limits.FOREIGN_CHANGE_POLL_SECONDS)
+        assert looks == [1]
+
+    asyncio.run(body())
