@@ -1,0 +1,75 @@
+"""How much one principal may ask for: a rate per bucket and a number of calls at once.
+
+Rates are token buckets that fill steadily; a burst of up to ten seconds' worth is let through. They live in this
+process: replicas each grant their own share.
+
+Above it: `pipeline`. Below it: nothing but arithmetic on the time it is given.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import ceil
+
+from penstock.base import limits
+from penstock.base.errors import LimitExceeded
+from penstock.operations.capability import Bucket
+from penstock.operations.context import GateLimits
+
+__all__ = ["Admission"]
+
+_BURST_SECONDS = 10.0
+_MS_PER_MINUTE = 60_000
+
+
+class Admission:
+    """Counts calls of principals."""
+
+    def __init__(self, chosen: GateLimits) -> None:
+        self._per_minute: dict[Bucket, int] = {
+            "read": chosen.read_per_minute,
+            "write": chosen.write_per_minute,
+            "admin": chosen.admin_per_minute,
+        }
+        self._concurrent_max = chosen.concurrent_per_key
+        self._tokens: OrderedDict[tuple[str, Bucket], tuple[float, int]] = OrderedDict()
+        self._in_flight: dict[str, int] = {}
+
+    def charge(self, principal: str, bucket: Bucket, now_ms: int) -> None:
+        """Count a call against its rate; `LimitExceeded` says how long to wait."""
+        per_minute = self._per_minute[bucket]
+        burst = max(1.0, per_minute * _BURST_SECONDS / 60)
+        place = (principal, bucket)
+        tokens, seen_at = self._tokens.get(place, (burst, now_ms))
+        tokens = min(burst, tokens + max(0, now_ms - seen_at) * per_minute / _MS_PER_MINUTE)
+        if tokens < 1:
+            self._remember(place, tokens, now_ms)
+            seconds = ceil((1 - tokens) * 60 / per_minute)
+            told = f"more than {per_minute} {bucket} calls a minute with one key"
+            raise LimitExceeded("RATE_LIMITED", told, f"wait {seconds} s", {"retry_after_seconds": seconds})
+        self._remember(place, tokens - 1, now_ms)
+
+    @contextmanager
+    def one_call(self, principal: str) -> Iterator[None]:
+        """Hold one of the places that a principal has for calls at once."""
+        held = self._in_flight.get(principal, 0)
+        if held >= self._concurrent_max:
+            told = f"more than {self._concurrent_max} calls at once with one key"
+            raise LimitExceeded("CONCURRENCY_LIMITED", told, "wait for some of them", {"retry_after_seconds": 1})
+        self._in_flight[principal] = held + 1
+        try:
+            yield
+        finally:
+            left = self._in_flight[principal] - 1
+            if left:
+                self._in_flight[principal] = left
+            else:
+                del self._in_flight[principal]
+
+    def _remember(self, place: tuple[str, Bucket], tokens: float, now_ms: int) -> None:
+        self._tokens[place] = (tokens, now_ms)
+        self._tokens.move_to_end(place)
+        if len(self._tokens) > limits.RATE_BUCKETS_MAX:
+            self._tokens.popitem(last=False)

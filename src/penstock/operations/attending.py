@@ -1,0 +1,151 @@
+"""Waiting with an execution: until it ends, asks somebody something, or time is up.
+
+Whoever waits can be told what happens meanwhile. The execution does not notice: it goes on when nobody waits any more.
+
+Above it: `execution.wait`, workflows that are called as tools. Below it: `EmbeddedHost`, the views of executions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from penstock.base.errors import NotFound
+from penstock.base.ids import id_for_callers
+from penstock.base.json import JsonObject
+from penstock.engine.state import RunState
+from penstock.engine.status import run_status
+from penstock.engine.transitions import RunStatus
+from penstock.operations.capability import Capability, Example, Route
+from penstock.operations.context import Context
+from penstock.operations.declaring import operation
+from penstock.operations.execution_events import progress_data
+from penstock.operations.execution_inputs import WaitForExecution
+from penstock.operations.execution_starts import seconds_to_wait
+from penstock.operations.execution_views import ErrorView, error_of
+from penstock.operations.execution_waits import QuestionView, question_views
+from penstock.operations.executions import visible_run
+from penstock.runtime.progress import ProgressNews
+from penstock.runtime.watching import Moved
+
+__all__ = ["OPERATIONS", "ExecutionResult", "attended"]
+
+# Nothing happens in these by itself: a person, or another call, has the next word.
+_AT_REST = frozenset({"waiting_input", "waiting_approval", "paused"})
+
+Observe = Callable[[JsonObject], Awaitable[None]]
+
+
+class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How an execution ended, or how it stands; questions are those that somebody may answer now."""
+
+    execution_id: str
+    workflow_id: str
+    status: str
+    sequence: int
+    output: Any = None
+    error: ErrorView | None = None
+    questions: list[QuestionView] = []
+
+
+async def attended(context: Context, run_id: str, seconds: float) -> ExecutionResult:
+    """The execution once there is something to say about it: it ended, asks something, or time is up."""
+    attendance = _Attendance(context=context, run_id=run_id, observe=context.request.observe)
+    return _result(context, await attendance.until(asyncio.get_running_loop().time() + seconds))
+
+
+def _result(context: Context, state: RunState) -> ExecutionResult:
+    return ExecutionResult(
+        execution_id=id_for_callers(context.tenant, state.run_id),
+        workflow_id=state.workflow_name,
+        status=run_status(state),
+        sequence=state.seq,
+        output=state.result if state.status is RunStatus.COMPLETED else None,
+        error=error_of(state),
+        questions=[] if state.terminal else question_views(state),
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Attendance:
+    """One caller who waits with one execution, and with those that continue it."""
+
+    context: Context
+    run_id: str
+    observe: Observe | None
+    waits: Moved | None = None
+
+    async def until(self, deadline: float) -> RunState:
+        services = self.context.services
+        services.open_streams.listen(self._nudge)
+        try:
+            while True:
+                with services.host.progress.subscribe(self.run_id, wake=self._nudge) as news:
+                    state = await self._with_one(deadline, news)
+                later = state.continued_as
+                if later is None or not self._may_wait(deadline) or await services.store.row(later) is None:
+                    return state
+                self.run_id = later
+        finally:
+            services.open_streams.leave(self._nudge)
+
+    async def _with_one(self, deadline: float, news: ProgressNews) -> RunState:
+        host, seen = self.context.services.host, 0
+        while True:
+            with host.watched(self.run_id, after_seq=seen) as self.waits:
+                state = await host.read(self.run_id)
+                if state is None:
+                    raise NotFound("EXECUTION_NOT_FOUND", "the execution was deleted", "list those that there are")
+                moved = state.seq > seen
+                await self._tell(state, news, moved=moved)
+                if state.terminal or run_status(state) in _AT_REST or not self._may_wait(deadline):
+                    return state
+                if not moved:
+                    left = deadline - asyncio.get_running_loop().time()
+                    await asyncio.wait((self.waits,), timeout=max(left, 0))
+            seen = max(seen, state.seq)
+
+    def _may_wait(self, deadline: float) -> bool:
+        return not self.context.services.open_streams.ending and asyncio.get_running_loop().time() < deadline
+
+    async def _tell(self, state: RunState, news: ProgressNews, *, moved: bool) -> None:
+        said = news.take()
+        if self.observe is None:
+            return
+        place: JsonObject = {"execution_id": id_for_callers(self.context.tenant, state.run_id), "sequence": state.seq}
+        for item in said:
+            await self.observe({**place, **progress_data(self.context.tenant, item)})
+        if moved:
+            await self.observe({**place, "status": run_status(state), "node_id": state.last_node_id})
+
+    def _nudge(self) -> None:
+        if self.waits is not None and not self.waits.done():
+            self.waits.set_result(None)
+
+
+@operation(
+    "execution.wait",
+    route=Route(method="GET", path="/executions/{execution_id}/wait", query=("wait_seconds",)),
+    scopes=("execution:read",),
+    reads=True,
+    subject="execution_id",
+    errors=("EXECUTION_NOT_FOUND",),
+    examples=(Example(arguments={"execution_id": "order-1042", "wait_seconds": 20}),),
+)
+async def execution_wait(context: Context, given: WaitForExecution) -> ExecutionResult:
+    """Wait for an execution.
+
+    Comes back as soon as it has ended or asks somebody something, and otherwise when the time is up: then `status` says
+    how it stands, and the call can be made again. Use it instead of asking for the status again and again.
+    """
+    row = await visible_run(context, given.execution_id)
+    asked, patience = given.wait_seconds, context.request.patience_seconds
+    seconds = patience if asked is None and patience is not None else seconds_to_wait(context, asked)
+    return await attended(context, row.run_id, seconds)
+
+
+OPERATIONS: tuple[Capability, ...] = (execution_wait,)

@@ -1,0 +1,58 @@
+"""The built-in operations, all of them.
+
+Above it: `app` fills the catalogue with these. Below it: one module per resource.
+"""
+
+from __future__ import annotations
+
+from penstock.operations import (
+    attending,
+    audits,
+    control,
+    execution_changes,
+    execution_messages,
+    execution_starts,
+    execution_streams,
+    executions,
+    keys,
+    registries_agents,
+    registries_models,
+    registries_schemas,
+    registries_tools,
+    schedules,
+    systems,
+    tasks,
+    webhook_endpoints,
+    webhook_triggers,
+    workflows,
+)
+from penstock.operations.capability import Capability
+
+__all__ = ["builtin_operations"]
+
+_MODULES = (
+    workflows,
+    tasks,
+    executions,
+    execution_starts,
+    attending,
+    execution_changes,
+    execution_messages,
+    execution_streams,
+    schedules,
+    control,
+    keys,
+    audits,
+    registries_schemas,
+    registries_models,
+    registries_tools,
+    registries_agents,
+    webhook_endpoints,
+    webhook_triggers,
+    systems,
+)
+
+
+def builtin_operations() -> tuple[Capability, ...]:
+    """Every built-in operation."""
+    return tuple(capability for module in _MODULES for capability in module.OPERATIONS)

@@ -1,0 +1,164 @@
+"""A capability: anything that can be called, described once for every surface.
+
+Name, words for people and models, schemas, annotations, governance, where it stands in REST, and the handler. REST
+routes, MCP tools, commands and policies are read off these; none of them adds logic of its own. The canonical name is
+dotted (`workflow.execute`) and is the operationId, the command (`penstock workflow execute`), the policy action and the
+audit verb; MCP puts the configured prefix in front of it.
+
+Above it: `catalogue`, `pipeline`, the modules with operations. Below it: nothing but data types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from penstock.base.json import JsonObject, JsonValue
+
+__all__ = [
+    "Annotations",
+    "Authorization",
+    "Bucket",
+    "Capability",
+    "EventStream",
+    "Example",
+    "Governance",
+    "Handler",
+    "Reply",
+    "Route",
+    "StreamEvent",
+]
+
+T = TypeVar("T")
+Bucket: TypeAlias = Literal["read", "write", "admin"]
+Risk: TypeAlias = Literal["low", "medium", "high", "critical"]
+
+
+class Annotations(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call does to the world, in MCP's terms."""
+
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    open_world: bool = False
+
+
+class Governance(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call needs. `scopes` must all be granted; `bucket` names the rate it counts against."""
+
+    risk: Risk = "low"
+    scopes: tuple[str, ...] = ()
+    confirm: bool = False
+    draft: Literal["never", "always", "on_risk"] = "never"
+    bucket: Bucket = "read"
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a capability stands in REST, below the base path.
+
+    Names in the path are members of the input; `query` and `headers` say which others are not in the body. `whole_body`
+    names the one member that *is* the body.
+    """
+
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+    path: str
+    query: tuple[str, ...] = ()
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    whole_body: str | None = None
+    status: int = 200
+    other_statuses: tuple[int, ...] = ()
+    etag: bool = False
+    """Whether its answers have an ETag."""
+
+
+class Example(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that works, for the documentation: arguments and what comes back."""
+
+    arguments: JsonObject
+    output: JsonValue = None
+
+
+class Authorization(msgspec.Struct, frozen=True, kw_only=True):
+    """What a policy is asked about: the action, and the thing it is done to."""
+
+    action: str
+    resource_kind: str
+    resource_id: str | None = None
+    attributes: JsonObject = msgspec.field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply(Generic[T]):
+    """What a handler gives back when a plain value does not say enough.
+
+    `kept` is what is stored for a repeated call instead of the value, when the value holds a secret.
+    """
+
+    value: T
+    kept: T | None = None
+    status: int | None = None
+    etag: str | None = None
+    location: str | None = None
+
+
+class StreamEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of a stream; without an `id` it is not repeated after a reconnect. A heartbeat has no type."""
+
+    event: str | None
+    data: JsonValue = None
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventStream:
+    """An answer that goes on: whoever renders it must close it."""
+
+    events: AsyncIterator[StreamEvent]
+    retry_ms: int
+
+
+Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capability:
+    """Something that can be called. `errors` are the codes that are its own, beside those every call may end with.
+
+    Schemas are made when they are first asked for: a process that starts must not make hundreds that nobody reads.
+    """
+
+    name: str
+    title: str
+    description: str
+    make_input_schema: Callable[[], JsonObject]
+    make_output_schema: Callable[[], JsonObject | None]
+    annotations: Annotations
+    governance: Governance
+    handler: Handler
+    convert: Callable[[JsonObject], Any]
+    """From arguments that fit the schema to what the handler takes; raises Rejected with every violation."""
+    authorization: Callable[[JsonObject], Authorization]
+    route: Route | None = None
+    errors: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = ()
+    populator: str = "builtin"
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    @cached_property
+    def input_schema(self) -> JsonObject:
+        """What the arguments must fit."""
+        return self.make_input_schema()
+
+    @cached_property
+    def output_schema(self) -> JsonObject | None:
+        """What the answer fits; None for a stream."""
+        return self.make_output_schema()
+
+    @property
+    def resource(self) -> str:
+        """The first part of the name: what it is about."""
+        return self.name.partition(".")[0]

@@ -1,0 +1,189 @@
+"""Who calls, with what, and what a handler may use.
+
+Above it: `pipeline` makes a context for each call, handlers use it. Below it: the runtime's ports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+from penstock.base import limits
+from penstock.base.clock import Clock
+from penstock.base.json import JsonObject, JsonValue
+from penstock.governance.keys import ParsedKey
+from penstock.operations.capability import Capability
+from penstock.operations.open_streams import OpenStreams
+from penstock.operations.recent import Recent
+from penstock.operations.telemetry import Telemetry
+from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.platform import PlatformStore
+from penstock.runtime.ports import Store
+from penstock.runtime.runs import Run
+from penstock.runtime.schedules import Scheduler
+
+__all__ = [
+    "CatalogueView",
+    "Context",
+    "Credentials",
+    "GateLimits",
+    "Principal",
+    "Request",
+    "Services",
+    "Surface",
+    "WebhookChoices",
+]
+
+Surface: TypeAlias = Literal["rest", "mcp", "cli", "sdk", "console", "webhook", "schedule"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What a caller shows: a bearer token, or a principal that the process itself vouches for (the local CLI)."""
+
+    bearer: str | None = None
+    vouched: Principal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """Who calls, as authentication found out."""
+
+    id: str
+    tenant: str
+    scopes: frozenset[str]
+    key_id: str | None = None
+    name: str = ""
+    attributes: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call, as a surface hands it to the gate."""
+
+    operation: str
+    arguments: JsonObject
+    credentials: Credentials
+    surface: Surface
+    request_id: str
+    idempotency_key: str | None = None
+    trusted: bool = False
+    remote: str | None = None
+    patience_seconds: float | None = None
+    """How long a call may wait for an execution, where the surface decides that and not an argument."""
+    observe: Callable[[JsonObject], Awaitable[None]] | None = None
+    """Told what happens while a call waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateLimits:
+    """How much one key may ask for; the operator's choice."""
+
+    read_per_minute: int = limits.READ_CALLS_PER_MINUTE
+    write_per_minute: int = limits.WRITE_CALLS_PER_MINUTE
+    admin_per_minute: int = limits.ADMIN_CALLS_PER_MINUTE
+    concurrent_per_key: int = limits.CONCURRENT_CALLS_PER_KEY
+    idempotency_ttl_ms: int = limits.IDEMPOTENCY_TTL_MS
+    sync_wait_seconds: float = limits.SYNC_WAIT_SECONDS
+    sync_wait_max_seconds: float = limits.SYNC_WAIT_SECONDS_MAX
+    stream_heartbeat_seconds: float = limits.STREAM_HEARTBEAT_SECONDS
+    stream_retry_ms: int = limits.STREAM_RETRY_MS
+    streams_max: int = limits.STREAMS_MAX
+    streams_per_key: int = limits.STREAMS_PER_KEY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookChoices:
+    """What holds for webhooks, received and sent; the operator's choice."""
+
+    public_url: str | None = None
+    """The address under which others reach the server, for what they are told to call."""
+    max_body_bytes: int = limits.WEBHOOK_BYTES_MAX
+    allow_unsigned: bool = False
+    allow_private_addresses: bool = False
+
+    def address(self, path: str) -> str:
+        """A path of this server as others call it; the path alone when nobody said under which address."""
+        return (self.public_url or "").rstrip("/") + path
+
+
+class CatalogueView(Protocol):
+    """What handlers may know of the catalogue."""
+
+    def all(self) -> tuple[Capability, ...]:
+        """Every capability, by name."""
+
+
+async def _no_checks() -> dict[str, str]:
+    return {}
+
+
+async def _no_metrics() -> dict[str, float]:
+    return {}
+
+
+async def _always(principal: Principal) -> bool:
+    return True
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    """What operations work with; made once by `app`."""
+
+    store: Store
+    platform: PlatformStore
+    host: EmbeddedHost
+    scheduler: Scheduler
+    clock: Clock
+    new_id: Callable[[], str]
+    new_key_material: Callable[[], ParsedKey]
+    pepper: bytes
+    """Key of the hashes of API keys, and of the audit chain; kept outside the store."""
+    limits: GateLimits = field(default_factory=GateLimits)
+    catalogue: CatalogueView | None = None
+    information: JsonObject = field(default_factory=dict)
+    """What `system.info` tells about this process: version, when it started, which executors are configured."""
+    resolve_secret: Callable[[str], str | None] = field(default=lambda name: None)
+    checks: Callable[[], Awaitable[dict[str, str]]] = field(default=_no_checks)
+    """What `system.health` looks at: a name and `ok`, or what is wrong."""
+    telemetry: Telemetry = field(default_factory=Telemetry)
+    """What this process counts."""
+    read_metrics: Callable[[], Awaitable[dict[str, float]]] = field(default=_no_metrics)
+    keys_changed: Callable[[], None] = field(default=lambda: None)
+    """Told when a key was revoked, so that open streams look at once whether theirs still holds."""
+    still_valid: Callable[[Principal], Awaitable[bool]] = field(default=_always)
+    """Whether somebody who was let in may stay: asked again and again while a stream is open."""
+    open_streams: OpenStreams = field(default_factory=OpenStreams)
+    execution_views: Recent[Hashable, Any] = field(default_factory=lambda: Recent(limits.EXECUTION_VIEWS_KEPT))
+    """Views of executions, by everything that they depend on: whoever polls a run that does not move reads little."""
+    webhooks: WebhookChoices = field(default_factory=WebhookChoices)
+    nudge_deliveries: Callable[[], None] = field(default=lambda: None)
+    """Told when there is something to be sent to a webhook now."""
+    definitions_changed: Callable[[str], None] = field(default=lambda tenant: None)
+    """Told whose workflows were changed, so that what is made of them is made anew."""
+    base_path: str = "/api/v0"
+    """Where the operations stand in REST, for the addresses in answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """One call on its way through a handler."""
+
+    services: Services
+    principal: Principal
+    request: Request
+    capability: Capability
+
+    @property
+    def tenant(self) -> str:
+        """The tenant that everything in this call belongs to."""
+        return self.principal.tenant
+
+    def now_ms(self) -> int:
+        """The present instant."""
+        return self.services.clock.now_ms()
+
+    def run(self, run_id: str) -> Run:
+        """A run by id; use `executions.visible_run` for one that a caller names."""
+        return Run(run_id, self.services.host, self.services.new_id)

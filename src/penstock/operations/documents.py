@@ -1,0 +1,121 @@
+"""Workflow documents as callers send them: an object, a text, or just a list of tasks.
+
+A long document takes seconds to check, so that is done on a thread: nobody else waits for it.
+
+Above it: the operations on workflows and tasks. Below it: `definitions`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import unicodedata
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject, JsonValue
+from penstock.base.later import later
+from penstock.definitions.canonical import definition_hash
+from penstock.definitions.findings import Finding, Severity
+from penstock.definitions.model import Workflow
+from penstock.runtime.schedules import check_schedules
+
+if TYPE_CHECKING:
+    from penstock.definitions import build, validate
+else:
+    build = later("penstock.definitions.build")
+    validate = later("penstock.definitions.validate")
+
+__all__ = ["checked_document", "compiled", "document_of"]
+
+# What stands beside the names of workflows in paths; and what means another place in any path.
+_RESERVED_NAMES = frozenset({"export", "import", "validate", ".", ".."})
+# Control characters, line and paragraph separators, halves of characters.
+_UNSPEAKABLE = frozenset({"Cc", "Zl", "Zp", "Cs"})
+
+
+async def document_of(
+    document: dict[str, Any] | None,
+    source: str | None,
+    name: str | None = None,
+    title: str | None = None,
+    tasks: list[dict[str, Any]] | None = None,
+) -> JsonObject:
+    """The one document that was sent, whatever its form."""
+    if sum(given is not None for given in (document, source, tasks)) != 1:
+        told = "send exactly one of `document`, `source` and `tasks`"
+        raise Rejected("INVALID_ARGUMENTS", told, "a document as an object, as text, or the tasks of a new workflow")
+    if document is not None:
+        return document
+    if tasks is not None:
+        if name is None:
+            raise Rejected("INVALID_ARGUMENTS", "with `tasks`, `id` is needed too", "name the workflow")
+        made: JsonObject = {"penstock": "v1", "name": name, "nodes": list(tasks)}
+        return {**made, "title": title} if title is not None else made
+    checked = await asyncio.to_thread(validate.check_source, source or "")
+    _refuse_errors(checked.findings)
+    if not isinstance(checked.document, dict):
+        raise Rejected("INVALID_DOCUMENT", "the text is not a workflow document", "send an object in YAML or JSON")
+    return checked.document
+
+
+async def checked_document(
+    document: dict[str, Any] | None, source: str | None
+) -> tuple[tuple[Finding, ...], str | None]:
+    """What is wrong with a document, and its hash if it can be read."""
+    if (document is None) == (source is None):
+        raise Rejected("INVALID_ARGUMENTS", "send exactly one of `document` and `source`", "as an object, or as text")
+    if document is not None:
+        return await asyncio.to_thread(_findings, document), _hash(document)
+    checked = await asyncio.to_thread(validate.check_source, source or "")
+    return checked.findings, _hash(checked.document)
+
+
+async def compiled(document: JsonObject) -> Workflow:
+    """The workflow of a document; Rejected with every mistake, and when it could not be stored or called."""
+    return await asyncio.to_thread(_compiled, document)
+
+
+def _findings(document: JsonObject) -> tuple[Finding, ...]:
+    """What is wrong with an object; it must not be longer than a text may be."""
+    size_bytes = len(msgspec.json.encode(document))
+    if size_bytes <= limits.DOCUMENT_BYTES_MAX:
+        return validate.validate_document(document)
+    told = f"the document has {size_bytes:,} bytes; {limits.DOCUMENT_BYTES_MAX:,} are allowed"
+    hint = "move large constants out of the document, or split it into subworkflows"
+    return (Finding(code="DOCUMENT_TOO_LARGE", message=told, hint=hint),)
+
+
+def _compiled(document: JsonObject) -> Workflow:
+    _refuse_errors(_findings(document))
+    workflow = build.build_workflow(document)
+    _refuse_name(workflow.name)
+    check_schedules(workflow)
+    return workflow
+
+
+def _refuse_name(name: str) -> None:
+    """Documents of other formats may have any name; one that stands in no path could be stored, and never called."""
+    unspeakable = any(unicodedata.category(character) in _UNSPEAKABLE for character in name)
+    if name in _RESERVED_NAMES or unspeakable or "/" in name or len(name) > limits.WORKFLOW_NAME_CHARACTERS_MAX:
+        told = f"a workflow cannot be called {name[:60]!r}"
+        hint = f"use up to {limits.WORKFLOW_NAME_CHARACTERS_MAX} characters without `/` and line ends, and a word that "
+        raise Rejected("INVALID_DOCUMENT", told, f"{hint}is none of {', '.join(sorted(_RESERVED_NAMES))}")
+
+
+def _hash(document: JsonValue) -> str | None:
+    return definition_hash(document) if isinstance(document, dict) else None
+
+
+def _refuse_errors(findings: tuple[Finding, ...]) -> None:
+    errors = [item for item in findings if item.severity is Severity.ERROR]
+    if not errors:
+        return
+    first = errors[0]
+    told = f"the document has {len(errors)} mistakes; first, at {first.location or first.path or '/'}: {first.message}"
+    listed: list[JsonValue] = [item.to_json() for item in errors]
+    raise Rejected(
+        "INVALID_DOCUMENT", told, "see `findings`; workflow.validate checks without storing", {"findings": listed}
+    )

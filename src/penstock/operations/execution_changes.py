@@ -1,0 +1,209 @@
+"""Operations that change the course of executions: pause, resume, cancel, retry, fork, delete.
+
+Each gives the run one input; what does not fit is refused and changes nothing.
+
+Above it: the catalogue. Below it: `executions` (who may see what), `runtime.runs`. What executions are told by others
+(signals, answers, results) is in `execution_messages`.
+"""
+
+from __future__ import annotations
+
+from penstock.base import limits
+from penstock.base.errors import Conflict
+from penstock.base.ids import id_for_callers
+from penstock.operations.capability import Capability, Example, Reply, Route
+from penstock.operations.context import Context
+from penstock.operations.declaring import operation
+from penstock.operations.execution_inputs import (
+    ForkExecution,
+    NamedExecution,
+    ReasonedChange,
+    RetryActivity,
+)
+from penstock.operations.execution_starts import new_run_id
+from penstock.operations.execution_views import ExecutionHandle
+from penstock.operations.executions import handle_now, visible_run
+from penstock.operations.views import Deleted
+from penstock.runtime.ports import RunQuery
+
+__all__ = ["OPERATIONS"]
+
+_SEEN = "EXECUTION_NOT_FOUND"
+
+
+@operation(
+    "execution.pause",
+    route=Route(method="POST", path="/executions/{execution_id}/pause"),
+    scopes=("execution:control",),
+    subject="execution_id",
+    errors=(_SEEN, "PAUSE_NOT_ALLOWED", "RUN_ENDED"),
+    examples=(Example(arguments={"execution_id": "order-1042", "reason": "the shop is being moved"}),),
+)
+async def execution_pause(context: Context, given: ReasonedChange) -> ExecutionHandle:
+    """Pause an execution.
+
+    It makes no new moves until execution.resume; results that come in meanwhile are kept, and its timers wait.
+    """
+    row = await visible_run(context, given.execution_id)
+    await context.run(row.run_id).pause(given.reason)
+    return await handle_now(context, row.run_id)
+
+
+@operation(
+    "execution.resume",
+    route=Route(method="POST", path="/executions/{execution_id}/resume"),
+    scopes=("execution:control",),
+    subject="execution_id",
+    errors=(_SEEN, "RESUME_NOT_ALLOWED", "RUN_ENDED"),
+)
+async def execution_resume(context: Context, given: NamedExecution) -> ExecutionHandle:
+    """Let a paused execution go on.
+
+    It goes on where it was. To answer a question that an execution waits for, call execution.answer instead.
+    """
+    row = await visible_run(context, given.execution_id)
+    await context.run(row.run_id).resume()
+    return await handle_now(context, row.run_id)
+
+
+@operation(
+    "execution.cancel",
+    route=Route(method="POST", path="/executions/{execution_id}/cancel"),
+    scopes=("execution:control",),
+    destructive=True,
+    risk="medium",
+    subject="execution_id",
+    errors=(_SEEN, "CANCEL_NOT_ALLOWED"),
+    examples=(Example(arguments={"execution_id": "order-1042", "reason": "the customer changed their mind"}),),
+)
+async def execution_cancel(context: Context, given: ReasonedChange) -> ExecutionHandle:
+    """Cancel an execution.
+
+    Stops its work and its child executions; what the workflow says must be undone is undone first, so that the status
+    may be `cancelling` for a while.
+    """
+    row = await visible_run(context, given.execution_id)
+    await context.run(row.run_id).cancel(given.reason)
+    return await handle_now(context, row.run_id)
+
+
+@operation(
+    "execution.retry",
+    route=Route(method="POST", path="/executions/{execution_id}/retry"),
+    scopes=("execution:control",),
+    risk="medium",
+    subject="execution_id",
+    errors=(
+        _SEEN,
+        "ACTIVITY_RETRY_NOT_ALLOWED",
+        "ACTIVITY_SUBMIT_NOT_AWAITING",
+        "ACTIVITY_SUBMIT_NODE_MISMATCH",
+        "RUN_ENDED",
+    ),
+    examples=(Example(arguments={"execution_id": "order-1042", "node_id": "charge"}),),
+)
+async def execution_retry(context: Context, given: RetryActivity) -> ExecutionHandle:
+    """Try an activity of unknown outcome again.
+
+    An activity that must not happen twice waits for a decision when its process died: try it again with this, or report
+    what came of it with execution.submit_activity. To repeat part of an execution that failed, call execution.fork.
+    """
+    row = await visible_run(context, given.execution_id)
+    await context.run(row.run_id).retry_activity(given.node_id, visit=given.visit, by=context.principal.id)
+    return await handle_now(context, row.run_id)
+
+
+@operation(
+    "execution.fork",
+    route=Route(method="POST", path="/executions/{execution_id}/fork", status=201),
+    scopes=("execution:control", "workflow:run"),
+    open_world=True,
+    risk="medium",
+    subject="execution_id",
+    errors=(_SEEN, "FORK_POINT_INVALID", "EXECUTION_ID_TAKEN"),
+    examples=(Example(arguments={"execution_id": "order-1042", "at_sequence": 14}),),
+)
+async def execution_fork(context: Context, given: ForkExecution) -> Reply[ExecutionHandle]:
+    """Start a new execution from the middle of another.
+
+    Everything up to a record of the history counts as done; the new execution goes on from there. Use it to repeat the
+    part of a failed execution that went wrong. The original stays as it is.
+    """
+    row = await visible_run(context, given.execution_id)
+    run_id, _ = new_run_id(context, given.new_execution_id)
+    if not await _is_that_fork(context, run_id, row.run_id, given.at_sequence):
+        try:
+            await context.run(row.run_id).fork(at_seq=given.at_sequence, run_id=run_id)
+        except Conflict as error:
+            if error.code != "DUPLICATE_EXECUTION_ID" or not await _is_that_fork(
+                context, run_id, row.run_id, given.at_sequence
+            ):
+                raise _taken(given.new_execution_id) from None
+    found = await handle_now(context, run_id)
+    return Reply(value=found, location=f"/executions/{found.execution_id}")
+
+
+async def _is_that_fork(context: Context, run_id: str, original: str, at_seq: int) -> bool:
+    """Whether a run of an id is the fork that is asked for; False when there is none."""
+    begun = await context.services.host.history(run_id, limit=1)
+    if not begun:
+        return False
+    origin = begun[0].payload.get("forkedFrom")
+    if not isinstance(origin, dict) or (origin.get("executionId"), origin.get("seq")) != (original, at_seq):
+        raise _taken(id_for_callers(context.tenant, run_id))
+    return True
+
+
+def _taken(execution_id: str | None) -> Conflict:
+    told = f"there is an execution {execution_id} that began otherwise"
+    return Conflict("EXECUTION_ID_TAKEN", told, "choose another id, or leave it out")
+
+
+@operation(
+    "execution.delete",
+    route=Route(method="DELETE", path="/executions/{execution_id}"),
+    scopes=("execution:delete",),
+    destructive=True,
+    risk="high",
+    subject="execution_id",
+    errors=(_SEEN, "EXECUTION_NOT_ENDED"),
+)
+async def execution_delete(context: Context, given: NamedExecution) -> Deleted:
+    """Delete an execution that has ended.
+
+    Its history goes with it, and its child executions. What still goes on must be cancelled first.
+    """
+    row = await visible_run(context, given.execution_id)
+    family = [row.run_id, *await _descendants(context, row.run_id)]
+    await context.services.store.delete_runs(family)
+    if await context.services.store.row(row.run_id) is not None:
+        told = f"the execution {given.execution_id} is {row.status}, or another one still needs it"
+        raise Conflict("EXECUTION_NOT_ENDED", told, "cancel it first, or delete its parent")
+    return Deleted(id=id_for_callers(context.tenant, row.run_id))
+
+
+async def _descendants(context: Context, run_id: str) -> list[str]:
+    """The child runs of a run and theirs, parents first."""
+    found: list[str] = []
+    waiting = [run_id]
+    while waiting:
+        parent, cursor = waiting.pop(), None
+        while True:
+            query = RunQuery(parent_run_id=parent, limit=limits.PAGE_LIMIT_MAX, cursor=cursor, tenant=context.tenant)
+            page = await context.services.store.list_runs(query)
+            found.extend(row.run_id for row in page.rows)
+            waiting.extend(row.run_id for row in page.rows)
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+    return found
+
+
+OPERATIONS: tuple[Capability, ...] = (
+    execution_pause,
+    execution_resume,
+    execution_cancel,
+    execution_retry,
+    execution_fork,
+    execution_delete,
+)

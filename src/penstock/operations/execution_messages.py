@@ -1,0 +1,269 @@
+"""Operations by which executions are told something: signals, answers to questions, results of activities.
+
+Each gives the run one input; what does not fit is refused and changes nothing. Whoever comes second learns who was
+first.
+
+Above it: the catalogue. Below it: `executions` (who may see what), `runtime.runs`.
+"""
+
+from __future__ import annotations
+
+from penstock.base.errors import Conflict, PenstockError, Rejected
+from penstock.base.ids import id_for_callers
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.json_schemas import CompiledSchema, compile_schema, violations
+from penstock.engine.questions import OpenQuestion, interrupt_id_of, open_questions
+from penstock.engine.records import Record
+from penstock.operations.capability import Capability, Example, Reply, Route
+from penstock.operations.context import Context
+from penstock.operations.declaring import operation
+from penstock.operations.execution_inputs import (
+    AnswerQuestion,
+    LeaseActivity,
+    SignalExecution,
+    SubmitActivity,
+    UpdateExecution,
+)
+from penstock.operations.execution_starts import new_run_id, seconds_to_wait
+from penstock.operations.execution_views import ExecutionHandle, UpdateAnswer
+from penstock.operations.execution_waits import ActivityView, activity_view
+from penstock.operations.executions import handle_now, visible_run
+from penstock.operations.views import instant
+from penstock.runtime.ports import RunRow
+
+__all__ = ["OPERATIONS"]
+
+_SEEN = "EXECUTION_NOT_FOUND"
+
+
+@operation(
+    "execution.signal",
+    route=Route(method="POST", path="/executions/{execution_id}/signals", status=202),
+    scopes=("execution:write",),
+    subject="execution_id",
+    errors=(_SEEN, "SIGNAL_NOT_AWAITING", "SIGNAL_LIMIT_EXCEEDED", "VALUE_NOT_JSON"),
+    examples=(Example(arguments={"execution_id": "order-1042", "name": "paid", "payload": {"amount": 180}}),),
+)
+async def execution_signal(context: Context, given: SignalExecution) -> ExecutionHandle:
+    """Send a signal to an execution.
+
+    A node that waits for a signal of that name takes it; otherwise it is kept until one does. With the same
+    `signal_id` it counts once, however often it is sent.
+    """
+    row = await visible_run(context, given.execution_id)
+    signal_id = given.signal_id or _derived_signal(context)
+    await context.run(row.run_id).signal(given.name, given.payload, signal_id=signal_id)
+    return await handle_now(context, row.run_id)
+
+
+def _derived_signal(context: Context) -> str | None:
+    """With an idempotency key: a signal id that is the same when the call is repeated after a crash."""
+    made, derived = new_run_id(context, None)
+    return made if derived else None
+
+
+@operation(
+    "execution.update",
+    route=Route(method="POST", path="/executions/{execution_id}/updates", other_statuses=(202,)),
+    scopes=("execution:write",),
+    subject="execution_id",
+    errors=(_SEEN, "SIGNAL_NOT_AWAITING", "SIGNAL_LIMIT_EXCEEDED", "VALUE_NOT_JSON", "JQ_INVALID", "JQ_FAILED"),
+    examples=(
+        Example(
+            arguments={"execution_id": "order-1042", "name": "paid", "payload": {"amount": 180}, "query": ".state"}
+        ),
+    ),
+)
+async def execution_update(context: Context, given: UpdateExecution) -> Reply[UpdateAnswer]:
+    """Send a signal and wait until it was taken.
+
+    Answers with what `query` gives once a node took the signal and went on. When nobody takes it in time, `taken` is
+    false, and the signal waits in the execution as if execution.signal had sent it.
+    """
+    row = await visible_run(context, given.execution_id)
+    public = id_for_callers(context.tenant, row.run_id)
+    signal_id = given.signal_id or _derived_signal(context) or context.services.new_id()
+    try:
+        value = await context.run(row.run_id).update(
+            given.name,
+            given.payload,
+            query=given.query,
+            timeout_seconds=seconds_to_wait(context, given.wait_seconds),
+            signal_id=signal_id,
+        )
+    except TimeoutError:
+        return Reply(value=UpdateAnswer(execution_id=public, signal_id=signal_id, taken=False), status=202)
+    return Reply(value=UpdateAnswer(execution_id=public, signal_id=signal_id, taken=True, value=value))
+
+
+@operation(
+    "execution.answer",
+    route=Route(method="POST", path="/executions/{execution_id}/answers"),
+    scopes=("execution:write",),
+    subject="execution_id",
+    errors=(_SEEN, "ANSWER_INVALID", "QUESTION_AMBIGUOUS", "ALREADY_ANSWERED", "NO_OPEN_QUESTION", "VALUE_NOT_JSON"),
+    examples=(Example(arguments={"execution_id": "order-1042", "answer": {"approved": True}}),),
+)
+async def execution_answer(context: Context, given: AnswerQuestion) -> ExecutionHandle:
+    """Answer a question that an execution asks.
+
+    Look at `waiting_for.questions` of execution.status for the prompt and the schema of the answer. Name the node, its
+    visit or the interrupt id if several questions are open. The first answer that fits is taken.
+    """
+    row = await visible_run(context, given.execution_id)
+    try:
+        await context.run(row.run_id).answer(
+            given.answer,
+            node=given.node_id,
+            visit=given.visit,
+            interrupt_id=given.interrupt_id,
+            by=context.principal.id,
+        )
+    except PenstockError as error:
+        if error.code != "INVALID_RESUME_PAYLOAD":
+            raise
+        refusal = await _answer_error(context, row, given, error)
+        if refusal is not None:
+            raise refusal from None
+    return await handle_now(context, row.run_id)
+
+
+async def _answer_error(
+    context: Context, row: RunRow, given: AnswerQuestion, error: PenstockError
+) -> PenstockError | None:
+    """Why an answer was not taken; None when the same call was made before and its answer was."""
+    run = context.run(row.run_id)
+    asked = [
+        item for item in open_questions(await run.state()) if _is_meant(given, item.node_id, item.visit, item.round)
+    ]
+    if len(asked) > 1:
+        ids: list[JsonValue] = [item.interrupt_id for item in asked]
+        told = "several questions are open"
+        return Rejected("QUESTION_AMBIGUOUS", told, "say which one by `interrupt_id`", {"interrupt_ids": ids})
+    if asked:
+        return Rejected("ANSWER_INVALID", error.message, error.hint, {"errors": _violations(asked[0], given.answer)})
+    answered = [
+        record for record in await run.history() if record.name == "ResumeInterrupt" and _answers(given, record)
+    ]
+    if not answered:
+        told = f"the execution {given.execution_id} asks nothing" + (f" at {given.node_id}" if given.node_id else "")
+        return Conflict("NO_OPEN_QUESTION", told, "look at `waiting_for` of execution.status")
+    payload, at = answered[-1].payload, answered[-1].at
+    by = payload.get("answeredBy")
+    if context.request.idempotency_key is not None and (by, payload.get("answer")) == (
+        context.principal.id,
+        given.answer,
+    ):
+        return None
+    told = f"{payload.get('nodeId')} was answered by {by or 'somebody'} at {instant(at)}"
+    details: JsonObject = {"answered_by": by, "answered_at": instant(at)}
+    details.update({"node_id": payload.get("nodeId"), "visit": payload.get("visit")})
+    return Conflict("ALREADY_ANSWERED", told, "the first answer counts; look at the execution", details)
+
+
+def _is_meant(given: AnswerQuestion, node_id: JsonValue, visit: JsonValue, round_number: JsonValue) -> bool:
+    named = interrupt_id_of(str(node_id), _whole(visit), _whole(round_number))
+    return given.node_id in (None, node_id) and given.visit in (None, visit) and given.interrupt_id in (None, named)
+
+
+def _answers(given: AnswerQuestion, record: Record) -> bool:
+    payload = record.payload
+    return _is_meant(given, payload.get("nodeId"), payload.get("visit"), payload.get("round"))
+
+
+def _whole(value: JsonValue) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _violations(question: OpenQuestion, answer: JsonValue) -> list[JsonValue]:
+    schema = compile_schema(question.answer_schema) if isinstance(question.answer_schema, dict) else None
+    if not isinstance(schema, CompiledSchema):
+        return []
+    return [
+        {"pointer": f"/answer{item.instance_path}", "keyword": item.keyword, "message": item.message}
+        for item in violations(schema, answer)
+    ]
+
+
+@operation(
+    "execution.submit_activity",
+    route=Route(method="POST", path="/executions/{execution_id}/activities/{node_id}"),
+    scopes=("execution:write",),
+    subject="execution_id",
+    errors=(
+        _SEEN,
+        "ACTIVITY_SUBMIT_NOT_AWAITING",
+        "ACTIVITY_SUBMIT_NODE_MISMATCH",
+        "ACTIVITY_LEASE_LOST",
+        "SUBMIT_VALIDATION_ERROR",
+        "VALUE_NOT_JSON",
+    ),
+    examples=(Example(arguments={"execution_id": "order-1042", "node_id": "charge", "ok": True, "result": {"n": 1}}),),
+)
+async def execution_submit_activity(context: Context, given: SubmitActivity) -> ExecutionHandle:
+    """Report what came of an activity.
+
+    For activities that are done outside of the server (`waiting_for.activities` of execution.status lists them), and
+    for those whose outcome is in doubt. A result that does not fit the node's schema counts as a failed attempt.
+    """
+    row = await visible_run(context, given.execution_id)
+    error = None if given.ok else (given.error or "failed")
+    await context.run(row.run_id).submit(
+        given.node_id,
+        given.result if given.ok else None,
+        error=error,
+        code=given.code,
+        visit=given.visit,
+        attempt=given.attempt,
+        holder=_holder(context, given.holder) if given.holder else None,
+    )
+    return await handle_now(context, row.run_id)
+
+
+@operation(
+    "execution.lease_activity",
+    route=Route(method="POST", path="/executions/{execution_id}/activities/{node_id}/lease"),
+    scopes=("execution:write",),
+    subject="execution_id",
+    errors=(
+        _SEEN,
+        "ACTIVITY_LEASED",
+        "ACTIVITY_LEASE_LOST",
+        "ACTIVITY_LEASE_NOT_ALLOWED",
+        "ACTIVITY_OUTCOME_UNKNOWN",
+        "ACTIVITY_SUBMIT_NOT_AWAITING",
+        "ACTIVITY_SUBMIT_NODE_MISMATCH",
+        "VALIDATION_ERROR",
+    ),
+    examples=(Example(arguments={"execution_id": "order-1042", "node_id": "charge", "seconds": 60}),),
+)
+async def execution_lease_activity(context: Context, given: LeaseActivity) -> ActivityView:
+    """Take an activity for a while.
+
+    For several workers that do the activities of one execution: while one holds it, nobody else gets it. Extend the
+    lease while the work goes on, then call execution.submit_activity.
+    """
+    row = await visible_run(context, given.execution_id)
+    run = context.run(row.run_id)
+    activity = await run.lease_activity(
+        given.node_id,
+        _holder(context, given.holder),
+        given.seconds,
+        visit=given.visit,
+        extend=given.extend,
+    )
+    return activity_view(await run.state(), activity)
+
+
+def _holder(context: Context, name: str | None) -> str:
+    """Nobody can take or submit in somebody else's name: the principal is part of it."""
+    return f"{context.principal.id}/{name}" if name else context.principal.id
+
+
+OPERATIONS: tuple[Capability, ...] = (
+    execution_signal,
+    execution_update,
+    execution_answer,
+    execution_submit_activity,
+    execution_lease_activity,
+)

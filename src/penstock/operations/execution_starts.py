@@ -1,0 +1,196 @@
+"""Starting executions: `workflow.execute`, and how new runs get their ids.
+
+A caller may choose the id; the same id with the same input is the same execution, however often it is asked for. With
+an idempotency key the id is made from the key: a call that is repeated after a crash finds what the first one did.
+
+Above it: the catalogue, other operations that start runs. Below it: `EmbeddedHost`, `executions`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.base.errors import Conflict, Rejected
+from penstock.base.ids import id_for_callers, id_in_tenant
+from penstock.base.json import JsonValue
+from penstock.definitions.durations import parse_native_duration_ms
+from penstock.definitions.json_schemas import apply_defaults, violations
+from penstock.definitions.model import Workflow
+from penstock.engine import inputs
+from penstock.engine.outcomes import Refused
+from penstock.engine.state import RunState
+from penstock.engine.status import run_status
+from penstock.operations import once
+from penstock.operations.capability import Capability, Example, Reply, Route
+from penstock.operations.context import Context
+from penstock.operations.declaring import operation
+from penstock.operations.execution_inputs import ExecuteWorkflow
+from penstock.operations.execution_views import ExecutionHandle, ExecutionView
+from penstock.operations.executions import execution_view, handle
+from penstock.operations.workflows import found_definition
+from penstock.runtime.ports import RunRow
+from penstock.runtime.runs import refusal_error
+
+__all__ = ["OPERATIONS", "new_run_id", "refuse_unfit_input", "seconds_to_wait", "started_run"]
+
+_OUR_LABELS = "penstock."
+
+
+def new_run_id(context: Context, chosen: str | None) -> tuple[str, bool]:
+    """The id of a run to be started, as it is stored, and whether it may exist already.
+
+    With an idempotency key the id is made from the key: a call that is repeated after a crash finds its run.
+    """
+    request = replace(context.request, operation=context.capability.name)
+    derived = once.derived_id(context.principal, request)
+    made = chosen or (f"r_{derived}" if derived else context.services.new_id())
+    return id_in_tenant(context.tenant, made), chosen is not None or derived is not None
+
+
+def seconds_to_wait(context: Context, asked: float | None) -> float:
+    """How long a call waits: what was asked for, within what the server grants."""
+    chosen = context.services.limits
+    return min(chosen.sync_wait_seconds if asked is None else asked, chosen.sync_wait_max_seconds)
+
+
+@operation(
+    "workflow.execute",
+    route=Route(method="POST", path="/workflows/{workflow_id}/executions", status=202, other_statuses=(200,)),
+    scopes=("workflow:run",),
+    open_world=True,
+    risk="medium",
+    subject="workflow_id",
+    errors=(
+        "WORKFLOW_NOT_FOUND",
+        "INPUT_INVALID",
+        "EXECUTION_ID_TAKEN",
+        "DURATION_INVALID",
+        "LABEL_RESERVED",
+        "VALUE_NOT_JSON",
+    ),
+    examples=(
+        Example(arguments={"workflow_id": "refund_order", "input": {"order_id": "A-1042", "amount": 180}}),
+        Example(arguments={"workflow_id": "refund_order", "input": {"order_id": "A-1043"}, "sync": True}),
+    ),
+)
+async def workflow_execute(context: Context, given: ExecuteWorkflow) -> Reply[ExecutionHandle | ExecutionView]:
+    """Start a workflow.
+
+    Starts a durable execution of the newest version and answers with a handle at once; look at it with
+    execution.status or follow it with execution.stream. With `sync` the call waits for the end, for a bounded time, and
+    answers with the finished execution; if it takes longer, the handle comes back and the execution goes on.
+    """
+    row = await started_run(context, given)
+    host, status = context.services.host, 202
+    answer: ExecutionHandle | ExecutionView | None = None
+    if given.sync or given.wait_seconds:
+        state = await host.wait_for_end(row.run_id, timeout_seconds=seconds_to_wait(context, given.wait_seconds))
+        row = await context.services.store.row(state.run_id if state else row.run_id) or row
+        if row.terminal and state is not None and state.continued_as is None:
+            answer, status = await execution_view(context, row), 200
+    public = id_for_callers(context.tenant, row.run_id)
+    return Reply(value=answer or handle(context, row), status=status, location=f"/executions/{public}")
+
+
+async def started_run(context: Context, given: ExecuteWorkflow) -> RunRow:
+    """The index row of an execution that is started now, or was by the same call before."""
+    services = context.services
+    run_id, may_exist = new_run_id(context, given.execution_id)
+    known = await _known_run(context, run_id, given) if may_exist else None
+    if known is not None:
+        return known
+    if any(name.startswith(_OUR_LABELS) for name in given.labels):
+        told = f"labels that begin with {_OUR_LABELS} are the server's"
+        raise Rejected("LABEL_RESERVED", told, "choose another name")
+    definition = await found_definition(context, given.workflow_id, given.hash)
+    start = inputs.StartRun(
+        at=context.now_ms(), run_id=run_id, input=given.input, mode=given.mode, timeout_ms=_timeout(given.timeout)
+    )
+    decision = await services.host.start(
+        start, workflow_hash=definition.hash, labels=given.labels, tenant=context.tenant
+    )
+    if isinstance(decision, Refused):
+        if decision.code == "DUPLICATE_EXECUTION_ID" and may_exist:
+            known = await _known_run(context, run_id, given)
+            if known is not None:
+                return known
+        workflow = await services.host.workflow(definition.hash)
+        raise _input_error(workflow, given.input, decision) or refusal_error(decision)
+    return _row_of(decision.state, given.labels)
+
+
+def _row_of(state: RunState, labels: dict[str, str]) -> RunRow:
+    """The index row of a run that was just stored, as far as callers see it: spares reading it again."""
+    return RunRow(
+        run_id=state.run_id,
+        workflow_name=state.workflow_name,
+        workflow_version=state.workflow_version,
+        definition_hash=state.definition_hash,
+        status=run_status(state),
+        seq=state.seq,
+        created_at=state.started_at,
+        updated_at=state.updated_at,
+        labels=labels,
+        terminal=state.terminal,
+        tenant=state.tenant,
+    )
+
+
+async def _known_run(context: Context, run_id: str, given: ExecuteWorkflow) -> RunRow | None:
+    """The execution of an id, if there is one; it must be the one that is asked for."""
+    row = await context.services.store.row(run_id)
+    if row is None:
+        return None
+    begun = await context.services.host.history(run_id, limit=1)
+    workflow = await context.services.host.workflow(row.definition_hash)
+    same = row.tenant == context.tenant and row.workflow_name == given.workflow_id and workflow is not None
+    if same and begun and begun[0].payload.get("input") == _with_defaults(workflow, given.input):
+        return row
+    if given.execution_id is None:
+        told = "this idempotency key was used with another input"
+        raise Rejected("IDEMPOTENCY_KEY_REUSED", told, "use a new key for another call")
+    told = f"there is an execution {given.execution_id} with another workflow or input"
+    raise Conflict("EXECUTION_ID_TAKEN", told, "choose another id, or leave it out")
+
+
+def _with_defaults(workflow: Workflow | None, given: JsonValue) -> JsonValue:
+    value: JsonValue = {} if given is None else given
+    schema = workflow.input_schema_json if workflow is not None else None
+    return value if schema is None else apply_defaults(schema, value)
+
+
+def _timeout(text: str | None) -> int | None:
+    if text is None:
+        return None
+    found = parse_native_duration_ms(text)
+    if found is None:
+        raise Rejected("DURATION_INVALID", f"timeout: {text[:50]!r} is not a duration", "write 30s, 5m or 1h30m")
+    return found
+
+
+def _input_error(workflow: Workflow | None, given: JsonValue, refused: Refused) -> Rejected | None:
+    """Every way in which an input does not fit, when that is why it was refused."""
+    if refused.code != "VALIDATION_ERROR":
+        return None
+    listed = _input_violations(workflow, given)
+    return Rejected("INPUT_INVALID", refused.message, refused.hint, {"errors": listed} if listed else None)
+
+
+def _input_violations(workflow: Workflow | None, given: JsonValue) -> list[JsonValue]:
+    if workflow is None or workflow.input_schema is None:
+        return []
+    return [
+        {"pointer": f"/input{item.instance_path}", "keyword": item.keyword, "message": item.message}
+        for item in violations(workflow.input_schema, _with_defaults(workflow, given))
+    ]
+
+
+def refuse_unfit_input(workflow: Workflow, given: JsonValue) -> None:
+    """`Rejected` with every violation, for an input that a workflow would not be started with."""
+    listed = _input_violations(workflow, given)
+    if listed:
+        told = f"the input does not fit {workflow.name}"
+        raise Rejected("INPUT_INVALID", told, "look at the workflow's input schema", {"errors": listed})
+
+
+OPERATIONS: tuple[Capability, ...] = (workflow_execute,)

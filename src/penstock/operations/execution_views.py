@@ -1,0 +1,235 @@
+"""How executions look to callers: the handle, the row of a list, the whole view, records of the history.
+
+Above it: the operations on executions. Below it: the engine's state, the index, `execution_nodes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from penstock.base.ids import id_for_callers
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.model import Workflow
+from penstock.engine.evolve import fold
+from penstock.engine.records import Record
+from penstock.engine.state import RunState
+from penstock.engine.status import run_status
+from penstock.engine.transitions import RunStatus
+from penstock.operations.execution_nodes import NodeView, Usage, node_views, usage_of
+from penstock.operations.execution_waits import WaitingFor, waiting_for
+from penstock.operations.views import instant
+from penstock.runtime.chains import own_labels
+from penstock.runtime.ports import RunRow
+
+__all__ = [
+    "ErrorView",
+    "ExecutionHandle",
+    "ExecutionPage",
+    "ExecutionSummary",
+    "ExecutionView",
+    "HistoryPage",
+    "QueryAnswer",
+    "RecordView",
+    "UpdateAnswer",
+    "error_of",
+    "handle_of",
+    "record_view",
+    "summary_of_row",
+    "view_of_run",
+]
+
+
+class ExecutionHandle(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution, as much as is needed to go on with it."""
+
+    execution_id: str
+    workflow_id: str
+    workflow_version: str
+    definition_hash: str
+    status: str
+    sequence: int
+    url: str
+    stream_url: str
+
+
+class ExecutionSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution in a list."""
+
+    execution_id: str
+    workflow_id: str
+    workflow_version: str
+    definition_hash: str
+    status: str
+    sequence: int
+    created_at: str | None
+    updated_at: str | None
+    parent_id: str | None
+    labels: dict[str, str]
+
+
+class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of executions, newest first."""
+
+    items: list[ExecutionSummary]
+    next_cursor: str | None
+
+
+class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an execution did not complete."""
+
+    code: str
+    message: str
+    node_id: str | None = None
+    details: Any = None
+
+
+class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution, with everything that is known about it but its history."""
+
+    execution_id: str
+    workflow_id: str
+    workflow_version: str
+    definition_hash: str
+    status: str
+    sequence: int
+    url: str
+    stream_url: str
+    created_at: str | None
+    updated_at: str | None
+    ended_at: str | None
+    mode: str
+    input: Any
+    output: Any
+    error: ErrorView | None
+    state: Any
+    nodes: list[NodeView]
+    waiting_for: WaitingFor
+    labels: dict[str, str]
+    parent_id: str | None
+    forked_from: str | None
+    continued_from: str | None
+    continued_as: str | None
+    usage: Usage | None
+
+
+class RecordView(msgspec.Struct, frozen=True, kw_only=True):
+    """One record of a history."""
+
+    seq: int
+    kind: str
+    name: str
+    at: str | None
+    payload: dict[str, Any]
+
+
+class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Records of an execution, oldest first."""
+
+    items: list[RecordView]
+    next_cursor: str | None
+
+
+class QueryAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What an expression gave."""
+
+    value: Any
+
+
+class UpdateAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a signal was taken in time, and what came of it."""
+
+    execution_id: str
+    signal_id: str
+    taken: bool
+    value: Any = None
+
+
+def handle_of(row: RunRow, base_path: str) -> ExecutionHandle:
+    """An execution as a handle."""
+    public = id_for_callers(row.tenant, row.run_id)
+    return ExecutionHandle(
+        execution_id=public,
+        workflow_id=row.workflow_name,
+        workflow_version=row.workflow_version,
+        definition_hash=row.definition_hash,
+        status=row.status,
+        sequence=row.seq,
+        url=f"{base_path}/executions/{public}",
+        stream_url=f"{base_path}/executions/{public}/stream",
+    )
+
+
+def summary_of_row(row: RunRow) -> ExecutionSummary:
+    """An execution for a list."""
+    return ExecutionSummary(
+        execution_id=id_for_callers(row.tenant, row.run_id),
+        workflow_id=row.workflow_name,
+        workflow_version=row.workflow_version,
+        definition_hash=row.definition_hash,
+        status=row.status,
+        sequence=row.seq,
+        created_at=instant(row.created_at),
+        updated_at=instant(row.updated_at),
+        parent_id=_public(row, row.parent_run_id),
+        labels=own_labels(row.labels),
+    )
+
+
+def view_of_run(row: RunRow, workflow: Workflow, records: Sequence[Record], base_path: str) -> ExecutionView:
+    """An execution with everything; `records` is its whole history."""
+    state, handle = fold(records), handle_of(row, base_path)
+    forked = records[0].payload.get("forkedFrom") if records else None
+    return ExecutionView(
+        execution_id=handle.execution_id,
+        workflow_id=handle.workflow_id,
+        workflow_version=handle.workflow_version,
+        definition_hash=handle.definition_hash,
+        status=run_status(state),
+        sequence=state.seq,
+        url=handle.url,
+        stream_url=handle.stream_url,
+        created_at=instant(row.created_at),
+        updated_at=instant(state.updated_at),
+        ended_at=instant(state.updated_at) if state.terminal else None,
+        mode=state.mode,
+        input=state.input,
+        output=state.result,
+        error=error_of(state),
+        state=state.values,
+        nodes=node_views(workflow, state, records),
+        waiting_for=waiting_for(row.tenant, workflow, state),
+        labels=own_labels(row.labels),
+        parent_id=_public(row, state.parent_run_id),
+        forked_from=_public(row, _text(forked.get("executionId"))) if isinstance(forked, dict) else None,
+        continued_from=_public(row, state.continued_from),
+        continued_as=_public(row, state.continued_as),
+        usage=usage_of(records),
+    )
+
+
+def error_of(state: RunState) -> ErrorView | None:
+    """Why a run did not complete; None for one that did, or that goes on."""
+    failure = state.failure
+    if failure is not None:
+        return ErrorView(code=failure.code, message=failure.message, node_id=failure.node_id, details=failure.details)
+    if state.status is RunStatus.CANCELLED:
+        told = state.cancel_reason or "cancelled"
+        return ErrorView(code="CANCELLED", message=told, node_id=state.last_node_id)
+    return None
+
+
+def record_view(record: Record) -> RecordView:
+    """A record for a caller."""
+    payload: JsonObject = record.payload
+    return RecordView(seq=record.seq, kind=record.kind, name=record.name, at=instant(record.at), payload=payload)
+
+
+def _public(row: RunRow, run_id: str | None) -> str | None:
+    return None if run_id is None else id_for_callers(row.tenant, run_id)
+
+
+def _text(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) else None

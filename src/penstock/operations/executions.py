@@ -1,0 +1,231 @@
+"""Operations that look at executions, and what the other operations on executions share.
+
+An execution is a run: `execution_id` is the run's id, as its tenant calls it. A run of another tenant is not found.
+
+Above it: the catalogue. Below it: `EmbeddedHost`, the index, `execution_views`. Executions are started in
+`execution_starts`, changed in `execution_changes` and `execution_messages`, followed in `execution_streams`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.errors import NotFound, Rejected
+from penstock.base.ids import DEFAULT_TENANT, id_for_callers, id_in_tenant
+from penstock.operations.capability import Capability, Example, Reply, Route
+from penstock.operations.context import Context
+from penstock.operations.declaring import operation
+from penstock.operations.execution_inputs import (
+    ListExecutions,
+    ListWorkflowExecutions,
+    NamedExecution,
+    QueryExecution,
+    ReadHistory,
+)
+from penstock.operations.execution_views import (
+    ExecutionHandle,
+    ExecutionPage,
+    ExecutionView,
+    HistoryPage,
+    QueryAnswer,
+    handle_of,
+    record_view,
+    summary_of_row,
+    view_of_run,
+)
+from penstock.operations.views import milliseconds
+from penstock.runtime.ports import RunQuery, RunRow
+
+__all__ = ["OPERATIONS", "execution_view", "handle", "handle_now", "visible_run"]
+
+
+async def visible_run(context: Context, execution_id: str) -> RunRow:
+    """The index row of an execution that the caller named; one of another tenant is not found, like any other."""
+    store, tenant = context.services.store, context.tenant
+    row = await store.row(id_in_tenant(tenant, execution_id))
+    if row is None and tenant != DEFAULT_TENANT:
+        row = await store.row(execution_id)
+    if row is None or row.tenant != tenant:
+        told = f"there is no execution {execution_id[:200]}"
+        raise NotFound("EXECUTION_NOT_FOUND", told, "list the executions to see which there are")
+    return row
+
+
+def handle(context: Context, row: RunRow) -> ExecutionHandle:
+    """An execution as a handle."""
+    return handle_of(row, context.services.base_path)
+
+
+async def handle_now(context: Context, run_id: str) -> ExecutionHandle:
+    """How a run of the caller's tenant stands now, as a handle."""
+    row = await context.services.store.row(run_id)
+    if row is None:
+        raise NotFound("EXECUTION_NOT_FOUND", f"the execution {id_for_callers(context.tenant, run_id)} is gone")
+    return handle(context, row)
+
+
+async def execution_view(context: Context, row: RunRow) -> ExecutionView:
+    """An execution with everything; made anew only when it has moved."""
+    services = context.services
+    key = (row.run_id, row.created_at, row.definition_hash, row.seq, row.updated_at)
+    known: ExecutionView | None = services.execution_views.get(key)
+    if known is not None:
+        return known
+    stored = await services.store.load(row.run_id)
+    workflow = await services.host.workflow(row.definition_hash)
+    if stored is None or workflow is None:
+        raise NotFound("EXECUTION_NOT_FOUND", f"the execution {row.run_id} is gone")
+    view = view_of_run(stored.row, workflow, stored.records, services.base_path)
+    if stored.row.seq == row.seq and len(msgspec.json.encode(view)) <= limits.EXECUTION_VIEW_BYTES_KEPT_MAX:
+        services.execution_views.put(key, view)
+    return view
+
+
+_FILTERS = (
+    "status",
+    "workflow_id",
+    "label",
+    "created_after",
+    "created_before",
+    "parent_id",
+    "text",
+    "limit",
+    "cursor",
+)
+
+
+@operation(
+    "execution.list",
+    route=Route(method="GET", path="/executions", query=_FILTERS),
+    scopes=("execution:read",),
+    reads=True,
+    errors=("INVALID_LIST_CURSOR",),
+    examples=(Example(arguments={"status": ["waiting_input"], "limit": 20}),),
+)
+async def execution_list(context: Context, given: ListExecutions) -> ExecutionPage:
+    """List executions.
+
+    Newest first, without inputs and outputs. Filter by status, workflow, label or time to find those that wait for
+    somebody or failed; then look at one with execution.status.
+    """
+    name, _, value = (given.label or "").partition("=")
+    query = RunQuery(
+        statuses=tuple(given.status),
+        workflow_name=given.workflow_id,
+        parent_run_id=id_in_tenant(context.tenant, given.parent_id) if given.parent_id else None,
+        label=(name, value) if given.label else None,
+        created_after=milliseconds(given.created_after, "created_after"),
+        created_before=milliseconds(given.created_before, "created_before"),
+        text=given.text,
+        limit=given.limit,
+        cursor=given.cursor,
+        tenant=context.tenant,
+    )
+    return await _page(context, query)
+
+
+@operation(
+    "workflow.executions",
+    route=Route(method="GET", path="/workflows/{workflow_id}/executions", query=("status", "limit", "cursor")),
+    scopes=("execution:read",),
+    reads=True,
+    subject="workflow_id",
+    errors=("INVALID_LIST_CURSOR",),
+)
+async def workflow_executions(context: Context, given: ListWorkflowExecutions) -> ExecutionPage:
+    """List the executions of a workflow.
+
+    Newest first, of all its versions; also of a workflow that was deleted.
+    """
+    query = RunQuery(
+        statuses=tuple(given.status),
+        workflow_name=given.workflow_id,
+        limit=given.limit,
+        cursor=given.cursor,
+        tenant=context.tenant,
+    )
+    return await _page(context, query)
+
+
+async def _page(context: Context, query: RunQuery) -> ExecutionPage:
+    page = await context.services.store.list_runs(query)
+    return ExecutionPage(items=[summary_of_row(row) for row in page.rows], next_cursor=page.next_cursor)
+
+
+@operation(
+    "execution.status",
+    route=Route(method="GET", path="/executions/{execution_id}", etag=True),
+    scopes=("execution:read",),
+    reads=True,
+    subject="execution_id",
+    errors=("EXECUTION_NOT_FOUND",),
+    examples=(Example(arguments={"execution_id": "r_01KA4T8R9B6S3VQ2XHJ7M5N0PE"}),),
+)
+async def execution_status(context: Context, given: NamedExecution) -> Reply[ExecutionView]:
+    """Look at an execution.
+
+    Status, input, output or error, state, how each node stands, and everything that it waits for: questions to answer
+    with execution.answer, activities to submit, signals, timers and child executions.
+    """
+    row = await visible_run(context, given.execution_id)
+    view = await execution_view(context, row)
+    return Reply(value=view, etag=f"{view.sequence}-{view.definition_hash[:12]}")
+
+
+@operation(
+    "execution.history",
+    route=Route(method="GET", path="/executions/{execution_id}/history", query=("after", "limit", "cursor")),
+    scopes=("execution:read",),
+    reads=True,
+    subject="execution_id",
+    errors=("EXECUTION_NOT_FOUND", "INVALID_LIST_CURSOR"),
+    examples=(Example(arguments={"execution_id": "r_01KA4T8R9B6S3VQ2XHJ7M5N0PE", "after": 12}),),
+)
+async def execution_history(context: Context, given: ReadHistory) -> HistoryPage:
+    """Read the history of an execution.
+
+    Every decision and every event, oldest first, with its sequence number. Fork from one of them with execution.fork.
+    """
+    row = await visible_run(context, given.execution_id)
+    after = given.after if given.cursor is None else _sequence(given.cursor)
+    records = await context.services.host.history(row.run_id, after_seq=after, limit=given.limit)
+    more = bool(records) and records[-1].seq < row.seq
+    return HistoryPage(
+        items=[record_view(record) for record in records], next_cursor=str(records[-1].seq) if more else None
+    )
+
+
+def _sequence(cursor: str) -> int:
+    if not cursor.isascii() or not cursor.isdecimal() or len(cursor) > len(str(2**53)):
+        raise Rejected(
+            "INVALID_LIST_CURSOR", "the cursor is not one that this list gave", "begin again without a cursor"
+        )
+    return int(cursor)
+
+
+@operation(
+    "execution.query",
+    route=Route(method="POST", path="/executions/{execution_id}/query"),
+    scopes=("execution:read",),
+    reads=True,
+    subject="execution_id",
+    errors=("EXECUTION_NOT_FOUND", "JQ_INVALID", "JQ_FAILED"),
+    examples=(Example(arguments={"execution_id": "order-1042", "expression": ".state.total"}),),
+)
+async def execution_query(context: Context, given: QueryExecution) -> QueryAnswer:
+    """Ask something about an execution.
+
+    Evaluates a jq expression where the execution stands now, or stood when it ended. Changes nothing.
+    """
+    row = await visible_run(context, given.execution_id)
+    return QueryAnswer(value=await context.run(row.run_id).query(given.expression))
+
+
+OPERATIONS: tuple[Capability, ...] = (
+    workflow_executions,
+    execution_list,
+    execution_status,
+    execution_history,
+    execution_query,
+)

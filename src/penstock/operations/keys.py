@@ -1,0 +1,298 @@
+"""Operations on API keys: create, list, revoke, rotate.
+
+A key is shown once, when it is made. Nobody can give what they do not have: the scopes of a new key are within those of
+its maker, and its tenant is the maker's, unless the maker is the operator: somebody who owns everything in the default
+tenant. Whoever owns everything in another tenant owns that tenant, and knows of no other.
+
+Above it: the catalogue. Below it: the platform port, `governance.keys`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from penstock.base import limits
+from penstock.base.errors import Conflict, Denied, NotFound, Rejected
+from penstock.base.ids import DEFAULT_TENANT
+from penstock.definitions.durations import parse_native_duration_ms
+from penstock.governance.keys import EVERYTHING, hash_secret, is_scope, scope_allows
+from penstock.operations.capability import Capability, Example, Reply, Route
+from penstock.operations.context import Context, Services
+from penstock.operations.declaring import operation
+from penstock.operations.views import instant
+from penstock.operations.workflow_views import Cursor, Limit
+from penstock.runtime.platform import KeyRow
+
+__all__ = ["OPERATIONS", "make_key"]
+
+_TENANT = r"^[a-z0-9][a-z0-9_-]{0,62}$"
+KeyId = Annotated[str, Meta(description="The key's id, as listed.", max_length=40, examples=["k7qm2xw4htnb"])]
+
+
+class KeyView(msgspec.Struct, frozen=True, kw_only=True):
+    """A key without its secret."""
+
+    id: str
+    prefix: str
+    name: str
+    tenant: str
+    scopes: list[str]
+    status: str
+    created_at: str | None
+    created_by: str | None
+    expires_at: str | None
+    revoked_at: str | None
+    last_used_at: str | None
+    replaces: str | None
+
+
+class NewKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A key that was just made: the only time that `secret` is shown."""
+
+    secret: str
+    key: KeyView
+
+
+class KeyPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of keys."""
+
+    items: list[KeyView]
+    next_cursor: str | None
+
+
+class CreateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the key is for, and what it may do."""
+
+    name: Annotated[str, Meta(description="Whose key it is, for people.", min_length=1, max_length=100)]
+    scopes: Annotated[
+        list[Annotated[str, Meta(max_length=100)]],
+        Meta(description="What it may do, e.g. `workflow:read`, `execution:*`, `*`.", min_length=1, max_length=100),
+    ]
+    expires_in: (
+        Annotated[str, Meta(description="How long it is valid, e.g. `90d`; without, until revoked.", max_length=20)]
+        | None
+    ) = None
+    tenant: (
+        Annotated[str, Meta(description="The tenant it belongs to; yours unless you own all of them.", pattern=_TENANT)]
+        | None
+    ) = None
+
+
+class ListKeys(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which page."""
+
+    limit: Limit = limits.PAGE_LIMIT_DEFAULT
+    cursor: Cursor = None
+
+
+class OneKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which key."""
+
+    key_id: KeyId
+
+
+class RotateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which key, and how long the old one still works."""
+
+    key_id: KeyId
+    overlap: Annotated[str, Meta(description="How long the old key still works, e.g. `1h`.", max_length=20)] = "0s"
+
+
+def make_key(services: Services, row: KeyRow) -> tuple[KeyRow, str]:
+    """A row with a new id and secret, and the key as its owner needs it."""
+    material = services.new_key_material()
+    hashed = hash_secret(services.pepper, material.key_id, material.secret)
+    return msgspec.structs.replace(row, key_id=material.key_id, secret_hash=hashed), material.text
+
+
+def _view(row: KeyRow, now: int) -> KeyView:
+    status = "revoked" if row.revoked_at is not None else "active"
+    if status == "active" and row.expires_at is not None and row.expires_at <= now:
+        status = "expired"
+    return KeyView(
+        id=row.key_id,
+        prefix=f"pen_{row.key_id}",
+        name=row.name,
+        tenant=row.tenant,
+        scopes=list(row.scopes),
+        status=status,
+        created_at=instant(row.created_at),
+        created_by=row.created_by,
+        expires_at=instant(row.expires_at),
+        revoked_at=instant(row.revoked_at),
+        last_used_at=instant(row.last_used_at),
+        replaces=row.replaces,
+    )
+
+
+def _shown_once(text: str, view: KeyView) -> Reply[NewKey]:
+    """The answer with the secret; what is kept for a repeated call has none."""
+    kept = NewKey(secret="(was shown when the key was made)", key=view)
+    return Reply(value=NewKey(secret=text, key=view), kept=kept, location=f"/keys/{view.id}")
+
+
+def _duration_ms(text: str, name: str) -> int:
+    found = parse_native_duration_ms(text)
+    if found is None:
+        raise Rejected("INVALID_ARGUMENTS", f"{name}: {text!r} is not a duration", "write it like 30s, 10m, 12h or 90d")
+    return found
+
+
+def _is_operator(context: Context) -> bool:
+    return context.tenant == DEFAULT_TENANT and scope_allows(context.principal.scopes, EVERYTHING)
+
+
+async def _own_key(context: Context, key_id: str) -> KeyRow:
+    row = await context.services.platform.key(key_id)
+    if row is None or (row.tenant != context.tenant and not _is_operator(context)):
+        raise NotFound("KEY_NOT_FOUND", f"there is no key {key_id}", "list the keys to see which there are")
+    return row
+
+
+def _check_scopes(context: Context, scopes: list[str]) -> None:
+    for scope in scopes:
+        if not is_scope(scope):
+            raise Rejected("SCOPE_INVALID", f"{scope!r} is not a scope", "write e.g. workflow:read, execution:* or *")
+        if not scope_allows(context.principal.scopes, scope):
+            told = f"your key does not have the scope {scope}, so it cannot give it"
+            raise Denied("SCOPE_REQUIRED", told, "ask somebody who has it", {"scope": scope})
+
+
+@operation(
+    "key.create",
+    route=Route(method="POST", path="/keys", status=201),
+    scopes=("key:write",),
+    risk="high",
+    bucket="admin",
+    errors=("SCOPE_INVALID", "SCOPE_REQUIRED"),
+    examples=(Example(arguments={"name": "reporting", "scopes": ["workflow:read", "execution:read"]}),),
+)
+async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
+    """Create an API key.
+
+    The answer holds the secret, which is shown this once and stored nowhere. It can do no more than its maker's key.
+    """
+    _check_scopes(context, given.scopes)
+    tenant = given.tenant or context.tenant
+    if tenant != context.tenant and not _is_operator(context):
+        told = "only who owns everything in the default tenant may make keys of other tenants"
+        raise Denied("SCOPE_REQUIRED", told, "leave `tenant` out", {"scope": EVERYTHING})
+    now = context.now_ms()
+    row, text = make_key(
+        context.services,
+        KeyRow(
+            key_id="",
+            tenant=tenant,
+            name=given.name,
+            secret_hash="",
+            scopes=tuple(given.scopes),
+            created_at=now,
+            created_by=context.principal.id,
+            expires_at=None if given.expires_in is None else now + _duration_ms(given.expires_in, "expires_in"),
+        ),
+    )
+    await context.services.platform.put_key(row)
+    return _shown_once(text, _view(row, now))
+
+
+@operation(
+    "key.list",
+    route=Route(method="GET", path="/keys", query=("limit", "cursor")),
+    scopes=("key:read",),
+    reads=True,
+    bucket="admin",
+    errors=("INVALID_LIST_CURSOR",),
+)
+async def key_list(context: Context, given: ListKeys) -> KeyPage:
+    """List API keys.
+
+    Ids, names, scopes, when they were used last; never secrets. Whoever owns everything in the default tenant sees the
+    keys of all tenants.
+    """
+    page = await context.services.platform.keys(
+        tenant=None if _is_operator(context) else context.tenant, limit=given.limit, cursor=given.cursor
+    )
+    now = context.now_ms()
+    return KeyPage(items=[_view(row, now) for row in page.rows], next_cursor=page.next_cursor)
+
+
+@operation(
+    "key.get",
+    route=Route(method="GET", path="/keys/{key_id}"),
+    scopes=("key:read",),
+    reads=True,
+    bucket="admin",
+    subject="key_id",
+    errors=("KEY_NOT_FOUND",),
+)
+async def key_get(context: Context, given: OneKey) -> KeyView:
+    """Get an API key.
+
+    Its name, scopes and when it was used last; never its secret.
+    """
+    return _view(await _own_key(context, given.key_id), context.now_ms())
+
+
+@operation(
+    "key.revoke",
+    route=Route(method="POST", path="/keys/{key_id}/revoke"),
+    scopes=("key:write",),
+    destructive=True,
+    idempotent=True,
+    risk="high",
+    bucket="admin",
+    subject="key_id",
+    errors=("KEY_NOT_FOUND",),
+)
+async def key_revoke(context: Context, given: OneKey) -> KeyView:
+    """Revoke an API key.
+
+    It fails from the very next request on, also inside open streams. This cannot be taken back.
+    """
+    row = await _own_key(context, given.key_id)
+    now = context.now_ms()
+    if row.revoked_at is None:
+        row = msgspec.structs.replace(row, revoked_at=now)
+        await context.services.platform.put_key(row)
+        context.services.keys_changed()
+    return _view(row, now)
+
+
+@operation(
+    "key.rotate",
+    route=Route(method="POST", path="/keys/{key_id}/rotate", status=201),
+    scopes=("key:write",),
+    risk="high",
+    bucket="admin",
+    subject="key_id",
+    errors=("KEY_NOT_FOUND", "KEY_NOT_ACTIVE", "SCOPE_REQUIRED"),
+)
+async def key_rotate(context: Context, given: RotateKey) -> Reply[NewKey]:
+    """Replace an API key.
+
+    Makes a key with the same name, scopes and expiry, and ends the old one, at once or after `overlap`.
+    """
+    old = await _own_key(context, given.key_id)
+    now = context.now_ms()
+    if _view(old, now).status != "active":
+        raise Conflict("KEY_NOT_ACTIVE", f"the key {old.name} is not active any more", "create a new one")
+    _check_scopes(context, list(old.scopes))
+    overlap_ms = _duration_ms(given.overlap, "overlap")
+    made = msgspec.structs.replace(
+        old, created_at=now, created_by=context.principal.id, last_used_at=None, replaces=old.key_id
+    )
+    row, text = make_key(context.services, made)
+    await context.services.platform.put_key(row)
+    ends_at = now + overlap_ms if old.expires_at is None else min(old.expires_at, now + overlap_ms)
+    ended = (
+        msgspec.structs.replace(old, expires_at=ends_at) if overlap_ms else msgspec.structs.replace(old, revoked_at=now)
+    )
+    await context.services.platform.put_key(ended)
+    context.services.keys_changed()
+    return _shown_once(text, _view(row, now))
+
+
+OPERATIONS: tuple[Capability, ...] = (key_create, key_list, key_get, key_revoke, key_rotate)

@@ -1,0 +1,177 @@
+"""The gate: the one path that every call takes, whatever surface it came from.
+
+authenticate, find, validate, authorize, limits, idempotency, execute, audit; the outcome is a value. A capability that
+the caller has no scope for looks like one that needs a scope only if it is built in; everything else looks unknown.
+
+Above it: the surfaces. Below it: one module per stage. It knows no operation by name.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from penstock.base.errors import Denied, PenstockError
+from penstock.base.json import JsonObject
+from penstock.governance.keys import scope_allows
+from penstock.operations import once
+from penstock.operations.admission import Admission
+from penstock.operations.authentication import Authenticator
+from penstock.operations.capability import Capability, EventStream, Reply
+from penstock.operations.catalogue import Catalogue
+from penstock.operations.context import Context, Principal, Request, Services
+from penstock.operations.errors import internal_error
+from penstock.operations.exposed import ExposedWorkflows
+from penstock.operations.trail import AuditTrail
+from penstock.runtime.platform import AuditEntry, IdempotencyClaim
+
+__all__ = ["Answered", "Gate", "Outcome", "RefusedCall"]
+
+_LOGGER = logging.getLogger("penstock.gate")
+_NOBODY = Principal(id="anonymous", tenant="-", scopes=frozenset())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """The call was made; `replayed` says that it was made before, and this is its answer again."""
+
+    capability: Capability
+    principal: Principal
+    reply: Reply[Any] | EventStream
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedCall:
+    """The call was not made, or failed; the error says why and what to do."""
+
+    error: PenstockError
+    capability: Capability | None = None
+    principal: Principal | None = None
+
+
+Outcome: TypeAlias = Answered | RefusedCall
+
+
+class Gate:
+    """Every call goes through here."""
+
+    def __init__(self, catalogue: Catalogue, services: Services) -> None:
+        self.catalogue = catalogue
+        self.services = services
+        self.exposed = ExposedWorkflows(services)
+        self.authenticator = Authenticator(services)
+        self.admission = Admission(services.limits)
+        self.trail = AuditTrail(services)
+        services.definitions_changed = self.exposed.changed
+        services.still_valid = self.authenticator.still_valid
+        services.keys_changed = services.open_streams.wake
+
+    async def call(self, request: Request) -> Outcome:
+        """Take a call from credentials to an audited outcome. Never raises but for cancellation."""
+        principal, capability, claim = _NOBODY, None, None
+        began = time.perf_counter()
+        outcome: Outcome
+        try:
+            principal = await self.authenticator.authenticate(request.credentials)
+            capability = await self._found(request.operation, principal)
+            _authorize(capability, principal)
+            given = capability.convert(request.arguments)
+            self.admission.charge(principal.id, capability.governance.bucket, self.services.clock.now_ms())
+            with self.admission.one_call(principal.id):
+                begun = await once.begin(self.services, capability, principal, request)
+                if isinstance(begun, Reply):
+                    outcome = Answered(capability=capability, principal=principal, reply=begun, replayed=True)
+                else:
+                    claim = begun
+                    reply = await self._execute(capability, principal, request, given)
+                    if claim is not None:
+                        await once.complete(self.services, claim, reply)
+                    outcome = Answered(capability=capability, principal=principal, reply=reply)
+        except PenstockError as error:
+            await self._release(claim)
+            outcome = RefusedCall(error=error, capability=capability, principal=principal)
+        except Exception:
+            # The claim stays: nobody knows what happened, and its time limit says when to try again.
+            _LOGGER.exception("request %s: %s failed", request.request_id, request.operation)
+            failed = internal_error(request.request_id)
+            outcome = RefusedCall(error=failed, capability=capability, principal=principal)
+        await self._audit(request, principal, outcome)
+        code = outcome.error.code if isinstance(outcome, RefusedCall) else None
+        named = capability or self.catalogue.get(request.operation)
+        self.services.telemetry.call(named.name if named else None, code, time.perf_counter() - began)
+        return outcome
+
+    async def visible(self, principal: Principal) -> tuple[Capability, ...]:
+        """Everything that somebody may call: built-in operations, then what their tenant exposes; each by name."""
+        exposed = (await self.exposed.of(principal.tenant)).tools.values()
+        return tuple(found for found in (*self.catalogue.all(), *exposed) if _missing(found, principal) is None)
+
+    async def _found(self, name: str, principal: Principal) -> Capability:
+        """What is exposed but not granted is looked for like anything else that does not exist."""
+        exposed = await self.exposed.find(principal.tenant, name)
+        return exposed if exposed is not None and _missing(exposed, principal) is None else self.catalogue.find(name)
+
+    async def flush(self) -> None:
+        """Write what was gathered: audit counts and uses of keys."""
+        await self.trail.flush()
+        await self.authenticator.flush()
+
+    async def _execute(
+        self, capability: Capability, principal: Principal, request: Request, given: Any
+    ) -> Reply[Any] | EventStream:
+        context = Context(services=self.services, principal=principal, request=request, capability=capability)
+        answer = await capability.handler(context, given)
+        return answer if isinstance(answer, Reply | EventStream) else Reply(value=answer)
+
+    async def _release(self, claim: IdempotencyClaim | None) -> None:
+        if claim is not None:
+            await once.release(self.services, claim)
+
+    async def _audit(self, request: Request, principal: Principal, outcome: Outcome) -> None:
+        error = outcome.error if isinstance(outcome, RefusedCall) else None
+        capability = outcome.capability
+        subject = capability.authorization(request.arguments).resource_id if capability else None
+        reads = capability is not None and capability.annotations.read_only
+        entry = AuditEntry(
+            at=self.services.clock.now_ms(),
+            tenant=principal.tenant,
+            principal=principal.id,
+            surface=request.surface,
+            operation=capability.name if capability else request.operation[:100],
+            outcome="allowed" if error is None else "refused",
+            code=error.code if error else None,
+            subject=subject[:200] if subject else None,
+            request_id=request.request_id,
+            arguments_digest=None if reads else once.arguments_digest(request.arguments),
+            details=_details(request, outcome),
+        )
+        try:
+            await self.trail.write(entry, gather=principal is _NOBODY or (reads and error is None))
+        except PenstockError:
+            # The call was made; that it could not be written down must not hide its outcome from the caller.
+            _LOGGER.exception("request %s has no audit record", request.request_id)
+
+
+def _details(request: Request, outcome: Outcome) -> JsonObject:
+    found: JsonObject = {}
+    if request.idempotency_key is not None:
+        found["idempotency_key"] = request.idempotency_key
+    if isinstance(outcome, Answered) and outcome.replayed:
+        found["replayed"] = True
+    return found
+
+
+def _missing(capability: Capability, principal: Principal) -> str | None:
+    """The first scope that a principal lacks for a call."""
+    return next((scope for scope in capability.governance.scopes if not scope_allows(principal.scopes, scope)), None)
+
+
+def _authorize(capability: Capability, principal: Principal) -> None:
+    scope = _missing(capability, principal)
+    if scope is None:
+        return
+    told = f"{capability.name} needs the scope {scope}, which this key does not have"
+    raise Denied("SCOPE_REQUIRED", told, "ask the owner for a key with that scope", {"scope": scope})

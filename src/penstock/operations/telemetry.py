@@ -1,0 +1,142 @@
+"""What this process counts: requests, calls, runs, streams, and what its store does.
+
+Counting happens on every request, so it is a look-up and an addition; names, buckets and help stand here once, and
+whoever renders them (Prometheus text, `system.metrics`) reads them off. Labels come from closed sets (routes,
+operations, statuses), never from what callers write, and each family is bounded besides.
+
+Above it: the gate and the surfaces count, `app` adds gauges, `api.exposition` renders. Below it: nothing but numbers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock.base import limits
+
+__all__ = ["Counter", "Gauge", "Histogram", "Telemetry"]
+
+# From a millisecond to the longest wait that a call may ask for.
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+_STREAM_SECONDS = (1.0, 10.0, 60.0, 300.0, 1_800.0, 3_600.0, 14_400.0, 86_400.0)
+# What stands in for labels when a family is full.
+_OTHER = "other"
+
+Labels = tuple[str, ...]
+
+
+class Counter:
+    """A number that grows, for each set of labels."""
+
+    __slots__ = ("help", "labels", "name", "values")
+
+    def __init__(self, name: str, help_text: str, labels: Labels = ()) -> None:
+        self.name, self.help, self.labels = name, help_text, labels
+        self.values: dict[Labels, float] = {} if labels else {(): 0.0}
+
+    def add(self, labels: Labels = (), amount: float = 1.0) -> None:
+        """Count something."""
+        values = self.values
+        if labels not in values and len(values) >= limits.METRIC_SERIES_MAX:
+            labels = (_OTHER,) * len(labels)
+        values[labels] = values.get(labels, 0.0) + amount
+
+
+class Histogram:
+    """How long things take, for each set of labels: a count for each bucket, the last for all longer ones."""
+
+    __slots__ = ("bounds", "help", "labels", "name", "values")
+
+    def __init__(self, name: str, help_text: str, labels: Labels = (), bounds: tuple[float, ...] = _SECONDS) -> None:
+        self.name, self.help, self.labels, self.bounds = name, help_text, labels, bounds
+        self.values: dict[Labels, tuple[list[int], list[float]]] = {}
+
+    def add(self, seconds: float, labels: Labels = ()) -> None:
+        """Count a duration."""
+        found = self.values.get(labels)
+        if found is None:
+            if len(self.values) >= limits.METRIC_SERIES_MAX:
+                labels = (_OTHER,) * len(labels)
+            found = self.values.setdefault(labels, ([0] * (len(self.bounds) + 1), [0.0]))
+        found[0][bisect_left(self.bounds, seconds)] += 1
+        found[1][0] += seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauge:
+    """Numbers that are looked up when somebody asks; `kind` says whether they only grow."""
+
+    name: str
+    help: str
+    labels: Labels = ()
+    kind: Literal["gauge", "counter"] = "gauge"
+    read: Callable[[], Mapping[Labels, float]]
+
+
+class Telemetry:
+    """Everything that one process counts."""
+
+    def __init__(self) -> None:
+        self.http_requests = Counter(
+            "penstock_http_requests", "HTTP requests that were answered.", ("method", "route", "status")
+        )
+        self.http_seconds = Histogram(
+            "penstock_http_request_duration_seconds", "From the head of a request to the end of its answer.", ("route",)
+        )
+        self.calls = Counter("penstock_gate_calls", "Calls of operations.", ("operation", "outcome", "code"))
+        self.call_seconds = Histogram("penstock_gate_call_duration_seconds", "How long calls took.", ("operation",))
+        self.runs_started = Counter("penstock_runs_started", "Executions that this process started.")
+        self.runs_ended = Counter("penstock_runs_ended", "Executions that ended in this process.", ("status",))
+        self.activities = Counter("penstock_activities", "Attempts of activities by what came of them.", ("outcome",))
+        self.stream_events = Counter("penstock_stream_events", "Events that were sent.", ("kind",))
+        self.stream_errors = Counter("penstock_stream_errors", "Streams that broke or were cut off.", ("kind",))
+        self.stream_seconds = Histogram(
+            "penstock_stream_connection_duration_seconds", "How long streams were open.", ("kind",), _STREAM_SECONDS
+        )
+        self.stream_first_seconds = Histogram(
+            "penstock_stream_time_to_first_event_seconds", "From opening a stream to its first event.", ("kind",)
+        )
+        self.mcp_requests = Counter("penstock_mcp_requests", "MCP requests that were answered.", ("method", "status"))
+        self.mcp_seconds = Histogram(
+            "penstock_mcp_request_duration_seconds", "How long MCP requests took.", ("method",)
+        )
+        self.mcp_tool_calls = Counter("penstock_mcp_tool_calls", "Calls of tools over MCP.", ("tool_name", "status"))
+        self.gauges: list[Gauge] = []
+        """Looked up when somebody asks; `app` adds them."""
+
+    def call(self, operation: str | None, code: str | None, seconds: float) -> None:
+        """Count a call that the gate took; `operation` is None when there is none of that name."""
+        named = operation or "unknown"
+        self.calls.add((named, "answered" if code is None else "refused", code or ""))
+        self.call_seconds.add(seconds, (named,))
+
+    def recorded(self, names: Iterable[str]) -> None:
+        """Count what was just stored about a run: the names of its new records."""
+        for name in names:
+            if name == "ExecutionStarted":
+                self.runs_started.add()
+            elif name in _ENDS:
+                self.runs_ended.add((_ENDS[name],))
+            elif name in _OUTCOMES:
+                self.activities.add((_OUTCOMES[name],))
+
+    def families(self) -> Iterator[Counter | Histogram | Gauge]:
+        """Every family, in the order of the names."""
+        own = [family for family in vars(self).values() if isinstance(family, Counter | Histogram)]
+        yield from sorted([*own, *self.gauges], key=lambda family: family.name)
+
+
+_ENDS = {
+    "ExecutionCompleted": "completed",
+    "ExecutionFailed": "failed",
+    "ExecutionCancelled": "cancelled",
+    "ExecutionContinued": "continued",
+}
+_OUTCOMES = {
+    "ActivityRequested": "requested",
+    "ActivityCompleted": "completed",
+    "ActivityFailed": "failed",
+    "ActivityOutcomeUnknown": "unknown",
+}

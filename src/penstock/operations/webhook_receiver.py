@@ -1,0 +1,254 @@
+"""Webhooks that are received: from a request of a stranger to a call of the gate, or to a refusal.
+
+find, verify, read, filter, once, dispatch. The signature is the credential: whoever made it acts as the trigger, which
+may start its workflow or signal the runs of it, and nothing else. The call itself goes through the gate like any other,
+with its limits, its checks and its audit record; what is refused before that is written down here, gathered.
+
+Above it: the HTTP route for /hooks. Below it: `webhook_table`, `webhook_requests`, `governance.webhook_signatures`, the
+gate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected, Unavailable
+from penstock.base.ids import id_in_tenant
+from penstock.base.json import JsonObject
+from penstock.governance.webhook_signatures import Unverified, Verified, verify_request
+from penstock.operations.context import Credentials, Principal, Request
+from penstock.operations.errors import internal_error
+from penstock.operations.pipeline import Answered, Gate
+from penstock.operations.webhook_requests import HookRequest, Understood, understood
+from penstock.operations.webhook_table import Hook, HookTable
+from penstock.runtime.platform import AuditEntry, Claimed, Finished, IdempotencyClaim, InFlight
+from penstock.runtime.secrets import secret_name
+
+__all__ = ["HookAnswer", "WebhookReceiver"]
+
+_LOGGER = logging.getLogger("penstock.webhooks")
+_OPERATION = "webhook.receive"
+# As much as a label holds.
+_LABEL_CHARACTERS_MAX = 256
+
+
+class HookAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a request that was not refused."""
+
+    status: Literal["accepted", "filtered", "duplicate"]
+    execution_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookReceiver:
+    """Takes requests to /hooks."""
+
+    gate: Gate
+    table: HookTable
+
+    @classmethod
+    def of(cls, gate: Gate) -> WebhookReceiver:
+        """A receiver in front of a gate."""
+        return cls(gate, HookTable(gate.services.store, gate.services.clock))
+
+    async def receive(self, request: HookRequest) -> HookAnswer | PenstockError:
+        """Take one request. Never raises but for cancellation."""
+        hook: Hook | None = None
+        answer: HookAnswer | PenstockError
+        try:
+            hook = await self._find(request)
+            answer = await self._taken(hook, request)
+        except _RefusedByGate as refused:
+            return refused.error  # the gate has written it down
+        except PenstockError as error:
+            answer = error
+        except Exception:
+            _LOGGER.exception("request %s: a webhook failed", request.request_id)
+            answer = internal_error(request.request_id)
+        if not isinstance(answer, HookAnswer) or answer.status != "accepted":
+            await self._note(request, hook, answer)
+        return answer
+
+    async def _find(self, request: HookRequest) -> Hook:
+        found = await self.table.find(request.path)
+        fitting = [hook for hook in found if hook.trigger.method == request.method]
+        if not found:
+            told = f"there is no webhook at /hooks/{request.path[:200]}"
+            raise NotFound("WEBHOOK_NOT_FOUND", told, "see trigger.list for the addresses of webhooks")
+        if not fitting:
+            allowed = ", ".join(sorted({hook.trigger.method for hook in found}))
+            told = f"{request.method[:20]} is not possible here"
+            raise Rejected("METHOD_NOT_ALLOWED", told, f"use {allowed}", {"allow": allowed})
+        if len(fitting) > 1:
+            told = "several workflows have this address, so that none of them can be started by it"
+            raise Conflict("WEBHOOK_PATH_TAKEN", told, "trigger.list says which; give each a path of its own")
+        return fitting[0]
+
+    async def _taken(self, hook: Hook, request: HookRequest) -> HookAnswer:
+        identity = await self._verify(hook, request)
+        host = self.gate.services.host
+        evaluator = host.query_evaluator or host.evaluator
+        # What an expression makes of a stranger's data may take its time; nobody else waits for it.
+        meant = await asyncio.to_thread(understood, hook.trigger, request, evaluator)
+        if not meant.passes:
+            return HookAnswer(status="filtered")
+        unique = meant.dedupe or identity
+        if unique is None:
+            return await self._dispatch(hook, request, meant, None)
+        named = "\0".join((hook.tenant, hook.workflow_name, hook.trigger.path, unique))
+        return await self._once(hook, request, meant, hashlib.sha256(named.encode()).hexdigest()[:40])
+
+    async def _verify(self, hook: Hook, request: HookRequest) -> str | None:
+        """What makes a genuine request unique; None for one that need not be genuine. `Denied` for all others."""
+        trigger, services = hook.trigger, self.gate.services
+        if trigger.secret is None or trigger.strategy == "none":
+            if services.webhooks.allow_unsigned:
+                return None
+            told = "this webhook takes unsigned requests, which this server does not allow"
+            raise Denied("WEBHOOK_SIGNATURE_MISSING", told, "name a secret in the workflow's trigger")
+        resolve = services.resolve_secret
+        may_block = getattr(resolve, "may_block", False)
+        name = secret_name(hook.tenant, trigger.secret)
+        secret = await asyncio.to_thread(resolve, name) if may_block else resolve(name)
+        if not secret:
+            told = "the secret of this webhook is not configured on this server"
+            raise Unavailable("WEBHOOK_SECRET_MISSING", told, f"set the secret {name}")
+        found = verify_request(
+            trigger.strategy,
+            secret,
+            request.headers,
+            request.body,
+            now_ms=services.clock.now_ms(),
+            skew_ms=trigger.skew_ms,
+            header=trigger.header,
+        )
+        match found:
+            case Verified(identity=identity):
+                return identity
+            case Unverified(code=code, message=message):
+                raise Denied(code, message, "sign the request with the webhook's secret")
+            case _:
+                assert_never(found)
+
+    async def _once(self, hook: Hook, request: HookRequest, meant: Understood, unique: str) -> HookAnswer:
+        """Dispatch a request unless it was before; a refusal lets it be sent again."""
+        services, now = self.gate.services, self.gate.services.clock.now_ms()
+        claim = IdempotencyClaim(
+            tenant=hook.tenant,
+            principal=_principal_id(hook),
+            operation="webhook",
+            key=unique,
+            digest="",
+            now=now,
+            in_flight_until=now + limits.IDEMPOTENCY_IN_FLIGHT_MS,
+            keep_until=now + services.limits.idempotency_ttl_ms,
+        )
+        outcome = await services.platform.claim_call(claim)
+        match outcome:
+            case Claimed():
+                pass
+            case InFlight():
+                told = "the same request is under way"
+                raise Conflict("IDEMPOTENCY_IN_FLIGHT", told, "send it again in a second", {"retry_after_seconds": 1})
+            case Finished(answer=kept):
+                execution_id = kept.get("execution_id")
+                known = execution_id if isinstance(execution_id, str) else None
+                return HookAnswer(status="duplicate", execution_id=known)
+            case _:
+                assert_never(outcome)
+        try:
+            answer = await self._dispatch(hook, request, meant, unique)
+        except PenstockError:
+            await services.platform.release_call(claim)
+            raise
+        await services.platform.complete_call(claim, {"execution_id": answer.execution_id})
+        return answer
+
+    async def _dispatch(self, hook: Hook, request: HookRequest, meant: Understood, unique: str | None) -> HookAnswer:
+        """Call the gate as the trigger. Ids are made from what makes the request unique: a crash repeats nothing."""
+        trigger = hook.trigger
+        made = f"hook-{unique}" if unique else None
+        arguments: JsonObject
+        if trigger.action == "signal":
+            await self._check_target(hook, meant.run_id or "")
+            arguments = {"execution_id": meant.run_id, "name": trigger.signal, "payload": meant.payload}
+            arguments["signal_id"] = made
+        else:
+            arguments = {"workflow_id": hook.workflow_name, "input": meant.payload}
+            arguments["execution_id"] = meant.run_id or made
+            arguments["labels"] = {"webhook": trigger.trigger_id[:_LABEL_CHARACTERS_MAX]}
+        operation = "execution.signal" if trigger.action == "signal" else "workflow.execute"
+        outcome = await self.gate.call(
+            Request(
+                operation=operation,
+                arguments=arguments,
+                credentials=Credentials(vouched=_principal(hook)),
+                surface="webhook",
+                request_id=request.request_id,
+                remote=request.remote,
+            )
+        )
+        if isinstance(outcome, Answered):
+            value = getattr(outcome.reply, "value", None)
+            return HookAnswer(status="accepted", execution_id=getattr(value, "execution_id", None))
+        if outcome.error.code == "EXECUTION_ID_TAKEN" and meant.run_id is None:
+            # It was started before a crash, and what was sent again differs in what does not make it another request.
+            return HookAnswer(status="duplicate", execution_id=made)
+        raise _RefusedByGate(outcome.error)
+
+    async def _check_target(self, hook: Hook, run_id: str) -> None:
+        """A trigger signals runs of its own workflow only."""
+        row = await self.gate.services.store.row(id_in_tenant(hook.tenant, run_id))
+        if row is None or row.tenant != hook.tenant or row.workflow_name != hook.workflow_name:
+            raise NotFound("EXECUTION_NOT_FOUND", f"there is no execution {run_id}", "it may not have started yet")
+
+    async def _note(self, request: HookRequest, hook: Hook | None, answer: HookAnswer | PenstockError) -> None:
+        """Write down what never came to the gate: gathered, so that nobody at the door can fill the disk."""
+        refused = answer if isinstance(answer, PenstockError) else None
+        entry = AuditEntry(
+            at=self.gate.services.clock.now_ms(),
+            tenant=hook.tenant if hook is not None else "-",
+            principal=_principal_id(hook) if hook is not None else "anonymous",
+            surface="webhook",
+            operation=_OPERATION,
+            outcome="refused" if refused is not None else "allowed",
+            code=refused.code if refused is not None else None,
+            subject=hook.trigger.path[:200] if hook is not None else None,
+            request_id=request.request_id,
+            details={} if isinstance(answer, PenstockError) else {"result": answer.status},
+        )
+        try:
+            await self.gate.trail.write(entry, gather=True)
+        except PenstockError:
+            _LOGGER.exception("request %s has no audit record", request.request_id)
+
+
+class _RefusedByGate(PenstockError):
+    """The gate refused the call, and has written that down."""
+
+    def __init__(self, error: PenstockError) -> None:
+        super().__init__(error.code, error.message, error.hint, error.details)
+        self.error = error
+
+
+def _principal_id(hook: Hook) -> str:
+    return f"webhook:{hook.tenant}:{hook.workflow_name}:{hook.trigger.trigger_id}"
+
+
+def _principal(hook: Hook) -> Principal:
+    """Whoever signed the request, as far as the gate is concerned."""
+    scope = "execution:write" if hook.trigger.action == "signal" else "workflow:run"
+    return Principal(
+        id=_principal_id(hook),
+        tenant=hook.tenant,
+        scopes=frozenset({scope}),
+        name=f"webhook {hook.trigger.path}",
+        attributes={"webhook": hook.trigger.path},
+    )

@@ -1,0 +1,99 @@
+"""Operations on webhooks that are received: which addresses start or signal workflows.
+
+A trigger stands in the document of its workflow, and changes with it. Receiving is `webhook_receiver`.
+
+Above it: the catalogue. Below it: the store's definitions, `webhook_table`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from penstock.operations.capability import Capability, Example, Route
+from penstock.operations.context import Context, Services
+from penstock.operations.declaring import operation
+from penstock.operations.webhook_table import Hook, hooks_of
+
+__all__ = ["OPERATIONS"]
+
+
+class ListTriggers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which triggers."""
+
+    workflow_id: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=128)] | None, Meta(description="Only those of this workflow.")
+    ] = None
+
+
+class TriggerView(msgspec.Struct, frozen=True, kw_only=True):
+    """An address that starts or signals a workflow. `problem` says why it does not, if it does not."""
+
+    id: str
+    workflow_id: str
+    enabled: bool
+    method: str
+    url: str
+    action: str
+    signal: str | None
+    strategy: str
+    secret: str | None
+    problem: str | None
+
+
+class TriggerList(msgspec.Struct, frozen=True, kw_only=True):
+    """Triggers in order of their workflows."""
+
+    items: list[TriggerView]
+
+
+@operation(
+    "trigger.list",
+    route=Route(method="GET", path="/triggers", query=("workflow_id",)),
+    scopes=("workflow:read",),
+    reads=True,
+    examples=(Example(arguments={"workflow_id": "incident_response"}),),
+)
+async def trigger_list(context: Context, given: ListTriggers) -> TriggerList:
+    """List the webhooks that start or signal workflows.
+
+    Addresses to give to senders, how their requests are signed, and the name of the secret; never the secret itself.
+    Where events are sent to is listed by webhook.list, schedules by schedule.list.
+    """
+    services = context.services
+    hooks = [hook for row in await services.store.definitions(tenant=context.tenant) for hook in hooks_of(row)]
+    taken = Counter((hook.trigger.method, hook.trigger.path) for hook in hooks if hook.trigger.enabled)
+    return TriggerList(
+        items=[
+            _view(services, hook, shared=taken[hook.trigger.method, hook.trigger.path] > 1)
+            for hook in hooks
+            if given.workflow_id in (None, hook.workflow_name)
+        ]
+    )
+
+
+def _view(services: Services, hook: Hook, *, shared: bool) -> TriggerView:
+    trigger = hook.trigger
+    problem = None
+    if not trigger.is_signed and not services.webhooks.allow_unsigned:
+        problem = "it takes unsigned requests, which this server does not allow"
+    elif shared and trigger.enabled:
+        problem = "several workflows have this address; requests to it are refused"
+    return TriggerView(
+        id=trigger.trigger_id,
+        workflow_id=hook.workflow_name,
+        enabled=trigger.enabled,
+        method=trigger.method,
+        url=services.webhooks.address(hook.address),
+        action=trigger.action,
+        signal=trigger.signal,
+        strategy=trigger.strategy if trigger.is_signed else "none",
+        secret=trigger.secret,
+        problem=problem,
+    )
+
+
+OPERATIONS: tuple[Capability, ...] = (trigger_list,)

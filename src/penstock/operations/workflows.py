@@ -1,0 +1,382 @@
+"""Operations on workflows: create, read, change, delete, check, compare, move between servers.
+
+A workflow is known by the name in its document. Every change makes a version, known by the hash of the document; runs
+stay with the version they began with. The hash is the ETag: whoever changes a workflow can say which version they saw.
+
+Above it: the catalogue. Below it: `definitions`, the store's definitions. Starting runs is `executions`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.errors import Conflict, NotFound, Rejected
+from penstock.base.json import JsonObject
+from penstock.base.later import later
+from penstock.definitions.findings import Severity
+from penstock.definitions.model import Workflow
+from penstock.operations.capability import Capability, Example, Reply, Route
+from penstock.operations.context import Context
+from penstock.operations.declaring import operation
+from penstock.operations.documents import checked_document, compiled, document_of
+from penstock.operations.views import Deleted
+from penstock.operations.workflow_views import (
+    Bundle,
+    CreateWorkflow,
+    DeleteWorkflow,
+    Difference,
+    DiffWorkflow,
+    ExportWorkflows,
+    GetWorkflow,
+    Imported,
+    ImportWorkflows,
+    ListWorkflows,
+    UpdateWorkflow,
+    ValidateWorkflow,
+    Validation,
+    WorkflowPage,
+    WorkflowVersions,
+    WorkflowView,
+    finding_view,
+    summary_of,
+    view_of,
+)
+from penstock.runtime.ports import ANY, AnyHash, DefinitionChanged, DefinitionRow
+
+if TYPE_CHECKING:
+    from penstock.definitions import diff
+else:
+    diff = later("penstock.definitions.diff")
+
+__all__ = ["OPERATIONS", "expected_hash", "found_definition", "put_workflow"]
+
+_EXAMPLE: JsonObject = {
+    "penstock": "v1",
+    "name": "greet",
+    "input": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
+    "nodes": [{"id": "greeting", "type": "end", "output": {"text": '${ "Hello, " + .input.name }'}}],
+}
+
+
+async def found_definition(context: Context, workflow_id: str, definition_hash: str | None = None) -> DefinitionRow:
+    """A workflow of the caller's tenant, or NotFound."""
+    store = context.services.store
+    row = await store.definition_named(workflow_id, tenant=context.tenant)
+    if definition_hash is not None and row is not None:  # a workflow that was deleted has no versions for callers
+        row = await store.definition(definition_hash, tenant=context.tenant)
+    if row is None or row.name != workflow_id:
+        told = f"there is no workflow {workflow_id}" + (f" with hash {definition_hash}" if definition_hash else "")
+        raise NotFound("WORKFLOW_NOT_FOUND", told, "list the workflows to see which there are")
+    return row
+
+
+async def put_workflow(context: Context, workflow: Workflow, *, expected_hash: str | AnyHash | None) -> DefinitionRow:
+    """Store a version and what follows from it (schedules); Conflict if somebody else was faster."""
+    services = context.services
+    outcome = await services.host.register(
+        workflow, tenant=context.tenant, created_by=context.principal.id, expected_hash=expected_hash
+    )
+    if isinstance(outcome, DefinitionChanged):
+        if expected_hash is None:
+            told = f"there is a workflow {workflow.name} already"
+            raise Conflict("WORKFLOW_EXISTS", told, "change it with workflow.update", {"hash": outcome.current_hash})
+        told = f"{workflow.name} was changed in between: its newest version is {outcome.current_hash}"
+        raise Conflict("PRECONDITION_FAILED", told, "read it again, and apply the change to that version")
+    services.definitions_changed(context.tenant)
+    await _follow_triggers(context, workflow.name)
+    row = await services.store.definition(workflow.hash, tenant=context.tenant)
+    if row is None:
+        raise NotFound("WORKFLOW_NOT_FOUND", f"the workflow {workflow.name} is gone")
+    return row
+
+
+async def _follow_triggers(context: Context, name: str) -> None:
+    """Make the schedules of a workflow those of its newest version, also when somebody changes it meanwhile."""
+    services, tenant = context.services, context.tenant
+    followed: str | None = None
+    while (newest := await services.host.workflow_named(name, tenant=tenant)) is not None:
+        if newest.hash == followed:
+            return
+        await services.scheduler.put_triggers(newest, tenant=tenant)
+        followed = newest.hash
+    await services.scheduler.drop_triggers(name, tenant=tenant)
+
+
+def expected_hash(if_match: str | None) -> str | AnyHash:
+    """The version that an If-Match names; any without."""
+    if if_match is None or if_match.strip() == "*":
+        return ANY
+    return if_match.strip().removeprefix("W/").strip('"')
+
+
+@operation(
+    "workflow.create",
+    route=Route(method="POST", path="/workflows", status=201, etag=True),
+    scopes=("workflow:write",),
+    risk="medium",
+    errors=("INVALID_DOCUMENT", "WORKFLOW_EXISTS"),
+    examples=(Example(arguments={"document": _EXAMPLE}),),
+)
+async def workflow_create(context: Context, given: CreateWorkflow) -> Reply[WorkflowView]:
+    """Create a workflow.
+
+    Stores the first version of a workflow, after checking it completely. Give the document as an object or as text.
+    Refused if the name is taken; call workflow.update then. Afterwards start it with workflow.execute.
+    """
+    document = await document_of(given.document, given.source, given.id, given.name, given.tasks)
+    workflow = await compiled(document)
+    row = await put_workflow(context, workflow, expected_hash=None)
+    return Reply(value=view_of(row), etag=row.hash, location=f"/workflows/{quote(row.name, safe='')}")
+
+
+@operation(
+    "workflow.get",
+    route=Route(method="GET", path="/workflows/{workflow_id}", query=("hash",), etag=True),
+    scopes=("workflow:read",),
+    reads=True,
+    subject="workflow_id",
+    errors=("WORKFLOW_NOT_FOUND",),
+    examples=(Example(arguments={"workflow_id": "refund_order"}),),
+)
+async def workflow_get(context: Context, given: GetWorkflow) -> Reply[WorkflowView]:
+    """Get a workflow.
+
+    Returns the document, the schemas of input and output, and the hash of the version. Older versions by their hash.
+    """
+    row = await found_definition(context, given.workflow_id, given.hash)
+    return Reply(value=view_of(row), etag=row.hash)
+
+
+@operation(
+    "workflow.list",
+    route=Route(method="GET", path="/workflows", query=("prefix", "limit", "cursor")),
+    scopes=("workflow:read",),
+    reads=True,
+    errors=("INVALID_LIST_CURSOR",),
+    examples=(Example(arguments={"limit": 20}),),
+)
+async def workflow_list(context: Context, given: ListWorkflows) -> WorkflowPage:
+    """List workflows.
+
+    Names with titles and descriptions, in order of the name. Use it to find out what can be executed.
+    """
+    page = await context.services.store.list_definitions(
+        tenant=context.tenant, prefix=given.prefix, limit=given.limit, cursor=given.cursor
+    )
+    return WorkflowPage(items=[summary_of(row) for row in page.rows], next_cursor=page.next_cursor)
+
+
+@operation(
+    "workflow.update",
+    route=Route(method="PUT", path="/workflows/{workflow_id}", headers={"If-Match": "if_match"}, etag=True),
+    scopes=("workflow:write",),
+    idempotent=True,
+    risk="medium",
+    subject="workflow_id",
+    errors=("INVALID_DOCUMENT", "WORKFLOW_NOT_FOUND", "WORKFLOW_NAME_DIFFERS", "PRECONDITION_FAILED"),
+    examples=(
+        Example(
+            arguments={
+                "workflow_id": "greet",
+                "document": {
+                    "penstock": "v1",
+                    "name": "greet",
+                    "nodes": [{"id": "done", "type": "end", "output": "hello"}],
+                },
+            }
+        ),
+    ),
+)
+async def workflow_update(context: Context, given: UpdateWorkflow) -> Reply[WorkflowView]:
+    """Change a workflow.
+
+    Stores a new version after checking it completely; runs that exist stay with theirs. Send the ETag that you read as
+    If-Match to be refused when somebody else changed it in between.
+    """
+    current = await found_definition(context, given.workflow_id)
+    document = await document_of(given.document, given.source, given.workflow_id, given.name, given.tasks)
+    workflow = await compiled(document)
+    if workflow.name != given.workflow_id:
+        told = f"the document is called {workflow.name}, not {given.workflow_id}"
+        raise Rejected("WORKFLOW_NAME_DIFFERS", told, "a workflow keeps its name; create another one instead")
+    expected = expected_hash(given.if_match)
+    if workflow.hash == current.hash and expected in (ANY, current.hash):
+        return Reply(value=view_of(current), etag=current.hash)
+    row = await put_workflow(context, workflow, expected_hash=expected)
+    return Reply(value=view_of(row), etag=row.hash)
+
+
+@operation(
+    "workflow.delete",
+    route=Route(method="DELETE", path="/workflows/{workflow_id}", headers={"If-Match": "if_match"}),
+    scopes=("workflow:delete",),
+    destructive=True,
+    risk="high",
+    subject="workflow_id",
+    errors=("WORKFLOW_NOT_FOUND", "PRECONDITION_FAILED"),
+)
+async def workflow_delete(context: Context, given: DeleteWorkflow) -> Deleted:
+    """Delete a workflow.
+
+    New runs cannot be started; runs that exist go on, and their versions are kept. Its schedules stop.
+    """
+    row = await found_definition(context, given.workflow_id)
+    scheduler, store = context.services.scheduler, context.services.store
+    expected = expected_hash(given.if_match)
+    if not await store.delete_definition(row.name, tenant=context.tenant, expected_hash=expected):
+        row = await found_definition(context, given.workflow_id)
+        told = f"{row.name} was changed in between: its newest version is {row.hash}"
+        raise Conflict("PRECONDITION_FAILED", told, "read it again")
+    deleted = await context.services.host.workflow(row.hash)
+    await scheduler.drop_triggers(row.name, tenant=context.tenant, workflow=deleted)
+    await _follow_triggers(context, row.name)  # somebody may have created it anew meanwhile
+    context.services.definitions_changed(context.tenant)
+    return Deleted(id=row.name)
+
+
+@operation(
+    "workflow.validate",
+    route=Route(method="POST", path="/workflows/validate"),
+    scopes=("workflow:read",),
+    reads=True,
+    errors=("INVALID_ARGUMENTS",),
+    examples=(
+        Example(
+            arguments={
+                "document": {
+                    "penstock": "v1",
+                    "name": "greet",
+                    "nodes": [{"id": "done", "type": "end", "output": "hello"}],
+                }
+            }
+        ),
+    ),
+)
+async def workflow_validate(context: Context, given: ValidateWorkflow) -> Validation:
+    """Check a workflow document.
+
+    Finds everything that is wrong with it at once, with places and hints, and stores nothing. Text gives lines too.
+    """
+    checked, document_hash = await checked_document(given.document, given.source)
+    errors = [item for item in checked if item.severity is Severity.ERROR]
+    return Validation(valid=not errors, findings=[finding_view(item) for item in checked], hash=document_hash)
+
+
+@operation(
+    "workflow.versions",
+    route=Route(method="GET", path="/workflows/{workflow_id}/versions", query=("limit", "cursor")),
+    scopes=("workflow:read",),
+    reads=True,
+    subject="workflow_id",
+    errors=("WORKFLOW_NOT_FOUND", "INVALID_LIST_CURSOR"),
+)
+async def workflow_versions(context: Context, given: WorkflowVersions) -> WorkflowPage:
+    """List the versions of a workflow.
+
+    Newest first. Get one by its hash, or compare two with workflow.diff.
+    """
+    await found_definition(context, given.workflow_id)
+    page = await context.services.store.definition_versions(
+        given.workflow_id, tenant=context.tenant, limit=given.limit, cursor=given.cursor
+    )
+    return WorkflowPage(items=[summary_of(row) for row in page.rows], next_cursor=page.next_cursor)
+
+
+@operation(
+    "workflow.diff",
+    route=Route(method="POST", path="/workflows/{workflow_id}/diff"),
+    scopes=("workflow:read",),
+    reads=True,
+    subject="workflow_id",
+    errors=("WORKFLOW_NOT_FOUND", "INVALID_DOCUMENT"),
+)
+async def workflow_diff(context: Context, given: DiffWorkflow) -> Difference:
+    """Compare versions of a workflow.
+
+    Two stored versions by hash, or a stored one with a document. Says what differs and whether it breaks callers.
+    """
+    before = await found_definition(context, given.workflow_id, given.before)
+    if given.document is not None or given.source is not None:
+        after: JsonObject = await document_of(given.document, given.source)
+        await compiled(after)
+    else:
+        after = (await found_definition(context, given.workflow_id, given.after)).document
+    difference = diff.diff_documents(before.document, after)
+    return msgspec.convert(difference.to_json(), Difference)
+
+
+@operation(
+    "workflow.export",
+    route=Route(method="GET", path="/workflows/export", query=("prefix",)),
+    scopes=("workflow:read",),
+    reads=True,
+)
+async def workflow_export(context: Context, given: ExportWorkflows) -> Bundle:
+    """Export workflows.
+
+    The newest documents in one piece, as workflow.import takes them.
+    """
+    found: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while True:
+        page = await context.services.store.list_definitions(
+            tenant=context.tenant, prefix=given.prefix, limit=limits.PAGE_LIMIT_MAX, cursor=cursor
+        )
+        found.extend(row.document for row in page.rows)
+        cursor = page.next_cursor
+        if cursor is None:
+            return Bundle(workflows=found)
+
+
+@operation(
+    "workflow.import",
+    route=Route(method="POST", path="/workflows/import"),
+    scopes=("workflow:write",),
+    idempotent=True,
+    risk="medium",
+    errors=("INVALID_DOCUMENT",),
+    examples=(
+        Example(
+            arguments={
+                "workflows": [
+                    {"penstock": "v1", "name": "greet", "nodes": [{"id": "done", "type": "end", "output": "hello"}]}
+                ]
+            }
+        ),
+    ),
+)
+async def workflow_import(context: Context, given: ImportWorkflows) -> Imported:
+    """Import workflows.
+
+    Checks all documents first and stores none if one is wrong. Names that exist are skipped unless `overwrite` is set.
+    """
+    workflows = [await compiled(document) for document in given.workflows]
+    imported: list[str] = []
+    overwritten: list[str] = []
+    skipped: list[str] = []
+    for workflow in workflows:
+        current = await context.services.store.definition_named(workflow.name, tenant=context.tenant)
+        if current is not None and (current.hash == workflow.hash or not given.overwrite):
+            skipped.append(workflow.name)
+            continue
+        await put_workflow(context, workflow, expected_hash=current.hash if current else None)
+        (overwritten if current else imported).append(workflow.name)
+    return Imported(imported=imported, overwritten=overwritten, skipped=skipped)
+
+
+OPERATIONS: tuple[Capability, ...] = (
+    workflow_create,
+    workflow_get,
+    workflow_list,
+    workflow_update,
+    workflow_delete,
+    workflow_validate,
+    workflow_versions,
+    workflow_diff,
+    workflow_export,
+    workflow_import,
+)

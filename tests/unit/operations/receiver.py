@@ -1,0 +1,136 @@
+"""A receiver of webhooks on this machine: keeps what it gets, and answers as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from penstock.governance.webhook_signatures import Verified, verify_request
+from penstock.runtime.deliveries import DeliveryDispatcher, DeliveryOptions
+from penstock.runtime.executors.webhook_sender import WebhookSender
+from tests.unit.operations.conftest import Caller
+
+__all__ = ["Received", "Receiver", "dispatching", "eventually", "receiving"]
+
+WAIT_SECONDS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """One request."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def event(self) -> dict[str, Any]:
+        """What was sent."""
+        found: dict[str, Any] = msgspec.json.decode(self.body)
+        return found
+
+    def is_signed_with(self, secret: str) -> bool:
+        """Whether the signature is right."""
+        now_ms = int(self.headers["webhook-timestamp"]) * 1_000
+        found = verify_request("standard", secret, self.headers, self.body, now_ms=now_ms, skew_ms=1_000)
+        return isinstance(found, Verified)
+
+
+@dataclass(slots=True)
+class Receiver:
+    """Answers with the next of `statuses`; with the last one again and again."""
+
+    url: str = ""
+    statuses: list[int] = field(default_factory=lambda: [204])
+    headers: dict[str, str] = field(default_factory=dict)
+    received: list[Received] = field(default_factory=list)
+    hold: asyncio.Event | None = None
+    at_once: int = 0
+    at_once_most: int = 0
+    _news: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def events(self, count: int) -> list[dict[str, Any]]:
+        """What was received, once it is so much."""
+        await self.until(lambda: len(self.received) >= count)
+        return [item.event for item in self.received]
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds."""
+        async with asyncio.timeout(WAIT_SECONDS), self._news:
+            await self._news.wait_for(holds)
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, with one request after the other."""
+        try:
+            while await self._answer(reader, writer):
+                pass
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        self.at_once += 1
+        self.at_once_most = max(self.at_once_most, self.at_once)
+        async with self._news:
+            self.received.append(Received(path=head[0].split(" ")[1], headers=headers, body=body))
+            self._news.notify_all()
+        if self.hold is not None:
+            await self.hold.wait()
+        self.at_once -= 1
+        status = self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]
+        more = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
+        writer.write(f"HTTP/1.1 {status} Any\r\ncontent-length: 0\r\n{more}\r\n".encode())
+        await writer.drain()
+        return True
+
+
+async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until something holds that nobody tells us of."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not await holds():  # noqa: ASYNC110  # it is in the store, which has no event to wait for
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def receiving() -> AsyncIterator[Receiver]:
+    """A receiver that listens."""
+    receiver = Receiver()
+    server = await asyncio.start_server(receiver.take, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    receiver.url = f"http://127.0.0.1:{port}/events"
+    try:
+        yield receiver
+    finally:
+        server.close()
+
+
+@asynccontextmanager
+async def dispatching(
+    caller: Caller, *, allow_private: bool = True, **options: Any
+) -> AsyncIterator[DeliveryDispatcher]:
+    """Events are queued and sent while the block lasts."""
+    services = caller.gate.services
+    dispatcher = DeliveryDispatcher(
+        platform=services.platform,
+        store=services.store,
+        host=services.host,
+        clock=services.clock,
+        pepper=services.pepper,
+        sender=WebhookSender(allow_private=allow_private),
+        options=DeliveryOptions(**{"first_delay_ms": 1, "source": "https://penstock.example/api/v0", **options}),
+    )
+    services.nudge_deliveries = dispatcher.nudge
+    dispatcher.start()
+    try:
+        yield dispatcher
+    finally:
+        await dispatcher.stop()

@@ -1,0 +1,62 @@
+"""Short words for tests that start executions and wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from penstock.operations.capability import EventStream, StreamEvent
+from tests.unit.operations.conftest import Caller, OpenGate
+from tests.unit.operations.documents import ASK, BOTH_ASK, DOUBLE, PARENT, WAIT
+
+__all__ = ["ended", "read_stream", "run", "status", "streaming"]
+
+WAIT_SECONDS = 20
+
+
+def run(open_caller: OpenGate, test: Callable[[Caller], Awaitable[None]], **choices: Any) -> None:
+    """Run a test at an open gate that knows the workflows of `documents`."""
+
+    async def body() -> None:
+        async with asyncio.timeout(60), open_caller(**choices) as caller:
+            for document in (DOUBLE, ASK, BOTH_ASK, PARENT, WAIT):
+                await caller.call("workflow.import", workflows=[document])
+            await test(caller)
+
+    asyncio.run(body())
+
+
+async def ended(caller: Caller, execution_id: str) -> dict[str, Any]:
+    """Wait for the end of an execution."""
+    await caller.penstock.host.wait_for_end(execution_id, timeout_seconds=WAIT_SECONDS)
+    found: dict[str, Any] = await caller.call("execution.status", execution_id=execution_id)
+    return found
+
+
+async def status(caller: Caller, execution_id: str, wanted: str) -> dict[str, Any]:
+    """Wait until an execution has a status; its id is the one it is stored under."""
+    host = caller.penstock.host
+    while True:
+        row = await caller.penstock.store.row(execution_id)
+        if row is not None and row.status == wanted:
+            found: dict[str, Any] = await caller.call("execution.status", execution_id=execution_id)
+            return found
+        await host.next_commit(timeout_seconds=1)
+
+
+@asynccontextmanager
+async def streaming(caller: Caller, /, **arguments: Any) -> AsyncIterator[AsyncIterator[StreamEvent]]:
+    """An open stream, which is closed at the end."""
+    stream: EventStream = await caller.stream("execution.stream", **arguments)
+    try:
+        yield stream.events
+    finally:
+        await stream.events.aclose()  # type: ignore[attr-defined]
+
+
+async def read_stream(caller: Caller, /, **arguments: Any) -> list[StreamEvent]:
+    """Every event of a stream, to its end."""
+    async with streaming(caller, **arguments) as events:
+        return [event async for event in events]
