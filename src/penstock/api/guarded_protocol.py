@@ -1,0 +1,160 @@
+"""HTTP/1.1 with bounds that the server library leaves open: how long and how large the head of a request may be.
+
+A head that does not end, a body that trickles and a connection that says nothing would each hold memory or a place for
+ever. Nothing is measured for requests that arrive in one piece, as nearly all do. What cannot be read as HTTP is
+answered with a problem document too.
+
+Above it: `app.serving` hands it to uvicorn. Below it: uvicorn's protocol on httptools, `problems`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum
+from secrets import token_hex
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from penstock.api.problems import PROBLEM_MEDIA_TYPE, problem_body, problem_status
+from penstock.base import limits
+from penstock.base.errors import LimitExceeded, PenstockError, Rejected
+
+__all__ = ["GuardedProtocol"]
+
+# The application answers with 408 when a body does not arrive; this much later nobody is waited for any more.
+_GRACE_SECONDS = 5.0
+
+
+class _Phase(Enum):
+    """What of a request arrives at present."""
+
+    NOTHING = "nothing"
+    HEAD = "head"
+    BODY = "body"
+
+
+_SECONDS = {
+    _Phase.HEAD: limits.REQUEST_HEAD_SECONDS_MAX,
+    _Phase.BODY: limits.REQUEST_BODY_SECONDS_MAX + _GRACE_SECONDS,
+}
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._phase = _Phase.NOTHING
+        self._timed = _Phase.NOTHING
+        self._timer: asyncio.TimerHandle | None = None
+        self._head_bytes = 0
+        self._refusal: PenstockError | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base class
+        """Wait for the first request, but not for ever."""
+        super().connection_made(transport)
+        self._watch(_Phase.HEAD)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is waited for any more."""
+        self._watch(_Phase.NOTHING)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, within the bounds."""
+        super().data_received(data)
+        phase = self._phase
+        if phase is _Phase.HEAD:
+            self._head_bytes += len(data)
+            if self._head_bytes > limits.REQUEST_HEAD_BYTES_MAX:
+                self._refuse(_head_too_large())
+                return
+        elif phase is _Phase.NOTHING and self._is_idle():
+            # Bytes that begin no request: they count as the beginning of one.
+            phase = _Phase.HEAD
+        if phase is not self._timed:
+            self._watch(phase)
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._phase = _Phase.HEAD
+        self._head_bytes = 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """The head is here; refuse one that is too large although it came in one piece."""
+        self._phase = _Phase.BODY
+        if len(self.url) > limits.REQUEST_TARGET_BYTES_MAX:
+            self._refusal = LimitExceeded(
+                "TARGET_TOO_LONG",
+                f"path and query are longer than {limits.REQUEST_TARGET_BYTES_MAX} bytes",
+                "ask for less, or in several calls",
+            )
+        elif sum(len(name) + len(value) for name, value in self.headers) > limits.REQUEST_HEAD_BYTES_MAX:
+            self._refusal = _head_too_large()
+        if self._refusal is not None:
+            raise ValueError(self._refusal.message)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """A request is here as a whole."""
+        self._phase = _Phase.NOTHING
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what cannot be read as HTTP, or was refused while it was read."""
+        self._refuse(self._refusal or Rejected("MALFORMED_REQUEST", "this is not HTTP/1.1", "use an HTTP client"))
+
+    def _is_answered(self) -> bool:
+        last: RequestResponseCycle | None = self.cycle
+        return last is None or last.response_complete
+
+    def _may_answer(self) -> bool:
+        """Whether nobody else answers now; the application may have the head of a request whose body is broken."""
+        if self._is_answered():
+            return True
+        if self._phase is not _Phase.BODY or self.pipeline or self.cycle.response_started:
+            return False
+        self.cycle.disconnected = True
+        return True
+
+    def _is_idle(self) -> bool:
+        return self._is_answered() and self.timeout_keep_alive_task is None and not self.transport.is_closing()
+
+    def _watch(self, phase: _Phase) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timed = phase
+        seconds = _SECONDS.get(phase)
+        if seconds is not None:
+            self._timer = self.loop.call_later(seconds, self._too_late)
+
+    def _too_late(self) -> None:
+        self._timer = None
+        if self._phase is _Phase.HEAD:
+            told = f"the request did not begin to make sense within {limits.REQUEST_HEAD_SECONDS_MAX:g} s"
+            self._refuse(LimitExceeded("REQUEST_TIMEOUT", told, "send the headers in one piece"))
+        elif not self.transport.is_closing():
+            self.transport.close()
+
+    def _refuse(self, error: PenstockError) -> None:
+        """Answer with a problem document and hang up; in the middle of another answer, just hang up."""
+        if self.transport.is_closing():
+            return
+        if self._may_answer():
+            request_id = token_hex(12)
+            body = problem_body(error, request_id=request_id, instance="")
+            head = (
+                f"content-type: {PROBLEM_MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\n"
+                f"x-content-type-options: nosniff\r\ncache-control: no-store\r\n"
+                f"x-request-id: {request_id}\r\nconnection: close\r\n\r\n"
+            )
+            self.transport.write(STATUS_LINE[problem_status(error)] + head.encode() + body)
+        self.transport.close()
+
+
+def _head_too_large() -> LimitExceeded:
+    told = f"request line and headers are larger than {limits.REQUEST_HEAD_BYTES_MAX} bytes"
+    return LimitExceeded("HEADERS_TOO_LARGE", told, "send fewer or shorter headers")

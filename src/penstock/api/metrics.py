@@ -1,0 +1,72 @@
+"""`/metrics`: what the process counts, for Prometheus.
+
+Whoever asks needs a key with the scope of `system.metrics`, unless the operator has made the page public; the gate
+decides, and notes it, as for every call.
+
+Above it: `app` puts the page beside the operations. Below it: the gate, `exposition` (loaded when first needed).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from typing import TYPE_CHECKING
+
+from starlette.routing import BaseRoute
+from starlette.types import Scope
+
+from penstock.api.answers import request_id_of
+from penstock.api.endpoints import note_outcome
+from penstock.api.incoming import bearer_of, headers_of
+from penstock.api.pages import PageAnswer, page
+from penstock.operations.context import Credentials, Request
+from penstock.operations.pipeline import Gate, RefusedCall
+from penstock.operations.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from penstock.api.exposition import Exposition
+
+__all__ = ["Metrics", "metrics_page"]
+
+_MEDIA_TYPE = "text/plain; version=1.0.0; charset=utf-8"
+
+
+class Metrics:
+    """What a process counts; the library that renders it is loaded when somebody first looks."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+        self._exposition: Exposition | None = None
+
+    async def exposition(self) -> Exposition:
+        """The renderer."""
+        if self._exposition is None:
+            module = await asyncio.to_thread(importlib.import_module, "penstock.api.exposition")
+            self._exposition = module.Exposition(self._telemetry)
+        return self._exposition
+
+    async def numbers(self) -> dict[str, float]:
+        """Every number by name, for `system.metrics`."""
+        return (await self.exposition()).numbers()
+
+
+def metrics_page(gate: Gate, metrics: Metrics, *, public: bool) -> BaseRoute:
+    """The page at `/metrics`."""
+
+    async def content(scope: Scope) -> PageAnswer:
+        if not public:
+            outcome = await gate.call(
+                Request(
+                    operation="system.metrics",
+                    arguments={},
+                    credentials=Credentials(bearer=bearer_of(headers_of(scope))),
+                    surface="rest",
+                    request_id=request_id_of(scope),
+                )
+            )
+            note_outcome(scope, outcome)
+            if isinstance(outcome, RefusedCall):
+                raise outcome.error
+        return PageAnswer(body=(await metrics.exposition()).text(), media_type=_MEDIA_TYPE)
+
+    return page("/metrics", content)

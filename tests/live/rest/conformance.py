@@ -1,0 +1,110 @@
+"""Schemathesis against a live server: is the OpenAPI document exact, and does anything make the server fail?
+
+    report = check_conformance(server, seeds, folder, examples=8)
+
+Every operation is tried with data that fits its schema and with data that does not. A failure is a status of 500 or
+more, a status, header, media type or body that is not described, data that fits and is refused as if it did not, and
+data that does not fit and is accepted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.live.rest.seeds import Seeds
+from tests.live.rest.servers import LiveServer
+
+__all__ = ["SETTINGS", "Report", "check_conformance"]
+
+# A fuzzer calls more often than any client, and waits for nobody.
+SETTINGS = {
+    "PENSTOCK_LIMITS_READ_PER_MINUTE": "10000000",
+    "PENSTOCK_LIMITS_WRITE_PER_MINUTE": "10000000",
+    "PENSTOCK_LIMITS_ADMIN_PER_MINUTE": "10000000",
+    "PENSTOCK_SERVER_SYNC_WAIT_SECONDS": "0.1",
+    "PENSTOCK_SERVER_SYNC_WAIT_MAX_SECONDS": "0.1",
+}
+# What a call may be answered with although it fits its schema: what it names is not there, or what it says makes no
+# sense (a document with mistakes, a cron expression that is none). The codes of these are described.
+_MAKES_NO_SENSE = ["2xx", "304", "404", "409", "412", "422"]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run showed."""
+
+    exit_code: int
+    cases: int
+    failures: list[dict[str, Any]]
+    untested: int
+    seconds: float
+    output: str
+
+
+def _configuration(server: LiveServer, seeds: Seeds) -> str:
+    lines = [
+        "continue-on-failure = true",
+        "workers = 2",
+        "max-stream-events = 3",
+        "request-timeout = 30",
+        "[auth.openapi.bearer]",
+        f'bearer = "{server.key}"',
+        "[checks.positive_data_acceptance]",
+        f"expected-statuses = {json.dumps(_MAKES_NO_SENSE)}",
+        "[generation]",
+        'database = ":memory:"',
+        "[parameters]",
+        *(f'{name} = {{dictionary = "{name}", probability = 0.7}}' for name in seeds),
+        *(f"[dictionaries.{name}]\nvalues = {json.dumps(values)}" for name, values in seeds.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def check_conformance(
+    server: LiveServer,
+    seeds: Seeds,
+    folder: Path,
+    *,
+    examples: int,
+    phases: Sequence[str] = (),
+    seed: int | None = None,
+) -> Report:
+    """Try every operation; `examples` is how many random calls each gets in each phase."""
+    chosen = folder / "schemathesis.toml"
+    chosen.write_text(_configuration(server, seeds), encoding="utf-8")
+    written = folder / "report.json"
+    command = [
+        str(Path(sys.executable).parent / "schemathesis"),
+        "--config-file",
+        str(chosen),
+        "run",
+        f"{server.url}/openapi.json",
+        f"--max-examples={examples}",
+        f"--report-json-path={written}",
+        "--no-color",
+        "--warnings=off",
+    ]
+    if phases:
+        command.append(f"--phases={','.join(phases)}")
+    if seed is not None:
+        command.append(f"--seed={seed}")
+    ended = subprocess.run(
+        command, cwd=folder, env={**os.environ, "COLUMNS": "120"}, capture_output=True, text=True, check=False
+    )
+    told = json.loads(written.read_text(encoding="utf-8")) if written.exists() else {}
+    operations = told.get("operations", {"selected": 1, "tested": 0})
+    return Report(
+        exit_code=ended.returncode,
+        cases=told.get("test_cases", {}).get("generated", 0),
+        failures=[*told.get("failures", []), *told.get("errors", [])],
+        untested=operations["selected"] - operations["tested"],
+        seconds=told.get("running_time", 0.0),
+        output=ended.stdout + ended.stderr,
+    )
