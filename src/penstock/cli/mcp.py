@@ -1,0 +1,111 @@
+"""`penstock mcp`: tools for an assistant that starts this command and talks to it over the pipe.
+
+It works on the file as its owner and performs what is started, or hands every message to a server. Standard output is
+the pipe; the log goes to standard error.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.app.gateway import local_owner, open_gate
+from penstock.app.mcp_mounting import load_mcp, mcp_options
+from penstock.app.serving import ServerOptions, new_request_id
+from penstock.base.later import later
+from penstock.cli.configuration import ChosenDatabaseOption, ConfigOption, command_settings
+from penstock.cli.lazy import Place, lazy_group
+from penstock.cli.sessions import SecretsOption, StepsOption, Workshop, conduct, opened, until_left
+from penstock.cli.targets import ProfileOption, ServerOption, ServerTarget, choose_target
+from penstock.cli.working import check_workflows, configure_logging, log_commit, make_known, workflow_files
+from penstock.mcp_surface.pipe import Pipe, standard_pipe
+
+if TYPE_CHECKING:
+    from penstock.cli import mcp_bridge
+else:
+    mcp_bridge = later("penstock.cli.mcp_bridge")
+
+__all__ = ["mcp_app", "mcp_command"]
+
+_COMMANDS = {
+    "install": Place(
+        "penstock.cli.mcp_install",
+        "install_command",
+        "Print the entry that an assistant needs to use Penstock, or write it into its file.",
+    )
+}
+mcp_app = typer.Typer(name="mcp", cls=lazy_group(lambda: _COMMANDS), rich_markup_mode="markdown")
+
+_GRACE_SECONDS = 5.0
+
+
+@mcp_app.callback(invoke_without_command=True)
+def mcp_command(  # noqa: PLR0913  # every option is one the user can give
+    ctx: typer.Context,
+    *,
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    config: ConfigOption = None,
+    database: ChosenDatabaseOption = None,
+    steps: StepsOption = None,
+    workflows: Annotated[
+        list[str] | None,
+        typer.Option("--workflows", metavar="PATH", help="Workflow files or folders to make known; repeatable."),
+    ] = None,
+    secret_folder: SecretsOption = None,
+    toolset: Annotated[
+        str | None, typer.Option("--toolset", metavar="NAMES", help="The tools to list: workflows, all, names …")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more, to standard error.")] = False,
+) -> None:
+    """Offer the workflows as MCP tools over standard input and output.
+
+    An assistant starts this command. It works on the database as its owner and performs what is started; with --server
+    it hands everything to a server, with the key in PENSTOCK_API_KEY.
+    """
+
+    if ctx.invoked_subcommand is not None:
+        return
+
+    async def work() -> int:
+        target = choose_target(server, profile, database)
+        if isinstance(target, ServerTarget):
+            with standard_pipe() as pipe:
+                await until_left(mcp_bridge.bridge(pipe, target.server, target.key))
+            return 0
+        flags = {
+            "storage.path": None if database is None else str(database),
+            "steps.modules": steps or None,
+            "workflows.paths": workflows or None,
+            "server.mcp.toolset": toolset,
+            "logging.level": "debug" if verbose else "warning",
+        }
+        settings = command_settings(config, flags).settings
+        configure_logging(settings.logging)
+        workshop = Workshop.configured(settings, config=config, secret_folder=secret_folder)
+        with standard_pipe() as pipe:
+            await until_left(_serve(workshop, pipe))
+        return 0
+
+    conduct(work)
+
+
+async def _serve(workshop: Workshop, pipe: Pipe) -> None:
+    module, settings = load_mcp(), workshop.settings
+    sources = workflow_files(settings.workflows.paths)
+    check_workflows(sources)
+    options = ServerOptions.of(settings)
+    pepper = Path(settings.auth.pepper_file) if settings.auth.pepper_file else None
+    async with (
+        opened(workshop, perform=True, create=True, observe=log_commit) as penstock,
+        open_gate(penstock, chosen=options.gate, pepper_file=pepper) as gate,
+    ):
+        await make_known(penstock, sources)
+        try:
+            await module.serve_stdio(gate, mcp_options(settings), local_owner(), new_request_id, pipe)
+        finally:
+            gate.services.open_streams.end()
+            if penstock.driver is not None:
+                await penstock.driver.drain(timeout_seconds=_GRACE_SECONDS)

@@ -1,0 +1,168 @@
+"""The fast path: hot requests of the newest era, answered without the SDK.
+
+Clients without a session ask again and again what a server is, which tools it has and how a task stands; and calls of
+operations that only read should cost what they cost over REST. These are answered here. Who may see what is decided
+where it always is: by the edge, by the book of the caller, by the gate; every call is charged and written down there.
+
+What the SDK checks is learnt from the SDK. The first request with an envelope goes to it; only when it has answered
+with a result is the same envelope taken here. Lists are the bytes that it sent, kept for all who have the same book.
+Whatever is unusual or wrong in any way goes to it as it came.
+
+Above it: `serving` puts it before the engine. Below it: `fast_wire`, `calls`, `tasks`, `tools`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from penstock.base import limits
+from penstock.base.errors import PenstockError
+from penstock.mcp_surface.book import Tool, ToolBook
+from penstock.mcp_surface.calls import Caller, ProtocolFault, ask_gate
+from penstock.mcp_surface.edge import CALLER_STATE, Engine
+from penstock.mcp_surface.fast_wire import (
+    Heard,
+    Hot,
+    answer_bytes,
+    call_bytes,
+    error_bytes,
+    hot_request,
+    hotness,
+    read_body,
+    replayed,
+    result_bytes,
+    send_json,
+)
+from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.results import answer_result, error_result
+from penstock.mcp_surface.tasks import TaskCalls
+from penstock.mcp_surface.tools import ToolShelf
+from penstock.operations.context import Principal
+from penstock.operations.errors import mapping_of
+from penstock.operations.pipeline import Gate
+from penstock.operations.recent import Recent
+
+__all__ = ["FastPath"]
+
+_PAGES = frozenset({"server/discover", "tools/list"})
+# These wait, so that their callers may want to hear that the connection lives.
+_WAITING = frozenset({"execution.wait"})
+
+
+class FastPath:
+    """An engine before the engine."""
+
+    def __init__(
+        self, engine: Engine, gate: Gate, shelf: ToolShelf, options: McpOptions, statuses: Mapping[int, int]
+    ) -> None:
+        self._engine = engine
+        self._gate = gate
+        self._shelf = shelf
+        self._options = options
+        self._statuses = statuses
+        self._tasks = TaskCalls(gate, shelf, options)
+        self._envelopes: Recent[tuple[str, bytes], bytes] = Recent(limits.MCP_FAST_ENVELOPES_KEPT)
+        """By method and envelope: what the SDK adds to a result."""
+        self._pages: Recent[tuple[str, bytes, int], tuple[ToolBook, bytes]] = Recent(limits.MCP_FAST_PAGES_KEPT)
+        """By method, envelope and book: the book, which keeps its id its own, and the answer after its id."""
+        self._newest: dict[str, bytes] = {}
+
+    async def stop(self) -> None:
+        """End every session and every stream."""
+        await self._engine.stop()
+
+    async def handle(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request of somebody who was let in."""
+        said = hotness(scope)
+        if said is None:
+            await self._engine.handle(principal, scope, receive, send)
+            return
+        came, body = await read_body(receive)
+        hot = None if body is None else hot_request(said, body)
+        if hot is None:
+            await self._engine.handle(principal, scope, replayed(came, receive), send)
+            return
+        caller: Caller = scope["state"][CALLER_STATE]
+        book = await self._shelf.of(principal, caller.toolset)
+        if await self._answered(hot, caller, book, send):
+            return
+        heard = Heard(send)
+        await self._engine.handle(principal, scope, replayed(came, receive), heard.send)
+        if await self._shelf.of(principal, caller.toolset) is book:
+            self._learn(hot, book, heard.rest(hot.prefix))
+
+    def _learn(self, hot: Hot, book: ToolBook, rest: bytes | None) -> None:
+        """Keep what the SDK answered to an envelope, if it was a result and the envelope has nothing unusual."""
+        if rest is None or not hot.has_plain_envelope():
+            return
+        if hot.method in _PAGES:
+            # Most clients are sent the same: it is kept once.
+            newest = self._newest.get(hot.method)
+            self._newest[hot.method] = kept = newest if newest == rest else rest
+            self._pages.put((hot.method, hot.meta, id(book)), (book, kept))
+            return
+        result = msgspec.json.decode(rest[:-1])
+        if isinstance(result, dict) and isinstance(result.get("_meta"), dict):
+            self._envelopes.put((hot.method, hot.meta), msgspec.json.encode(result["_meta"]))
+
+    async def _answered(self, hot: Hot, caller: Caller, book: ToolBook, send: Send) -> bool:
+        """Whether the request was answered here."""
+        if hot.method in _PAGES:
+            page = self._pages.get((hot.method, hot.meta, id(book)))
+            if page is not None:
+                await send_json(send, 200, hot.prefix, page[1])
+            return page is not None
+        added = self._envelopes.get((hot.method, hot.meta))
+        if added is None:
+            return False
+        if hot.method == "tasks/get":
+            await self._task(hot, caller, added, send)
+            return True
+        tool = self._plain_tool(hot, book)
+        if tool is None:
+            return False
+        await send_json(send, 200, hot.prefix, await self._called(hot, caller, book, tool, added))
+        return True
+
+    def _plain_tool(self, hot: Hot, book: ToolBook) -> Tool | None:
+        """The tool of a call that only reads and whose arguments fit."""
+        tool = book.find(hot.name)
+        if tool is None or tool.capability.populator != "builtin" or not tool.capability.annotations.read_only:
+            return None
+        if tool.capability.name in _WAITING:
+            return None
+        try:
+            tool.capability.convert(hot.arguments or {})
+        except PenstockError:
+            return None
+        return tool
+
+    async def _called(self, hot: Hot, caller: Caller, book: ToolBook, tool: Tool, added: bytes) -> bytes:
+        characters_max = self._options.result_characters
+        try:
+            value = await ask_gate(
+                self._gate,
+                caller,
+                tool.capability.name,
+                hot.arguments or {},
+                patience_seconds=self._options.patience_seconds,
+            )
+        except PenstockError as error:
+            return call_bytes(error_result(error, book, tool), added)
+        shown = answer_bytes(value, added, characters_max)
+        return call_bytes(answer_result(value, characters_max), added) if shown is None else shown
+
+    async def _task(self, hot: Hot, caller: Caller, added: bytes, send: Send) -> None:
+        try:
+            task = await self._tasks.get(caller, hot.name)
+        except ProtocolFault as fault:
+            code, message, data = fault.code, fault.message, fault.data
+        except PenstockError as error:
+            code, message, data = mapping_of(error).json_rpc, error.message, {"code": error.code, "hint": error.hint}
+        else:
+            await send_json(send, 200, hot.prefix, result_bytes(task, added))
+            return
+        await send_json(send, self._statuses.get(code, 200), error_bytes(hot.id, code, message, data))

@@ -1,0 +1,280 @@
+"""The wire of the fast path: which requests may be answered without the SDK, and the bytes of their answers.
+
+A request is hot if it is one of a few methods of the newest era, says so in its headers exactly once, and has nothing
+in its body but what such a request must have. Everything else is not understood here, which is not an error: the SDK
+answers it. Answers have the bytes that the SDK would send: members in its order, text in ASCII. Only numbers with an
+exponent may be spelt otherwise (1e20 for 1e+20).
+
+Above it: `fast_path`. Below it: msgspec. Nothing here knows the SDK.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from starlette.types import Message, Receive, Scope, Send
+
+from penstock.base import limits
+from penstock.base.json import JsonObject, JsonValue
+
+__all__ = [
+    "Heard",
+    "Hot",
+    "Hotness",
+    "answer_bytes",
+    "call_bytes",
+    "error_bytes",
+    "hot_request",
+    "hotness",
+    "read_body",
+    "replayed",
+    "result_bytes",
+    "send_json",
+]
+
+_VERSION = "2026-07-28"
+_META = "io.modelcontextprotocol/"
+_ENVELOPE = frozenset(f"{_META}{name}" for name in ("protocolVersion", "clientCapabilities", "clientInfo"))
+_METHODS: dict[bytes, str] = {
+    name.encode(): name for name in ("server/discover", "tools/list", "tools/call", "tasks/get")
+}
+# A request with one of these, or with a parameter in a header, is for the SDK to judge.
+_UNUSUAL = frozenset({b"mcp-session-id", b"content-encoding", b"last-event-id"})
+_PARAMETER = b"mcp-param-"
+
+RequestId: TypeAlias = int | str
+
+
+class _Params(msgspec.Struct, forbid_unknown_fields=True):
+    meta: msgspec.Raw = msgspec.field(name="_meta")
+
+
+class _CallParams(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    meta: msgspec.Raw = msgspec.field(name="_meta")
+    arguments: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class _TaskParams(msgspec.Struct, forbid_unknown_fields=True):
+    task_id: str = msgspec.field(name="taskId")
+    meta: msgspec.Raw = msgspec.field(name="_meta")
+
+
+class _Plain(msgspec.Struct, forbid_unknown_fields=True):
+    jsonrpc: Literal["2.0"]
+    id: RequestId
+    method: str
+    params: _Params
+
+
+class _Call(msgspec.Struct, forbid_unknown_fields=True):
+    jsonrpc: Literal["2.0"]
+    id: RequestId
+    method: str
+    params: _CallParams
+
+
+class _Task(msgspec.Struct, forbid_unknown_fields=True):
+    jsonrpc: Literal["2.0"]
+    id: RequestId
+    method: str
+    params: _TaskParams
+
+
+_plain = msgspec.json.Decoder(_Plain)
+_call = msgspec.json.Decoder(_Call)
+_task = msgspec.json.Decoder(_Task)
+_encode = msgspec.json.encode
+
+
+@dataclass(frozen=True, slots=True)
+class Hotness:
+    """What the headers of a hot request say."""
+
+    method: str
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hot:
+    """A hot request."""
+
+    method: str
+    id: RequestId
+    meta: bytes
+    """The envelope as it was sent."""
+    name: str = ""
+    """The tool or the task that it is about."""
+    arguments: JsonObject | None = None
+
+    @property
+    def prefix(self) -> bytes:
+        """What stands before the result in its answer."""
+        number = str(self.id) if isinstance(self.id, int) else json.dumps(self.id)
+        return f'{{"jsonrpc":"2.0","id":{number},"result":'.encode()
+
+    def has_plain_envelope(self) -> bool:
+        """Whether the envelope says who asks and what they can do, and nothing else."""
+        said = msgspec.json.decode(self.meta)
+        return isinstance(said, dict) and said.keys() <= _ENVELOPE and said.get(f"{_META}protocolVersion") == _VERSION
+
+
+def hotness(scope: Scope) -> Hotness | None:
+    """What the headers say; None if they are not exactly those of a hot request."""
+    if scope["method"] != "POST":
+        return None
+    seen: dict[bytes, bytes] = {}
+    for name, value in scope["headers"]:
+        if name in _UNUSUAL or name in seen or name.startswith(_PARAMETER):
+            return None
+        seen[name] = value
+    method = _METHODS.get(seen.get(b"mcp-method", b""))
+    if method is None or seen.get(b"mcp-protocol-version") != _VERSION.encode():
+        return None
+    if not _takes_both(seen.get(b"accept", b"")) or seen.get(b"content-type") != b"application/json":
+        return None
+    named = seen.get(b"mcp-name")
+    if named is None:
+        return Hotness(method, None)
+    # Names with other letters come wrapped, and unwrapping them is the SDK's.
+    return Hotness(method, named.decode()) if named.isascii() and not named.startswith(b"=?") else None
+
+
+def _takes_both(accept: bytes) -> bool:
+    return b"application/json" in accept and b"text/event-stream" in accept and b";" not in accept
+
+
+async def read_body(receive: Receive) -> tuple[list[Message], bytes | None]:
+    """What came, and the body if it is whole and small; the messages can be `replayed`."""
+    came: list[Message] = []
+    size = 0
+    while True:
+        message = await receive()
+        came.append(message)
+        size += len(message.get("body", b""))
+        if message["type"] != "http.request" or size > limits.MCP_FAST_BODY_BYTES_MAX:
+            return came, None
+        if not message.get("more_body", False):
+            return came, b"".join(item.get("body", b"") for item in came)
+
+
+def replayed(came: list[Message], receive: Receive) -> Receive:
+    """A way to receive that gives again what came, and then whatever comes."""
+    waiting = came[::-1]
+
+    async def again() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return again
+
+
+def hot_request(said: Hotness, body: bytes) -> Hot | None:
+    """The request; None if its body has anything unusual, or does not fit its headers."""
+    try:
+        found = _decoded(said, body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return found if found is not None and len(found.meta) <= limits.MCP_FAST_ENVELOPE_BYTES_MAX else None
+
+
+def _decoded(said: Hotness, body: bytes) -> Hot | None:
+    if said.method == "tools/call":
+        call = _call.decode(body)
+        if (call.method, call.params.name) != (said.method, said.name):
+            return None
+        return Hot(said.method, call.id, bytes(call.params.meta), call.params.name, call.params.arguments)
+    if said.method == "tasks/get":
+        task = _task.decode(body)
+        if (task.method, task.params.task_id) != (said.method, said.name):
+            return None
+        return Hot(said.method, task.id, bytes(task.params.meta), task.params.task_id)
+    plain = _plain.decode(body)
+    if plain.method != said.method or said.name is not None:
+        return None
+    return Hot(said.method, plain.id, bytes(plain.params.meta))
+
+
+class Heard:
+    """Passes an answer on and remembers it, if it is not too large."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._fits = False
+
+    async def send(self, message: Message) -> None:
+        """Pass on what is sent."""
+        if message["type"] == "http.response.start":
+            self._fits = message["status"] == 200 and (b"content-type", b"application/json") in message["headers"]  # noqa: PLR2004
+        elif self._fits:
+            part: bytes = message.get("body", b"")
+            self._size += len(part)
+            self._parts.append(part)
+            self._fits = self._size <= limits.MCP_FAST_PAGE_BYTES_MAX
+        await self._send(message)
+
+    def rest(self, prefix: bytes) -> bytes | None:
+        """Everything after the prefix, of an answer that was a result."""
+        whole = b"".join(self._parts) if self._fits else b""
+        return whole[len(prefix) :] if whole.startswith(prefix) else None
+
+
+def ascii_bytes(value: Any) -> bytes:
+    """A value as JSON in ASCII, as the SDK writes it."""
+    encoded = _encode(value)
+    if encoded.isascii() and b"\x7f" not in encoded:
+        return encoded
+    return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode()
+
+
+def result_bytes(result: JsonObject, meta: bytes) -> bytes:
+    """The rest of an answer with a result of ours, and what the SDK adds to every result."""
+    return ascii_bytes(result)[:-1] + b',"_meta":' + meta + b"}}"
+
+
+def call_bytes(result: JsonObject, meta: bytes) -> bytes:
+    """The same for the result of a tool, whose members and blocks the SDK orders by name."""
+    content = result["content"]
+    blocks: list[JsonValue] = [
+        dict(sorted(block.items())) if isinstance(block, dict) else block
+        for block in (content if isinstance(content, list) else [])
+    ]
+    return result_bytes(dict(sorted({**result, "content": blocks}.items())), meta)
+
+
+def answer_bytes(value: Any, meta: bytes, characters_max: int) -> bytes | None:
+    """The same for what an operation answered, in one go; None if it is no object, or too large to be shown whole."""
+    encoded = _encode(value)
+    if len(encoded) > characters_max or not encoded.startswith(b"{") or not encoded.isascii() or b"\x7f" in encoded:
+        return None
+    return b"".join(
+        (
+            b'{"content":[{"text":',
+            _encode(encoded.decode("ascii")),
+            b',"type":"text"}],"isError":false,"resultType":"complete","structuredContent":',
+            encoded,
+            b',"_meta":',
+            meta,
+            b"}}",
+        )
+    )
+
+
+def error_bytes(request_id: RequestId, code: int, message: str, data: JsonValue) -> bytes:
+    """An answer with an error of the protocol."""
+    error: JsonObject = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    return ascii_bytes({"jsonrpc": "2.0", "id": request_id, "error": error})
+
+
+async def send_json(send: Send, status: int, *parts: bytes) -> None:
+    """Answer with a JSON document."""
+    body = b"".join(parts)
+    headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

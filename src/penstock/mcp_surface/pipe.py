@@ -1,0 +1,79 @@
+"""Standard input and output as a pipe of lines, each one a message.
+
+While it is open, whatever else the process prints goes to standard error, and whatever else reads finds the end: only
+messages are on the pipe. The reader is a thread that nobody waits for, so that a signal ends the process at once.
+
+Above it: `sdk`, the bridge of the command line. Below it: the standard library.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
+
+from penstock.base import limits
+
+__all__ = ["Pipe", "standard_pipe"]
+
+_LINE_BYTES_MAX = limits.REQUEST_BYTES_MAX
+_WAITING_MAX = 64
+_READ, _WRITE, _SAY = 0, 1, 2
+
+
+class Pipe:
+    """Lines in and out."""
+
+    def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._writing = asyncio.Lock()
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """What comes in, until the other end closes or sends a line that is too long."""
+        waiting: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING_MAX)
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._read, args=(loop, waiting), daemon=True, name="penstock-pipe").start()
+        while (line := await waiting.get()) is not None:
+            if line.strip():
+                yield line
+
+    def _read(self, loop: asyncio.AbstractEventLoop, waiting: asyncio.Queue[bytes | None]) -> None:
+        # The loop may be closed while this waits for a line: then there is nobody to tell.
+        with suppress(RuntimeError, OSError, ValueError):
+            while True:
+                line = self._incoming.readline(_LINE_BYTES_MAX + 1)
+                ended = not line or len(line) > _LINE_BYTES_MAX
+                asyncio.run_coroutine_threadsafe(waiting.put(None if ended else line), loop).result()
+                if ended:
+                    return
+
+    async def write(self, line: bytes) -> None:
+        """Send a line; waits while the other end does not read."""
+        async with self._writing:
+            await asyncio.to_thread(self._write, line)
+
+    def _write(self, line: bytes) -> None:
+        # The other end is gone: so is whoever would read this.
+        with suppress(BrokenPipeError):
+            self._outgoing.write(line + b"\n")
+            self._outgoing.flush()
+
+
+@contextmanager
+def standard_pipe() -> Iterator[Pipe]:
+    """The pipe of this process."""
+    incoming, outgoing = os.dup(_READ), os.dup(_WRITE)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, _READ)
+    os.dup2(_SAY, _WRITE)
+    os.close(nothing)
+    try:
+        # The descriptor stays open: the thread may wait on it until the process ends.
+        with os.fdopen(outgoing, "wb", closefd=False) as sink:
+            yield Pipe(os.fdopen(incoming, "rb", closefd=False), sink)
+    finally:
+        os.dup2(outgoing, _WRITE)

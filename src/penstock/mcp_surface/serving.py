@@ -1,0 +1,51 @@
+"""MCP on its transports: an engine for HTTP, and a client at the other end of a pipe.
+
+This is the module to load for MCP: it brings the SDK with it.
+
+Above it: `app` loads it. Below it: `server`, `sdk`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.mcp_surface.calls import Caller
+from penstock.mcp_surface.edge import CALLER, CALLER_STATE, Engine
+from penstock.mcp_surface.fast_path import FastPath
+from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.pipe import Pipe
+from penstock.mcp_surface.sdk import ERROR_STATUSES, HttpEngine, serve_pipe
+from penstock.mcp_surface.server import Context, build_mcp_server
+from penstock.mcp_surface.tools import ToolShelf
+from penstock.operations.context import Credentials, Principal
+from penstock.operations.pipeline import Gate
+
+__all__ = ["open_http_engine", "serve_stdio"]
+
+
+async def open_http_engine(gate: Gate, options: McpOptions) -> Engine:
+    """An engine for requests that the edge let in."""
+
+    def caller_of(context: Context) -> Caller:
+        request: Any = context.request
+        caller: Caller = request.scope["state"][CALLER_STATE]
+        return caller
+
+    shelf = ToolShelf(gate, options)
+    engine = HttpEngine(build_mcp_server(gate, options, caller_of, CALLER.get, shelf=shelf), options)
+    await engine.start()
+    return FastPath(engine, gate, shelf, options, ERROR_STATUSES) if options.fast_path else engine
+
+
+async def serve_stdio(
+    gate: Gate, options: McpOptions, credentials: Credentials, new_request_id: Callable[[], str], pipe: Pipe
+) -> None:
+    """Serve the client at the other end of the pipe, with the credentials of whoever started this process."""
+    principal: Principal = await gate.authenticator.authenticate(credentials)
+
+    def caller_of(context: Context) -> Caller:
+        return Caller(principal=principal, credentials=credentials, request_id=new_request_id())
+
+    # A client that goes away has not cancelled anything: its executions go on with whoever performs next.
+    await serve_pipe(build_mcp_server(gate, options, caller_of), pipe, gate.services.open_streams.end)

@@ -1,0 +1,226 @@
+"""Toolsets: which of a caller's tools are listed, so that a model is not given more than it can use.
+
+The address says which (`/mcp?toolset=workflows`, or sets, kinds of things and names of tools with commas between them);
+the setting says it for those whose address does not. By default everything is listed as long as it is small. What is
+larger becomes the exposed workflows, the operations of every day, and three tools that find, describe and call the
+rest. A set that was asked for is also all that can be called.
+
+Above it: `tools` keeps the books, `calls` calls what is found. Below it: what a tool is. It widens nobody's rights.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.book import CATALOGUE, Tool, ToolBook, listed_tool
+from penstock.mcp_surface.options import McpOptions
+from penstock.operations.capability import Annotations, Authorization, Capability, Governance
+
+__all__ = ["EVERYDAY", "TOOLSETS", "chosen_book", "described", "found_tools", "inner_call"]
+
+TOOLSETS = ("default", "workflows", "operations", "all", "search")
+EVERYDAY = frozenset(
+    {
+        "workflow.list",
+        "workflow.get",
+        "workflow.execute",
+        "execution.status",
+        "execution.answer",
+        "execution.cancel",
+        "execution.signal",
+        "execution.wait",
+        "execution.list",
+        "execution.history",
+        "system.info",
+    }
+)
+# What goes on with an execution that a workflow's tool began.
+_FOLLOWING = frozenset({"execution.status", "execution.answer", "execution.cancel", "execution.wait"})
+_FOUND_DEFAULT = 10
+_FOUND_MAX = 50
+_WORDS = re.compile(r"[a-z0-9]+")
+_TITLE_WEIGHT = 3
+_INVALID = "INVALID_ARGUMENTS"
+
+_Action: TypeAlias = Literal["search", "describe", "call"]
+
+
+def chosen_book(whole: ToolBook, toolset: str, options: McpOptions) -> ToolBook:
+    """The book of a toolset: its tools in order, and what can be called through it."""
+    words = frozenset(word for word in (part.strip() for part in toolset.split(",")) if word) or frozenset({"default"})
+    if "all" in words:
+        return whole
+    if not words & {"default", "search"}:
+        return _strict(whole, tuple(tool for tool in whole.tools if _is_named(tool, words, whole)))
+    if "default" in words and _size(whole.tools) <= options.catalogue_bytes:
+        return whole
+    first = [tool for tool in whole.tools if tool.capability.name in EVERYDAY or _is_named(tool, words, whole)]
+    trio = _trio(options)
+    room = options.catalogue_bytes - _size((*first, *trio)) if "default" in words else 0
+    listed = [*first, *trio]
+    for tool in whole.tools:
+        size = _size((tool,))
+        if tool.starts_execution and tool not in first and size <= room:
+            listed.append(tool)
+            room -= size
+    ordered = tuple(sorted(listed, key=lambda tool: tool.name))
+    spellings = {**{name: tool for tool in trio for name in (tool.name, tool.capability.name)}, **whole.spellings}
+    return ToolBook(ordered, spellings, whole.operations)
+
+
+def _strict(whole: ToolBook, tools: tuple[Tool, ...]) -> ToolBook:
+    kept = frozenset(tool.name for tool in tools)
+    spellings = {name: tool for name, tool in whole.spellings.items() if tool.name in kept}
+    return ToolBook(tools, spellings, whole.operations)
+
+
+def _is_named(tool: Tool, words: frozenset[str], whole: ToolBook) -> bool:
+    name = tool.capability.name
+    if tool.starts_execution:
+        in_sets = "workflows" in words
+    else:
+        in_sets = "operations" in words or ("workflows" in words and name in _FOLLOWING)
+        in_sets = in_sets or tool.capability.resource in words
+    return in_sets or any(whole.find(word) is tool for word in words)
+
+
+def _size(tools: Iterable[Tool]) -> int:
+    return sum(len(msgspec.json.encode(tool.listed)) + 1 for tool in tools)
+
+
+def found_tools(book: ToolBook, arguments: JsonObject) -> JsonObject:
+    """What fits some words best, with names and descriptions; every tool in order without words."""
+    query, limit = arguments.get("query", ""), arguments.get("limit", _FOUND_DEFAULT)
+    if not isinstance(query, str):
+        raise Rejected(_INVALID, "`query` must be text", "give words that say what the tool should do")
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _FOUND_MAX:
+        raise Rejected(_INVALID, f"`limit` must be a whole number from 1 to {_FOUND_MAX}")
+    words = frozenset(_WORDS.findall(query.lower()))
+    candidates = _callable(book)
+    scored = [(_score(tool, words), tool) for tool in candidates]
+    fitting = sorted((pair for pair in scored if pair[0] or not words), key=lambda pair: (-pair[0], pair[1].name))
+    items: list[JsonValue] = [_short(tool) for _, tool in fitting[:limit]]
+    return {"items": items, "total": len(fitting)}
+
+
+def described(book: ToolBook, arguments: JsonObject) -> JsonObject:
+    """A tool as a list would show it, with its schemas."""
+    tool = _named(book, arguments)
+    output = tool.capability.output_schema
+    return tool.listed if output is None else {**tool.listed, "outputSchema": output}
+
+
+def inner_call(book: ToolBook, arguments: JsonObject) -> tuple[Tool, JsonObject]:
+    """The tool that is to be called, and with what."""
+    given = arguments.get("arguments", {})
+    if not isinstance(given, dict):
+        raise Rejected(_INVALID, "`arguments` must be an object", "describe the tool to see what it takes")
+    return _named(book, arguments), given
+
+
+def _named(book: ToolBook, arguments: JsonObject) -> Tool:
+    name = arguments.get("name")
+    found = book.find(name) if isinstance(name, str) else None
+    if found is None or found.capability.populator == CATALOGUE:
+        raise Rejected(_INVALID, f"there is no tool {str(name)[:100]!r}", "search for one and use its name")
+    return found
+
+
+def _callable(book: ToolBook) -> list[Tool]:
+    by_name = {tool.name: tool for tool in book.spellings.values() if tool.capability.populator != CATALOGUE}
+    return [by_name[name] for name in sorted(by_name)]
+
+
+def _score(tool: Tool, words: frozenset[str]) -> int:
+    named = set(_WORDS.findall(f"{tool.name} {tool.capability.title}".lower().replace("_", " ")))
+    told = set(_WORDS.findall(tool.capability.description.lower()))
+    near = sum(any(word in other or other in word for other in named) for word in words)
+    return _TITLE_WEIGHT * len(words & named) + near + len(words & told)
+
+
+def _short(tool: Tool) -> JsonObject:
+    first = tool.capability.description.partition(". ")[0]
+    return {"name": tool.name, "title": tool.capability.title, "description": first}
+
+
+_NAME: JsonObject = {"type": "string", "description": "The name of a tool, as a search found it.", "maxLength": 200}
+_SCHEMAS: dict[_Action, JsonObject] = {
+    "search": {
+        "type": "object",
+        "properties": {
+            "query": {
+                "type": "string",
+                "description": "Words for what the tool should do, such as `pause schedule`; empty for all.",
+                "maxLength": 200,
+            },
+            "limit": {"type": "integer", "minimum": 1, "maximum": _FOUND_MAX, "default": _FOUND_DEFAULT},
+        },
+        "additionalProperties": False,
+    },
+    "describe": {
+        "type": "object",
+        "required": ["name"],
+        "properties": {"name": _NAME},
+        "additionalProperties": False,
+    },
+    "call": {
+        "type": "object",
+        "required": ["name"],
+        "properties": {
+            "name": _NAME,
+            "arguments": {"type": "object", "description": "The arguments, as the tool's input schema wants them."},
+        },
+        "additionalProperties": False,
+    },
+}
+_TOLD: dict[_Action, tuple[str, str]] = {
+    "search": (
+        "Search for tools",
+        "Finds workflows and operations that are not in the list of tools: schedules, webhooks, agents, models,"
+        " registered tools, versions of workflows and more. Describe what it finds, then call it.",
+    ),
+    "describe": (
+        "Describe a tool",
+        "Shows what a tool that a search found takes and gives back. Read its input schema before you call it.",
+    ),
+    "call": (
+        "Call a tool",
+        "Calls a tool that a search found, with the same checks and the same answer as if it were in the list.",
+    ),
+}
+
+
+def _trio(options: McpOptions) -> tuple[Tool, ...]:
+    mark = "_" if options.tool_names == "underscore" else "."
+    prefix = f"{options.tool_prefix}{mark}" if options.tool_prefix else ""
+    return tuple(
+        listed_tool(f"{prefix}tools{mark}{action}", _capability(action), output_schemas=False) for action in _SCHEMAS
+    )
+
+
+def _capability(action: _Action) -> Capability:
+    title, description = _TOLD[action]
+    reads = action != "call"
+    return Capability(
+        name=f"tools.{action}",
+        title=title,
+        description=description,
+        make_input_schema=lambda: _SCHEMAS[action],
+        make_output_schema=lambda: None,
+        annotations=Annotations(read_only=reads, destructive=not reads, idempotent=reads, open_world=not reads),
+        governance=Governance(),
+        handler=_never,
+        convert=lambda arguments: arguments,
+        authorization=lambda _: Authorization(action=f"tools.{action}", resource_kind="tool"),
+        populator=CATALOGUE,
+    )
+
+
+async def _never(context: object, given: object) -> None:
+    raise AssertionError("the surface answers this itself")
