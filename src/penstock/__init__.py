@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock.app.penstock import Penstock
+    from penstock.runtime.progress import Progress
     from penstock.runtime.runs import Run, RunFailed
     from penstock.runtime.steps import StepContext, StepFailed, step
 
-__all__ = ["Penstock", "Run", "RunFailed", "StepContext", "StepFailed", "__version__", "step"]
+__all__ = ["Penstock", "Progress", "Run", "RunFailed", "StepContext", "StepFailed", "__version__", "step"]
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Penstock": "penstock.app.penstock",
+    "Progress": "penstock.runtime.progress",
     "Run": "penstock.runtime.runs",
     "RunFailed": "penstock.runtime.runs",
     "StepContext": "penstock.runtime.steps",

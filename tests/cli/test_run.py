@@ -20,6 +20,8 @@ RUN_KEYS = {
     "waiting_for",
     "records",
     "elapsed_ms",
+    "continued_as",
+    "should_continue",
     "joined",
 }
 

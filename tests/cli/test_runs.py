@@ -1,8 +1,10 @@
 """`penstock runs ...`: each command in a process of its own, on the file that others wrote."""
 
+import asyncio
 import json
 import signal
 
+from penstock import Penstock
 from tests.cli.processes import APPROVE, GATED, GREET, REFUSED, SECONDS_MAX, SIGNALLED, STEPS, Shop, read_until
 
 CHANGE_KEYS = {"ok", "run_id", "status", "performed"}
@@ -30,8 +32,11 @@ SHOW_KEYS = {
     "waiting_for",
     "records",
     "elapsed_ms",
+    "continued_as",
+    "should_continue",
     "input",
     "state",
+    "last_of_chain",
     "labels",
     "parent",
     "children",
@@ -99,7 +104,7 @@ def test_a_waiting_run_is_shown_with_its_question_and_how_to_answer(shop: Shop) 
         [],
     )
     (wait,) = told["waiting_for"]
-    assert set(wait) == {"for", "node", "visit", "since", "until", "prompt", "schema", "approvers"}
+    assert set(wait) == {"for", "node", "visit", "since", "until", "prompt", "schema", "approvers", "interrupt_id"}
     text = shop.run("runs", "show", "r1").stdout
     assert 'ask waits for a person to answer "Greet you?" since' in text
     assert "answer: penstock runs answer r1 --node ask --db penstock.db" in text
@@ -213,6 +218,30 @@ def test_the_outcome_of_an_activity_can_be_reported(shop: Shop) -> None:
     assert shop.json("runs", "submit", "r1", "ask", "{}", code=2)["error"]["code"] == "ACTIVITY_SUBMIT_NODE_MISMATCH"
     assert shop.json("runs", "submit", "r1", "hello", '{"text": "by hand"}')["status"] == "completed"
     assert shop.json("runs", "show", "r1")["result"] == {"said": "by hand"}
+
+
+def test_an_activity_is_leased_and_handed_in_by_its_holder(shop: Shop) -> None:
+    shop.write("approve.yaml", APPROVE)
+
+    async def start() -> None:
+        async with Penstock.open(shop.folder / "penstock.db", workflows=[shop.folder / "approve.yaml"]) as penstock:
+            run = await penstock.start("approve", {"name": "you"}, run_id="r1", mode="host_mediated")
+            await run.answer({"approve": True})
+
+    asyncio.run(start())
+    leased = shop.json("runs", "lease", "r1", "hello", "--holder", "ada", "--seconds", "60")
+    assert set(leased) == CHANGE_KEYS | {"lease"}
+    [activity] = shop.json("runs", "show", "r1")["activities"]
+    assert activity["lease"] == leased["lease"]
+    assert f"leased by ada until {leased['lease']['until']}" in shop.run("runs", "show", "r1").stdout
+    refused = shop.json("runs", "lease", "r1", "hello", "--holder", "bob", code=2)["error"]
+    assert refused["code"] == "ACTIVITY_LEASED"
+    lost = shop.json("runs", "submit", "r1", "hello", "{}", "--holder", "bob", code=2)["error"]
+    assert lost["code"] == "ACTIVITY_LEASE_LOST"
+    late = shop.json("runs", "submit", "r1", "hello", "{}", "--attempt", "2", code=2)["error"]
+    assert late["code"] == "ACTIVITY_SUBMIT_NOT_AWAITING"
+    handed_in = shop.json("runs", "submit", "r1", "hello", '{"text": "by ada"}', "--holder", "ada", "--attempt", "1")
+    assert handed_in["status"] == "completed"
 
 
 def test_a_failed_activity_can_be_reported_too(shop: Shop) -> None:

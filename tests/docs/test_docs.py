@@ -41,7 +41,8 @@ NOT_FINDINGS = frozenset(
         "QQSTRING_START",
         "EXECUTION_NOT_FOUND",  # refusals of runs, which are not about documents
         "RETRY_NOT_ALLOWED",
-        "PENSTOCK_DB",  # a setting
+        "NOTIFY_SOCKET",  # variables of the machine
+        "XDG_CONFIG_HOME",
     }
 )
 

@@ -5,11 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from docs.generator.records import RECORDS
+from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.engine import inputs
 from penstock.engine.decide import decide
 from penstock.engine.outcomes import Accepted
 from penstock.engine.records import COMMANDS, EVENTS, Record
+from penstock.engine.starting import successor_start
 from penstock.engine.state import RunState
 from penstock.runtime.cases import script_of_case
 from penstock.runtime.simulation import SimulationReport, simulate
@@ -29,10 +31,13 @@ def records_of_interventions() -> Iterator[Record]:
     """What no example shows, because a person does it to a run: pausing, deciding about a doubt, cancelling."""
     workflow, state = load_example("refund-with-approval.yaml"), RunState()
     given: list[inputs.Input] = [
-        inputs.StartRun(at=0, run_id="r", input={"order_id": "A-1", "amount": 20}),
+        inputs.StartRun(at=0, run_id="r", input={"order_id": "A-1", "amount": 20}, mode="host_mediated"),
         inputs.PauseRun(at=1, reason="a look at the books"),
         inputs.SendSignal(at=2, name="unexpected", payload=None, signal_id="s1"),
         inputs.ResumeRun(at=3),
+        inputs.LeaseActivity(at=3, node_id="order", holder="desk", lease_ms=1_000),
+        inputs.AskInActivity(at=3, node_id="order", question="Which shop?", answer_schema={"type": "string"}),
+        inputs.AnswerInterrupt(at=3, answer="the old one", by="grace"),
         inputs.CompleteActivity(at=4, node_id="order", result={"total": 50}),
         inputs.ReportOutcomeUnknown(at=5, node_id="pay"),
         inputs.RetryActivity(at=6, node_id="pay", by="grace"),
@@ -45,9 +50,31 @@ def records_of_interventions() -> Iterator[Record]:
         yield from decision.records
 
 
+def records_of_a_chain() -> Iterator[Record]:
+    """What no example shows, because it takes too long: the next run of a chain, and a history that is full."""
+    workflow = load_example("subscription.yaml")
+    given = inputs.StartRun(at=0, run_id="r", input={"customer": "ada", "price": 3}, timeout_ms=2**40)
+    first = decide(workflow, RunState(), given)
+    assert isinstance(first, Accepted), first
+    state = first.state
+    for item in (
+        inputs.SendSignal(at=1, name="unexpected", signal_id="s1"),
+        inputs.CompleteActivity(at=2, node_id="charge", result={}),
+        inputs.FireTimer(at=2**35, kind="wait", node_id="month", visit=1),
+    ):
+        decision = decide(workflow, state, item)
+        assert isinstance(decision, Accepted), decision
+        state = decision.state
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(limits, "HISTORY_ROWS_MAX", 1)
+        second = decide(workflow, RunState(), successor_start(workflow, state, at=2**35))
+    assert isinstance(second, Accepted), second
+    yield from (*first.records, *second.records)
+
+
 @pytest.fixture(scope="module")
 def records() -> list[Record]:
-    return [*records_of_the_examples(), *records_of_interventions()]
+    return [*records_of_the_examples(), *records_of_interventions(), *records_of_a_chain()]
 
 
 def documented(name: str) -> tuple[set[str], set[str]]:

@@ -40,7 +40,7 @@ def broken_contracts(output: str) -> list[str]:
 def test_the_project_keeps_every_contract(tmp_path: Path) -> None:
     result = lint(tmp_path, {})
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "5 kept, 0 broken" in result.stdout
+    assert "6 kept, 0 broken" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,7 @@ def test_the_project_keeps_every_contract(tmp_path: Path) -> None:
         ("Layers", {"definitions/violation.py": "import penstock.console\n"}),
         ("Layers", {"governance/violation.py": "import penstock.engine\n"}),
         ("Surfaces speak only to operations", {"api/violation.py": "import penstock.engine\n"}),
+        ("The client knows nothing of the server", {"client/violation.py": "import penstock.definitions\n"}),
         ("Only bootstrap knows the adapters", {"operations/violation.py": "import penstock.runtime.stores\n"}),
         (
             "No cycles anywhere",
@@ -61,7 +62,7 @@ def test_the_project_keeps_every_contract(tmp_path: Path) -> None:
             },
         ),
     ],
-    ids=["engine_clock", "definitions_async", "upwards", "sideways", "surface_engine", "adapter", "cycle"],
+    ids=["engine_clock", "definitions_async", "upwards", "sideways", "surface_engine", "client", "adapter", "cycle"],
 )
 def test_a_violation_breaks_the_contract_meant_for_it(contract: str, additions: dict[str, str], tmp_path: Path) -> None:
     result = lint(tmp_path, additions)

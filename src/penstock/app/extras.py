@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
+from importlib.util import find_spec
 from types import ModuleType
 
 from penstock.base.errors import Rejected, Unavailable
 
-__all__ = ["EXTRA_EXECUTORS", "ExtraExecutor", "load_executor"]
+__all__ = ["EXTRA_EXECUTORS", "ExtraExecutor", "load_executor", "require_extra"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,20 +43,36 @@ EXTRA_EXECUTORS = {
 }
 
 
+def require_extra(name: str) -> None:
+    """Miss the libraries of an executor without importing them; says what to install."""
+    wanted = _named(name)
+    if any(find_spec(library) is None for library in wanted.libraries):
+        raise _not_installed(name, wanted)
+
+
 def load_executor(name: str) -> ModuleType:
     """The module of an executor; says what to install if its libraries are missing."""
-    wanted = EXTRA_EXECUTORS.get(name)
-    if wanted is None:
-        known = ", ".join(sorted(EXTRA_EXECUTORS))
-        raise Rejected("UNKNOWN_EXECUTOR", f"there is no executor named {name}", f"known: {known}")
+    wanted = _named(name)
     try:
         return importlib.import_module(wanted.module)
     except ImportError as error:
         missing = (error.name or "").partition(".")[0]
         if missing and missing not in wanted.libraries:
             raise  # something else is broken; an advice to install would hide it
-        raise Unavailable(
-            "EXTRA_NOT_INSTALLED",
-            f"the {name} executor is configured, but its libraries are not installed",
-            f"install penstock[{wanted.extra}]",
-        ) from error
+        raise _not_installed(name, wanted) from error
+
+
+def _named(name: str) -> ExtraExecutor:
+    wanted = EXTRA_EXECUTORS.get(name)
+    if wanted is None:
+        known = ", ".join(sorted(EXTRA_EXECUTORS))
+        raise Rejected("UNKNOWN_EXECUTOR", f"there is no executor named {name}", f"known: {known}")
+    return wanted
+
+
+def _not_installed(name: str, wanted: ExtraExecutor) -> Unavailable:
+    return Unavailable(
+        "EXTRA_NOT_INSTALLED",
+        f"the {name} executor is configured, but its libraries are not installed",
+        f"install penstock[{wanted.extra}]",
+    )

@@ -1,19 +1,22 @@
 """The conformance harness: the engine behind the 12-operation protocol, one JSON object per line on stdin and stdout.
 
 A driver owns the vectors and talks to this process; see ``scripts/harness``. Surface `kernel` works on given history
-rows, surface `port` on the published control-plane functions.
+rows, surface `port` on the published control-plane functions; `rest` and `sdk` are these functions as users reach them,
+over HTTP and in a program, always on a file (see `harness_surfaces`).
 
 Above it: ``scripts/harness``. Below it: everything; it is part of the composition root because it wires executors.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import itertools
 import json
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -23,7 +26,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from penstock import __version__
 from penstock.app.harness_kernel import Kernel
 from penstock.app.harness_performers import InThread, keep_test_child, performer_of, resolver_of
-from penstock.base.clock import Clock
+from penstock.app.harness_surfaces import SERVED_SURFACES, Call, open_surface
+from penstock.base.clock import Clock, ManualClock
 from penstock.base.errors import PenstockError, Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.check_schema import published_diagnostics
@@ -50,15 +54,16 @@ from penstock.runtime.system import SystemClock, new_worker_id
 
 __all__ = ["Harness", "serve"]
 
-SURFACES = ("port",)
+SURFACES = ("port", *SERVED_SURFACES)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Session:
-    surface: str
-    kernel: Kernel
-    control: ControlPlane
+    """What a driver opened; only one that holds its own host has a kernel."""
+
+    call: Call
     close: Callable[[], Awaitable[None]]
+    kernel: Kernel | None = None
 
 
 Operation = Callable[[JsonObject], Awaitable[JsonValue]]
@@ -66,10 +71,14 @@ Operation = Callable[[JsonObject], Awaitable[JsonValue]]
 
 @dataclass(slots=True, kw_only=True)
 class Harness:
-    """Answers requests; sessions do not see each other. With `sqlite` every session has a file of its own."""
+    """Answers requests; sessions do not see each other. With `sqlite` every session has a file of its own.
+
+    Its clock stands still: answers must be equal on all surfaces, and some of them name an instant.
+    """
 
     sqlite: bool = False
-    clock: Clock = field(default_factory=SystemClock)
+    surfaces: tuple[str, ...] = SURFACES
+    clock: Clock = field(default_factory=lambda: ManualClock(SystemClock().now_ms()))
     _sessions: dict[str, _Session] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -100,22 +109,22 @@ class Harness:
             return {"id": number, "ok": False, "error": str(error)}
 
     async def _append(self, given: JsonObject) -> JsonValue:
-        return self._session(given).kernel.append(_id(given), _list(given, "rows"))
+        return self._kernel(given).append(_id(given), _list(given, "rows"))
 
     async def _history(self, given: JsonObject) -> JsonValue:
-        return await self._session(given).kernel.history(_id(given))
+        return await self._kernel(given).history(_id(given))
 
     async def _run(self, given: JsonObject) -> JsonValue:
-        return await self._session(given).kernel.run(given)
+        return await self._kernel(given).run(given)
 
     async def _submit(self, given: JsonObject) -> JsonValue:
-        return await self._session(given).kernel.submit(given)
+        return await self._kernel(given).submit(given)
 
     async def _resume(self, given: JsonObject) -> JsonValue:
-        return await self._session(given).kernel.resume(given)
+        return await self._kernel(given).resume(given)
 
     async def _hello(self, given: JsonObject) -> JsonValue:
-        return {"engine": f"penstock {__version__}", "surfaces": list(SURFACES)}
+        return {"engine": f"penstock {__version__}", "surfaces": list(self.surfaces)}
 
     async def _validate(self, given: JsonObject) -> JsonValue:
         definition = given.get("definition")
@@ -151,14 +160,31 @@ class Harness:
 
     async def _open(self, given: JsonObject) -> JsonValue:
         surface = str(given.get("surface"))
-        if surface not in ("kernel", *SURFACES):
-            raise Rejected("UNKNOWN_SURFACE", f"there is no surface {surface}", f"use kernel, {', '.join(SURFACES)}")
+        if surface not in ("kernel", *self.surfaces):
+            known = ", ".join(self.surfaces)
+            raise Rejected("UNKNOWN_SURFACE", f"there is no surface {surface}", f"use kernel, {known}")
         name = f"s{next(self._numbers)}"
+        opened = self._served if surface in SERVED_SURFACES else self._hosted
+        self._sessions[name] = await opened(name, surface, given)
+        return name
+
+    async def _served(self, name: str, surface: str, given: JsonObject) -> _Session:
+        """A session on a surface that users have."""
+        stack = AsyncExitStack()
+        call = await stack.enter_async_context(open_surface(surface, given, self.clock))
+        return _Session(call=call, close=stack.aclose)
+
+    async def _hosted(self, name: str, surface: str, given: JsonObject) -> _Session:
+        """A session with a host of its own."""
         performer = performer_of(given)
         host, close = await self._sqlite_host(given, performer) if self.sqlite else self._memory_host(given, performer)
         control = ControlPlane(host=host, new_id=lambda: f"r_{name}_{next(self._numbers)}")
-        self._sessions[name] = _Session(surface, Kernel(host=host), control, close)
-        return name
+
+        async def call(tool: str, arguments: JsonObject) -> tuple[bool, JsonObject]:
+            reply = await control.call(tool, arguments)
+            return not isinstance(reply, Answer), reply.body
+
+        return _Session(call=call, close=close, kernel=Kernel(host=host))
 
     def _memory_host(
         self, given: JsonObject, performer: Performer
@@ -201,9 +227,15 @@ class Harness:
             raise Rejected("UNKNOWN_SESSION", f"there is no session {given.get('session')}", "open one first")
         return session
 
+    def _kernel(self, given: JsonObject) -> Kernel:
+        kernel = self._session(given).kernel
+        if kernel is None:
+            raise Rejected("NOT_ON_THIS_SURFACE", "this surface has no histories of its own", "open kernel for that")
+        return kernel
+
     async def _call(self, given: JsonObject) -> JsonValue:
-        reply = await self._session(given).control.call(str(given.get("tool")), _object(given, "args"))
-        return {"is_error": not isinstance(reply, Answer), "body": reply.body}
+        is_error, body = await self._session(given).call(str(given.get("tool")), _object(given, "args"))
+        return {"is_error": is_error, "body": body}
 
 
 def _id(given: JsonObject) -> str:
@@ -224,9 +256,9 @@ async def _nothing() -> None:
     """A session in memory leaves nothing behind."""
 
 
-async def serve(source: TextIO, sink: TextIO, *, sqlite: bool) -> None:
+async def serve(source: TextIO, sink: TextIO, *, sqlite: bool, surfaces: Sequence[str] = SURFACES) -> None:
     """Answer line by line until the input ends."""
-    harness = Harness(sqlite=sqlite)
+    harness = Harness(sqlite=sqlite, surfaces=tuple(surfaces))
     while line := await asyncio.to_thread(source.readline):
         if not line.strip():
             continue
@@ -245,5 +277,13 @@ async def _reply(harness: Harness, line: str) -> JsonObject:
     return await harness.answer(request)
 
 
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="The engine behind the conformance protocol, on stdin and stdout.")
+    parser.add_argument("--sqlite", action="store_true", help="keep the runs of kernel and port in files")
+    parser.add_argument("--surfaces", nargs="+", choices=SURFACES, default=SURFACES, help="only these, beside kernel")
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
-    asyncio.run(serve(sys.stdin, sys.stdout, sqlite="--sqlite" in sys.argv[1:]))
+    options = _options()
+    asyncio.run(serve(sys.stdin, sys.stdout, sqlite=options.sqlite, surfaces=options.surfaces))

@@ -15,12 +15,12 @@ from penstock.definitions.canonical import definition_hash
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
-from penstock.engine.pending import pending_activities
 from penstock.engine.records import Record, record_of, row_of
 from penstock.engine.replay import Diverged, Replayed, replay
 from penstock.engine.transitions import RunStatus
 from penstock.runtime.control_plane import ControlHost, ControlledRun
 from penstock.runtime.control_views import run_body
+from penstock.runtime.submits import read_submit, refuse_misfit, submit_input
 
 __all__ = ["Kernel"]
 
@@ -86,30 +86,13 @@ class Kernel:
         run = await self._checked(given, "SUBMIT_VALIDATION_ERROR")
         if not isinstance(run, ControlledRun):
             return run
-        node_id, outcome = str(given.get("node_id")), given.get("outcome")
-        if not isinstance(outcome, dict):
-            return _failed("SUBMIT_VALIDATION_ERROR", "outcome must be an object")
-        refused = _span_refusal(run, node_id, given.get("parallel_span"), outcome)
+        submit = read_submit(given)
+        if isinstance(submit, Refused):
+            return _failed(submit.code, submit.message)
+        refused = refuse_misfit(run.workflow, run.state, submit)
         if refused is not None:
             return _failed(refused.code, refused.message)
-        at = self.host.now_ms()
-        submitted: inputs.Input
-        if outcome.get("ok") is True:
-            extra: JsonObject = {
-                name: outcome[name] for name in ("delegateCorrelationId", "externalTaskId") if name in outcome
-            }
-            submitted = inputs.CompleteActivity(
-                at=at, node_id=node_id, result=outcome.get("result"), extra=extra or None
-            )
-        else:
-            code = outcome.get("code")
-            submitted = inputs.FailActivity(
-                at=at,
-                node_id=node_id,
-                error=str(outcome.get("error", "failed")),
-                code=code if isinstance(code, str) else None,
-            )
-        return await self._send(run, submitted, given)
+        return await self._send(run, submit_input(self.host.now_ms(), submit), given)
 
     async def resume(self, given: JsonObject) -> JsonObject:
         """Answer the open question."""
@@ -151,16 +134,4 @@ def _pinned_hash(rows: list[Record]) -> str | None:
         pinned = record.payload.get("definitionHash")
         if isinstance(pinned, str):
             return pinned
-    return None
-
-
-def _span_refusal(run: ControlledRun, node_id: str, span: JsonValue, outcome: JsonObject) -> Refused | None:
-    activity = next((item for item in pending_activities(run.workflow, run.state) if item.node_id == node_id), None)
-    if activity is None:
-        return None
-    if span != activity.parallel_span:
-        return Refused("ACTIVITY_SUBMIT_PARALLEL_MISMATCH", f"the parallel span does not fit {node_id}")
-    correlation = activity.delegate.get("delegateCorrelationId") if activity.delegate is not None else None
-    if outcome.get("ok") is True and correlation not in (None, outcome.get("delegateCorrelationId")):
-        return Refused("SUBMIT_VALIDATION_ERROR", "the correlation id does not fit the pending delegation")
     return None

@@ -15,21 +15,21 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from penstock.app.on_demand import ClosableExecutor, OnDemand
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import NotFound, Rejected
+from penstock.base.ids import DEFAULT_TENANT, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.build import build_workflow
+from penstock.base.later import later
 from penstock.definitions.findings import Severity
 from penstock.definitions.model import Workflow
-from penstock.definitions.validate import load_workflow, validate_document
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
 from penstock.runtime.driver import Driver
 from penstock.runtime.embedded_host import Committed, EmbeddedHost
-from penstock.runtime.executors.http import HttpExecutor
 from penstock.runtime.executors.step import StepExecutor
 from penstock.runtime.guarded_jq import GuardedEvaluator
 from penstock.runtime.performing import AsyncPerformer
@@ -41,6 +41,14 @@ from penstock.runtime.secrets import EnvironmentSecrets
 from penstock.runtime.steps import StepRegistry
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.system import SystemClock, gone_workers, new_run_id, new_worker_id
+
+if TYPE_CHECKING:
+    from penstock.definitions import build, validate
+    from penstock.runtime.executors import http
+else:
+    build = later("penstock.definitions.build")
+    validate = later("penstock.definitions.validate")
+    http = later("penstock.runtime.executors.http")
 
 __all__ = ["Penstock"]
 
@@ -56,7 +64,9 @@ class Penstock:
         self.store = store
         self.host = host
         self.driver = driver
+        self.step_executor: StepExecutor | None = None
         self.scheduler = Scheduler(host=host, report=_report)
+        self.secrets: SecretResolver = EnvironmentSecrets()
         self._new_id = new_id
 
     @classmethod
@@ -83,25 +93,29 @@ class Penstock:
         """
         kept = store or SqliteStore(path)
         await kept.open()
-        evaluator = GuardedEvaluator()
+        evaluator, query_evaluator = GuardedEvaluator(), GuardedEvaluator()
         host = EmbeddedHost(
             store=kept,
             clock=clock or SystemClock(),
             worker_id=new_worker_id(),
             evaluator=evaluator,
+            query_evaluator=query_evaluator,
             performs=perform,
             family=family,
         )
         driver: Driver | None = None
-        step_executor, http_executor = StepExecutor(_registry(steps)), HttpExecutor()
+        step_executor = StepExecutor(_registry(steps), observer=host.progress)
+        http_executor = OnDemand(make=_http_executor)
         try:
             penstock = cls(store=kept, host=host, driver=None)
+            penstock.step_executor = step_executor
+            penstock.secrets = secrets or penstock.secrets
             for source in workflows:
                 await penstock.register(source)
             if perform:
                 router = Router(
                     executors={"step": step_executor, "http": http_executor, **(executors or {})},
-                    secrets=secrets or EnvironmentSecrets(),
+                    secrets=penstock.secrets,
                 )
                 driver = Driver(host=host, performer=router, report=_report)
                 if observe is not None:
@@ -119,16 +133,27 @@ class Penstock:
             await step_executor.close()
             await http_executor.close()
             evaluator.close()
+            query_evaluator.close()
             await kept.close()
 
-    async def register(self, source: str | Path | JsonObject) -> Workflow:
-        """Make a workflow known: a file, a text, or a document. Running runs stay with the version they began with."""
-        workflow = _compiled(source)
-        await self.host.register(workflow)
-        await self.scheduler.put_triggers(workflow)
+    def use_steps(self, steps: Iterable[Callable[..., Any]]) -> None:
+        """Call these functions from now on; attempts under way finish with those that they began with."""
+        if self.step_executor is not None:
+            self.step_executor.use(_registry(steps))
+
+    async def register(
+        self, source: str | Path | JsonObject | Workflow, *, tenant: str = DEFAULT_TENANT, created_by: str | None = None
+    ) -> Workflow:
+        """Make a workflow known: a file, a text, a document, or one that is compiled already.
+
+        Running runs stay with the version they began with.
+        """
+        workflow = source if isinstance(source, Workflow) else _compiled(source)
+        await self.host.register(workflow, tenant=tenant, created_by=created_by)
+        await self.scheduler.put_triggers(workflow, tenant=tenant)
         return workflow
 
-    async def start(  # each is a choice of the caller
+    async def start(  # noqa: PLR0913  # each is a choice of the caller
         self,
         workflow: str | Workflow,
         given: JsonValue = None,
@@ -137,23 +162,38 @@ class Penstock:
         labels: Mapping[str, str] | None = None,
         timeout_ms: int | None = None,
         mode: str = "in_process",
+        tenant: str = DEFAULT_TENANT,
     ) -> Run:
         """Start a run of the newest version of a workflow. The same `run_id` again gives the run that exists."""
-        chosen = workflow if isinstance(workflow, Workflow) else await self._named(workflow)
-        identity = run_id or self._new_id()
+        chosen = workflow if isinstance(workflow, Workflow) else await self._named(workflow, tenant)
+        identity = id_in_tenant(tenant, run_id or self._new_id())
         start = inputs.StartRun(
-            at=self.host.clock.now_ms(), run_id=identity, input=given, mode=mode, timeout_ms=timeout_ms
+            at=self.host.clock.now_ms(), run_id=identity, input=given, mode=mode, timeout_ms=timeout_ms, tenant=tenant
         )
         decision = await self.host.start(start, workflow_hash=chosen.hash, labels=dict(labels or {}))
-        if isinstance(decision, Refused) and not (run_id and decision.code == "DUPLICATE_EXECUTION_ID"):
+        if isinstance(decision, Refused) and not (run_id and await self._is_theirs(decision, identity, tenant)):
             raise refusal_error(decision)
         return self.run(identity)
 
-    async def signal_with_start(
-        self, workflow: str, run_id: str, signal: str, payload: JsonValue = None, *, given: JsonValue = None
+    async def _is_theirs(self, refused: Refused, run_id: str, tenant: str) -> bool:
+        """Whether a start was refused because a tenant has the run already."""
+        if refused.code != "DUPLICATE_EXECUTION_ID":
+            return False
+        row = await self.store.row(run_id)
+        return row is not None and row.tenant == tenant
+
+    async def signal_with_start(  # each is a choice of the caller
+        self,
+        workflow: str,
+        run_id: str,
+        signal: str,
+        payload: JsonValue = None,
+        *,
+        given: JsonValue = None,
+        tenant: str = DEFAULT_TENANT,
     ) -> Run:
         """Send a signal to a run, which is started first if it does not exist."""
-        run = await self.start(workflow, given, run_id=run_id)
+        run = await self.start(workflow, given, run_id=run_id, tenant=tenant)
         await run.signal(signal, payload)
         return run
 
@@ -166,10 +206,10 @@ class Penstock:
             if deleted < limits.CLAIM_BATCH_MAX:
                 return total
 
-    async def _named(self, name: str) -> Workflow:
-        workflow = await self.host.workflow_named(name)
+    async def _named(self, name: str, tenant: str) -> Workflow:
+        workflow = await self.host.workflow_named(name, tenant=tenant)
         if workflow is None:
-            known = ", ".join(row.name for row in await self.store.definitions()) or "none"
+            known = ", ".join(row.name for row in await self.store.definitions(tenant=tenant)) or "none"
             raise NotFound("WORKFLOW_NOT_FOUND", f"there is no workflow {name}", f"known workflows: {known}")
         return workflow
 
@@ -180,6 +220,10 @@ class Penstock:
     async def runs(self, query: RunQuery | None = None) -> RunPage:
         """Runs by filter, newest first."""
         return await self.store.list_runs(query or RunQuery())
+
+
+def _http_executor() -> ClosableExecutor:
+    return http.HttpExecutor()
 
 
 def _registry(steps: Iterable[Callable[..., Any]]) -> StepRegistry:
@@ -195,13 +239,13 @@ def _report(where: str, error: BaseException) -> None:
 
 def _compiled(source: str | Path | JsonObject) -> Workflow:
     if isinstance(source, dict):
-        findings = validate_document(source)
+        findings = validate.validate_document(source)
         errors = [item for item in findings if item.severity is Severity.ERROR]
         if errors:
             raise _refused(errors)
-        return build_workflow(source)
+        return build.build_workflow(source)
     text, file = _text(source)
-    loaded = load_workflow(text, file=file)
+    loaded = validate.load_workflow(text, file=file)
     if loaded.workflow is None:
         raise _refused([item for item in loaded.findings if item.severity is Severity.ERROR])
     return loaded.workflow

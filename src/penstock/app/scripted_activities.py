@@ -12,7 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from penstock.runtime.executors.step import StepExecutor
-from penstock.runtime.performing import ActivityCall, ActivityDeferred, ActivityDone, ActivityError, ActivityOutcome
+from penstock.runtime.performing import (
+    ActivityAsks,
+    ActivityCall,
+    ActivityDeferred,
+    ActivityDone,
+    ActivityError,
+    ActivityOutcome,
+)
 from penstock.runtime.step_binding import NotJson, to_json
 from penstock.runtime.step_outcomes import failed
 from penstock.runtime.steps import StepRegistry
@@ -154,7 +161,7 @@ async def _outcome(scripted: Scripted, call: ActivityCall) -> ActivityOutcome:
                 scripted = await scripted
     except Exception as error:  # what a function of the test raises is what its activity fails with
         return failed(error)
-    if isinstance(scripted, ActivityDone | ActivityError | ActivityDeferred):
+    if isinstance(scripted, ActivityDone | ActivityError | ActivityAsks | ActivityDeferred):
         return scripted
     if isinstance(scripted, type) and issubclass(scripted, BaseException):
         return failed(scripted())

@@ -4,7 +4,7 @@
 
 Only the operator's word makes Penstock import code; documents name functions and nothing else. A file inside a package
 is imported under its full name, so that `shop/payments.py` gives `shop.payments:refund`; a file that stands alone goes
-by its own name.
+by its own name. `StepModules` loads them again when their files have changed.
 
 Above it: the commands that perform work. Below it: `runtime.steps`.
 """
@@ -14,8 +14,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import sysconfig
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,9 +25,10 @@ from typing import Any
 from penstock.base.errors import Rejected
 from penstock.runtime.steps import is_step
 
-__all__ = ["load_steps"]
+__all__ = ["StepModules", "load_steps"]
 
 _SUFFIX = ".py"
+_STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 
 
 def load_steps(names: Iterable[str]) -> list[Callable[..., Any]]:
@@ -40,12 +43,71 @@ def load_steps(names: Iterable[str]) -> list[Callable[..., Any]]:
     return list(found.values())
 
 
+class StepModules:
+    """Modules with steps that can be loaded again, together with whatever they import from the same project.
+
+    Every time they are new modules: code that is being executed goes on in those that it belongs to.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = tuple(names)
+        self._own: dict[str, ModuleType] = {}
+
+    def load(self) -> list[Callable[..., Any]]:
+        """The steps as the files are now; `Rejected` when there is a mistake, and then all is as before."""
+        for name in self._own:
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        others = set(sys.modules)
+        try:
+            with _no_bytecode():
+                steps = load_steps(self.names)
+        except Rejected:
+            for name in [name for name in sys.modules if name not in others]:
+                if _is_of_project(sys.modules[name]):
+                    del sys.modules[name]
+            sys.modules.update(self._own)
+            raise
+        fresh = {name: module for name, module in sys.modules.items() if name not in others}
+        self._own = {name: module for name, module in fresh.items() if _is_of_project(module)}
+        return steps
+
+    def files(self) -> list[Path]:
+        """The files that the steps come from, and those that are named but could not be loaded."""
+        named = [Path(name) for name in self.names if _is_file(name)]
+        loaded = [Path(module.__file__) for module in self._own.values() if module.__file__]
+        return list(dict.fromkeys(path.resolve() for path in (*named, *loaded)))
+
+
+def _is_of_project(module: ModuleType) -> bool:
+    """Whether a module is somebody's own, and not installed."""
+    file = getattr(module, "__file__", None)
+    if file is None or not file.endswith(_SUFFIX) or module.__name__.partition(".")[0] == "penstock":
+        return False
+    parts = Path(file).resolve().parts
+    return not {"site-packages", "dist-packages"}.intersection(parts) and not file.startswith(_STANDARD_LIBRARY)
+
+
+@contextmanager
+def _no_bytecode() -> Iterator[None]:
+    """Two changes within a second look the same to whoever compares compiled files by their time."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
+
+
+def _is_file(name: str) -> bool:
+    return name.endswith(_SUFFIX) or "/" in name
+
+
 def _steps_of(module: ModuleType) -> list[Callable[..., Any]]:
     return [value for value in vars(module).values() if is_step(value)]
 
 
 def _module(name: str) -> ModuleType:
-    is_file = name.endswith(_SUFFIX) or "/" in name
+    is_file = _is_file(name)
     try:
         return _from_file(Path(name)) if is_file else _imported(name)
     except Rejected:
@@ -110,7 +172,17 @@ def _make_importable(folder: Path) -> None:
 
 
 def _broken(name: str, error: BaseException) -> Rejected:
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    told = f"{name} cannot be loaded{place}: {type(error).__name__}: {error}"
+    told = f"{name} cannot be loaded ({_place(error)}): {type(error).__name__}: {_words(error)}"
     return Rejected("STEPS_BROKEN", told, "correct the module; `python -c 'import …'` shows the whole traceback")
+
+
+def _place(error: BaseException) -> str:
+    """Where a module fails: the line that cannot be understood, or the last one that was executed."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{Path(error.filename).name}:{error.lineno}:{error.offset}"
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "somewhere"
+
+
+def _words(error: BaseException) -> str:
+    return error.msg if isinstance(error, SyntaxError) else str(error)

@@ -1,5 +1,7 @@
 """A test bench for workflow authors: real runs, scripted activities, and time that passes when the test says so.
 
+    from penstock.testing import WorkflowTester, in_turn
+
     async with WorkflowTester.open("refund.yaml", activities={"order": {"total": 200}}) as tester:
         tester.script("pay", in_turn(StepFailed("TIMEOUT", "slow"), {"amount": 180, "reference": "R1"}))
         await tester.start({"order_id": "A-1", "amount": 180})
@@ -11,7 +13,8 @@
 Everything but the activities and the clock is what runs in production: the host, the driver, retries, timers, children.
 Nothing is written to a disk, and nothing waits for real time: a test of a run that takes a year takes milliseconds.
 
-Above it: tests. Below it: `Penstock` on a `MemoryStore` with a `ManualClock`, and `scripted_activities`.
+Above it: `penstock.testing`, the name under which tests know it.
+Below it: `Penstock` on a `MemoryStore` with a `ManualClock`, and `scripted_activities`.
 """
 
 from __future__ import annotations
@@ -32,10 +35,10 @@ from penstock.definitions.model import ACTIVITY_TYPES, Workflow
 from penstock.engine import inputs
 from penstock.engine.effects import WakeUp
 from penstock.engine.pending import pending
+from penstock.engine.questions import open_questions
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
-from penstock.engine.transitions import Phase
 from penstock.runtime.performing import ActivityCall
 from penstock.runtime.ports import RunQuery
 from penstock.runtime.runs import Run
@@ -206,8 +209,8 @@ class WorkflowTester:
         """The question that waits for a person."""
         await self.wait_for_status("waiting_input", run=run)
         state = await self._chosen(run).state()
-        asked = [item for item in state.activations() if item.phase is Phase.INTERRUPTED]
-        return (asked[0].external or {}).get("prompt") if asked else None
+        asked = open_questions(state)
+        return asked[0].prompt if asked else None
 
     async def history(self, *, run: Run | None = None) -> list[Record]:
         """The records of the run."""

@@ -66,13 +66,13 @@ class PlainDisplay:
 
     def __init__(self) -> None:
         self._console = console_for(sys.stdout)
-        self._has_header = False
+        self._header_of: str | None = None
 
     def show(self, follower: Follower) -> None:
         """Print what is new."""
         root = follower.view
-        if not self._has_header:
-            self._has_header = True
+        if self._header_of != root.run_id:
+            self._header_of = root.run_id
             named = clean(f"{root.workflow.name} {root.workflow.version}")
             self._console.print(f"● {named}  run {clean(root.run_id)}")
         width = max((len(node) for node in root.workflow.nodes), default=0)

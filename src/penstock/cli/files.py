@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.base.limits import DOCUMENT_BYTES_MAX
 
-__all__ = ["STANDARD_INPUT", "SourceText", "Unreadable", "read_path", "read_sources"]
+__all__ = ["STANDARD_INPUT", "SourceText", "Unreadable", "candidate_files", "is_workflow", "read_path", "read_sources"]
 
 STANDARD_INPUT = "-"
 _STANDARD_INPUT_LABEL = "<stdin>"
@@ -74,9 +74,18 @@ def read_sources(paths: list[str]) -> Iterator[SourceText | Unreadable]:
                 yield source
 
 
+def candidate_files(paths: Iterable[str]) -> list[str]:
+    """The files named, and every file in the directories named that may hold a workflow; nothing is read."""
+    found: dict[str, None] = {}
+    for path in paths:
+        folder = Path(path)
+        found.update(dict.fromkeys(map(str, sorted(_walk(folder))) if folder.is_dir() else (path,)))
+    return list(found)
+
+
 def _search(folder: str) -> list[SourceText | Unreadable]:
     sources = [read_path(str(path)) for path in sorted(_walk(Path(folder)))]
-    workflows = [source for source in sources if isinstance(source, Unreadable) or _looks_like_workflow(source.text)]
+    workflows = [source for source in sources if isinstance(source, Unreadable) or is_workflow(source.text)]
     if any(isinstance(source, SourceText) for source in workflows):
         return workflows
     return [Unreadable(folder, "no workflow found here; name the file to check it anyway")]
@@ -93,5 +102,6 @@ def _walk(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _looks_like_workflow(text: str) -> bool:
+def is_workflow(text: str) -> bool:
+    """Whether a text looks like a workflow; which mistakes it has is another question."""
     return _NATIVE_MARK.search(text) is not None or _PUBLISHED_MARK.search(text) is not None

@@ -15,6 +15,7 @@ from penstock.base.errors import NotFound
 from penstock.cli.run_view import Question, RunView, VisitView, WaitKind
 from penstock.definitions.model import Workflow
 from penstock.engine.records import Record
+from penstock.runtime.chains import latest_in_chain
 
 __all__ = ["Follower"]
 
@@ -34,6 +35,7 @@ class Follower:
     view: RunView
     children: dict[str, RunView] = field(default_factory=dict)
     unseen: list[tuple[str, Record]] = field(default_factory=list)  # what no display has shown yet
+    known: dict[str, Workflow] = field(default_factory=dict)  # the workflows of runs that were continued
 
     @classmethod
     async def of(cls, penstock: Penstock, run_id: str) -> Follower:
@@ -48,11 +50,28 @@ class Follower:
         news = await self._read(self.view)
         for child_id in [name for view in (self.view, *self.children.values()) for name in view.children()]:
             await self._adopt(child_id)
-        for view in tuple(self.children.values()):
+        for child_id, view in tuple(self.children.items()):
             if not view.ended:
                 news += await self._read(view)
+            if view.continued_as is not None and (successor := await self._successor(view)) is not None:
+                self.children[child_id] = successor
         self.unseen += news
         return bool(news)
+
+    async def go_on(self) -> None:
+        """Follow the run that goes on in place of one that has ended, once somebody has started it."""
+        while (successor := await self._successor(self.view)) is None:
+            await self.rest()
+        self.view, self.children = successor, {}
+
+    async def _successor(self, view: RunView) -> RunView | None:
+        """A view of the run that continues another one; None as long as it is not there."""
+        for run_id in (view.continued_as, await latest_in_chain(self.penstock.store, view.run_id)):
+            workflow = None if run_id is None else await _workflow(self.penstock, run_id)
+            if run_id is not None and workflow is not None:
+                self.known[view.run_id] = view.workflow
+                return RunView(workflow=workflow, run_id=run_id)
+        return None
 
     def take_unseen(self) -> list[tuple[str, Record]]:
         """What happened and was not shown yet, once."""
@@ -89,7 +108,7 @@ class Follower:
 
     def workflows(self) -> dict[str, Workflow]:
         """The workflow of every run that is followed."""
-        return {view.run_id: view.workflow for view in (self.view, *self.children.values())}
+        return self.known | {view.run_id: view.workflow for view in (self.view, *self.children.values())}
 
     def questions(self) -> list[Question]:
         """Open questions, the run's own first."""

@@ -1,50 +1,132 @@
-"""The `penstock` command: one module per subcommand, put together here.
+"""The `penstock` command: a table of commands, each in a module that is imported when it is called.
 
-Exit codes are the same everywhere: 0 for success, 1 for a negative result (findings, a difference, a failed run),
-2 for a command that could not be carried out (wrong usage, an unreadable file), 3 for a run that still waits, 130 for
-one that was left with Ctrl-C.
+Exit codes mean the same everywhere; `exit_codes` lists them.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import typer
 
 from penstock import __version__
-from penstock.cli.backup import backup_command, check_command, restore_command
-from penstock.cli.cases import cases_command
-from penstock.cli.diff import diff_command
-from penstock.cli.graph import graph_command
-from penstock.cli.run import run_command
-from penstock.cli.runs import runs_app
-from penstock.cli.schema import schema_command
-from penstock.cli.simulate import simulate_command
-from penstock.cli.validate import validate_command
-from penstock.cli.worker import worker_command
+from penstock.cli.lazy import Place, lazy_group
+from penstock.cli.resources import RESOURCES
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "app", "main"]
+
+_RUNS = "Runs"
+_DOCUMENTS = "Workflow files"
+_SERVER = "Server and settings"
+_OPERATIONS = "Operations, on a server or in a file"
+
+# The sentence is the first one of the command's own help; a test compares them.
+COMMANDS: dict[str, Place] = {
+    "run": Place(
+        "penstock.cli.run",
+        "run_command",
+        "Run a workflow and watch it; questions to a person are asked right here.",
+        _RUNS,
+    ),
+    "runs": Place("penstock.cli.runs", "runs_app", "Look at runs and change them.", _RUNS),
+    "worker": Place(
+        "penstock.cli.worker", "worker_command", "Perform the runs of a database until Ctrl-C or SIGTERM.", _RUNS
+    ),
+    "validate": Place(
+        "penstock.cli.validate",
+        "validate_command",
+        "Find every mistake in workflow files, each with its place and a hint.",
+        _DOCUMENTS,
+    ),
+    "graph": Place(
+        "penstock.cli.graph",
+        "graph_command",
+        "Draw a workflow: its nodes, where they lead, and what is inside of them.",
+        _DOCUMENTS,
+    ),
+    "diff": Place(
+        "penstock.cli.diff",
+        "diff_command",
+        "Compare two versions of a workflow: what changed, does it break callers, could runs in flight be moved to it.",
+        _DOCUMENTS,
+    ),
+    "simulate": Place(
+        "penstock.cli.simulate",
+        "simulate_command",
+        "Run a workflow in memory with mocked activities and show every step.",
+        _DOCUMENTS,
+    ),
+    "test": Place(
+        "penstock.cli.cases",
+        "cases_command",
+        "Run the test cases of workflows in memory: activities are mocked, time is simulated, nothing is stored.",
+        _DOCUMENTS,
+    ),
+    "schema": Place(
+        "penstock.cli.schema", "schema_command", "Print the JSON Schema of workflow documents.", _DOCUMENTS
+    ),
+    "init": Place(
+        "penstock.cli.init",
+        "init_command",
+        "Make a project: a workflow that runs, its Python step, its tests, and settings.",
+        _SERVER,
+    ),
+    "dev": Place(
+        "penstock.cli.dev",
+        "dev_command",
+        "Serve a project while you write it: workflows, steps and settings are taken up as you save them.",
+        _SERVER,
+    ),
+    "serve": Place(
+        "penstock.cli.serve",
+        "serve_command",
+        "Serve REST and MCP, and perform the runs of the database, until Ctrl-C or SIGTERM.",
+        _SERVER,
+    ),
+    "mcp": Place(
+        "penstock.cli.mcp", "mcp_app", "Offer the workflows as MCP tools over standard input and output.", _SERVER
+    ),
+    "config": Place("penstock.cli.config", "config_app", "Look at the settings and check them.", _SERVER),
+    "backup": Place(
+        "penstock.cli.backup",
+        "backup_command",
+        "Copy the database while it is in use: one moment of it, checked, in one file.",
+        _SERVER,
+    ),
+    "restore": Place("penstock.cli.backup", "restore_command", "Put a backup in the place of the database.", _SERVER),
+    "check": Place(
+        "penstock.cli.backup",
+        "check_command",
+        "Check the database: the file itself, and that every run is what its history says.",
+        _SERVER,
+    ),
+    "profile": Place("penstock.cli.profile", "profile_app", "Name the servers that you work with.", _SERVER),
+    "coverage": Place(
+        "penstock.cli.coverage",
+        "coverage_command",
+        "Prove that every operation is reachable on every surface, and that all of it is documented.",
+        _SERVER,
+    ),
+}
+
+# Commands of the catalogue: `penstock workflow list`.
+COMMANDS.update(
+    {
+        name: Place("penstock.cli.operation_groups", "operation_group", group.help, _OPERATIONS, name)
+        for name, group in RESOURCES.items()
+    }
+)
 
 app = typer.Typer(
     name="penstock",
+    cls=lazy_group(lambda: COMMANDS),
     help="Workflows as tools that an assistant can safely call.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-app.command("run")(run_command)
-app.add_typer(runs_app, name="runs")
-app.command("worker")(worker_command)
-app.command("validate")(validate_command)
-app.command("graph")(graph_command)
-app.command("diff")(diff_command)
-app.command("simulate")(simulate_command)
-app.command("test")(cases_command)
-app.command("schema")(schema_command)
-app.command("backup")(backup_command)
-app.command("restore")(restore_command)
-app.command("check")(check_command)
 
 
 def _print_version(value: bool) -> None:
@@ -65,4 +147,5 @@ def _options(
 
 def main() -> None:
     """Run the command line; the entry point of the package."""
-    app()
+    # Commands that tell how long they took to start count from here, so that their own imports are in it.
+    app(obj=time.perf_counter())

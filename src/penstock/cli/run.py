@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,6 +15,7 @@ from rich.text import Text
 
 from penstock.app.penstock import Penstock
 from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.configuration import ChosenDatabaseOption, ConfigOption, command_settings
 from penstock.cli.displays import display_for
 from penstock.cli.documents import load_runnable
 from penstock.cli.following import Follower
@@ -24,7 +24,6 @@ from penstock.cli.run_json import run_json
 from penstock.cli.run_lines import status_words
 from penstock.cli.run_view import Mark
 from penstock.cli.sessions import (
-    DatabaseOption,
     JsonOption,
     SecretsOption,
     StepsOption,
@@ -67,7 +66,7 @@ def run_command(  # noqa: PLR0913  # every option is one the user can give
     given: Annotated[
         str | None, typer.Option("--input", help="The run's input: JSON, or @FILE (YAML or JSON).", metavar="JSON")
     ] = None,
-    database: DatabaseOption = Path("penstock.db"),
+    database: ChosenDatabaseOption = None,
     run_id: Annotated[
         str | None, typer.Option("--run-id", metavar="ID", help="The run's id; a run that exists already is joined.")
     ] = None,
@@ -80,6 +79,7 @@ def run_command(  # noqa: PLR0913  # every option is one the user can give
     ] = None,
     steps: StepsOption = None,
     secret_folder: SecretsOption = None,
+    config: ConfigOption = None,
     show: Annotated[bool, typer.Option("--watch/--no-watch", help="Show what happens, or only how it ended.")] = True,
     detach: Annotated[bool, typer.Option("--detach", help="Only start it; a `penstock worker` does the work.")] = False,
     as_json: JsonOption = False,
@@ -90,7 +90,8 @@ def run_command(  # noqa: PLR0913  # every option is one the user can give
     --perform`, `penstock worker`, or the same command and --run-id.
 
     With --json one object is printed at the end, with the keys ok, run_id, workflow, version, hash, status, result,
-    error, waiting_for, records, elapsed_ms and joined.
+    error, waiting_for, records, elapsed_ms, continued_as, should_continue and joined. Where a run continues as a new
+    one, the last of them is meant.
 
     Exits with 0 when the run completed, 1 when it failed or was cancelled, 2 when a file, an option or the input cannot
     be used, 3 when it still waits (detached, or nobody at a terminal to ask), 130 when it was left with Ctrl-C.
@@ -107,7 +108,9 @@ def run_command(  # noqa: PLR0913  # every option is one the user can give
             detach=detach,
             as_json=as_json,
         )
-        return await _run(order, Workshop.of(database, steps, secret_folder))
+        flags = {"storage.path": database, "steps.modules": steps or None}
+        settings = command_settings(config, flags, as_json=as_json).settings
+        return await _run(order, Workshop.configured(settings, config=config, secret_folder=secret_folder))
 
     conduct(work, as_json=as_json)
 

@@ -33,6 +33,8 @@ def run_json(view: RunView, state: RunState) -> JsonObject:
         "waiting_for": waits_json(view),
         "records": state.seq,
         "elapsed_ms": state.updated_at - state.started_at,
+        "continued_as": state.continued_as,
+        "should_continue": state.should_continue and not state.terminal,
     }
 
 
@@ -85,6 +87,7 @@ def _wait(visit: VisitView) -> JsonObject:
             question = visit.question
             schema: JsonObject | None = question.schema if question is not None else None
             told |= {"prompt": wait.text, "schema": schema, "approvers": question.approvers if question else None}
+            told["interrupt_id"] = question.interrupt_id if question is not None else None
         case WaitKind.SIGNAL:
             told["signal"] = wait.text
         case WaitKind.CHILD:
@@ -105,6 +108,7 @@ def activities_json(workflow: Workflow, state: RunState) -> list[JsonValue]:
 
 
 def _activity(activity: PerformActivity, outcome_unknown: bool) -> JsonObject:
+    lease = activity.lease
     return {
         "node": activity.node_id,
         "visit": activity.visit,
@@ -117,4 +121,5 @@ def _activity(activity: PerformActivity, outcome_unknown: bool) -> JsonObject:
         "at_most_once": activity.at_most_once,
         "outcome_unknown": outcome_unknown,
         "output_schema": activity.output_schema,
+        "lease": None if lease is None else {"holder": lease.holder, "until": format_instant(lease.until)},
     }

@@ -56,7 +56,7 @@ _ITEMS_SHOWN = (8, 4, 2, 0)
 # Rounds, branches and child runs inside each other that are drawn; deeper ones are counted by their parents.
 _DEPTH_MAX = 6
 # Node types whose visits take no time worth telling.
-_INSTANT_TYPES = frozenset({"switch", "set_state", "end", "fail", "emit"})
+_INSTANT_TYPES = frozenset({"switch", "set_state", "end", "fail", "emit", "continue_as_new"})
 _SECOND_MS = 1_000
 _MINUTE_MS = 60 * _SECOND_MS
 _HOUR_MS = 60 * _MINUTE_MS
@@ -159,7 +159,7 @@ def status_words(view: RunView, children: Mapping[str, RunView] | None = None) -
     """What the run is doing, in a few words."""
     match view.mark:
         case Mark.DONE:
-            return "completed"
+            return "completed" if view.continued_as is None else f"continued as {view.continued_as}"
         case Mark.FAILED:
             return "failed"
         case Mark.DROPPED:
@@ -375,7 +375,7 @@ def _what(view: RunView, visit: VisitView) -> str:
     match visit.node_type:
         case "switch":
             return f"{told} {visit.note}".strip()
-        case "end" if visit.mark is Mark.DONE:
+        case "end" | "continue_as_new" if visit.mark is Mark.DONE:
             return shorten(visit.output, _PREVIEW_CHARACTERS_MAX)
         case "interrupt" if visit.mark is Mark.DONE and visit.note != "timed out":
             return f"{visit.note}: {shorten(visit.output, _PREVIEW_CHARACTERS_MAX)}"

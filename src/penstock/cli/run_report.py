@@ -81,9 +81,11 @@ def print_run(told: JsonObject, now: int, database: Path) -> None:
     status = str(told["status"])
     name = clean(f"{told['workflow']} {told['version']}")
     console.print(Text.assemble(("● ", status_style(status)), (name, "bold"), f"  run {clean(str(told['run_id']))}"))
-    _field(console, "status", Text(status, style=status_style(status)))
+    _field(console, "status", Text.assemble((status, status_style(status)), clean(_continued(told))))
     _field(console, "started", _moment(told["started_at"], now))
     _field(console, "last change", _moment(told["updated_at"], now) + f", {told['records']} records")
+    if told["should_continue"]:
+        _field(console, "", Text("its history is long: it should continue as a new run", style="yellow"))
     labels = told["labels"]
     if isinstance(labels, dict) and labels:
         _field(console, "labels", ", ".join(f"{key}={value}" for key, value in labels.items()))
@@ -103,12 +105,20 @@ def print_run(told: JsonObject, now: int, database: Path) -> None:
         _field(console, "child run", line)
 
 
+def _continued(told: JsonObject) -> str:
+    """Which run goes on in place of one that has ended, and which one is the last by now."""
+    successor, last = told["continued_as"], told["last_of_chain"]
+    if not successor:
+        return ""
+    return f", continued as {successor}" + (f", by now {last}" if last not in (None, successor) else "")
+
+
 def _print_outcome(console: Console, told: JsonObject) -> None:
     error = told["error"]
     if isinstance(error, dict):
         where = f" (at {error['node']})" if error.get("node") else ""
         _field(console, "error", Text(clean(f"{error['code']}: {error['message']}{where}"), style="red"))
-    elif told["status"] == "completed":
+    elif told["status"] == "completed" and not told["continued_as"]:
         _field(console, "result", shorten(told["result"], _VALUE_CHARACTERS_MAX))
 
 
@@ -150,6 +160,8 @@ def _print_activity(console: Console, activity: JsonObject) -> None:
     _field(console, "", f"idempotency key: {activity['idempotency_key']}")
     if activity["deadline"]:
         _field(console, "", f"deadline: {activity['deadline']}")
+    if isinstance(lease := activity["lease"], dict):
+        _field(console, "", f"leased by {lease['holder']} until {lease['until']}")
 
 
 def _field(console: Console, name: str, value: str | Text) -> None:

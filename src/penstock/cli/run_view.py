@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.model import ActivityDetail, Node, Workflow
+from penstock.engine.questions import interrupt_id_of
 from penstock.engine.records import Record
 from penstock.engine.state import COMPENSATION_PREFIX
 
@@ -64,13 +65,14 @@ class Question:
     prompt: str
     schema: JsonObject
     since: int
+    interrupt_id: str
     deadline: int | None = None
     approvers: JsonObject | None = None
 
     @property
-    def key(self) -> tuple[str, str, int]:
+    def key(self) -> tuple[str, str]:
         """What tells one question from another."""
-        return self.run_id, self.node_id, self.visit
+        return self.run_id, self.interrupt_id
 
 
 @dataclass(slots=True, kw_only=True)
@@ -135,6 +137,7 @@ class RunView:
     result: JsonValue = None
     error: JsonObject | None = None
     cancel_reason: str | None = None
+    continued_as: str | None = None  # the run that goes on in place of this one
     visits: dict[tuple[str, int], VisitView] = field(default_factory=dict)
     scopes: dict[int, ScopeView] = field(default_factory=lambda: {0: ScopeView(serial=0, owner=("", 0), index=0)})
 
@@ -272,7 +275,7 @@ def _asked(view: RunView, visit: VisitView, record: Record) -> None:
     prompt = _text(payload.get("prompt")) or _text(payload.get("promptRef"))
     schema, approvers = payload.get("answerSchema"), payload.get("approvers")
     deadline = _whole(payload.get("deadline"))
-    visit.mark = Mark.WAITING
+    visit.mark, visit.at_work = Mark.WAITING, False
     visit.wait = Wait(kind=WaitKind.PERSON, text=prompt, since=record.at, until=deadline)
     visit.question = Question(
         run_id=view.run_id,
@@ -281,6 +284,7 @@ def _asked(view: RunView, visit: VisitView, record: Record) -> None:
         prompt=prompt,
         schema=schema if isinstance(schema, dict) else {},
         since=record.at,
+        interrupt_id=_text(payload.get("interruptId")) or interrupt_id_of(visit.node_id, visit.visit),
         deadline=deadline,
         approvers=approvers if isinstance(approvers, dict) else None,
     )
@@ -291,6 +295,7 @@ def _answered(view: RunView, visit: VisitView, record: Record) -> None:
     visit.note = f"answered by {by}" if by else "answered"
     visit.output = record.payload.get("answer")
     visit.mark, visit.wait, visit.question = Mark.GOING, None, None
+    visit.at_work = visit.node_type != "interrupt"  # an activity that asked goes on
 
 
 def _sleeping(view: RunView, visit: VisitView, record: Record) -> None:
@@ -418,6 +423,11 @@ def _run_completed(view: RunView, record: Record) -> None:
     _drop(view, view.scopes[0], record.at)
 
 
+def _run_continued(view: RunView, record: Record) -> None:
+    view.mark, view.continued_as = Mark.DONE, _text(record.payload.get("successorExecutionId"))
+    _drop(view, view.scopes[0], record.at)
+
+
 def _run_failed(view: RunView, record: Record) -> None:
     view.mark = Mark.FAILED
     payload = record.payload
@@ -439,6 +449,7 @@ _HANDLERS: dict[str, Callable[[RunView, Record], None]] = {
     "ActivityRetried": _of_visit(_going),
     "ActivityCompleted": _of_visit(_going),
     "InterruptRaised": _of_visit(_asked),
+    "ActivityAsked": _of_visit(_asked),
     "ResumeInterrupt": _of_visit(_answered),
     "TimerStarted": _of_visit(_sleeping),
     "TimerFired": _of_visit(_going),
@@ -460,6 +471,7 @@ _HANDLERS: dict[str, Callable[[RunView, Record], None]] = {
     "ExecutionPaused": _paused,
     "ExecutionResumed": _paused,
     "ExecutionCompleted": _run_completed,
+    "ExecutionContinued": _run_continued,
     "ExecutionFailed": _run_failed,
     "ExecutionCancelled": _run_cancelled,
 }

@@ -8,6 +8,7 @@ from penstock.cli.runs_change import (
     answer_command,
     cancel_command,
     fork_command,
+    lease_command,
     pause_command,
     resume_command,
     retry_command,
@@ -25,6 +26,7 @@ runs_app.command("history")(history_command)
 runs_app.command("watch")(watch_command)
 runs_app.command("answer")(answer_command)
 runs_app.command("signal")(signal_command)
+runs_app.command("lease")(lease_command)
 runs_app.command("submit")(submit_command)
 runs_app.command("pause")(pause_command)
 runs_app.command("resume")(resume_command)

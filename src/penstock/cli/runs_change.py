@@ -6,6 +6,7 @@ worker`). When there is none, they say so.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ from penstock.cli.report import console_for
 from penstock.cli.retrying import retry_point
 from penstock.cli.run_lookup import RunArgument, find_run, nobody_works, say_nobody_works
 from penstock.cli.run_view import Question, WaitKind
+from penstock.cli.runs_remote import AskedQuestion, ProfileOption, ServerOption, answer_there, call_there, retry_there
 from penstock.cli.sessions import (
     DatabaseOption,
     JsonOption,
@@ -36,6 +38,7 @@ from penstock.cli.sessions import (
 from penstock.cli.terminal import TerminalConversation, can_ask
 from penstock.cli.values import UsageError, loose_value, parse_value
 from penstock.definitions.drawing_text import clean
+from penstock.definitions.durations import format_instant
 from penstock.runtime.ports import RunRow
 from penstock.runtime.runs import Run
 
@@ -43,6 +46,7 @@ __all__ = [
     "answer_command",
     "cancel_command",
     "fork_command",
+    "lease_command",
     "pause_command",
     "resume_command",
     "retry_command",
@@ -58,6 +62,8 @@ VisitOption = Annotated[
     int | None, typer.Option("--visit", metavar="N", min=1, help="Which visit of the node, if several are open.")
 ]
 ByOption = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who decides; you, if left out.")]
+
+_LEASE_SECONDS_DEFAULT = 300.0  # long enough for most work of a person or a script, short enough to be lost
 
 _Change = Callable[[Penstock, Run, RunRow], Awaitable[str]]
 
@@ -93,12 +99,18 @@ def cancel_command(
     *,
     reason: ReasonOption = None,
     database: DatabaseOption = Path("penstock.db"),
+    server: ServerOption = None,
+    profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Cancel a run; what must be undone is undone first.
 
     With --json: ok, run_id, status and performed (false when there is work and nobody to do it).
     """
+    if call_there(
+        server, profile, "execution.cancel", lambda: {"execution_id": run, "reason": reason}, as_json=as_json
+    ):
+        return
 
     async def change(penstock: Penstock, handle: Run, row: RunRow) -> str:
         await handle.cancel(reason)
@@ -112,12 +124,16 @@ def pause_command(
     *,
     reason: ReasonOption = None,
     database: DatabaseOption = Path("penstock.db"),
+    server: ServerOption = None,
+    profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Pause a run: it makes no new moves until it is resumed.
 
     With --json: ok, run_id, status and performed.
     """
+    if call_there(server, profile, "execution.pause", lambda: {"execution_id": run, "reason": reason}, as_json=as_json):
+        return
 
     async def change(penstock: Penstock, handle: Run, row: RunRow) -> str:
         await handle.pause(reason)
@@ -127,12 +143,19 @@ def pause_command(
 
 
 def resume_command(
-    run: RunArgument, *, database: DatabaseOption = Path("penstock.db"), as_json: JsonOption = False
+    run: RunArgument,
+    *,
+    database: DatabaseOption = Path("penstock.db"),
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Let a paused run go on.
 
     With --json: ok, run_id, status and performed.
     """
+    if call_there(server, profile, "execution.resume", lambda: {"execution_id": run}, as_json=as_json):
+        return
 
     async def change(penstock: Penstock, handle: Run, row: RunRow) -> str:
         await handle.resume()
@@ -141,7 +164,7 @@ def resume_command(
     _change(run, database, change, as_json=as_json)
 
 
-def signal_command(
+def signal_command(  # noqa: PLR0913  # every option is one the user can give
     run: RunArgument,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The signal's name.")],
     payload: Annotated[
@@ -152,6 +175,8 @@ def signal_command(
         str | None, typer.Option("--id", metavar="ID", help="The same id counts once, however often it is sent.")
     ] = None,
     database: DatabaseOption = Path("penstock.db"),
+    server: ServerOption = None,
+    profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Send a signal to a run; it is kept until the run waits for it.
@@ -159,9 +184,17 @@ def signal_command(
     With --json: ok, run_id, status and performed.
     """
 
+    def value() -> JsonValue:
+        return None if payload is None else parse_value(payload, "the payload")
+
+    def sent() -> JsonObject:
+        return {"execution_id": run, "name": name, "payload": value(), "signal_id": signal_id}
+
+    if call_there(server, profile, "execution.signal", sent, as_json=as_json):
+        return
+
     async def change(penstock: Penstock, handle: Run, row: RunRow) -> str:
-        value = None if payload is None else parse_value(payload, "the payload")
-        await handle.signal(name, value, signal_id=signal_id)
+        await handle.signal(name, value(), signal_id=signal_id)
         return f"sent {name} to {row.run_id}"
 
     _change(run, database, change, as_json=as_json)
@@ -181,6 +214,8 @@ def answer_command(  # noqa: PLR0913  # every option is one the user can give
     visit: VisitOption = None,
     by: ByOption = None,
     database: DatabaseOption = Path("penstock.db"),
+    server: ServerOption = None,
+    profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question that a run asks.
@@ -190,11 +225,17 @@ def answer_command(  # noqa: PLR0913  # every option is one the user can give
     With --json: ok, run_id, status and performed.
     """
 
+    def asked(question: AskedQuestion) -> JsonValue:
+        return asyncio.run(_answer_of(answer, *question))
+
+    if answer_there(server, profile, run, (node, visit), asked, as_json=as_json):
+        return
+
     async def change(penstock: Penstock, handle: Run, row: RunRow) -> str:
         question = await _question(penstock, row.run_id, node, visit)
-        value = await _answer_of(answer, question)
+        value = await _answer_of(answer, question.prompt, question.schema)
         who = by or user_name()
-        await penstock.run(question.run_id).answer(value, node=question.node_id, visit=question.visit, by=who)
+        await penstock.run(question.run_id).answer(value, interrupt_id=question.interrupt_id, by=who)
         return f"answered {question.node_id}"
 
     _change(run, database, change, as_json=as_json)
@@ -219,13 +260,13 @@ async def _question(penstock: Penstock, run_id: str, node: str | None, visit: in
     )
 
 
-async def _answer_of(given: list[str] | None, question: Question) -> JsonValue:
+async def _answer_of(given: list[str] | None, prompt: str, schema: JsonObject) -> JsonValue:
     if not given:
         if not can_ask():
             raise UsageError("give an answer (JSON or KEY=VALUE), or run this in a terminal to be asked")
         conversation = TerminalConversation()
-        conversation.tell(clean(question.prompt))
-        outcome = await ask_answer(question.schema, conversation)
+        conversation.tell(clean(prompt))
+        outcome = await ask_answer(schema, conversation)
         if isinstance(outcome, Abandoned):
             raise UsageError("no answer was given")
         return outcome.value
@@ -256,7 +297,15 @@ def submit_command(  # noqa: PLR0913  # every option is one the user can give
     error: Annotated[str | None, typer.Option("--error", metavar="TEXT", help="It failed, and this is why.")] = None,
     code: Annotated[str | None, typer.Option("--code", metavar="CODE", help="The code of the failure.")] = None,
     visit: VisitOption = None,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", metavar="N", min=1, help="Which attempt; refused if it is over.")
+    ] = None,
+    holder: Annotated[
+        str | None, typer.Option("--holder", metavar="NAME", help="Who leased it; refused if somebody else has it now.")
+    ] = None,
     database: DatabaseOption = Path("penstock.db"),
+    server: ServerOption = None,
+    profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Report what came of an activity that was done elsewhere, or whose outcome was unknown.
@@ -264,31 +313,91 @@ def submit_command(  # noqa: PLR0913  # every option is one the user can give
     With --json: ok, run_id, status and performed.
     """
 
-    async def change(penstock: Penstock, handle: Run, row: RunRow) -> str:
+    def value() -> JsonValue:
         if error is not None and result is not None:
             raise UsageError("an activity has a result or an --error, not both")
-        value = None if result is None else parse_value(result, "the result")
-        await handle.submit(node, value, error=error, code=code, visit=visit)
+        return None if result is None else parse_value(result, "the result")
+
+    def outcome() -> JsonObject:
+        told: JsonObject = {"ok": error is None, "result": value(), "error": error, "code": code}
+        return {**told, "execution_id": run, "node_id": node, "visit": visit, "attempt": attempt, "holder": holder}
+
+    if call_there(server, profile, "execution.submit_activity", outcome, as_json=as_json):
+        return
+
+    async def change(penstock: Penstock, handle: Run, row: RunRow) -> str:
+        await handle.submit(node, value(), error=error, code=code, visit=visit, attempt=attempt, holder=holder)
         return f"took the {'failure' if error is not None else 'result'} of {node}"
 
     _change(run, database, change, as_json=as_json)
 
 
+def lease_command(  # noqa: PLR0913  # every option is one the user can give
+    run: RunArgument,
+    node: Annotated[str, typer.Argument(metavar="NODE", help="The activity's node.")],
+    *,
+    holder: Annotated[
+        str | None, typer.Option("--holder", metavar="NAME", help="Who takes it; you, if left out.")
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="N", min=0, help="For how long; 0 gives it back.")
+    ] = _LEASE_SECONDS_DEFAULT,
+    extend: Annotated[bool, typer.Option("--extend", help="Only if it is the holder's already.")] = False,
+    visit: VisitOption = None,
+    database: DatabaseOption = Path("penstock.db"),
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take an activity of a host-mediated run for a while, so that nobody else does it.
+
+    With --json: ok, run_id, status, performed and lease (holder and until; null when it was given back).
+    """
+    asked: JsonObject = {"seconds": seconds, "visit": visit, "extend": extend, "holder": holder}
+    asked.update({"execution_id": run, "node_id": node})
+    if call_there(server, profile, "execution.lease_activity", lambda: asked, as_json=as_json):
+        return
+
+    async def work() -> int:
+        workshop = Workshop.of(database)
+        async with opened(workshop) as penstock:
+            row = await find_run(penstock, run)
+            who = holder or user_name()
+            if who is None:
+                raise UsageError("nobody knows who you are here; say who takes it with --holder")
+            handle = penstock.run(row.run_id)
+            lease = (await handle.lease_activity(node, who, seconds, visit=visit, extend=extend)).lease
+            told = f"{node} is free again"
+            held: JsonValue = None
+            if lease is not None:
+                held = {"holder": lease.holder, "until": format_instant(lease.until)}
+                told = f"{lease.holder} has {node} until {held['until']}"
+            await _report(penstock, row.run_id, told, workshop, as_json=as_json, extra={"lease": held})
+        return 0
+
+    conduct(work, as_json=as_json)
+
+
 # --- new runs from old ones ----------------------------------------------------------------------
 
 
-def fork_command(
+def fork_command(  # noqa: PLR0913  # every option is one the user can give
     run: RunArgument,
     *,
     at: Annotated[int, typer.Option("--at", metavar="SEQ", min=1, help="The last record that the new run takes over.")],
     run_id: Annotated[str | None, typer.Option("--run-id", metavar="ID", help="The id of the new run.")] = None,
     database: DatabaseOption = Path("penstock.db"),
+    server: ServerOption = None,
+    profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Start a new run that begins where another one was after a record; `runs history` shows the records.
 
     With --json: ok, run_id (of the new run), status, performed, forked_from and at.
     """
+    asked: JsonObject = {"execution_id": run, "at_sequence": at, "new_execution_id": run_id}
+    if call_there(server, profile, "execution.fork", lambda: asked, as_json=as_json):
+        return
 
     async def work() -> int:
         workshop = Workshop.of(database)
@@ -320,6 +429,8 @@ def retry_command(  # noqa: PLR0913  # every option is one the user can give
     run_id: Annotated[str | None, typer.Option("--run-id", metavar="ID", help="The id of the new run.")] = None,
     by: ByOption = None,
     database: DatabaseOption = Path("penstock.db"),
+    server: ServerOption = None,
+    profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Try again what failed.
@@ -329,6 +440,8 @@ def retry_command(  # noqa: PLR0913  # every option is one the user can give
 
     With --json: ok, run_id, status and performed; for a new run also forked_from and at.
     """
+    if retry_there(server, profile, run, (node, visit), as_json=as_json):
+        return
 
     async def work() -> int:
         workshop = Workshop.of(database)

@@ -18,6 +18,7 @@ from rich.text import Text
 from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.configuration import ChosenDatabaseOption, ConfigOption, command_settings
 from penstock.cli.displays import display_for
 from penstock.cli.following import Follower
 from penstock.cli.report import console_for
@@ -25,6 +26,7 @@ from penstock.cli.run import finish_watching
 from penstock.cli.run_json import activities_json, row_json, run_json
 from penstock.cli.run_lookup import RunArgument, find_run, say_nobody_works
 from penstock.cli.run_report import print_row_table, print_run
+from penstock.cli.runs_remote import ProfileOption, ServerOption, call_there
 from penstock.cli.sessions import (
     DatabaseOption,
     JsonOption,
@@ -41,7 +43,9 @@ from penstock.cli.values import UsageError, parse_since
 from penstock.cli.watching import watch
 from penstock.definitions.durations import format_instant
 from penstock.engine.records import Record, row_of
+from penstock.runtime.chains import latest_in_chain
 from penstock.runtime.ports import RunQuery, RunRow
+from penstock.runtime.system import SystemClock
 from penstock.runtime.tracing import shorten, trace_lines
 
 __all__ = ["history_command", "list_command", "query_command", "show_command", "watch_command"]
@@ -65,13 +69,15 @@ def list_command(  # noqa: PLR0913  # every option is one the user can give
     ] = None,
     parent: Annotated[str | None, typer.Option("--parent", metavar="RUN", help="Only child runs of this run.")] = None,
     text: Annotated[
-        str | None, typer.Option("--text", metavar="TEXT", help="Only runs whose id or a label begins with this.")
+        str | None, typer.Option("--text", metavar="TEXT", help="Only runs with these words in id, workflow or labels.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1_000, help="How many to show.")] = 20,
     cursor: Annotated[
         str | None, typer.Option("--cursor", metavar="CURSOR", help="Where to go on, as the last list said.")
     ] = None,
     database: DatabaseOption = Path("penstock.db"),
+    server: ServerOption = None,
+    profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List runs, newest first.
@@ -79,6 +85,14 @@ def list_command(  # noqa: PLR0913  # every option is one the user can give
     With --json: runs (each with run_id, workflow, version, hash, status, created_at, updated_at, records, parent,
     labels) and next_cursor.
     """
+
+    def asked() -> JsonObject:
+        after = None if since is None else format_instant(parse_since(since, SystemClock().now_ms()))
+        told: JsonObject = {"status": list(status) if status else None, "workflow_id": workflow, "label": label}
+        return {**told, "created_after": after, "parent_id": parent, "text": text, "limit": limit, "cursor": cursor}
+
+    if call_there(server, profile, "execution.list", asked, as_json=as_json):
+        return
 
     async def work() -> int:
         key, separator, value = (label or "").partition("=")
@@ -109,13 +123,21 @@ def list_command(  # noqa: PLR0913  # every option is one the user can give
 
 
 def show_command(
-    run: RunArgument, *, database: DatabaseOption = Path("penstock.db"), as_json: JsonOption = False
+    run: RunArgument,
+    *,
+    database: DatabaseOption = Path("penstock.db"),
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Show a run: its status, what it waits for, pending activities, children, error and result.
 
-    With --json: ok, run_id, workflow, version, hash, status, result, error, waiting_for, records, elapsed_ms, input,
-    state, labels, parent, children, activities, started_at, updated_at, deadline, mode and performed_by.
+    With --json: ok, run_id, workflow, version, hash, status, result, error, waiting_for, records, elapsed_ms,
+    continued_as, should_continue, input, state, last_of_chain, labels, parent, children, activities, started_at,
+    updated_at, deadline, mode and performed_by.
     """
+    if call_there(server, profile, "execution.status", lambda: {"execution_id": run}, as_json=as_json):
+        return
 
     async def work() -> int:
         async with opened(Workshop.of(database)) as penstock:
@@ -141,6 +163,7 @@ async def _described(penstock: Penstock, row: RunRow) -> JsonObject:
         **run_json(follower.view, state),
         "input": state.input,
         "state": state.values,
+        "last_of_chain": await latest_in_chain(penstock.store, row.run_id),
         "labels": known["labels"],
         "parent": row.parent_run_id,
         "children": [row_json(child) for child in children.rows],
@@ -153,7 +176,7 @@ async def _described(penstock: Penstock, row: RunRow) -> JsonObject:
     }
 
 
-def history_command(
+def history_command(  # noqa: PLR0913  # every option is one the user can give
     run: RunArgument,
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
@@ -162,6 +185,8 @@ def history_command(
     ] = False,
     after: Annotated[int, typer.Option("--after", metavar="SEQ", min=0, help="Only records after this one.")] = 0,
     database: DatabaseOption = Path("penstock.db"),
+    server: ServerOption = None,
+    profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the history of a run.
@@ -169,6 +194,9 @@ def history_command(
     With --json: one row per line in the published form, with executionId, seq, kind, name, payload, createdAt and
     recordSchemaVersion.
     """
+    operation = "execution.stream" if follow else "execution.history"
+    if call_there(server, profile, operation, lambda: {"execution_id": run, "after": after}, as_json=as_json):
+        return
 
     async def work() -> int:
         async with opened(Workshop.of(database)) as penstock:
@@ -227,26 +255,34 @@ def watch_command(  # noqa: PLR0913  # every option is one the user can give
     ask: Annotated[bool, typer.Option("--ask/--no-ask", help="Ask the run's questions on the terminal.")] = True,
     steps: StepsOption = None,
     secret_folder: SecretsOption = None,
-    database: DatabaseOption = Path("penstock.db"),
+    config: ConfigOption = None,
+    database: ChosenDatabaseOption = None,
+    server: ServerOption = None,
+    profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Watch a run until it ends, whoever performs it; its questions are asked right here.
 
     With --json one object is printed at the end, with the keys ok, run_id, workflow, version, hash, status, result,
-    error, waiting_for, records and elapsed_ms.
+    error, waiting_for, records, elapsed_ms, continued_as and should_continue.
 
     Exits with 0 when the run completed, 1 when it failed or was cancelled, 130 when it was left with Ctrl-C.
     """
+    if call_there(server, profile, "execution.stream", lambda: {"execution_id": run}, as_json=as_json):
+        return
 
     async def work() -> int:
-        workshop = Workshop.of(database, steps, secret_folder)
+        flags = {"storage.path": database, "steps.modules": steps or None}
+        settings = command_settings(config, flags, as_json=as_json).settings
+        workshop = Workshop.configured(settings, config=config, secret_folder=secret_folder)
         async with opened(workshop) as looking:
             row = await find_run(looking, run)
-        async with opened(workshop, perform=perform, family=row.run_id) as penstock:
-            follower = await Follower.of(penstock, row.run_id)
+            run_id = await latest_in_chain(looking.store, row.run_id) or row.run_id
+        async with opened(workshop, perform=perform, family=run_id) as penstock:
+            follower = await Follower.of(penstock, run_id)
             await follower.catch_up()
             if not as_json:
-                await say_nobody_works(penstock, row.run_id, workshop)
+                await say_nobody_works(penstock, run_id, workshop)
             display = display_for(penstock.host.clock, silent=as_json)
             ending = await watch(follower, display, asks=ask and not as_json, stays=True)
             return await finish_watching(follower, workshop, ending, json_extra={} if as_json else None)
@@ -259,12 +295,17 @@ def query_command(
     expression: Annotated[str, typer.Argument(metavar="JQ", help="A jq expression, for example '.order.total'.")],
     *,
     database: DatabaseOption = Path("penstock.db"),
+    server: ServerOption = None,
+    profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate jq where a run stands: input, state and what its nodes gave.
 
     With --json: run_id and value.
     """
+    asked: JsonObject = {"execution_id": run, "expression": expression}
+    if call_there(server, profile, "execution.query", lambda: asked, as_json=as_json):
+        return
 
     async def work() -> int:
         async with opened(Workshop.of(database)) as penstock:

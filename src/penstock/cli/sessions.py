@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-import json
 import shlex
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
+from penstock.app.executor_settings import equipped, store_of
 from penstock.app.penstock import Penstock
+from penstock.app.settings import Settings
 from penstock.app.step_modules import load_steps
 from penstock.base.errors import PenstockError
-from penstock.base.json import JsonObject, JsonValue
-from penstock.cli.report import print_problem
+from penstock.cli.configuration import DatabaseOption
+from penstock.cli.endings import print_json, report_problem
 from penstock.cli.values import UsageError
 from penstock.definitions.drawing_text import clean
 from penstock.runtime.embedded_host import Committed
-from penstock.runtime.secrets import ChainSecrets, EnvironmentSecrets, FileSecrets
 from penstock.runtime.system import gone_workers
 
 __all__ = [
@@ -49,9 +49,6 @@ __all__ = [
 
 T = TypeVar("T")
 
-DatabaseOption = Annotated[
-    Path, typer.Option("--db", metavar="FILE", envvar="PENSTOCK_DB", help="The file that holds the runs.")
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 StepsOption = Annotated[
     list[str] | None,
@@ -67,21 +64,36 @@ SecretsOption = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workshop:
-    """Where work is performed: the database, the steps and the secrets, as the command line names them."""
+    """Where work is performed: the database, the steps and the secrets, as the command line and settings name them."""
 
     database: Path
     steps: tuple[str, ...] = ()
     secret_folder: Path | None = None
+    settings: Settings = field(default_factory=Settings)
+    config: Path | None = None
 
     @classmethod
     def of(cls, database: Path, steps: Iterable[str] | None = None, secret_folder: Path | None = None) -> Workshop:
         """From options as they were given."""
         return cls(database=database, steps=tuple(steps or ()), secret_folder=secret_folder)
 
+    @classmethod
+    def configured(cls, settings: Settings, *, config: Path | None, secret_folder: Path | None) -> Workshop:
+        """As the settings say; `config` is the file that was named for them."""
+        return cls(
+            database=Path(settings.storage.path),
+            steps=settings.steps.modules,
+            secret_folder=secret_folder,
+            settings=settings,
+            config=config,
+        )
+
     def arguments(self) -> list[str]:
         """The options that name this workshop again."""
+        config = [] if self.config is None else ["--config", str(self.config)]
         secrets = [] if self.secret_folder is None else ["--secret-file", str(self.secret_folder)]
-        return ["--db", str(self.database), *(part for name in self.steps for part in ("--steps", name)), *secrets]
+        steps = [part for name in self.steps for part in ("--steps", name)]
+        return [*config, "--db", str(self.database), *steps, *secrets]
 
 
 def command_text(*parts: str) -> str:
@@ -97,25 +109,34 @@ async def opened(
     create: bool = False,
     family: str | None = None,
     observe: Callable[[Committed], None] | None = None,
+    steps: Iterable[Callable[..., Any]] | None = None,
 ) -> AsyncIterator[Penstock]:
     """Open the database; one that does not exist is made only where that makes sense.
 
     `family` is the run whose work is performed: steps given for one workflow must not be tried on the runs of others.
+    `steps` are those of the workshop if somebody has loaded them already.
     """
     if not create and not workshop.database.exists():
         raise UsageError(f"there is no database {workshop.database}; `penstock run` makes one, --db names another")
-    secrets = EnvironmentSecrets()
     folder = workshop.secret_folder
     if folder is not None and not folder.is_dir():
         raise UsageError(f"--secret-file: {folder} is not a folder")
-    async with Penstock.open(
-        workshop.database,
-        steps=load_steps(workshop.steps) if perform else (),
-        secrets=secrets if folder is None else ChainSecrets(FileSecrets(folder), secrets),
-        perform=perform,
-        family=family,
-        observe=observe,
-    ) as penstock:
+    if not perform:
+        async with Penstock.open(workshop.database, perform=False, family=family, observe=observe) as penstock:
+            yield penstock
+        return
+    async with (
+        equipped(workshop.settings, secret_folder=folder) as equipment,
+        Penstock.open(
+            workshop.database,
+            store=store_of(workshop.settings, workshop.database),
+            steps=load_steps(workshop.steps) if steps is None else steps,
+            executors=equipment.executors,
+            secrets=equipment.secrets,
+            family=family,
+            observe=observe,
+        ) as penstock,
+    ):
         yield penstock
 
 
@@ -127,32 +148,21 @@ async def live_workers(penstock: Penstock) -> list[str]:
     return [name for name in alive if name not in gone]
 
 
-def conduct(work: Callable[[], Coroutine[Any, Any, int]], *, as_json: bool = False) -> None:
-    """Run a command to its end and leave with its exit code."""
+def conduct(
+    work: Callable[[], Coroutine[Any, Any, int]],
+    *,
+    as_json: bool = False,
+    loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> None:
+    """Run a command to its end and leave with its exit code; `loop` makes another event loop than the usual one."""
     try:
-        code = asyncio.run(work())
-    except UsageError as error:
-        _problem("USAGE", str(error), None, {}, as_json=as_json)
-        code = 2
-    except PenstockError as error:
-        _problem(error.code, error.message, error.hint, error.details, as_json=as_json)
+        with asyncio.Runner(loop_factory=loop) as runner:
+            code = runner.run(work())
+    except (UsageError, PenstockError) as error:
+        report_problem(error, as_json=as_json)
         code = 2
     if code:
         raise typer.Exit(code)
-
-
-def _problem(code: str, message: str, hint: str | None, details: JsonObject, *, as_json: bool) -> None:
-    if as_json:
-        error: JsonObject = {"code": code, "message": message, "hint": hint}
-        print_json({"ok": False, "error": {**error, "details": details} if details else error})
-        return
-    told = message if code == "USAGE" else f"{code}: {message}"
-    print_problem(clean(told) + (f"\n  hint: {clean(hint)}" if hint else ""))
-
-
-def print_json(value: JsonValue) -> None:
-    """Print one JSON value for programs."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def user_name() -> str | None:

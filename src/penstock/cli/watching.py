@@ -62,7 +62,11 @@ async def _watch(follower: Follower, display: Display, talker: _Talker | None, *
         moved = await follower.catch_up()
         display.show(follower)
         if follower.view.ended:
-            return Ending.ENDED
+            if follower.view.continued_as is None:
+                return Ending.ENDED
+            display.settle(follower)
+            await follower.go_on()
+            continue
         question = talker.next_question() if talker is not None else None
         if talker is not None and question is not None:
             display.settle(follower)
@@ -129,7 +133,7 @@ class _Talker:
     async def _send(self, question: Question, value: JsonValue) -> PenstockError | None:
         run = self.follower.penstock.run(question.run_id)
         try:
-            await run.answer(value, node=question.node_id, visit=question.visit, by=user_name())
+            await run.answer(value, interrupt_id=question.interrupt_id, by=user_name())
         except PenstockError as error:
             return error
         return None

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from penstock import __version__
 from penstock.base.json import JsonObject, JsonValue
-from penstock.cli.documents import load_runnable
-from penstock.cli.files import Unreadable, read_sources
+from penstock.cli.configuration import ChosenDatabaseOption, ConfigOption, command_settings
 from penstock.cli.sessions import (
-    DatabaseOption,
     SecretsOption,
     StepsOption,
     Workshop,
@@ -27,9 +23,7 @@ from penstock.cli.sessions import (
     opened,
     until_left,
 )
-from penstock.cli.values import UsageError
-from penstock.cli.worker_log import LineFormatter, record_event
-from penstock.runtime.embedded_host import Committed
+from penstock.cli.working import check_workflows, configure_logging, log_commit, make_known, workflow_files
 
 __all__ = ["worker_command"]
 
@@ -39,13 +33,14 @@ _GRACE_SECONDS = 10.0
 
 def worker_command(  # noqa: PLR0913  # every option is one the user can give
     *,
-    database: DatabaseOption = Path("penstock.db"),
+    database: ChosenDatabaseOption = None,
     steps: StepsOption = None,
     workflows: Annotated[
         list[str] | None,
         typer.Option("--workflows", metavar="PATH", help="Workflow files or folders to make known; repeatable."),
     ] = None,
     secret_folder: SecretsOption = None,
+    config: ConfigOption = None,
     grace_seconds: Annotated[
         float, typer.Option("--grace", metavar="SECONDS", min=0, help="How long activities may go on after a stop.")
     ] = _GRACE_SECONDS,
@@ -59,35 +54,25 @@ def worker_command(  # noqa: PLR0913  # every option is one the user can give
     """
 
     async def work() -> int:
-        workshop = Workshop.of(database, steps, secret_folder)
-        sources = _files(workflows or [])
-        _configure_logging(as_json=as_json, verbose=verbose)
-        await until_left(_perform(workshop, sources, grace_seconds, as_json=as_json))
+        flags = {
+            "storage.path": database,
+            "steps.modules": steps or None,
+            "workflows.paths": workflows or None,
+            "logging.format": "json" if as_json else None,
+            "logging.level": "debug" if verbose else None,
+        }
+        settings = command_settings(config, flags, as_json=as_json).settings
+        workshop = Workshop.configured(settings, config=config, secret_folder=secret_folder)
+        sources = workflow_files(settings.workflows.paths)
+        configure_logging(settings.logging)
+        await until_left(_perform(workshop, sources, grace_seconds))
         return 0
 
     conduct(work, as_json=as_json)
 
 
-def _files(paths: list[str]) -> list[str]:
-    found = []
-    for source in read_sources(paths):
-        if isinstance(source, Unreadable):
-            raise UsageError(f"{source.label}: {source.message}")
-        found.append(source.label)
-    return found
-
-
-def _configure_logging(*, as_json: bool, verbose: bool) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LineFormatter(as_json=as_json))
-    logger = logging.getLogger("penstock")
-    logger.handlers[:] = [handler]
-    logger.propagate = False
-    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
-
-
-def _announce(workshop: Workshop, *, as_json: bool) -> None:
-    if as_json:
+def _announce(workshop: Workshop) -> None:
+    if workshop.settings.logging.format == "json":
         steps: list[JsonValue] = list(workshop.steps)
         fields: JsonObject = {"version": __version__, "database": str(workshop.database), "steps": steps}
         _LOGGER.info("worker_started", extra={"fields": fields})
@@ -96,25 +81,13 @@ def _announce(workshop: Workshop, *, as_json: bool) -> None:
     typer.echo(f"{told} · Ctrl-C stops it", err=True)
 
 
-def _log_commit(commit: Committed) -> None:
-    """Log what was stored, if it is worth a line."""
-    for record in commit.records:
-        event = record_event(commit.live.state, record)
-        if event is not None and _LOGGER.isEnabledFor(event.level):
-            _LOGGER.log(event.level, event.name, extra={"fields": event.fields})
-
-
-async def _perform(workshop: Workshop, sources: list[str], grace_seconds: float, *, as_json: bool) -> None:
+async def _perform(workshop: Workshop, sources: list[str], grace_seconds: float) -> None:
     """Perform until this is cancelled, which is how a signal to stop arrives; then stop with manners."""
-    for path in sources:
-        load_runnable(path)  # shows every mistake with its place
-    _announce(workshop, as_json=as_json)
-    async with opened(workshop, perform=True, create=True, observe=_log_commit) as penstock:
+    check_workflows(sources)
+    _announce(workshop)
+    async with opened(workshop, perform=True, create=True, observe=log_commit) as penstock:
         try:
-            for path in sources:
-                workflow = await penstock.register(Path(path))
-                known: JsonObject = {"workflow": workflow.name, "version": workflow.version, "hash": workflow.hash}
-                _LOGGER.info("workflow_known", extra={"fields": known})
+            await make_known(penstock, sources)
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             _LOGGER.info("worker_stopping", extra={"fields": {"grace_seconds": grace_seconds}})

@@ -1,12 +1,13 @@
 """Steps from files and modules that an operator names."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from penstock.app.step_modules import load_steps
+from penstock.app.step_modules import StepModules, load_steps
 from penstock.base.errors import Rejected
 from penstock.runtime.steps import StepRegistry
 
@@ -91,3 +92,38 @@ def test_a_file_does_not_take_the_name_of_another_module(tmp_path: Path) -> None
     with pytest.raises(Rejected) as caught:
         load_steps([str(tmp_path / "json.py")])
     assert caught.value.code == "STEPS_NAME_TAKEN"
+
+
+def answers(steps: list[Callable[..., Any]]) -> list[str]:
+    return [step() for step in steps]
+
+
+def test_modules_are_loaded_again_with_what_they_import_and_old_functions_stay_as_they_were(tmp_path: Path) -> None:
+    (tmp_path / "shelf_words.py").write_text("WORD = 'one'\n")
+    source = "from penstock import step\nfrom shelf_words import WORD\n\n@step\ndef hello() -> str:\n    return WORD\n"
+    (tmp_path / "shelf_again.py").write_text(source)
+    modules = StepModules(["shelf_again.py"])
+    before = modules.load()
+    assert {path.name for path in modules.files()} == {"shelf_again.py", "shelf_words.py"}
+    # The same size within the same second: compiled files could not tell.
+    (tmp_path / "shelf_words.py").write_text("WORD = 'two'\n")
+    after = modules.load()
+    assert (answers(before), answers(after)) == (["one"], ["two"])
+    assert sys.modules["shelf_again"].hello is after[0]
+    assert not list(tmp_path.rglob("*.pyc"))
+
+
+def test_a_mistake_leaves_the_modules_that_were_loaded_before(tmp_path: Path) -> None:
+    file = tmp_path / "shelf_broken.py"
+    file.write_text(STEPS)
+    modules = StepModules(["shelf_broken.py"])
+    steps = modules.load()
+    file.write_text(STEPS + "import shelf_helper\n")
+    (tmp_path / "shelf_helper.py").write_text("x = (\n")
+    with pytest.raises(Rejected) as caught:
+        modules.load()
+    assert caught.value.code == "STEPS_BROKEN"
+    assert "(shelf_helper.py:1:5): SyntaxError" in caught.value.message
+    assert sys.modules["shelf_broken"].hello is steps[0]
+    assert "shelf_helper" not in sys.modules
+    assert modules.files() == [file]

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from penstock.app.testing import NEVER, WorkflowTester, in_turn
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.performing import ActivityCall, ActivityDeferred, ActivityDone, ActivityError
 from penstock.runtime.steps import StepContext, StepFailed, step
+from penstock.testing import NEVER, WorkflowTester, in_turn
 
 T = TypeVar("T")
 

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from penstock.cli.main import app
+from penstock.runtime.stores.sqlite_schema import SCHEMA_VERSION
 from tests.conformance.stores import run_bounded
 from tests.unit.runtime.stores.holding import held
 from tests.unit.runtime.stores.real_runs import make_database
@@ -45,7 +46,7 @@ def test_a_backup_as_json(folder: Path) -> None:
     assert result.exit_code == 0
     told = json.loads(result.stdout)
     size = (folder / "copy.db").stat().st_size
-    assert told == {"ok": True, "path": "copy.db", "size_bytes": size, "runs": 3, "format_version": 1}
+    assert told == {"ok": True, "path": "copy.db", "size_bytes": size, "runs": 3, "format_version": SCHEMA_VERSION}
 
 
 def test_a_backup_that_cannot_be_made(folder: Path) -> None:
@@ -72,7 +73,7 @@ def test_a_backup_is_restored_and_what_was_there_is_kept(folder: Path) -> None:
         "go on with penstock worker --db penstock.db",
     ]
     told = json.loads(penstock("restore", "copy.db", "--db", "new.db", "--json").stdout)
-    assert told == {"ok": True, "path": "new.db", "kept_as": None, "runs": 3, "format_version": 1}
+    assert told == {"ok": True, "path": "new.db", "kept_as": None, "runs": 3, "format_version": SCHEMA_VERSION}
 
 
 def test_a_database_in_use_is_not_replaced(folder: Path) -> None:
@@ -89,7 +90,7 @@ def test_a_sound_database(folder: Path) -> None:
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0].startswith("sound: 3 runs, ")
-    assert lines[1].endswith("; format 1")
+    assert lines[1].endswith(f"; format {SCHEMA_VERSION}")
     assert [line.split() for line in lines[2:]] == [["1", "completed"], ["1", "waiting_input"], ["1", "waiting_timer"]]
     told = json.loads(penstock("check", "--json").stdout)
     assert told["ok"] is True

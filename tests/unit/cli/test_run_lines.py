@@ -37,6 +37,21 @@ def test_a_question_is_shown_with_what_led_to_it() -> None:
     ]
 
 
+def test_the_question_of_an_activity_is_shown_like_any_other_until_it_is_answered() -> None:
+    text = "penstock: v1\nname: w\nnodes:\n  - {id: a, type: step, handler: h}\n  - {id: e, type: end}\n"
+    asks: JsonObject = {"asks": {"question": "Which branch?", "answer_schema": {"type": "string"}}}
+    workflow = workflow_of(text)
+    case: JsonObject = {"mock": {"a": {"sequence": [asks, asks, {}]}}}
+    view = view_of(workflow, records_of(workflow, case))
+    [question] = view.questions()
+    assert (question.interrupt_id, question.prompt, question.schema) == ("a:1:1", "Which branch?", {"type": "string"})
+    assert any('waiting for a person: "Which branch?"' in line for line in screen(view))
+    case["answers"] = {"a": {"sequence": ["main", 1]}}
+    assert [item.interrupt_id for item in view_of(workflow, records_of(workflow, case)).questions()] == ["a:1:2"]
+    case["answers"] = {"a": "main"}
+    assert view_of(workflow, records_of(workflow, case)).questions() == []
+
+
 def test_an_activity_under_way_is_counted_in_whole_seconds() -> None:
     assert refund() == [
         f"{HEADER}  running  00:02",

@@ -1,0 +1,58 @@
+"""Which files have changed since the last look, by what the file system says about them.
+
+Looking is cheap enough for a few times a second, works on every system and file share, and needs no library. A change
+is told once it has settled: an editor that writes in two goes is not read in between.
+
+Above it: `penstock dev`. Below it: the file system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+__all__ = ["FileChanges"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """Stands for a file that is not there."""
+
+
+_Stamp: TypeAlias = "tuple[int, int, int] | _Missing"
+_MISSING = _Missing()
+
+
+class FileChanges:
+    """Looks at the files that a function lists, which may be others every time."""
+
+    def __init__(self, listed: Callable[[], Iterable[Path]]) -> None:
+        self._listed = listed
+        self._told: dict[Path, _Stamp] = {path: _stamp(path) for path in listed()}
+        self._seen = dict(self._told)
+
+    def look(self) -> list[Path]:
+        """Files that are new, other than they were, or gone, and have been so since the look before this one."""
+        now = {path: _stamp(path) for path in dict.fromkeys((*self._listed(), *self._told))}
+        settled = [
+            path
+            for path, stamp in now.items()
+            if stamp == self._seen.get(path, None) and stamp != self._told.get(path, _MISSING)
+        ]
+        self._seen = now
+        for path in settled:
+            if isinstance(now[path], _Missing):
+                del self._told[path]
+            else:
+                self._told[path] = now[path]
+        return settled
+
+
+def _stamp(path: Path) -> _Stamp:
+    try:
+        found = path.stat()
+    except OSError:
+        return _MISSING
+    return found.st_mtime_ns, found.st_size, found.st_ino

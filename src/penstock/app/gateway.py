@@ -1,0 +1,127 @@
+"""From an open `Penstock` to a gate: the services that operations work with, put together.
+
+    async with Penstock.open("penstock.db") as penstock:
+        async with open_gate(penstock) as gate:
+            outcome = await gate.call(Request(...))
+
+Above it: `serving`, the command line. Below it: the platform store, the catalogue, the gate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+from penstock import __version__
+from penstock.app.housekeeping import Retention, forget_old
+from penstock.app.penstock import Penstock
+from penstock.app.pepper import pepper_path, read_pepper
+from penstock.base import limits
+from penstock.base.errors import PenstockError, Rejected
+from penstock.base.ids import DEFAULT_TENANT
+from penstock.operations.builtin import builtin_operations
+from penstock.operations.catalogue import Catalogue
+from penstock.operations.context import Credentials, GateLimits, Principal, Services, WebhookChoices
+from penstock.operations.keys import make_key
+from penstock.operations.pipeline import Gate
+from penstock.runtime.platform import KeyRow
+from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.stores.sqlite_platform import SqlitePlatformStore
+from penstock.runtime.system import new_key_material, new_run_id
+
+__all__ = ["create_owner_key", "has_keys", "local_owner", "open_gate"]
+
+_LOGGER = logging.getLogger("penstock")
+_FLUSH_SECONDS = 5.0
+_FLUSHES_PER_FORGETTING = 12
+
+
+def local_owner(tenant: str = DEFAULT_TENANT) -> Credentials:
+    """Whoever can open the file owns what is in it: the local command line and embedding programs."""
+    principal = Principal(id="local:owner", tenant=tenant, scopes=frozenset({"*"}), name="local owner")
+    return Credentials(vouched=principal)
+
+
+@asynccontextmanager
+async def open_gate(
+    penstock: Penstock,
+    *,
+    chosen: GateLimits | None = None,
+    pepper_file: Path | None = None,
+    webhooks: WebhookChoices | None = None,
+    retention: Retention | None = None,
+) -> AsyncIterator[Gate]:
+    """A gate on an open store; what it gathers is written while it is open, and at the end."""
+    store = penstock.store
+    if not isinstance(store, SqliteStore):
+        raise Rejected("STORE_UNSUITABLE", "a gate needs a store in a file", "open Penstock with a path")
+    pepper = await asyncio.to_thread(read_pepper, pepper_file or pepper_path(store.path))
+    services = Services(
+        store=store,
+        platform=SqlitePlatformStore(store),
+        host=penstock.host,
+        scheduler=penstock.scheduler,
+        clock=penstock.host.clock,
+        new_id=new_run_id,
+        new_key_material=new_key_material,
+        pepper=pepper,
+        limits=chosen or GateLimits(),
+        information={"version": __version__},
+        resolve_secret=penstock.secrets,
+        webhooks=webhooks or WebhookChoices(),
+    )
+    catalogue = Catalogue(builtin_operations())
+    services.catalogue = catalogue
+    gate = Gate(catalogue, services)
+    flushing = asyncio.create_task(_flush_regularly(gate, retention or Retention()))
+    try:
+        yield gate
+    finally:
+        flushing.cancel()
+        with suppress(asyncio.CancelledError):
+            await flushing
+        await gate.flush()
+
+
+async def _flush_regularly(gate: Gate, retention: Retention) -> None:
+    """Write what was gathered, and drop what nobody may ask for any more."""
+    for turn in count():
+        await asyncio.sleep(_FLUSH_SECONDS)
+        try:
+            await gate.flush()
+            platform, now = gate.services.platform, gate.services.clock.now_ms()
+            await platform.forget_calls(now=now, limit=limits.CLAIM_BATCH_MAX)
+            if turn % _FLUSHES_PER_FORGETTING == 0:
+                await forget_old(gate.services, retention)
+        except PenstockError:
+            _LOGGER.exception("what the gate gathered could not be written; it tries again")
+
+
+async def has_keys(gate: Gate) -> bool:
+    """Whether a store has a key, valid or not."""
+    return bool((await gate.services.platform.keys(tenant=None, limit=1)).rows)
+
+
+async def create_owner_key(gate: Gate) -> str | None:
+    """The first key of a store, which may do everything; None if there are keys already."""
+    services = gate.services
+    if await has_keys(gate):
+        return None
+    row, text = make_key(
+        services,
+        KeyRow(
+            key_id="",
+            tenant=DEFAULT_TENANT,
+            name="owner",
+            secret_hash="",
+            scopes=("*",),
+            created_at=services.clock.now_ms(),
+            created_by="local:owner",
+        ),
+    )
+    await services.platform.put_key(row)
+    return text

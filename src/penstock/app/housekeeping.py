@@ -1,0 +1,59 @@
+"""What is forgotten in time: runs and deliveries that ended, and audit records past their retention.
+
+Above it: `gateway` calls it every so often while a gate is open. Below it: the platform store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from penstock.base import limits
+from penstock.operations.context import Services
+from penstock.runtime.platform import AuditQuery
+
+__all__ = ["Retention", "forget_old"]
+
+# The rest goes a minute later.
+_PIECES_MAX = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long things are kept; None is forever."""
+
+    runs_ms: int | None = None
+    """After their end."""
+    audit_ms: int | None = None
+    deliveries_ms: int | None = limits.DELIVERY_RETENTION_MS
+
+
+async def forget_old(services: Services, retention: Retention) -> None:
+    """Drop what is past its time, piece by piece, so that others can write in between."""
+    platform, now = services.platform, services.clock.now_ms()
+    if retention.deliveries_ms is not None:
+        before = now - retention.deliveries_ms
+        await _in_pieces(lambda: platform.forget_deliveries(before=before, limit=limits.CLAIM_BATCH_MAX))
+    if retention.runs_ms is not None:
+        ended_before = now - retention.runs_ms
+        await _in_pieces(lambda: services.store.delete_ended(before=ended_before, limit=limits.CLAIM_BATCH_MAX))
+    if retention.audit_ms is not None:
+        for tenant in await platform.audit_tenants():
+            await _forget_audit(services, tenant, now - retention.audit_ms)
+
+
+async def _forget_audit(services: Services, tenant: str, before: int) -> None:
+    """Drop the records of a tenant up to the last one that is old enough."""
+    page = await services.platform.audit(AuditQuery(tenant=tenant, until=before, limit=1))
+    if page.records:
+        before_seq = page.records[0].seq + 1
+        await _in_pieces(lambda: services.platform.forget_audit(tenant=tenant, before_seq=before_seq))
+
+
+async def _in_pieces(forget: Callable[[], Awaitable[int]]) -> None:
+    """Forget until there is nothing left, or enough for this time."""
+    for _ in range(_PIECES_MAX):
+        if not await forget():
+            return
+        await asyncio.sleep(limits.RETENTION_PAUSE_SECONDS)

@@ -1,0 +1,87 @@
+"""What a server measures besides calls: its runs, its store, its streams, and which build it is.
+
+Above it: `serving`. Below it: `operations.telemetry`, the open store.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock import __version__
+from penstock.app.penstock import Penstock
+from penstock.operations.context import Services
+from penstock.operations.telemetry import Gauge
+from penstock.runtime.embedded_host import Committed
+from penstock.runtime.stores.sqlite import SqliteStore
+
+__all__ = ["measured"]
+
+
+@contextmanager
+def measured(penstock: Penstock, services: Services) -> Iterator[None]:
+    """Count what the driver stores, and offer what can be looked up, while the block lasts."""
+    services.telemetry.gauges.extend(_gauges(penstock, services))
+    driver, record = penstock.driver, services.telemetry.recorded
+    if driver is None:
+        yield
+        return
+    told_before = driver.observe
+
+    def observe(committed: Committed) -> None:
+        record(item.name for item in committed.records)
+        told_before(committed)
+
+    driver.observe = observe
+    try:
+        yield
+    finally:
+        driver.observe = told_before
+
+
+def _started(services: Services) -> dict[tuple[str, ...], float]:
+    started_ms = services.information.get("started_ms")
+    return {(): started_ms / 1000} if isinstance(started_ms, int | float) else {}
+
+
+def _gauges(penstock: Penstock, services: Services) -> list[Gauge]:
+    build = (__version__, platform.python_version())
+    found = [
+        Gauge(
+            name="penstock_build_info",
+            help="Which build this is; always 1.",
+            labels=("version", "python"),
+            read=lambda: {build: 1.0},
+        ),
+        Gauge(
+            name="penstock_start_duration_seconds",
+            help="From the command to the first request that could be answered.",
+            read=lambda: _started(services),
+        ),
+        Gauge(
+            name="penstock_stream_active_connections",
+            help="Streams that are open.",
+            labels=("kind",),
+            read=lambda: {("execution",): float(services.open_streams.count)},
+        ),
+    ]
+    store = penstock.store
+    if isinstance(store, SqliteStore):
+        found.extend(
+            (
+                Gauge(
+                    name="penstock_store_commits",
+                    help="Transactions that the store has made durable.",
+                    kind="counter",
+                    read=lambda: {(): float(store.writer.commits)},
+                ),
+                Gauge(
+                    name="penstock_store_jobs",
+                    help="Changes that were in those transactions.",
+                    kind="counter",
+                    read=lambda: {(): float(store.writer.jobs)},
+                ),
+            )
+        )
+    return found

@@ -1,0 +1,25 @@
+"""Words for the service manager that started this process, if it listens (systemd, `Type=notify`).
+
+Above it: the commands that serve. Below it: a socket that the manager names in the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+
+__all__ = ["notify_manager"]
+
+_ABSTRACT = "@"
+
+
+def notify_manager(state: str) -> None:
+    """Say `READY=1` or `STOPPING=1`; nothing happens where nobody asked, or where nobody listens any more."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    target = "\0" + address[1:] if address.startswith(_ABSTRACT) else address
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as messenger:
+        messenger.connect(target)
+        messenger.sendall(state.encode())

@@ -1,0 +1,66 @@
+"""Executors that are made when something first needs them.
+
+Importing a library and asking for a secret take time: neither is spent on a start, or on runs that need neither. Both
+happen in a thread.
+
+Above it: `Penstock`, `executor_settings`. Below it: the executors, which it does not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penstock.base.errors import PenstockError, Unavailable
+from penstock.runtime.performing import ActivityCall, ActivityError, ActivityOutcome, AsyncPerformer
+
+__all__ = ["ClosableExecutor", "OnDemand"]
+
+
+class ClosableExecutor(AsyncPerformer, Protocol):
+    """An executor that holds something."""
+
+    async def close(self) -> None:
+        """Let go of it."""
+
+
+def _no_name(call: ActivityCall) -> object:
+    return None
+
+
+@dataclass(slots=True, kw_only=True)
+class OnDemand:
+    """An executor that is made when first needed; what an entry of it needs is prepared when that entry is."""
+
+    make: Callable[[], ClosableExecutor]
+    name_of: Callable[[ActivityCall], object] = _no_name
+    prepare: dict[str, Callable[[], None]] = field(default_factory=dict)
+    _made: ClosableExecutor | None = None
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def perform(self, call: ActivityCall) -> ActivityOutcome:
+        """Do the work of one attempt."""
+        try:
+            executor = await self._ready(str(self.name_of(call)))
+        except PenstockError as error:
+            told = f"{error.message}; {error.hint}" if error.hint else error.message
+            return ActivityError(told, error.code, retryable=isinstance(error, Unavailable))
+        return await executor.perform(call)
+
+    async def close(self) -> None:
+        """Close the executor if it was made."""
+        if self._made is not None:
+            await self._made.close()
+
+    async def _ready(self, name: str) -> ClosableExecutor:
+        if self._made is not None and name not in self.prepare:
+            return self._made
+        async with self._lock:
+            if name in self.prepare:
+                await asyncio.to_thread(self.prepare[name])
+                del self.prepare[name]
+            if self._made is None:
+                self._made = await asyncio.to_thread(self.make)
+            return self._made

@@ -1,0 +1,68 @@
+"""What settings must be together; what each must be alone is part of its declaration.
+
+Above it: `settings_load`. Below it: `settings`. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from penstock.app.settings import Settings
+from penstock.definitions.findings import suggestion
+from penstock.runtime.executors.mcp_config import command_name
+
+__all__ = ["SettingsProblem", "settings_problems"]
+
+
+class SettingsProblem(Struct, frozen=True, kw_only=True):
+    """What is wrong, and with which keys; `below` leads on into the first key's own value."""
+
+    paths: tuple[str, ...]
+    message: str
+    below: tuple[str, ...] = ()
+    hint: str | None = None
+
+
+def settings_problems(settings: Settings) -> Iterator[SettingsProblem]:
+    """Everything that does not fit together."""
+    server = settings.server
+    if server.sync_wait_seconds > server.sync_wait_max_seconds:
+        paths = ("server.sync_wait_seconds", "server.sync_wait_max_seconds")
+        lengths = f"{server.sync_wait_seconds:g} s is longer than {server.sync_wait_max_seconds:g} s"
+        told = f"`{paths[0]}` must not be longer than `{paths[1]}`, and {lengths}"
+        yield SettingsProblem(paths=paths, message=told)
+    if server.mcp.enabled and server.mcp.path == server.base_path:
+        told = f"`server.mcp.path` is `{server.mcp.path}`, and so is `server.base_path`"
+        yield SettingsProblem(
+            paths=("server.mcp.path", "server.base_path"), message=told, hint="give each a path of its own"
+        )
+    yield from _server_problems(settings)
+    yield from _agent_problems(settings)
+
+
+def _server_problems(settings: Settings) -> Iterator[SettingsProblem]:
+    for name, server in settings.mcp_servers.items():
+        if server.command is None or server.disabled:
+            continue
+        program = command_name(server.command)
+        if program not in settings.mcp_allow_commands:
+            yield SettingsProblem(
+                paths=("mcp_servers",),
+                below=(name, "command"),
+                message=f"`mcp_servers.{name}.command` starts `{program}`, which may not be started",
+                hint=f"add {program} to `mcp_allow_commands`",
+            )
+
+
+def _agent_problems(settings: Settings) -> Iterator[SettingsProblem]:
+    known = [name for name, server in settings.mcp_servers.items() if not server.disabled]
+    for name, agent in settings.agents.items():
+        if agent.server is not None and agent.server not in known:
+            yield SettingsProblem(
+                paths=("agents",),
+                below=(name, "server"),
+                message=f"`agents.{name}.server` names `{agent.server}`, which is not in `mcp_servers`",
+                hint=suggestion(agent.server, known),
+            )

@@ -1,0 +1,95 @@
+"""How commands end: what they print for programs, errors as messages, exit codes.
+
+    0    success
+    1    a negative result: findings, a difference, a run that failed, a chain that is broken; or a bug
+    2    the command could not be carried out: wrong usage, an unreadable file, no such run or database
+    3    a run still waits
+    4    operations: there is no such thing
+    5    operations: the request cannot be accepted as it is
+    6    operations: the thing has moved on
+    7    operations: a limit was reached
+    8    operations: the server cannot be reached, or cannot answer now
+    9    operations: not allowed
+    130  left with Ctrl-C
+
+`EXIT_CODES` is the same list for the documentation. Codes of refusals come from `operations.errors`.
+
+Above it: the commands. Below it: `operations.errors`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import typer
+
+from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject, JsonValue
+from penstock.base.later import later
+from penstock.cli.values import UsageError
+from penstock.definitions.drawing_text import clean
+from penstock.operations.errors import mapping_of
+
+if TYPE_CHECKING:
+    from penstock.cli import report
+else:
+    report = later("penstock.cli.report")
+
+__all__ = ["EXIT_CODES", "INTERRUPTED", "STILL_WAITING", "finish", "print_json", "report_problem"]
+
+STILL_WAITING = 3
+INTERRUPTED = 130
+EXIT_CODES: Mapping[int, str] = {
+    0: "Success.",
+    1: "A negative result: findings, a breaking difference, a run that failed or was cancelled, a broken audit trail; "
+    "or a bug in the server.",
+    2: "The command could not be carried out: wrong usage, a file that cannot be read, no such run or database.",
+    STILL_WAITING: "A run still waits or goes on.",
+    4: "Operations: there is no such thing.",
+    5: "Operations: the request cannot be accepted as it is.",
+    6: "Operations: the thing has moved on (a conflict).",
+    7: "Operations: a limit was reached.",
+    8: "Operations: the server cannot be reached, cannot answer now, or is not configured for that.",
+    9: "Operations: not allowed; the key is missing, not valid, or lacks a scope.",
+    INTERRUPTED: "Left with Ctrl-C.",
+}
+
+
+def print_json(value: JsonValue) -> None:
+    """Print one JSON value for programs."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def report_problem(error: PenstockError | UsageError, *, as_json: bool) -> None:
+    """Say why a command could not be carried out."""
+    if isinstance(error, UsageError):
+        _problem("USAGE", str(error), None, {}, as_json=as_json)
+    else:
+        _problem(error.code, error.message, error.hint, error.details, as_json=as_json)
+
+
+def _problem(code: str, message: str, hint: str | None, details: JsonObject, *, as_json: bool) -> None:
+    if as_json:
+        error: JsonObject = {"code": code, "message": message, "hint": hint}
+        print_json({"ok": False, "error": {**error, "details": details} if details else error})
+        return
+    told = message if code == "USAGE" else f"{code}: {message}"
+    report.print_problem(clean(told) + (f"\n  hint: {clean(hint)}" if hint else ""))
+
+
+def finish(work: Callable[[], int], *, as_json: bool) -> None:
+    """Do the work of a command on operations, and leave with its exit code or that of its refusal."""
+    try:
+        code = work()
+    except UsageError as error:
+        report_problem(error, as_json=as_json)
+        code = 2
+    except PenstockError as error:
+        report_problem(error, as_json=as_json)
+        code = mapping_of(error).exit_code
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    if code:
+        raise typer.Exit(code)

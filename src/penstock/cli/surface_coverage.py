@@ -1,0 +1,240 @@
+"""Is everything reachable everywhere, and written down? Looked at from the outside, not from the tables.
+
+- Every operation answers on REST (a call without a key is refused with 401, so there is something), has a command with
+  an option for each of its arguments, and a method of the client with a parameter for each; or it is excluded below.
+- Every route of the server belongs to an operation, or is one of the pages below.
+- Every operation, command, reason code, event and setting is in the documentation, where there is a folder with it.
+
+Above it: `penstock coverage`, a test. Below it: all surfaces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+import typer
+
+from penstock.app.penstock import Penstock
+from penstock.app.serving import ServerOptions, open_application
+from penstock.app.settings import settings_outline
+from penstock.app.settings_keys import every_setting
+from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.main import app as command_line
+from penstock.cli.resources import group_of
+from penstock.client.client import Client
+from penstock.client.client_async import AsyncClient
+from penstock.client.errors import CLIENT_REASONS
+from penstock.client.table import method_name, operation_table, resource_attribute
+from penstock.operations.builtin import builtin_operations
+from penstock.operations.capability import Capability
+from penstock.operations.execution_events import EVENT_TYPES as STREAM_EVENT_TYPES
+from penstock.operations.reasons import REASONS
+from penstock.runtime.run_events import EVENT_TYPES as WEBHOOK_EVENT_TYPES
+
+__all__ = ["EXCLUDED", "PAGES", "SURFACES", "Coverage", "surface_coverage"]
+
+SURFACES: Final = ("rest", "cli", "client")
+# What a surface leaves out on purpose, by surface and operation, with the reason.
+EXCLUDED: Final[Mapping[tuple[str, str], str]] = {}
+# Addresses that are no operations, with the reason. A name that ends in `/*` stands for all below it.
+PAGES: Final[Mapping[str, str]] = {
+    "/healthz": "a probe for whoever keeps the process alive; needs no key",
+    "/readyz": "a probe for whoever sends it requests; needs no key",
+    "/metrics": "the counters in the form of Prometheus; `system.metrics` gives them as JSON",
+    "/openapi.json": "the description of REST itself",
+    "/docs": "the description of REST for people",
+    "/.well-known/openwop": "the discovery document of the published protocol",
+    "/v1/*": "the wire of the published protocol; each of its routes calls operations",
+    "/mcp": "the MCP surface; operations are its tools",
+    "/mcp/healthz": "a probe of the MCP surface; needs no key",
+    "/hooks/{path:path}": "webhooks that come in; their address is their workflow's choice, `trigger.list` lists them",
+}
+_SERVER: Final = "http://coverage.invalid"
+_PATH_NAME: Final = re.compile(r"\{\w+\}")
+_UNAUTHENTICATED: Final = 401
+
+
+@dataclass(slots=True)
+class Coverage:
+    """What was looked at, and what is missing."""
+
+    operations: int = 0
+    routes: int = 0
+    documented: dict[str, int] | None = None
+    excluded: list[JsonValue] = field(default_factory=list)
+    uncovered: list[str] = field(default_factory=list)
+
+    def to_json(self) -> JsonObject:
+        """The report for programs."""
+        documented: JsonValue = None if self.documented is None else dict(self.documented)
+        return {
+            "ok": not self.uncovered,
+            "operations": self.operations,
+            "surfaces": list(SURFACES),
+            "routes": self.routes,
+            "documented": documented,
+            "excluded": self.excluded,
+            "uncovered": list(self.uncovered),
+        }
+
+
+def surface_coverage(documentation: Path | None) -> Coverage:
+    """Look at every surface, and at the documentation if there is a folder with it."""
+    capabilities = builtin_operations()
+    found = Coverage(operations=len(capabilities))
+    served, paths = asyncio.run(_served(capabilities))
+    missing = {
+        "rest": [item.name for item in capabilities if item.name not in served],
+        "cli": [problem for item in capabilities for problem in _command_problems(item)],
+        "client": list(_client_problems(capabilities)),
+    }
+    for surface, problems in missing.items():
+        found.uncovered.extend(_unless_excluded(surface, problems, found.excluded))
+    found.uncovered.extend(_stale_exclusions(capabilities, missing))
+    found.routes = len(paths)
+    found.uncovered.extend(_strange_routes(capabilities, paths))
+    if documentation is not None:
+        found.documented = {}
+        for page, what, marks in _documented(capabilities):
+            found.documented[what] = len(marks)
+            found.uncovered.extend(_undocumented(documentation / page, what, marks))
+    return found
+
+
+def _unless_excluded(surface: str, problems: Iterable[str], excluded: list[JsonValue]) -> Iterator[str]:
+    for problem in problems:
+        operation = problem.partition(":")[0]
+        reason = EXCLUDED.get((surface, operation))
+        if reason is None:
+            yield f"{surface}: {problem}"
+        else:
+            excluded.append({"surface": surface, "operation": operation, "reason": reason})
+
+
+def _stale_exclusions(capabilities: Iterable[Capability], missing: Mapping[str, list[str]]) -> Iterator[str]:
+    known = {item.name for item in capabilities}
+    for surface, operation in EXCLUDED:
+        if operation not in known:
+            yield f"{surface}: {operation} is excluded, but there is no such operation"
+        elif operation not in {problem.partition(":")[0] for problem in missing[surface]}:
+            yield f"{surface}: {operation} is excluded, but is there"
+
+
+async def _served(capabilities: Iterable[Capability]) -> tuple[set[str], list[str]]:
+    """The operations that answer on REST, and the paths of every route."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with (
+            Penstock.open(Path(folder) / "coverage.db", perform=False) as penstock,
+            open_application(penstock, ServerOptions()) as (application, _),
+            httpx2.AsyncClient(transport=httpx2.ASGITransport(app=application), base_url=_SERVER) as http,
+        ):
+            base_path = ServerOptions().rest.base_path
+            served = set()
+            for item in capabilities:
+                if item.route is None:
+                    continue
+                path = base_path + _PATH_NAME.sub("x", item.route.path)
+                response = await http.request(item.route.method, path)
+                if response.status_code == _UNAUTHENTICATED:
+                    served.add(item.name)
+            return served, [route.path for route in _routes(application)]
+
+
+def _routes(application: Any) -> Iterable[Any]:
+    """The routes of an application, below whatever layers there are around it."""
+    while not hasattr(application, "routes"):
+        application = getattr(application, "app", None) or application._app
+    found: Iterable[Any] = application.routes
+    return found
+
+
+def _strange_routes(capabilities: Iterable[Capability], paths: Iterable[str]) -> Iterator[str]:
+    base_path = ServerOptions().rest.base_path
+    known = {base_path + item.route.path for item in capabilities if item.route is not None}
+    for path in paths:
+        if path not in known and not _is_page(path):
+            yield f"rest: the route {path} belongs to no operation and is no listed page"
+
+
+def _is_page(path: str) -> bool:
+    return path in PAGES or any(name.endswith("/*") and path.startswith(name[:-1]) for name in PAGES)
+
+
+def _members(capability: Capability) -> set[str]:
+    properties = capability.input_schema.get("properties")
+    return set(properties) if isinstance(properties, dict) else set()
+
+
+def _command_problems(capability: Capability) -> Iterator[str]:
+    group = group_of(capability.resource)
+    found = None if group is None else _command(group, capability.name.partition(".")[2].replace("_", "-"))
+    if found is None:
+        yield f"{capability.name}: there is no command"
+        return
+    missing = _members(capability) - {parameter.name for parameter in found.params}
+    if missing:
+        yield f"{capability.name}: the command has nothing for {', '.join(sorted(missing))}"
+
+
+def _command(*path: str) -> Any:
+    found: Any = typer.main.get_command(command_line)
+    for name in path:
+        found = found.commands.get(name) if hasattr(found, "commands") else None
+    return found
+
+
+def _client_problems(capabilities: Iterable[Capability]) -> Iterator[str]:
+    with Client(_SERVER) as waiting:
+        # Never connected, so there is nothing to close.
+        clients = (waiting, AsyncClient(_SERVER))
+        for capability in capabilities:
+            if capability.name in operation_table():
+                yield from (problem for client in clients for problem in _method_problems(capability, client))
+            else:
+                yield f"{capability.name}: the client does not know it; run scripts/docs"
+
+
+def _method_problems(capability: Capability, client: Client | AsyncClient) -> Iterator[str]:
+    resource, action = resource_attribute(capability.resource), method_name(capability.name.partition(".")[2])
+    found = getattr(getattr(client, resource, None), action, None)
+    kind = type(client).__name__
+    if found is None:
+        yield f"{capability.name}: {kind} has no {resource}.{action}"
+        return
+    missing = _members(capability) - set(inspect.signature(found).parameters)
+    if missing:
+        yield f"{capability.name}: {kind} has no parameter for {', '.join(sorted(missing))}"
+
+
+def _documented(capabilities: Iterable[Capability]) -> Iterator[tuple[str, str, list[str]]]:
+    """What must stand on which page, and how."""
+    yield "reference/rest.md", "operations", [f"### {item.name}\n" for item in capabilities]
+    yield "reference/errors.md", "reasons", [f"| `{code}` |" for code in (*REASONS, *CLIENT_REASONS)]
+    yield "reference/events.md", "events", [f"| `{name}` |" for name in (*STREAM_EVENT_TYPES, "closed")]
+    yield "reference/events.md", "webhook events", [f"| `{name}` |" for name in WEBHOOK_EVENT_TYPES]
+    yield "reference/configuration.md", "settings", [f"| `{item.path}` |" for item in every_setting(settings_outline())]
+    yield "reference/cli.md", "commands", [f"## penstock {name}\n" for name in _command_names()]
+
+
+def _command_names() -> Iterator[str]:
+    group: Any = typer.main.get_command(command_line)
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from (f"{name} {inner}" for inner in command.commands)
+        else:
+            yield name
+
+
+def _undocumented(page: Path, what: str, marks: Iterable[str]) -> Iterator[str]:
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    for mark in marks:
+        if mark not in text:
+            yield f"docs: {page.name} lacks {mark.strip('#| `').strip()} ({what})"

@@ -1,0 +1,156 @@
+"""Errors of calls: what the server refused, and what did not reach it, in the classes of `penstock.base.errors`.
+
+    try:
+        client.workflows.get("refund")
+    except NotFound as error: ...          # by whose fault it is
+    except CallFailed as error: ...        # every call that failed: error.status, error.request_id
+
+Above it: the clients. Below it: `base.errors`. No key appears in any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from penstock.base.errors import Conflict, Denied, LimitExceeded, NotFound, PenstockError, Rejected, Unavailable
+from penstock.base.json import JsonObject, JsonValue
+
+__all__ = [
+    "CLIENT_REASONS",
+    "CallConflict",
+    "CallDenied",
+    "CallFailed",
+    "CallLimited",
+    "CallNotFound",
+    "CallRejected",
+    "CallTimedOut",
+    "CallUnavailable",
+    "answer_unreadable",
+    "error_of",
+    "retry_after_seconds",
+    "unreachable",
+]
+
+
+# Codes that no server gives.
+CLIENT_REASONS: Mapping[str, str] = {
+    "ANSWER_UNREADABLE": "The answer is not what the operation gives; client and server may be of different versions.",
+    "CONNECTION_FAILED": "The server cannot be reached.",
+    "HTTP_ERROR": "Something that is no Penstock server answered, for example a proxy.",
+    "SERVER_ADDRESS_INVALID": "The address of the server cannot be used.",
+    "STREAM_CUT": "A stream was cut off again and again.",
+    "TIMEOUT": "The server did not answer in the time that the client gave it.",
+    "WAIT_TIMED_OUT": "The execution did not end in the time that the caller gave it; it goes on by itself.",
+}
+
+
+class CallFailed(PenstockError):
+    """A call failed. `request_id` names it when you ask about it; `status` is that of HTTP, if there was an answer."""
+
+    status: int | None = None
+    request_id: str | None = None
+    retry_after_seconds: float | None = None
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{text} [request {self.request_id}]" if self.request_id else text
+
+
+class CallRejected(CallFailed, Rejected):
+    """The request cannot be accepted as it is."""
+
+
+class CallNotFound(CallFailed, NotFound):
+    """There is no such thing, or not for this key."""
+
+
+class CallDenied(CallFailed, Denied):
+    """The key is missing, not valid, or lacks a scope."""
+
+
+class CallConflict(CallFailed, Conflict):
+    """The thing has moved on."""
+
+
+class CallLimited(CallFailed, LimitExceeded):
+    """A limit was reached."""
+
+
+class CallUnavailable(CallFailed, Unavailable):
+    """The server cannot be reached or cannot answer now; the same call may succeed later."""
+
+
+class CallTimedOut(CallUnavailable):
+    """What was waited for did not happen in the time that the caller gave."""
+
+
+_BY_STATUS: Mapping[int, type[CallFailed]] = {
+    401: CallDenied,
+    403: CallDenied,
+    404: CallNotFound,
+    409: CallConflict,
+    412: CallConflict,
+    413: CallLimited,
+    429: CallLimited,
+    501: CallUnavailable,
+    502: CallUnavailable,
+    503: CallUnavailable,
+    504: CallUnavailable,
+}
+_CLIENT_ERRORS = range(400, 500)
+_BODY_CHARACTERS_MAX = 200
+
+
+def error_of(status: int, headers: Mapping[str, str], body: bytes) -> CallFailed:
+    """The error of an answer that is no success: a problem document, or whatever a proxy put in its place."""
+    problem = _problem(body)
+    kind = _BY_STATUS.get(status, CallRejected if status in _CLIENT_ERRORS else CallFailed)
+    if "code" in problem:
+        details = problem.get("details")
+        told: JsonObject = dict(details) if isinstance(details, dict) else {}
+        if isinstance(problem.get("errors"), list):
+            told["errors"] = problem["errors"]
+        error = kind(str(problem["code"]), str(problem.get("detail", "")), _text(problem.get("hint")), told)
+    else:
+        excerpt = body.decode("utf-8", errors="replace").strip()[:_BODY_CHARACTERS_MAX]
+        message = f"the server answered {status}" + (f": {excerpt}" if excerpt else "")
+        error = kind("HTTP_ERROR", message, "is this the address of a Penstock server?")
+    error.status = status
+    error.request_id = _text(problem.get("request_id")) or headers.get("x-request-id")
+    error.retry_after_seconds = retry_after_seconds(headers)
+    return error
+
+
+def unreachable(server: str, reason: Exception, *, timed_out: bool) -> CallUnavailable:
+    """The error of a call that got no answer."""
+    if timed_out:
+        message = f"{server} did not answer in time"
+        return CallUnavailable("TIMEOUT", message, "ask again, or give the client more time")
+    why = str(reason) or type(reason).__name__
+    return CallUnavailable("CONNECTION_FAILED", f"{server} cannot be reached: {why}", "is the server running there?")
+
+
+def answer_unreadable(operation: str, reason: Exception) -> CallFailed:
+    """The error of an answer that is not what the operation gives."""
+    hint = "client and server may be of different versions"
+    return CallFailed("ANSWER_UNREADABLE", f"the answer to {operation} cannot be read: {reason}", hint)
+
+
+def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
+    """How long the server asks to wait; a date counts as not given."""
+    text = headers.get("retry-after", "").strip()
+    return float(text) if text.isascii() and text.isdecimal() else None
+
+
+def _problem(body: bytes) -> JsonObject:
+    try:
+        found: JsonValue = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _text(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) else None

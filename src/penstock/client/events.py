@@ -1,0 +1,135 @@
+"""Server-sent events as a reader sees them: lines become events, and a reconnect repeats nothing.
+
+The server gives the last event of each record an id. A reader that was cut off in the middle of a record gets all of
+its events again; `Position` remembers which of them it has seen.
+
+Above it: the clients. Below it: nothing; no I/O.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from penstock.client.errors import CallDenied, CallFailed, CallNotFound, CallUnavailable, answer_unreadable
+
+__all__ = ["EventParser", "Position", "StreamEvent", "with_completion"]
+
+_RETRY_SECONDS_DEFAULT = 5.0
+_RETRY_SECONDS_MAX = 30.0
+
+
+class StreamEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of a stream: its type, what it says, and the place to go on after it."""
+
+    event: str
+    data: dict[str, Any]
+    id: str | None = None
+
+
+def with_completion(events: Any) -> tuple[str | None, frozenset[str] | None]:
+    """The types to ask for, and those to hand on (None for all): `complete` is always asked for, because it ends it."""
+    if events is None:
+        return None, None
+    names = [name.strip() for name in (events.split(",") if isinstance(events, str) else events)]
+    return ",".join(dict.fromkeys([*names, "complete"])), frozenset(names)
+
+
+@dataclass(slots=True)
+class EventParser:
+    """Reads the bytes of one connection; an event is complete at an empty line."""
+
+    retry_seconds: float = _RETRY_SECONDS_DEFAULT
+    signs_of_life: int = 0
+    """How many events and heartbeats came."""
+    _rest: bytes = b""
+    _event: str = "message"
+    _data: list[str] = field(default_factory=list)
+    _id: str | None = None
+
+    def feed(self, part: bytes) -> list[StreamEvent]:
+        """The events that some bytes complete."""
+        # At line feeds only: a text may hold other characters that count as line breaks elsewhere.
+        *lines, self._rest = (self._rest + part).split(b"\n")
+        found = (self._line(line.decode("utf-8", errors="replace").removesuffix("\r")) for line in lines)
+        return [event for event in found if event is not None]
+
+    def _line(self, line: str) -> StreamEvent | None:
+        if not line:
+            return self._completed()
+        if line.startswith(":"):
+            self.signs_of_life += 1
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "event":
+            self._event = value
+        elif name == "data":
+            self._data.append(value)
+        elif name == "id" and "\0" not in value:
+            self._id = value
+        elif name == "retry" and value.isascii() and value.isdecimal():
+            self.retry_seconds = min(int(value) / 1000, _RETRY_SECONDS_MAX)
+        return None
+
+    def _completed(self) -> StreamEvent | None:
+        event, data, identity = self._event, self._data, self._id
+        self._event, self._data, self._id = "message", [], None
+        if not data:
+            return None
+        try:
+            told: dict[str, Any] = msgspec.json.decode("\n".join(data), type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            raise answer_unreadable("a stream", error) from None
+        self.signs_of_life += 1
+        return StreamEvent(event=event, data=told, id=identity)
+
+
+@dataclass(slots=True)
+class Position:
+    """How far a reader is, over all its connections."""
+
+    last_id: str | None = None
+    ended: bool = False
+    _since: list[StreamEvent] = field(default_factory=list)
+    """What was given since the last id: it comes again after a reconnect."""
+    _expected: list[StreamEvent] = field(default_factory=list)
+
+    def reconnected(self) -> None:
+        """A new connection begins after the last id."""
+        self._expected = list(self._since)
+
+    def take(self, event: StreamEvent) -> StreamEvent | None:
+        """The event, unless it was given before. `closed` becomes an error: the stream ended before its subject."""
+        if event.event == "closed":
+            raise _closed(event)
+        if self._expected:
+            expected = self._expected.pop(0)
+            if event.event == expected.event and event.data == expected.data:
+                return None
+            self._expected.clear()
+        if event.id is not None:
+            self.last_id = event.id
+            self._since.clear()
+        elif event.event != "progress":
+            self._since.append(event)
+        self.ended = event.event == "complete"
+        return event
+
+
+def _closed(event: StreamEvent) -> CallFailed:
+    code, message = (
+        str(event.data.get("code", "STREAM_CLOSED")),
+        str(event.data.get("message", "the stream was closed")),
+    )
+    error: CallFailed
+    if code.startswith("KEY_"):
+        error = CallDenied(code, message, "use a key that is valid")
+        error.status = 401
+    elif code.endswith("_NOT_FOUND"):
+        error = CallNotFound(code, message)
+        error.status = 404
+    else:
+        error = CallUnavailable(code, message, "open the stream again")
+    return error

@@ -1,0 +1,92 @@
+"""Operations on audit, awaited. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Literal
+
+from penstock.client.calling import AsyncCaller
+from penstock.client.generated.audit_views import AuditPageView, AuditRecordView, Export, Verified
+
+__all__ = ["AsyncAudit"]
+
+
+class AsyncAudit:
+    """Operations on audit."""
+
+    def __init__(self, caller: AsyncCaller) -> None:
+        self._caller = caller
+
+    async def list(
+        self,
+        *,
+        operation: str | None = None,
+        principal: str | None = None,
+        subject: str | None = None,
+        outcome: Literal["allowed", "failed", "refused"] | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> AuditPageView:
+        """List audit records.
+
+        Who did what, when, from where, and what came of it; newest first, of your tenant.
+        """
+        return await self._caller.invoke(
+            "audit.list",
+            {
+                "operation": operation,
+                "principal": principal,
+                "subject": subject,
+                "outcome": outcome,
+                "since": since,
+                "until": until,
+                "limit": limit,
+                "cursor": cursor,
+            },
+            AuditPageView,
+        )
+
+    async def list_all(
+        self,
+        *,
+        operation: str | None = None,
+        principal: str | None = None,
+        subject: str | None = None,
+        outcome: Literal["allowed", "failed", "refused"] | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[AuditRecordView]:
+        """List audit records: all of them; `limit` is the size of a page."""
+        async for page in self._caller.pages(
+            "audit.list",
+            {
+                "operation": operation,
+                "principal": principal,
+                "subject": subject,
+                "outcome": outcome,
+                "since": since,
+                "until": until,
+                "limit": limit,
+            },
+            AuditPageView,
+        ):
+            for item in page.items:
+                yield item
+
+    async def verify(self) -> Verified:
+        """Verify the audit trail.
+
+        Recomputes the whole chain of your tenant, and says where it was altered, cut or reordered, if it was.
+        """
+        return await self._caller.invoke("audit.verify", {}, Verified)
+
+    async def export(self, *, after_seq: int | None = None, limit: int | None = None) -> Export:
+        """Export audit records.
+
+        Oldest first and unfiltered, so that the chain can be verified elsewhere; go on after the last number while
+        there is more.
+        """
+        return await self._caller.invoke("audit.export", {"after_seq": after_seq, "limit": limit}, Export)

@@ -1,0 +1,246 @@
+"""What operations on execution answer with. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = [
+    "ActivityView",
+    "ChildView",
+    "Cost",
+    "ErrorView",
+    "ExecutionHandle",
+    "ExecutionPage",
+    "ExecutionResult",
+    "ExecutionSummary",
+    "ExecutionView",
+    "HistoryPage",
+    "NodeView",
+    "QueryAnswer",
+    "QuestionView",
+    "RecordView",
+    "SignalWaitView",
+    "TimerView",
+    "UpdateAnswer",
+    "Usage",
+    "WaitingFor",
+]
+
+
+class ActivityView(msgspec.Struct, frozen=True, kw_only=True):
+    """Work that is under way, or waits for execution.submit_activity or execution.retry."""
+
+    node_id: str
+    visit: int
+    attempt: int
+    type: str
+    done_by: str
+    outcome_unknown: bool
+    at_most_once: bool
+    idempotency_key: str
+    config: dict[str, Any]
+    arguments: Any = None
+    deadline: str | None = None
+    timeout_ms: int | None = None
+    output_schema: dict[str, Any] | None = None
+    leased_to: str | None = None
+    leased_until: str | None = None
+
+
+class ChildView(msgspec.Struct, frozen=True, kw_only=True):
+    """A child execution that has not ended."""
+
+    execution_id: str
+    workflow_id: str
+    node_id: str
+    visit: int
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """Money, as decimal text."""
+
+    amount: str
+    currency: str
+
+
+class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an execution did not complete."""
+
+    code: str
+    message: str
+    node_id: str | None = None
+    details: Any = None
+
+
+class ExecutionHandle(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution, as much as is needed to go on with it."""
+
+    execution_id: str
+    workflow_id: str
+    workflow_version: str
+    definition_hash: str
+    status: str
+    sequence: int
+    url: str
+    stream_url: str
+
+
+class ExecutionSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution in a list."""
+
+    execution_id: str
+    workflow_id: str
+    workflow_version: str
+    definition_hash: str
+    status: str
+    sequence: int
+    created_at: str | None
+    updated_at: str | None
+    parent_id: str | None
+    labels: dict[str, str]
+
+
+class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of executions, newest first."""
+
+    items: list[ExecutionSummary]
+    next_cursor: str | None
+
+
+class QuestionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A question that somebody may answer with execution.answer."""
+
+    interrupt_id: str
+    node_id: str
+    visit: int
+    prompt: Any
+    answer_schema: Any
+    expires_at: str | None = None
+    prompt_ref: Any = None
+    approvers: Any = None
+
+
+class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How an execution ended, or how it stands; questions are those that somebody may answer now."""
+
+    execution_id: str
+    workflow_id: str
+    status: str
+    sequence: int
+    output: Any = None
+    error: ErrorView | None = None
+    questions: list[QuestionView] = msgspec.field(default_factory=list)
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """A node and how its newest visit stands."""
+
+    node_id: str
+    type: str
+    status: str
+    visits: int = 0
+    attempts: int = 0
+    started_at: str | None = None
+    ended_at: str | None = None
+    error_code: str | None = None
+    error: str | None = None
+
+
+class SignalWaitView(msgspec.Struct, frozen=True, kw_only=True):
+    """A signal that execution.signal can bring."""
+
+    name: str
+    node_id: str
+    visit: int
+    expires_at: str | None = None
+
+
+class TimerView(msgspec.Struct, frozen=True, kw_only=True):
+    """A moment at which the execution goes on by itself: wait, retry, timeout or run."""
+
+    kind: str
+    due_at: str | None
+    node_id: str | None = None
+    visit: int | None = None
+
+
+class WaitingFor(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the execution waits for."""
+
+    questions: list[QuestionView]
+    activities: list[ActivityView]
+    signals: list[SignalWaitView]
+    timers: list[TimerView]
+    children: list[ChildView]
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What the models of an execution used so far, failed attempts included."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    requests: int = 0
+    cost: Cost | None = None
+
+
+class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution, with everything that is known about it but its history."""
+
+    execution_id: str
+    workflow_id: str
+    workflow_version: str
+    definition_hash: str
+    status: str
+    sequence: int
+    url: str
+    stream_url: str
+    created_at: str | None
+    updated_at: str | None
+    ended_at: str | None
+    mode: str
+    input: Any
+    output: Any
+    error: ErrorView | None
+    state: Any
+    nodes: list[NodeView]
+    waiting_for: WaitingFor
+    labels: dict[str, str]
+    parent_id: str | None
+    forked_from: str | None
+    continued_from: str | None
+    continued_as: str | None
+    usage: Usage | None
+
+
+class RecordView(msgspec.Struct, frozen=True, kw_only=True):
+    """One record of a history."""
+
+    seq: int
+    kind: str
+    name: str
+    at: str | None
+    payload: dict[str, Any]
+
+
+class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Records of an execution, oldest first."""
+
+    items: list[RecordView]
+    next_cursor: str | None
+
+
+class QueryAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What an expression gave."""
+
+    value: Any
+
+
+class UpdateAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a signal was taken in time, and what came of it."""
+
+    execution_id: str
+    signal_id: str
+    taken: bool
+    value: Any = None

@@ -1,0 +1,32 @@
+"""What operations on schema answer with. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = ["SchemaPage", "SchemaView"]
+
+
+class SchemaView(msgspec.Struct, frozen=True, kw_only=True):
+    """A schema, and since when it is as it is."""
+
+    schema: dict[str, Any]
+    """A JSON Schema (draft 2020-12)."""
+    title: str | None = None
+    """A title for people."""
+    description: str | None = None
+    """What it is, for people."""
+    id: str
+    etag: str
+    created_at: str | None
+    updated_at: str | None
+    updated_by: str | None
+
+
+class SchemaPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of schemas."""
+
+    items: list[SchemaView]
+    next_cursor: str | None

@@ -1,0 +1,94 @@
+"""What operations on workflow answer with. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = [
+    "Bundle",
+    "Difference",
+    "FindingView",
+    "Imported",
+    "Validation",
+    "WorkflowPage",
+    "WorkflowSummary",
+    "WorkflowView",
+]
+
+
+class Bundle(msgspec.Struct, frozen=True, kw_only=True):
+    """Documents to be taken to another server."""
+
+    workflows: list[dict[str, Any]]
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """What differs between two versions, whom it breaks, and whether runs in flight could be moved."""
+
+    same: bool
+    breaking_for_callers: bool
+    safe_for_runs_in_flight: bool
+    changes: list[dict[str, Any]]
+
+
+class FindingView(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that is wrong with a document, and where."""
+
+    code: str
+    severity: str
+    message: str
+    path: str
+    hint: str | None = None
+    line: int | None = None
+    column: int | None = None
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import did, by name."""
+
+    imported: list[str]
+    overwritten: list[str]
+    skipped: list[str]
+
+
+class Validation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a check of a document found."""
+
+    valid: bool
+    findings: list[FindingView]
+    hash: str | None
+
+
+class WorkflowSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A workflow in a list."""
+
+    id: str
+    version: str
+    hash: str
+    title: str | None
+    description: str | None
+    created_at: str | None
+
+
+class WorkflowPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of workflows."""
+
+    items: list[WorkflowSummary]
+    next_cursor: str | None
+
+
+class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
+    """A workflow as it is now."""
+
+    id: str
+    version: str
+    hash: str
+    title: str | None
+    description: str | None
+    created_at: str | None
+    created_by: str | None
+    document: dict[str, Any]
+    input_schema: dict[str, Any] | None
+    output_schema: dict[str, Any] | None

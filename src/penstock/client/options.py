@@ -1,0 +1,72 @@
+"""What a client needs to know: where the server is, which key it shows, and how long it waits.
+
+Above it: the clients. Below it: the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from penstock.base.errors import Rejected
+from penstock.client.retries import RETRIES_DEFAULT, RetryRule
+
+__all__ = ["KEY_VARIABLE", "SERVER_DEFAULT", "SERVER_VARIABLE", "ClientOptions"]
+
+SERVER_VARIABLE = "PENSTOCK_SERVER"
+KEY_VARIABLE = "PENSTOCK_API_KEY"
+SERVER_DEFAULT = "http://127.0.0.1:5151"
+_BASE_PATH = "/api/v0"
+_SCHEMES = ("http", "https")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """Where and how to call. The key is not part of what is printed."""
+
+    server: str
+    base_url: str
+    key: str | None = field(repr=False)
+    timeout_seconds: float
+    rule: RetryRule = field(repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        server: str | None = None,
+        key: str | None = None,
+        *,
+        timeout_seconds: float = 30.0,
+        retries: int = RETRIES_DEFAULT,
+        environment: Mapping[str, str] | None = None,
+    ) -> ClientOptions:
+        """From what a program gives; what it does not give comes from the environment."""
+        variables = os.environ if environment is None else environment
+        address = (server or variables.get(SERVER_VARIABLE) or SERVER_DEFAULT).rstrip("/")
+        return cls(
+            server=address,
+            base_url=_base_url(address),
+            key=key or variables.get(KEY_VARIABLE) or None,
+            timeout_seconds=timeout_seconds,
+            rule=RetryRule(retries=retries, random=random.random),
+        )
+
+    def headers(self) -> dict[str, str]:
+        """The headers of every request."""
+        found = {"User-Agent": "penstock-python", "Accept": "application/json"}
+        return found if self.key is None else {**found, "Authorization": f"Bearer {self.key}"}
+
+
+def _base_url(address: str) -> str:
+    """An address without a path gets the usual one; one with a path is taken as it is."""
+    parts = urlsplit(address)
+    if parts.scheme not in _SCHEMES or not parts.hostname:
+        told = "the address of a server begins with http:// or https:// and a host"
+        raise Rejected("SERVER_ADDRESS_INVALID", told, f"for example {SERVER_DEFAULT}")
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        told = "the address of a server has no user, password, query or fragment"
+        raise Rejected("SERVER_ADDRESS_INVALID", told, "give the key as `key` or in PENSTOCK_API_KEY")
+    return address if parts.path else address + _BASE_PATH

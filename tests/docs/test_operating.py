@@ -1,0 +1,146 @@
+"""What is offered to operators fits the server: metrics and labels that exist, settings and reasons that are real."""
+
+import asyncio
+import configparser
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from penstock.api.exposition import Exposition
+from penstock.app.penstock import Penstock
+from penstock.app.serving import ServerOptions, open_application
+from penstock.app.settings import Settings, settings_outline
+from penstock.app.settings_keys import every_setting
+from penstock.operations.reasons import REASONS
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "guides" / "operating.md").read_text(encoding="utf-8")
+DASHBOARD = json.loads((ROOT / "docs" / "operating" / "grafana-dashboard.json").read_text(encoding="utf-8"))
+ALERTS = yaml.safe_load((ROOT / "docs" / "operating" / "alerts.yaml").read_text(encoding="utf-8"))
+RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
+METRIC = re.compile(r"\bpenstock_[a-z_]+\b")
+SELECTOR = re.compile(r"\b(penstock_[a-z_]+)\{([^}]*)\}")
+LABEL = re.compile(r"(\w+)\s*(?:=~|!=|!~|=)\s*\"([^\"]*)\"")
+# Labels that Prometheus gives to everything it scrapes.
+SCRAPED = frozenset({"job", "instance"})
+# What is in the documentation of a Prometheus job and is no metric.
+NOT_METRICS = frozenset({"penstock_key"})
+
+Metrics = dict[str, frozenset[str]]
+
+
+@pytest.fixture(scope="module")
+def metrics(tmp_path_factory: pytest.TempPathFactory) -> Metrics:
+    """The metrics of an open server: the names of samples with their labels."""
+
+    async def look() -> Metrics:
+        folder = tmp_path_factory.mktemp("operating")
+        async with (
+            Penstock.open(folder / "penstock.db") as penstock,
+            open_application(penstock, ServerOptions()) as (_, gate),
+        ):
+            gate.services.information["started_ms"] = 400
+            telemetry = gate.services.telemetry
+            declared = {family.name: frozenset(family.labels) for family in telemetry.families()}
+            return _samples(Exposition(telemetry).text().decode(), declared)
+
+    return asyncio.run(look())
+
+
+def _samples(text: str, declared: Metrics) -> Metrics:
+    found: Metrics = {}
+    for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE):
+        labels = declared.get(name, declared.get(name.removesuffix("_total"), frozenset()))
+        found[name] = labels
+        if kind == "histogram":
+            found.update({f"{name}_bucket": labels | {"le"}, f"{name}_sum": labels, f"{name}_count": labels})
+    return found
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    """Every expression with what it belongs to."""
+    yield from ((rule["alert"], rule["expr"]) for rule in RULES)
+    for panel in DASHBOARD["panels"]:
+        yield from ((panel["title"], target["expr"]) for target in panel["targets"])
+    yield from ((note["name"], note["expr"]) for note in DASHBOARD["annotations"]["list"])
+
+
+@pytest.mark.parametrize(("name", "expression"), list(expressions()))
+def test_an_expression_asks_for_metrics_and_labels_that_exist(name: str, expression: str, metrics: Metrics) -> None:
+    assert {metric for metric in METRIC.findall(expression) if metric not in metrics} == set()
+    for metric, selector in SELECTOR.findall(expression):
+        labels = {label for label, _ in LABEL.findall(selector)}
+        assert labels <= metrics[metric] | SCRAPED, f"{name}: {metric} has only the labels {metrics[metric]}"
+    grouped = {label.strip() for listed in re.findall(r"by \(([^)]*)\)", expression) for label in listed.split(",")}
+    known = {label for metric in METRIC.findall(expression) for label in metrics[metric]}
+    assert grouped <= known | SCRAPED, name
+    assert expression.count("(") == expression.count(")")
+
+
+def test_reasons_in_expressions_are_real() -> None:
+    selectors = [selector for _, expression in expressions() for _, selector in SELECTOR.findall(expression)]
+    codes = {
+        code
+        for text in selectors
+        for label, value in LABEL.findall(text)
+        if label == "code"
+        for code in value.split("|")
+    }
+    assert codes
+    assert codes <= set(REASONS)
+
+
+def test_every_metric_is_in_the_guide_and_every_metric_in_the_guide_exists(metrics: Metrics) -> None:
+    written = set(METRIC.findall(GUIDE)) - NOT_METRICS
+    families = {name for name in metrics if not name.endswith(("_bucket", "_sum", "_count"))}
+    assert (written - families, families - written) == (set(), set())
+
+
+def test_the_dashboard_has_a_place_for_each_panel() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        cells = {(place["x"] + column, place["y"] + row) for column in range(place["w"]) for row in range(place["h"])}
+        assert place["x"] + place["w"] <= 24, panel["title"]
+        assert not taken & cells, panel["title"]
+        taken |= cells
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+
+
+def test_an_alert_says_how_bad_it_is_and_what_to_do() -> None:
+    assert len({rule["alert"] for rule in RULES}) == len(RULES)
+    for rule in RULES:
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert set(rule["annotations"]) == {"summary", "description"}, rule["alert"]
+
+
+def test_settings_that_the_guide_names_exist_with_the_defaults_it_names() -> None:
+    known = {setting.path for setting in every_setting(settings_outline())}
+    sections = ("server.", "limits.", "retention.", "audit.", "telemetry.")
+    named = {text for text in re.findall(r"`([a-z_.]+)`", GUIDE) if text.startswith(sections)}
+    assert named <= known
+    settings = Settings()
+    for path, shown in (
+        (settings.server.drain_seconds, "(20 s)"),
+        (settings.server.max_concurrent_requests, "| 1,000 |"),
+        (settings.limits.concurrent_per_key, "| 256 |"),
+        (settings.server.streams.max, "| 10,000, 2,000 |"),
+        (settings.server.max_body_bytes / 1024 / 1024, "| 2 MiB |"),
+    ):
+        assert (shown in GUIDE, f"{path:,.0f}" in shown) == (True, True), shown
+
+
+def test_the_unit_file_can_be_read() -> None:
+    unit = re.search(r"^```ini\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+    assert unit is not None
+    parsed = configparser.ConfigParser(strict=True, interpolation=None)
+    parsed.optionxform = str  # type: ignore[assignment,method-assign]  # keys are written as they are
+    parsed.read_string(unit[1])
+    service = parsed["Service"]
+    assert service["Type"] == "notify"
+    assert "penstock serve" in service["ExecStart"]
+    assert int(service["TimeoutStopSec"]) > Settings().server.drain_seconds

@@ -1,0 +1,136 @@
+"""Somebody with a key on a live server, and the server's operations with arguments that they would take."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from tests.live.rest.servers import Answer, LiveServer
+
+__all__ = ["BODIES", "Member", "Operation", "member", "operations", "requests_about"]
+
+# What every operation about something that exists is sent, beside the name of that thing.
+BODIES: dict[str, dict[str, Any]] = {
+    "workflow.update": {"tasks": [{"id": "done", "type": "end"}]},
+    "workflow.diff": {},
+    "workflow.execute": {"input": {"number": 1}},
+    "task.create": {"task": {"id": "extra", "type": "wait", "duration": "1s"}},
+    "task.update": {"task": {"id": "done", "type": "end"}},
+    "execution.query": {"expression": "."},
+    "execution.pause": {},
+    "execution.resume": {},
+    "execution.cancel": {"reason": "mine now"},
+    "execution.retry": {"node_id": "ask"},
+    "execution.fork": {"at_sequence": 1},
+    "execution.signal": {"name": "go", "payload": 1},
+    "execution.update": {"name": "go", "payload": 1, "wait_seconds": 0},
+    "execution.answer": {"answer": {"ok": True}},
+    "execution.submit_activity": {"ok": True},
+    "execution.lease_activity": {"seconds": 5},
+    "schedule.create": {"cron": "0 3 * * *", "input": {"number": 3}},
+    "schedule.update": {"cron": "0 4 * * *"},
+    "schedule.pause": {},
+    "schedule.resume": {},
+    "schedule.run_now": {},
+    "control.workflow_status": {},
+    "control.workflow_resume": {"resume_payload": {"ok": True}},
+    "control.workflow_submit_activity": {"node_id": "ask", "outcome": {"ok": True, "result": 1}},
+    "control.workflow_signal": {"signal_name": "go", "payload": 1},
+    "control.workflow_cancel": {"reason": "mine now"},
+    "key.revoke": {},
+    "key.rotate": {},
+    "schema.update": {"schema": {"type": "string"}},
+    "model.update": {"provider": "other", "model": "large"},
+    "tool.update": {"kind": "mcp", "name": "other", "server": "mine"},
+    "agent.update": {"model": "other"},
+    "agent.execute": {"prompt": "tell me"},
+    "webhook.update": {"url": "https://example.com/mine"},
+    "webhook.rotate": {},
+    "webhook.test": {},
+    "delivery.retry": {},
+}
+# In these, what the call is about stands in the body.
+_NAMED_IN_BODY = {"schedule.create": "workflow_id"}
+_PATH_NAME = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """An operation as the server describes it."""
+
+    name: str
+    method: str
+    path: str
+    scopes: tuple[str, ...]
+    input_schema: dict[str, Any]
+
+    @property
+    def path_names(self) -> list[str]:
+        return _PATH_NAME.findall(self.path)
+
+    @property
+    def about(self) -> str | None:
+        """The member that names what a call is about; None for operations about nothing that exists."""
+        if self.path_names:
+            return self.path_names[0]
+        if self.name.startswith("control.") and "execution_id" in self.input_schema["properties"]:
+            return None if self.name == "control.workflow_start" else "execution_id"
+        return _NAMED_IN_BODY.get(self.name)
+
+    def request(self, named: dict[str, str], body: dict[str, Any] | None = None) -> tuple[str, str, Any]:
+        """Method, path and body of a call with these names in their places."""
+        path = _PATH_NAME.sub(lambda found: named[found[1]], self.path).removeprefix("/")
+        if self.method in ("GET", "DELETE"):
+            return self.method, path, None
+        in_body = {name: value for name, value in named.items() if name not in self.path_names}
+        return self.method, path, {**(body or {}), **in_body}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The holder of a key."""
+
+    server: LiveServer
+    key: str
+
+    def request(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.server.request(method, path, body, key=self.key, headers=sent)
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """The JSON of a request that must succeed."""
+        return self.server.call(method, path, body, key=self.key)
+
+
+def member(server: LiveServer, tenant: str, *scopes: str, name: str = "member") -> Member:
+    """Somebody in a tenant, with a new key from the operator."""
+    body = {"name": name, "tenant": tenant, "scopes": list(scopes or ("*",))}
+    return Member(server, server.call("POST", "keys", body)["secret"])
+
+
+def operations(server: LiveServer) -> list[Operation]:
+    """Everything that a server can be asked for over REST."""
+    return [
+        Operation(
+            name=item["name"],
+            method=item["method"],
+            path=item["path"],
+            scopes=tuple(item["scopes"]),
+            input_schema=item["input_schema"],
+        )
+        for item in server.call("GET", "operations")["items"]
+        if item["path"]
+    ]
+
+
+def requests_about(operation: Operation, seeds: dict[str, list[Any]]) -> list[tuple[str, tuple[str, str, Any]]]:
+    """Calls of an operation about each thing that exists: the thing's id, and the request."""
+    about = operation.about
+    if about is None:
+        return []
+    others = {name: str(seeds[name][0]) for name in operation.path_names}
+    return [
+        (str(name), operation.request({**others, about: str(name)}, BODIES.get(operation.name)))
+        for name in seeds[about]
+    ]

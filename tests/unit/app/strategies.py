@@ -1,0 +1,163 @@
+"""Hypothesis strategies for settings, made from the declarations."""
+
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
+
+from penstock.app.settings import Settings, settings_outline
+from penstock.app.settings_forms import ALLOWED_HOST, NETWORK, SECRET_NAME
+from penstock.app.settings_items import AgentSettings, McpServerSettings, ModelSettings
+from penstock.app.settings_keys import (
+    Anything,
+    Choice,
+    Form,
+    Kind,
+    Number,
+    PlainKind,
+    PrivateText,
+    Record,
+    Secret,
+    Section,
+    Setting,
+    Span,
+    Switch,
+    Table,
+    Text,
+    Texts,
+    Whole,
+)
+from penstock.app.settings_rules import settings_problems
+from penstock.app.settings_secrets import CommandReference, EnvironmentReference, FileReference
+from penstock.base.limits import DURATION_MS_MAX
+
+# Anything a file may contain; `~` at the beginning is somebody's home, which is another path when it is read.
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(
+    lambda text: not text.startswith("~") and text.strip() != "null"
+)
+NAMES = st.from_regex(SECRET_NAME.pattern or "", fullmatch=True, alphabet=st.characters(codec="ascii")).filter(
+    lambda name: len(name) <= 20
+)
+REFERENCES = st.one_of(
+    st.builds(EnvironmentReference, NAMES),
+    st.builds(FileReference, TEXT),
+    st.builds(CommandReference, st.lists(TEXT, min_size=1, max_size=3).map(tuple)),
+)
+
+
+# Which members a record may have together, and which of them must be there.
+VARIANTS: dict[type[Struct], list[tuple[str, str]]] = {
+    McpServerSettings: [
+        ("command", "args env cwd protocol timeout type disabled"),
+        ("url", "headers protocol timeout type disabled"),
+    ],
+    ModelSettings: [("provider base_url", "model api_key needs_key headers prices"), ("mock replies", "model")],
+    AgentSettings: [
+        ("url", "api_key headers trusted_origins poll_interval"),
+        ("task_api url api_key", "poll_interval"),
+        ("mcp server tool", ""),
+    ],
+}
+# Members whose values depend on each other.
+FIXED: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
+    "command": ("command", st.sampled_from(["uvx", "npx"])),
+    "mock": ("provider", st.just("mock")),
+    "replies": ("replies", st.dictionaries(st.just("*"), st.integers(0, 9))),
+    "task_api": ("type", st.just("task_api")),
+    "mcp": ("type", st.just("mcp")),
+}
+
+
+def settings() -> st.SearchStrategy[Settings]:
+    """Any settings that hold together."""
+    return _made(settings_outline()).map(_held_together)
+
+
+def _held_together(made: Settings) -> Settings:
+    """What does not fit together is put at its default."""
+    server = made.server
+    if server.sync_wait_seconds > server.sync_wait_max_seconds:
+        server = replace(server, sync_wait_seconds=0.0)
+    if server.mcp.path == server.base_path:
+        server = replace(server, base_path="/api/v0")
+    made = replace(made, server=server, mcp_allow_commands=("uvx", "npx", *made.mcp_allow_commands))
+    servers = [name for name, item in made.mcp_servers.items() if not item.disabled]
+    agents = {name: agent for name, agent in made.agents.items() if agent.server in (None, *servers)}
+    made = replace(made, agents=agents)
+    return made if not list(settings_problems(made)) else Settings()
+
+
+def _made(section: Section) -> st.SearchStrategy[Any]:
+    members = {
+        name: _made(member) if isinstance(member, Section) else _value(member)
+        for name, member in section.members.items()
+    }
+    return st.builds(section.made, **members)
+
+
+def _value(setting: Setting) -> st.SearchStrategy[Any]:
+    values = _of_kind(setting.kind)
+    if setting.optional:
+        values = st.one_of(st.none(), values)
+    return values if setting.required else st.one_of(st.just(setting.default), values)
+
+
+def _of_kind(kind: Kind) -> st.SearchStrategy[Any]:
+    match kind:
+        case Texts():
+            return st.lists(_text(kind.form), max_size=3).map(tuple)
+        case Secret():
+            return REFERENCES
+        case PrivateText():
+            return st.one_of(REFERENCES, st.just("Bearer ${secret:TOKEN}"))
+        case Table():
+            return st.dictionaries(_text(kind.names) if kind.names else NAMES, _of_kind(kind.items), max_size=2)
+        case Record():
+            variants = VARIANTS.get(kind.made, [(" ".join(member.name for member in kind.members), "")])
+            return st.one_of([_record(kind, must.split(), may.split()) for must, may in variants])
+        case _:
+            return _plain(kind)
+
+
+def _plain(kind: PlainKind) -> st.SearchStrategy[Any]:
+    match kind:
+        case Switch():
+            return st.booleans()
+        case Whole():
+            return st.integers(int(kind.minimum or 0), int(kind.maximum or 2**40))
+        case Number():
+            return st.floats(kind.minimum, kind.maximum or 1e9, allow_nan=False, allow_infinity=False)
+        case Span():
+            low_ms = round((kind.minimum or 0) * 1000)
+            return st.integers(low_ms, DURATION_MS_MAX).map(lambda ms: timedelta(milliseconds=ms))
+        case Text():
+            return _text(kind.form)
+        case Choice():
+            return st.sampled_from(kind.words)
+        case Anything():
+            return st.none()
+
+
+def _record(kind: Record, must: list[str], may: list[str]) -> st.SearchStrategy[Any]:
+    members = {member.name: member for member in kind.members}
+    chosen = {name: _value(members[name]) for name in may}
+    for name in must:
+        fixed = FIXED.get(name)
+        if fixed is not None:
+            chosen[fixed[0]] = fixed[1]
+        else:
+            chosen[name] = _of_kind(members[name].kind)
+    return st.builds(kind.made, **chosen)
+
+
+def _text(form: Form | None) -> st.SearchStrategy[str]:
+    if form is ALLOWED_HOST:
+        return st.sampled_from(["billing.internal", "*.example", "10.1.0.0/16", "::1"])
+    if form is NETWORK:
+        return st.sampled_from(["10.0.0.0/8", "127.0.0.1", "fd00::/8"])
+    if form is None or form.pattern is None:
+        return TEXT
+    alphabet = st.characters(codec="ascii", exclude_categories=["Cc"])
+    return st.from_regex(form.pattern, fullmatch=True, alphabet=alphabet)

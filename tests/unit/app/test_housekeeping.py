@@ -1,0 +1,88 @@
+"""What is forgotten in time, and what stays."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from penstock.app.gateway import open_gate
+from penstock.app.housekeeping import Retention, forget_old
+from penstock.app.penstock import Penstock
+from penstock.base.clock import ManualClock
+from penstock.base.json import JsonObject
+from penstock.operations.pipeline import Gate
+from penstock.operations.trail import seal_with
+from penstock.runtime.platform import AuditEntry, AuditQuery, DeliveryRow
+
+NOW = 1_767_225_600_000
+DAY = 24 * 60 * 60 * 1000
+
+
+async def fill(gate: Gate) -> None:
+    platform = gate.services.platform
+    for age in range(10):
+        at = NOW - age * DAY
+        row = DeliveryRow(
+            delivery_id=f"dlv_{age}",
+            tenant="default",
+            endpoint_id="wh_1",
+            run_id="r_1",
+            event={},
+            state="pending" if age == 9 else "delivered",
+            created_at=at,
+            updated_at=at,
+        )
+        await platform.add_deliveries([row])
+    for tenant in ("default", "acme"):
+        for age in reversed(range(10)):
+            entry = AuditEntry(
+                at=NOW - age * DAY, tenant=tenant, principal="p", surface="sdk", operation="x.y", outcome="allowed"
+            )
+            await platform.append_audit([entry], seal=seal_with(gate.services.pepper))
+
+
+def test_old_deliveries_and_audit_records_go_and_the_rest_stays(tmp_path: Path) -> None:
+    async def body() -> None:
+        clock = ManualClock(NOW)
+        async with (
+            Penstock.open(tmp_path / "penstock.db", clock=clock, perform=False) as penstock,
+            open_gate(penstock) as gate,
+        ):
+            await fill(gate)
+            platform = gate.services.platform
+            await forget_old(gate.services, Retention(audit_ms=None, deliveries_ms=None))
+            assert len((await platform.deliveries("default", limit=50)).rows) == 10
+            await forget_old(gate.services, Retention(audit_ms=4 * DAY, deliveries_ms=2 * DAY))
+            kept = {row.delivery_id for row in (await platform.deliveries("default", limit=50)).rows}
+            assert kept == {"dlv_0", "dlv_1", "dlv_2", "dlv_9"}
+            for tenant in ("default", "acme"):
+                page = await platform.audit(AuditQuery(tenant=tenant, limit=50))
+                assert [(NOW - record.entry.at) // DAY for record in page.records] == [0, 1, 2, 3, 4]
+
+    asyncio.run(body())
+
+
+def test_runs_go_when_they_ended_long_ago_and_open_ones_stay(tmp_path: Path) -> None:
+    ends: JsonObject = {"penstock": "v1", "name": "ends", "nodes": [{"id": "done", "type": "end"}]}
+    waits: JsonObject = {
+        "penstock": "v1",
+        "name": "waits",
+        "nodes": [{"id": "go", "type": "wait", "signal": "go"}, {"id": "done", "type": "end"}],
+    }
+
+    async def body() -> None:
+        clock = ManualClock(NOW)
+        async with (
+            Penstock.open(tmp_path / "penstock.db", clock=clock, workflows=[ends, waits], perform=False) as penstock,
+            open_gate(penstock) as gate,
+        ):
+            await penstock.start("ends", run_id="old")
+            await penstock.start("waits", run_id="open")
+            clock.advance(3 * DAY)
+            await penstock.start("ends", run_id="new")
+            await forget_old(gate.services, Retention())
+            assert {row.run_id for row in (await penstock.runs()).rows} == {"old", "open", "new"}
+            await forget_old(gate.services, Retention(runs_ms=2 * DAY))
+            assert {row.run_id for row in (await penstock.runs()).rows} == {"open", "new"}
+
+    asyncio.run(body())

@@ -1,0 +1,65 @@
+"""Commands are imported when they are called, and look as if they had been there all along."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from penstock.cli.main import COMMANDS, app
+
+GROUP = typer.main.get_command(app)
+# What a command about a server must not wait for.
+SERVER = ("jq", "jsonschema_rs", "sqlite3", "starlette", "uvicorn", "penstock.engine", "penstock.runtime")
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """The modules that a command has imported when it has done its work."""
+    program = (
+        "import atexit, json, sys\n"
+        "atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))\n"
+        f"sys.argv = ['penstock', *{list(arguments)!r}]\n"
+        "from penstock.cli.main import main\n"
+        "main()\n"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    return set(json.loads(finished.stderr.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
+    command = GROUP.commands[name]  # type: ignore[attr-defined]  # the top level is a group
+    assert " ".join((command.help or "").split("\n\n")[0].split()) == COMMANDS[name].help
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("workflow", "--help"), ("nonsense",)])
+def test_help_imports_no_command_and_nothing_of_the_product(arguments: tuple[str, ...]) -> None:
+    loaded = loaded_by(*arguments)
+    assert [name for name in SERVER if name in loaded] == []
+    assert "penstock.cli.run" not in loaded
+
+
+def test_a_call_to_a_server_imports_nothing_of_a_server() -> None:
+    loaded = loaded_by("workflow", "list", "--server", "http://127.0.0.1:9")
+    assert [name for name in SERVER if name in loaded] == []
+    assert "penstock.client.connection" in loaded
+    assert "penstock.client.generated.workflows" not in loaded
+
+
+def test_serving_does_not_import_the_commands_of_operations() -> None:
+    loaded = loaded_by("serve", "--help")
+    assert [name for name in loaded if name.startswith(("penstock.client", "penstock.cli.operation"))] == []
+
+
+def test_a_command_that_does_not_exist_is_answered_with_one_that_does() -> None:
+    result = CliRunner().invoke(app, ["workflw", "list"])
+    assert result.exit_code == 2
+    assert "workflow" in result.output
+
+
+def test_underscores_are_taken_for_dashes() -> None:
+    result = CliRunner().invoke(app, ["schedule", "run_now", "--help"])
+    assert result.exit_code == 0
+    assert "SCHEDULE_ID" in result.output

@@ -1,0 +1,97 @@
+"""What a server must not import before it answers: its start is short because these come later, if ever."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from penstock.base.later import Later, later
+
+# Libraries that take long to import, and packages of ours that few calls need.
+LATER = (
+    "a2a",
+    "cryptography",
+    "h11",
+    "httpcore2",
+    "httpx2",
+    "jinja2",
+    "joserfc",
+    "mcp",
+    "prometheus_client",
+    "pydantic",
+    "pydantic_ai",
+    "rich",
+    "yaml",
+    "penstock.api.exposition",
+    "penstock.api.openapi",
+    "penstock.app.executor_models",
+    "penstock.app.harness",
+    "penstock.cli.documents",
+    "penstock.cli.report",
+    "penstock.definitions.build",
+    "penstock.definitions.diff",
+    "penstock.definitions.drawing",
+    "penstock.definitions.drawing_layout",
+    "penstock.definitions.outline",
+    "penstock.definitions.schema",
+    "penstock.definitions.source_yaml",
+    "penstock.definitions.validate",
+    "penstock.runtime.cases",
+    "penstock.runtime.control_hosts",
+    "penstock.runtime.control_plane",
+    "penstock.runtime.executors.a2a_agents",
+    "penstock.runtime.executors.agents",
+    "penstock.runtime.executors.http",
+    "penstock.runtime.executors.llm",
+    "penstock.runtime.executors.mcp_tools",
+    "penstock.runtime.executors.step_processes",
+    "penstock.runtime.executors.webhook_sender",
+    "penstock.runtime.memory_host",
+    "penstock.runtime.simulation",
+)
+
+
+@pytest.fixture(scope="module")
+def imported() -> frozenset[str]:
+    """The modules that are there once `penstock serve` is imported."""
+    program = "import json, sys, penstock.cli.serve; print(json.dumps(sorted(sys.modules)))"
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    return frozenset(json.loads(finished.stdout))
+
+
+@pytest.mark.parametrize("module", LATER)
+def test_a_server_starts_without(module: str, imported: frozenset[str]) -> None:
+    told = f"penstock.cli.serve imports {module}: import it where it is used, with penstock.base.later"
+    assert module not in imported, told
+
+
+def test_a_server_starts_with_what_it_needs(imported: frozenset[str]) -> None:
+    assert {"uvicorn", "starlette.routing", "penstock.app.serving", "penstock.runtime.stores.sqlite"} <= imported
+
+
+def test_a_command_without_options_converts_nothing() -> None:
+    program = (
+        "import sys\nfrom penstock.cli.main import main\nsys.argv = ['penstock', 'serve']\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    print(end.code, 'pydantic' in sys.modules)"
+    )
+    # It ends when it reads its settings, before it opens anything.
+    environment = {**os.environ, "PENSTOCK_SERVER_PORT": "none"}
+    command = [sys.executable, "-c", program]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment)
+    assert finished.stdout == "2 False\n", finished.stderr
+
+
+def test_a_module_is_imported_when_something_of_it_is_used() -> None:
+    module = "tests.unit.cli.views"
+    sys.modules.pop(module, None)
+    stands_in = later(module)
+    assert isinstance(stands_in, Later)
+    assert (module in sys.modules, "later" in repr(stands_in)) == (False, True)
+    assert stands_in.__getattr__("__name__") == module
+    assert module in sys.modules
+    with pytest.raises(AttributeError, match="nothing_like_that"):
+        stands_in.nothing_like_that  # noqa: B018
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        later("penstock.no_such_module").anything  # noqa: B018
