@@ -1,4 +1,4 @@
-"""Write the generated pages and the transcripts, or say which of them are stale: `scripts/docs [--check]`."""
+"""Write the generated pages, sources and transcripts, or say which of them are stale: `scripts/docs [--check]`."""
 
 import argparse
 import sys
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from docs.generator.pages import PAGES
+from docs.generator.sources import sources
 from docs.generator.transcripts import TRANSCRIPT_PAGES, refreshed
 
 __all__ = ["main"]
@@ -34,6 +35,8 @@ def main() -> int:
 
 
 def _pages() -> Iterator[tuple[str, str]]:
+    # First: the command line, which has a page of its own, is made from one of them.
+    yield from sources().items()
     for name, render in PAGES.items():
         yield f"docs/{name}", render()
     for name in TRANSCRIPT_PAGES:

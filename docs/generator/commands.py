@@ -7,7 +7,8 @@ from enum import Enum
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from docs.generator.markdown import code, page, table
+from docs.generator.markdown import code, page, prose, table
+from penstock.cli.endings import EXIT_CODES
 from penstock.cli.main import app
 
 __all__ = ["commands_page"]
@@ -25,24 +26,27 @@ def _parts() -> Iterator[str]:
     if not isinstance(group, TyperGroup):
         raise TypeError("the command line has no subcommands")
     yield (
-        "`penstock COMMAND --help` shows the same. Exit codes are the same everywhere: 0 for success, 1 for a negative "
-        "result (findings, a breaking difference, a run that did not complete), 2 for a command that could not be "
-        "carried out (wrong usage, a file that cannot be read), 3 for a run that still waits, 130 for one that was "
-        "left with Ctrl-C."
+        "`penstock COMMAND --help` shows the same. Commands about operations (`penstock workflow list`) talk to a "
+        "server or work on a file; [the guide](../guides/command-line.md) says how to choose."
     )
+    yield "Exit codes are the same everywhere:"
+    yield table(["Exit code", "Meaning"], [[str(number), prose(meaning)] for number, meaning in EXIT_CODES.items()])
     yield from _group_parts("", group)
 
 
 def _group_parts(prefix: str, group: TyperGroup) -> Iterator[str]:
     for name, command in group.commands.items():
         if isinstance(command, TyperGroup):
+            if command.invoke_without_command:
+                yield f"## penstock {prefix}{name}"
+                yield from _command_parts(f"{prefix}{name}", command)
             yield from _group_parts(f"{prefix}{name} ", command)
         elif isinstance(command, TyperCommand):
             yield f"## penstock {prefix}{name}"
             yield from _command_parts(f"{prefix}{name}", command)
 
 
-def _command_parts(name: str, command: TyperCommand) -> Iterator[str]:
+def _command_parts(name: str, command: TyperCommand | TyperGroup) -> Iterator[str]:
     arguments = [parameter for parameter in command.params if isinstance(parameter, TyperArgument)]
     options = [parameter for parameter in command.params if isinstance(parameter, TyperOption)]
     usage = " ".join(["penstock", name, "[OPTIONS]", *map(_metavar, arguments)])

@@ -37,6 +37,7 @@ OUTPUTS: Mapping[str, str] = {
     "loop": "an object with `iterations`, the number of rounds, and `last`, the last output of the last round",
     "emit": "an object with `run` and `signal`",
     "fail": "nothing: the run, or the branch, failed",
+    "continue_as_new": "nothing that later nodes could read: the run is over, and the next one gets `input`",
 }
 _NODE_TYPE: JsonObject = {"anyOf": [{"type": "one of the types above"}]}
 _WORDS = {"array": "list", "integer": "whole number", "string": "text", "null": "null"}

@@ -91,6 +91,10 @@ _GRAPH: Mapping[str, Note] = {
         "An `end` inside a branch, an item or an iteration would end the run from there.",
         "Leave the body with `$exit` and put the `end` after the node around it.",
     ),
+    "CONTINUE_IN_BODY": Note(
+        "A `continue_as_new` inside a branch, an item or an iteration would end the run from there.",
+        "Leave the body with `$exit` and put the `continue_as_new` after the node around it.",
+    ),
     "BRANCH_NEVER_JOINS": Note(
         "No path through the branch finishes it.", "Lead its last node to the join, or to `$exit`."
     ),
@@ -130,6 +134,14 @@ _DATA: Mapping[str, Note] = {
     "TEMPLATE_INVALID": Note(
         "`${` is not closed, or a text mixes a secret with jq.",
         "Close it, write `$${` for the characters themselves, or give the secret a field of its own.",
+    ),
+    "WEBHOOK_PATH_REPEATED": Note(
+        "Two webhooks of the document have the same path and method.",
+        "Give each a path of its own, or make one of them and tell requests apart with `filter`.",
+    ),
+    "WEBHOOK_UNSIGNED": Note(
+        "A webhook names no secret, or `verify: {strategy: none}`: anybody who knows the address can start runs.",
+        "Name a `secret`; servers refuse unsigned requests unless operators allow them.",
     ),
     "TOO_MANY_EXPRESSIONS": Note("The document has more jq than is checked.", "Split it with `subworkflow` nodes."),
     "UNKNOWN_REFERENCE": Note(

@@ -32,7 +32,7 @@ _COMMANDS: Mapping[str, Note] = {
         f"{_NODE} reason message code details? next? handledBy? fatal?",
     ),
     "RaiseInterrupt": Note("A person is to be asked.", f"{_NODE} prompt"),
-    "ResumeInterrupt": Note("The question was answered.", f"{_NODE} answer answeredBy?"),
+    "ResumeInterrupt": Note("The question was answered.", f"{_NODE} answer round? answeredBy?"),
     "StartTimer": Note("The run is to sleep.", f"{_NODE} kind wait_ms? until?"),
     "StartSignalWait": Note("The run is to wait for a signal.", f"{_NODE} signalName"),
     "DeliverSignal": Note(
@@ -54,7 +54,8 @@ _EVENTS: Mapping[str, Note] = {
     "ExecutionStarted": Note(
         "The run exists: its definition is pinned, its input kept.",
         "workflowName workflowVersion inputKeys definitionHash format input state entry activityExecutionMode "
-        "runAttempt? parentExecutionId? depth? deadline?",
+        "tenant? runAttempt? parentExecutionId? depth? deadline? chainDeadline? continuedFrom? generation? "
+        "runsWithoutWait? carriedSignals? carriedSignalIds?",
     ),
     "NodeScheduled": Note("The node is the next to be worked on.", _NODE),
     "ActivityRequested": Note(
@@ -63,10 +64,20 @@ _EVENTS: Mapping[str, Note] = {
         "protocol? delegateInput? delegateCorrelationId?",
     ),
     "ActivityCompleted": Note(
-        "The work was done.", f"{_NODE} attempt result nodeType? parallelSpan? delegateCorrelationId? externalTaskId?"
+        "The work was done.",
+        f"{_NODE} attempt result nodeType? parallelSpan? delegateCorrelationId? externalTaskId? usage? untrusted?",
     ),
     "ActivityFailed": Note(
-        "An attempt failed; `willRetry` says that another follows.", f"{_NODE} attempt error code? willRetry? retryAt?"
+        "An attempt failed; `willRetry` says that another follows.",
+        f"{_NODE} attempt error code? willRetry? retryAt? usage? delegateCorrelationId? externalTaskId? untrusted?",
+    ),
+    "ActivityAsked": Note(
+        "The work cannot go on until a person has answered; then the same attempt does.",
+        f"{_NODE} attempt round interruptId prompt answerSchema resume deadline?",
+    ),
+    "ActivityLeased": Note(
+        "A host has the work for a while; it is given back when `leaseUntil` is now.",
+        f"{_NODE} attempt holder leaseUntil",
     ),
     "ActivityOutcomeUnknown": Note("Nobody knows whether an at-most-once attempt took effect.", f"{_NODE} attempt"),
     "ActivityRetried": Note("Somebody decided to try again after an unknown outcome.", f"{_NODE} decidedBy?"),
@@ -78,7 +89,7 @@ _EVENTS: Mapping[str, Note] = {
     "InterruptRaised": Note(
         "The question is open.", f"{_NODE} prompt interruptId answerSchema promptRef? approvers? deadline? checkpoint?"
     ),
-    "InterruptResumed": Note("The answer was taken.", _NODE),
+    "InterruptResumed": Note("The answer was taken; an activity that asked goes on with it.", f"{_NODE} deadline?"),
     "TimerStarted": Note("The run sleeps until `deadline`.", f"{_NODE} kind deadline"),
     "TimerFired": Note(
         "A sleep, a back-off or a timeout is over; of `kind` `run`, the time of the whole run.", "nodeId? visit? kind"
@@ -112,6 +123,11 @@ _EVENTS: Mapping[str, Note] = {
     "ExecutionPaused": Note("The run makes no move until it is resumed.", "reason?"),
     "ExecutionResumed": Note("The run goes on.", ""),
     "ExecutionCompleted": Note("The run is over, with a result.", "result"),
+    "ExecutionContinued": Note(
+        "The run is over, and another one goes on in its place with this input.",
+        f"{_NODE} successorExecutionId input version",
+    ),
+    "HistoryLimitReached": Note("No more can be recorded; the run fails.", "records bytes code error"),
     "ExecutionFailed": Note(
         "The run is over, with an error.", "error code nodeId? details? context? compensationFailures?"
     ),
@@ -127,10 +143,24 @@ KEYS: Mapping[str, str] = {
     "visit": "how often the run came to the node, counted from 1",
     "scope": "the branch, item or round in which this happens; the root has none",
     "attempt": "how often the work was tried in this visit, counted from 1",
+    "round": "how many questions the activity has asked in this visit, counted from 1",
+    "holder": "the host that has the work",
+    "leaseUntil": "until when nobody else may take the work, in milliseconds since 1970",
+    "resume": "what the performer of the activity needs to go on after the answer; opaque to the engine",
+    "usage": "what the attempt has cost: tokens, requests, money",
     "deadline": "when it times out, in milliseconds since 1970",
+    "chainDeadline": "when the run, or whichever continues it then, times out: what the starter gave",
+    "continuedFrom": "the run that this one continues",
+    "generation": "which run of its chain it is, from 2 on",
+    "runsWithoutWait": "how many runs of the chain directly before this one waited for nothing",
+    "carriedSignals": "signals that nobody in the runs before took",
+    "carriedSignalIds": "ids of signals that the runs before know; they count once",
+    "successorExecutionId": "the run that goes on in place of this one",
+    "version": "the definition of the next run: `pinned` or `newest`",
     "output": "what later nodes read",
     "next": "the node that follows; missing at the end of a body",
-    "compensation": "the rendered arguments of the activity that undoes this node",
+    "compensation": "the rendered arguments of the activity that undoes this node, or the error that kept them from "
+    "being rendered",
     "compensates": "the visit that is undone",
     "fallback": "the error for which the output stands in",
     "handledBy": "whose error route was taken: `node` or `workflow`",

@@ -18,7 +18,12 @@ __all__ = ["TRANSCRIPT_PAGES", "files_of", "refreshed"]
 
 ROOT = Path(__file__).parents[2]
 # Pages with transcripts, by their path from the root.
-TRANSCRIPT_PAGES = ("README.md", "docs/guides/published-format.md", "docs/guides/writing-workflows.md")
+TRANSCRIPT_PAGES = (
+    "README.md",
+    "docs/guides/mcp.md",
+    "docs/guides/published-format.md",
+    "docs/guides/writing-workflows.md",
+)
 
 _TRANSCRIPT = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _DRAWING = re.compile(r"^(<!-- drawing: (\S+) -->)\n```mermaid\n.*?^```$", re.MULTILINE | re.DOTALL)
