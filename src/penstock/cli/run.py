@@ -30,6 +30,7 @@ from penstock.cli.sessions import (
     Workshop,
     command_text,
     conduct,
+    hold_signals,
     live_workers,
     opened,
     print_json,
@@ -121,6 +122,8 @@ async def _run(order: _Order, workshop: Workshop) -> int:
     async with opened(workshop, perform=not order.detach, create=True, family=order.run_id) as penstock:
         for other in others:
             await penstock.host.register(other)
+        if not order.detach:
+            hold_signals()
         run, joined = await _start(penstock, workflow, value, order)
         follower = await Follower.of(penstock, run.id)
         await follower.catch_up()

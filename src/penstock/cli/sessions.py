@@ -40,6 +40,7 @@ __all__ = [
     "Workshop",
     "command_text",
     "conduct",
+    "hold_signals",
     "live_workers",
     "opened",
     "print_json",
@@ -178,6 +179,16 @@ class Left:
     """Somebody pressed Ctrl-C, or the process was told to end."""
 
 
+_HELD: list[int] = []
+
+
+def hold_signals() -> None:
+    """Keep a Ctrl-C or SIGTERM for `until_left`, which is about to be called: what was just begun must be told of."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, _HELD.append, number)
+
+
 async def until_left(work: Coroutine[Any, Any, T]) -> T | Left:
     """Work until it is done, Ctrl-C or SIGTERM; a second Ctrl-C ends the process on the spot."""
     loop = asyncio.get_running_loop()
@@ -191,6 +202,9 @@ async def until_left(work: Coroutine[Any, Any, T]) -> T | Left:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, leave)
+    if _HELD:
+        _HELD.clear()
+        loop.call_soon(leave)
     try:
         return await task
     except asyncio.CancelledError:
