@@ -92,7 +92,6 @@ __all__ = [
     "MCP_IDLE_SECONDS_MAX",
     "MCP_QUESTION_SECONDS_MAX",
     "MCP_RESULT_CHARACTERS_MAX",
-    "MCP_SAMPLING_TOKENS",
     "MCP_SESSIONS_MAX",
     "MCP_SESSION_IDLE_SECONDS",
     "MCP_TASK_AFTER_SECONDS",
@@ -391,8 +390,6 @@ EXPOSED_TENANTS_KEPT = 1_000
 MCP_RESULT_CHARACTERS_MAX = 25_000
 # Images, sounds and files in one result of a tool; clients take a few megabytes at most. More is a link.
 MCP_CONTENT_BYTES_MAX = 4_000_000
-# What a client's model may write for a question that does not say how much.
-MCP_SAMPLING_TOKENS = 1_000
 # What a list of tools may cost before the long tail is left to a search; about ten thousand tokens.
 MCP_CATALOGUE_BYTES_MAX = 40_000
 # What an address may say about the tools that it wants: some tens of names.

@@ -20,7 +20,7 @@ from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.book import CATALOGUE, Tool, ToolBook
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.questions import Form, Kind, form_of, input_requests
+from penstock.mcp_surface.questions import Form, form_of, input_requests
 from penstock.mcp_surface.results import answer_result, error_result, execution_result
 from penstock.mcp_surface.seals import Seal, SealedState, request_digest
 from penstock.mcp_surface.tools import ToolShelf
@@ -28,7 +28,6 @@ from penstock.mcp_surface.toolsets import described, found_tools, inner_call
 from penstock.operations.attending import ExecutionResult
 from penstock.operations.capability import EventStream
 from penstock.operations.context import Credentials, Principal, Request
-from penstock.operations.exposed import WORKFLOW_PREFIX
 from penstock.operations.pipeline import Gate, RefusedCall
 
 __all__ = [
@@ -40,7 +39,6 @@ __all__ = [
     "Client",
     "Filled",
     "ProtocolFault",
-    "Show",
     "ToolCalls",
     "ask_gate",
     "tasks_missing",
@@ -53,7 +51,6 @@ MISSING_CAPABILITY = -32021
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 PROTOCOL_ERROR = "PROTOCOL_ERROR"
 """An execution that fails with this code is an error of the protocol, not a result."""
-_CAPABILITIES: dict[JsonValue, Kind] = {"elicitation": "form", "sampling": "sampling", "roots": "roots"}
 _ANSWERED = ("ALREADY_ANSWERED", "NO_OPEN_QUESTION")
 _ENDED = ("completed", "failed", "cancelled")
 _TASK_OPERATIONS = frozenset({"execution.status"})
@@ -61,8 +58,6 @@ _LEFT = "mcp-request-cancelled"
 _DECLINED = "The person did not answer; nothing was changed."
 
 Action: TypeAlias = Literal["accept", "decline", "cancel"]
-Show: TypeAlias = Callable[[ExecutionResult], JsonObject]
-"""What becomes of an execution that has ended well, where that is not the result of a tool."""
 
 
 class ProtocolFault(Exception):
@@ -101,10 +96,6 @@ class Client:
 
     report: Callable[[float, str], Awaitable[None]] | None = None
     """Tell it how far the call is."""
-    log: Callable[[str, str], Awaitable[None]] | None = None
-    """Tell it what a node says about itself."""
-    kinds: frozenset[Kind] = frozenset({"form"})
-    """What it can be asked."""
     ask: Callable[[Form], Awaitable[Filled | None]] | None = None
     """Ask the person now; None comes back when that was not possible."""
     tasks: bool = False
@@ -163,28 +154,6 @@ class ToolCalls:
             tool, arguments = looked_up
         return await self._run(_Call(self._gate, self._seal, self._options, caller, client, book, tool, arguments))
 
-    async def run(
-        self, caller: Caller, workflow_id: str, arguments: JsonObject, client: Client, show: Show
-    ) -> JsonObject:
-        """What an exposed workflow gives that is run for something else than a tool; or what it asks first."""
-        name = f"{WORKFLOW_PREFIX}{workflow_id}"
-        capability = await self._gate.exposed.find(caller.principal.tenant, name)
-        if capability is None:
-            raise ProtocolFault(INVALID_PARAMS, f"Unknown workflow: {workflow_id[:200]}")
-        book = await self._shelf.of(caller.principal, caller.toolset)
-        call = _Call(
-            gate=self._gate,
-            seal=self._seal,
-            options=self._options,
-            caller=caller,
-            client=replace(client, tasks=False),
-            book=book,
-            tool=Tool(name, capability, {}),
-            arguments=arguments,
-            show=show,
-        )
-        return await self._run(call)
-
     async def _run(self, call: _Call) -> JsonObject:
         try:
             return await call.result()
@@ -213,7 +182,6 @@ class _Call:
     book: ToolBook
     tool: Tool
     arguments: JsonObject
-    show: Show | None = None
     begun: list[str] = field(default_factory=list)
     """The execution that the call waits with, once there is one."""
 
@@ -234,23 +202,13 @@ class _Call:
             if isinstance(value, ExecutionResult) and self.tool.starts_execution:
                 return await self._settled(value)
         except PenstockError as error:
-            if self.show is not None:
-                raise
             return error_result(error, self.book, self.tool)
         if isinstance(value, ExecutionResult):
             return {**execution_result(value, self.book, self.options.result_characters), "isError": False}
         return answer_result(value, self.options.result_characters)
 
     def _refuse_unable(self) -> None:
-        """Refuse a client that could not be asked what the tool will ask, or could not come back for the task."""
-        asked = self.tool.capability.metadata.get("requires")
-        needed = asked if isinstance(asked, list) else []
-        missing: JsonObject = {
-            str(name): {} for name in needed if _CAPABILITIES.get(str(name)) not in self.client.kinds
-        }
-        if missing:
-            told = f"{self.tool.name} needs a client with {', '.join(missing)}"
-            raise ProtocolFault(MISSING_CAPABILITY, told, {"requiredCapabilities": missing})
+        """Refuse a client that could not come back for the task."""
         if self._task_mode() == "required" and not self._is_task():
             raise tasks_missing(self.tool.name)
 
@@ -268,13 +226,7 @@ class _Call:
         error = result.error
         if error is not None and error.code == PROTOCOL_ERROR:
             raise ProtocolFault(INTERNAL_ERROR, error.message, {"execution_id": result.execution_id})
-        if self.show is None:
-            return execution_result(result, self.book, self.options.result_characters, note=note)
-        if result.status != "completed":
-            told = f"{error.code}: {error.message}" if error is not None else f"it is {result.status}"
-            where: JsonObject = {"execution_id": result.execution_id, "status": result.status}
-            raise ProtocolFault(INTERNAL_ERROR, f"The workflow {result.workflow_id} gave no result: {told}", where)
-        return self.show(result)
+        return execution_result(result, self.book, self.options.result_characters, note=note)
 
     async def _through_gate(self, operation: str, arguments: JsonObject, *, first: bool = False) -> object:
         """What an operation answers; raises what it refuses with. `first` is the call that the client made."""
@@ -301,8 +253,6 @@ class _Call:
             count += 1
             if self.tool.starts_execution:
                 self.begun[:] = [str(news["execution_id"])]
-            if self.client.log is not None and isinstance(news.get("message"), str):
-                await self.client.log(str(news.get("node_id")), str(news["message"]))
             if self.client.report is not None:
                 node, what = news.get("node_id"), news.get("message") or news.get("status") or "goes on"
                 await self.client.report(float(count), f"{node}: {what}" if node else str(what))
@@ -345,7 +295,7 @@ class _Call:
     def _forms(self, result: ExecutionResult) -> list[Form]:
         """The questions that this client can be asked."""
         forms = (form_of(question) for question in result.questions)
-        return [form for form in forms if form is not None and form.kind in self.client.kinds]
+        return [form for form in forms if form is not None]
 
     def _may_answer(self) -> bool:
         return {"execution.answer", "execution.wait"} <= self.book.operations

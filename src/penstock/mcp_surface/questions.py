@@ -3,9 +3,6 @@
 A form is a flat object of texts, numbers, truth values and choices. A question with any other schema cannot be asked
 this way and is answered with a tool instead. Whoever declines answers nothing: the execution goes on waiting.
 
-With `x-mcp-ask: sampling` in the schema of its answer a question goes to the client's model, with `x-mcp-ask: roots` to
-the client itself; the answer is then what the protocol says it is.
-
 Above it: `calls`. Below it: nothing but data; nothing here knows the SDK.
 """
 
@@ -13,16 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, assert_never
 
-from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.results import plain_text
 from penstock.operations.execution_waits import QuestionView
 
-__all__ = ["Form", "Kind", "form_of", "input_requests"]
-
-Kind: TypeAlias = Literal["form", "sampling", "roots"]
+__all__ = ["Form", "form_of", "input_requests"]
 
 _PRIMITIVES = ("string", "number", "integer", "boolean")
 _KEPT = (
@@ -40,7 +33,6 @@ _KEPT = (
     "oneOf",
 )
 _KEPT_OF_LISTS = ("type", "title", "description", "default", "minItems", "maxItems", "items")
-_ASK, _TOKENS = "x-mcp-ask", "x-mcp-max-tokens"
 _FORMATS = ("email", "uri", "date", "date-time")
 # The field of a question whose answer is not an object.
 _ONLY = "answer"
@@ -56,8 +48,6 @@ class Form:
     wrapped: bool = False
     key: str = ""
     """What the question is called on the wire: it is never used again for another question of the execution."""
-    kind: Kind = "form"
-    tokens_max: int = limits.MCP_SAMPLING_TOKENS
 
     def answer(self, content: JsonObject) -> JsonValue:
         """The answer that a filled form is."""
@@ -72,13 +62,6 @@ def form_of(question: QuestionView) -> Form | None:
         schema = {"type": "string"}
     if not isinstance(schema, dict):
         return None
-    if schema.get(_ASK) in ("sampling", "roots"):
-        kind: Kind = "sampling" if schema[_ASK] == "sampling" else "roots"
-        asked = schema.get(_TOKENS)
-        tokens = asked if isinstance(asked, int) and asked > 0 else limits.MCP_SAMPLING_TOKENS
-        return Form(
-            interrupt_id=question.interrupt_id, key=key, message=message, schema={}, kind=kind, tokens_max=tokens
-        )
     if schema.get("type") in _PRIMITIVES:
         field = _field(schema)
         flat: JsonObject = {"type": "object", "required": [_ONLY], "properties": {_ONLY: field}}
@@ -100,20 +83,8 @@ def input_requests(forms: Iterable[Form]) -> JsonObject:
 
 
 def _request(form: Form) -> JsonObject:
-    match form.kind:
-        case "form":
-            asked: JsonObject = {"mode": "form", "message": form.message, "requestedSchema": form.schema}
-            return {"method": "elicitation/create", "params": asked}
-        case "sampling":
-            said: JsonObject = {"role": "user", "content": {"type": "text", "text": form.message}}
-            return {
-                "method": "sampling/createMessage",
-                "params": {"messages": [said], "maxTokens": form.tokens_max},
-            }
-        case "roots":
-            return {"method": "roots/list", "params": {}}
-        case _ as never:
-            assert_never(never)
+    asked: JsonObject = {"mode": "form", "message": form.message, "requestedSchema": form.schema}
+    return {"method": "elicitation/create", "params": asked}
 
 
 def _flat(schema: JsonObject) -> JsonObject | None:

@@ -59,7 +59,7 @@ def task_of(view: ExecutionView, forms: list[Form]) -> JsonObject:
 
 def _forms(view: ExecutionView) -> list[Form]:
     forms = (form_of(question) for question in view.waiting_for.questions)
-    return [form for form in forms if form is not None and form.kind == "form"]
+    return [form for form in forms if form is not None]
 
 
 class TaskCalls:
