@@ -123,8 +123,9 @@ class _Reader:
     ended: bool = False
     waits: Moved | None = None
     """What is waited for; done when the run has moved."""
-    nudged: bool = False
-    """Woken for another reason: time is up, a key was revoked, an activity said something."""
+    nudged: bool = True
+    """Woken for another reason: time is up, a key was revoked, an activity said something. True at first, because
+    nobody told this reader what happened between the moment it was let in and its first look."""
 
     async def events(self) -> AsyncIterator[StreamEvent]:
         """Everything after `seen`, with a sign of life now and then, until the run has ended or is gone."""
@@ -151,7 +152,7 @@ class _Reader:
         """What there is to tell next; waits for it, but not longer than a reader may be left in silence."""
         seconds = silent_until - asyncio.get_running_loop().time()
         records = await self._next_records(seconds)
-        self.nudged = False
+        nudged, self.nudged = self.nudged, False
         if records is None:
             return [_GONE]
         events = [*await self._events_of(records), *self._progress_of(news)]
@@ -159,8 +160,8 @@ class _Reader:
             return events
         if not records:
             self.fold = None
-            if not await self._may_go_on():
-                return [_REVOKED]
+        if (nudged or not records) and not await self._may_go_on():
+            return [_REVOKED]
         silence_is_over = asyncio.get_running_loop().time() >= silent_until and not self.ended
         return [_HEARTBEAT] if silence_is_over else []
 

@@ -402,7 +402,8 @@ class EmbeddedHost:
     async def read(self, run_id: str) -> RunState | None:
         """The state of a run as stored."""
         live = self._live.get(run_id)
-        if live is not None and self.performs and live.row.owner == self.worker_id:
+        # While a transition is under way, its records may be stored already and its state not yet known here.
+        if live is not None and self.performs and live.row.owner == self.worker_id and not live.lock.locked():
             return live.state
         stored = await self.store.load(run_id)
         return None if stored is None else fold(stored.records)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded
 from penstock.operations.capability import StreamEvent
+from penstock.operations.context import Credentials
 from penstock.runtime.performing import ActivityCall
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import workflow
@@ -307,5 +309,19 @@ def test_idle_streams_share_one_look_at_the_store(
         assert {event.event for event in await asyncio.gather(*waiting)} == {"node"}
         for stream in streams:
             await stream.events.aclose()  # type: ignore[attr-defined]
+
+    run(open_caller, test)
+
+
+@pytest.mark.parametrize("wanted", ["complete", "status,complete"])
+def test_a_key_revoked_before_the_first_look_ends_the_stream_at_once(open_caller: OpenGate, wanted: str) -> None:
+    async def test(caller: Caller) -> None:
+        await caller.call("workflow.execute", workflow_id="ask", execution_id="one")
+        made = await caller.call("key.create", name="reader", scopes=["execution:read"])
+        reader = replace(caller, credentials=Credentials(bearer=made["secret"]))
+        async with streaming(reader, execution_id="one", events=wanted) as events:
+            # Let in, and not yet read: nobody can be told that the key is gone.
+            await caller.call("key.revoke", key_id=made["key"]["id"])
+            assert [event.data["code"] async for event in events] == ["KEY_REVOKED"]  # type: ignore[call-overload,index]
 
     run(open_caller, test)

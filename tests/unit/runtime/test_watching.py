@@ -11,7 +11,7 @@ from penstock.base.json import JsonObject
 from penstock.definitions.build import build_workflow
 from penstock.engine import inputs
 from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.ports import RunPosition
+from penstock.runtime.ports import AppendOutcome, RunPosition, RunWrite
 from penstock.runtime.stores.memory import MemoryStore
 from penstock.runtime.watching import RunWatch
 
@@ -39,6 +39,43 @@ def hosted(test: Callable[[EmbeddedHost, EmbeddedHost], Awaitable[None]]) -> Non
             await test(here, there)
 
     asyncio.run(body())
+
+
+class SlowToTell(MemoryStore):
+    """Has stored a write some time before it says so, as a store that is written to in another thread has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stored = asyncio.Event()
+        self.tells = asyncio.Event()
+        self.tells.set()
+
+    async def append(self, write: RunWrite) -> AppendOutcome:
+        outcome = await super().append(write)
+        self.stored.set()
+        await self.tells.wait()
+        return outcome
+
+
+def test_a_run_is_read_as_it_is_stored_while_its_transition_is_under_way() -> None:
+    async def body() -> None:
+        store = SlowToTell()
+        host = EmbeddedHost(store=store, clock=ManualClock(1), worker_id="here")
+        workflow = build_workflow(WAITS)
+        await host.register(workflow)
+        await host.start(inputs.StartRun(at=1, run_id="r", input={}), workflow_hash=workflow.hash)
+        store.stored.clear()
+        store.tells.clear()
+        going = asyncio.ensure_future(go(host))
+        await store.stored.wait()
+        assert [record.seq for record in await host.history("r")][-1] > 2
+        state = await host.read("r")
+        assert state is not None
+        assert (state.status, state.result) == ("completed", "ok")
+        store.tells.set()
+        await going
+
+    asyncio.run(asyncio.wait_for(body(), WAIT_SECONDS))
 
 
 async def go(host: EmbeddedHost) -> None:
