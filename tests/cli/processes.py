@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.cli.zygote import run_command
+
 STEPS = Path(__file__).with_name("steps.py")
 # Generous: these tests run beside others on small machines.
 SECONDS_MAX = 60.0
@@ -86,16 +88,7 @@ class Shop:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end, without a terminal."""
-        return subprocess.run(
-            self.command(*arguments),
-            cwd=self.folder,
-            env=self.environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=SECONDS_MAX,
-        )
+        return run_command(arguments, folder=self.folder, environment=self.environment(), timeout_seconds=SECONDS_MAX)
 
     def json(self, *arguments: str, code: int = 0) -> Any:
         """What a command with --json prints."""
