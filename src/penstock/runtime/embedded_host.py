@@ -28,7 +28,6 @@ from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.later import later
 from penstock.definitions.expressions import Evaluator, InProcessEvaluator
 from penstock.definitions.model import Workflow
-from penstock.engine.decide import decide
 from penstock.engine.effects import Effect, PerformActivity, WakeUp
 from penstock.engine.evolve import fold
 from penstock.engine.inputs import HANDED_ON, ContinueRun, Input, StartRun
@@ -39,6 +38,7 @@ from penstock.engine.starting import successor_start
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.runtime.chains import latest_in_chain, successor_labels
+from penstock.runtime.deciding import Decider
 from penstock.runtime.ports import (
     ANY,
     AnyHash,
@@ -62,6 +62,8 @@ else:
     build = later("penstock.definitions.build")
 
 __all__ = ["Committed", "EmbeddedHost", "LiveRun"]
+
+_NOTHING = RunState()  # what there is of a run before it starts
 
 
 @dataclass(slots=True, eq=False)
@@ -101,13 +103,16 @@ class EmbeddedHost:
     on_commit: Callable[[Committed], None] = lambda committed: None
     _live: OrderedDict[str, LiveRun] = field(default_factory=OrderedDict)
     _loading: dict[str, asyncio.Task[LiveRun | None]] = field(default_factory=dict)
+    _outdated: set[str] = field(default_factory=set)  # runs that moved while they were loaded
     _workflows: dict[str, Workflow] = field(default_factory=dict)
     _watch: RunWatch = field(init=False)
+    _decider: Decider = field(init=False)
     progress: ProgressBroadcast = field(init=False)  # what activities say while they are under way
 
     def __post_init__(self) -> None:
         self.progress = ProgressBroadcast(self.clock)
         self._watch = RunWatch(store=self.store)
+        self._decider = Decider(self.evaluator)
 
     # --- definitions -----------------------------------------------------------------------------
 
@@ -171,7 +176,8 @@ class EmbeddedHost:
         workflow = await self.workflow(workflow_hash)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {workflow_hash[:12]}")
-        decision = decide(workflow, RunState(), given, evaluator=self.evaluator)
+        decision = self._decider.try_decide(workflow, _NOTHING, given)
+        decision = decision or await self._decider.decide(workflow, _NOTHING, given)
         if isinstance(decision, Refused):
             return decision
         effects = tuple(pending(workflow, decision.state, given.at))
@@ -179,9 +185,7 @@ class EmbeddedHost:
         outcome = await self.store.append(RunWrite(expected_seq=0, row=row, records=decision.records))
         if not isinstance(outcome, Appended):
             return Refused("DUPLICATE_EXECUTION_ID", f"run {given.run_id} exists already")
-        live = LiveRun(workflow, decision.state, row)
-        self._remember(live)
-        self._committed(Committed(live, decision.records, effects))
+        self._begun(LiveRun(workflow, decision.state, row), decision.records, effects)
         return decision
 
     async def send(self, run_id: str, given: Input, *, tenant: str | None = None) -> Decision:
@@ -229,7 +233,8 @@ class EmbeddedHost:
 
     async def _transition(self, live: LiveRun, given: Input) -> Decision:
         while True:
-            decision = decide(live.workflow, live.state, given, evaluator=self.evaluator)
+            decision = self._decider.try_decide(live.workflow, live.state, given)
+            decision = decision or await self._decider.decide(live.workflow, live.state, given)
             if isinstance(decision, Refused) and await self._is_outdated(live):
                 await self._reload(live)
                 continue
@@ -312,6 +317,8 @@ class EmbeddedHost:
 
     def _committed(self, committed: Committed) -> None:
         live = committed.live
+        if self._loading and live.state.run_id in self._loading:
+            self._outdated.add(live.state.run_id)
         self._watch.committed(live.state)
         self.on_commit(committed)
         if live.state.terminal and not live.tasks:
@@ -326,7 +333,7 @@ class EmbeddedHost:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {state.definition_hash[:12]}")
         at = self.clock.now_ms()
         # What follows is stored in the same piece: a crash in between would leave a run that nobody goes on with.
-        decision = decide(workflow, state, ContinueRun(at=at), evaluator=self.evaluator)
+        decision = await self._decider.decide(workflow, state, ContinueRun(at=at))
         if isinstance(decision, Refused):
             return decision
         effects = tuple(pending(workflow, decision.state, at))
@@ -334,9 +341,7 @@ class EmbeddedHost:
         write = RunWrite(expected_seq=0, row=row, records=(*records, *decision.records))
         if not isinstance(await self.store.append(write), Appended):
             return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} exists already")
-        live = LiveRun(workflow, decision.state, row)
-        self._remember(live)
-        self._committed(Committed(live, write.records, effects))
+        self._begun(LiveRun(workflow, decision.state, row), write.records, effects)
         return None
 
     # --- runs in memory --------------------------------------------------------------------------
@@ -350,20 +355,25 @@ class EmbeddedHost:
         loading = self._loading.get(run_id)
         if loading is None:
             loading = self._loading[run_id] = asyncio.ensure_future(self._load(run_id))
-            loading.add_done_callback(lambda _: self._loading.pop(run_id, None))
+            loading.add_done_callback(lambda _: self._loaded(run_id))
         return await asyncio.shield(loading)
+
+    def _loaded(self, run_id: str) -> None:
+        self._loading.pop(run_id, None)
+        self._outdated.discard(run_id)
 
     async def _load(self, run_id: str) -> LiveRun | None:
         stored = await self.store.load(run_id)
+        while run_id in self._outdated:  # it moved while it was read, and may not be in memory any more
+            self._outdated.discard(run_id)
+            stored = await self.store.load(run_id)
         if stored is None:
             return None
         workflow = await self.workflow(stored.row.definition_hash)
         if workflow is None:
             told = f"the definition {stored.row.definition_hash[:12]} of run {run_id} is not in the store"
             raise CorruptHistory("DEFINITION_MISSING", told, "restore a backup that has it")
-        live = LiveRun(workflow, fold(stored.records), stored.row)
-        self._remember(live)
-        return live
+        return self._kept(LiveRun(workflow, fold(stored.records), stored.row))
 
     async def reloaded(self, run_id: str) -> LiveRun | None:
         """A run as it is stored now, whatever was in memory."""
@@ -385,10 +395,19 @@ class EmbeddedHost:
         """The runs in memory."""
         return list(self._live.values())
 
-    def _remember(self, live: LiveRun) -> None:
-        self._live[live.state.run_id] = live
+    def _kept(self, live: LiveRun) -> LiveRun:
+        """The run in memory: this one, unless somebody loaded or started it meanwhile and it may have moved since."""
+        known = self._live.setdefault(live.state.run_id, live)
         if len(self._live) > limits.LIVE_RUNS_MAX:
             self._forget_some()
+        return known
+
+    def _begun(self, begun: LiveRun, records: tuple[Record, ...], effects: tuple[Effect, ...]) -> None:
+        """A run was stored for the first time."""
+        live = self._kept(begun)
+        if live.state.seq != begun.state.seq:
+            effects = tuple(self.due(live))
+        self._committed(Committed(live, records, effects))
 
     def _forget_some(self) -> None:
         """Drop the states that were not used for longest and that nobody is busy with."""

@@ -5,12 +5,16 @@ interrupted nor limited from outside, so a program that might not end runs in a 
 worker is killed and the next evaluation starts another one.
 """
 
+from __future__ import annotations
+
 import os
 import selectors
 import subprocess
 import sys
 import threading
 import time
+from collections import deque
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,6 +31,7 @@ from penstock.definitions.expressions import (
     path_value,
 )
 from penstock.runtime import jq_worker
+from penstock.runtime.deciding import WouldWait
 
 __all__ = ["GuardedEvaluator"]
 
@@ -39,8 +44,11 @@ class GuardedEvaluator:
 
     def __init__(self, *, time_budget_ms: int = limits.JQ_TIME_BUDGET_MS) -> None:
         self._time_budget_ms = time_budget_ms
-        self._lock = threading.Lock()
-        self._worker: _Worker | None = None
+        self._places = threading.BoundedSemaphore(limits.JQ_WORKERS_MAX)
+        self._idle: deque[_Worker] = deque()
+        self._closed = 0
+        self.prompt = _PromptEvaluator()
+        """The same for whoever cannot wait: it raises `WouldWait` where a worker is needed."""
 
     def __enter__(self) -> Self:
         return self
@@ -52,6 +60,67 @@ class GuardedEvaluator:
 
     def evaluate(self, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
         """Evaluate an expression on a root value."""
+        try:
+            return self.prompt.evaluate(expression, root)
+        except _NeedsWorker as needed:
+            text = needed.text
+        with self._places:
+            return self._evaluate_in_worker(expression.text, text)
+
+    def close(self) -> None:
+        """End the workers; a later evaluation starts a new one."""
+        self._closed += 1
+        with suppress(IndexError):
+            while True:
+                _end(self._idle.pop())
+
+    def _evaluate_in_worker(self, program: str, text: str) -> Evaluated | EvaluationFailed:
+        request = b"[" + msgspec.json.encode(program) + b"," + text.encode() + b"]\n"
+        closed, worker = self._closed, None
+        try:
+            worker = self._ready_worker()
+            reply = worker.exchange(request, self._time_budget_ms)
+        except TimeoutError:
+            _end(worker)
+            seconds = self._time_budget_ms / 1000
+            return EvaluationFailed(f"the expression took longer than {seconds:g} s and was stopped; make it do less")
+        except (OSError, EOFError):
+            _end(worker)
+            return EvaluationFailed(DIED)
+        self._idle.append(worker)
+        if self._closed != closed:
+            self.close()
+        return Evaluated(reply["value"]) if "value" in reply else EvaluationFailed(str(reply.get("error")))
+
+    def _ready_worker(self) -> _Worker:
+        with suppress(IndexError):
+            while True:
+                worker = self._idle.pop()
+                # After a fork both processes would talk to the same worker.
+                if worker.owner == os.getpid():
+                    return worker
+        worker = _Worker()
+        try:
+            worker.wait_until_ready()
+        except BaseException:
+            worker.kill()
+            raise
+        return worker
+
+
+class _NeedsWorker(WouldWait):
+    """A program that might not end, or a root that is large: both belong into a worker."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+
+class _PromptEvaluator:
+    """Evaluates what is known to be quick."""
+
+    def evaluate(self, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
+        """Evaluate an expression on a root value; raises `WouldWait` for one that may take its time."""
         found = path_value(expression, root)
         if found is not None:
             return found
@@ -60,41 +129,12 @@ class GuardedEvaluator:
             return text
         if expression.bounded and len(text) <= limits.JQ_IN_PROCESS_BYTES_MAX:
             return evaluate_text(expression, text)
-        with self._lock:
-            return self._evaluate_in_worker(expression.text, text)
+        raise _NeedsWorker(text)
 
-    def close(self) -> None:
-        """End the worker; a later evaluation starts a new one."""
-        with self._lock:
-            self._drop()
 
-    def _evaluate_in_worker(self, program: str, text: str) -> Evaluated | EvaluationFailed:
-        request = b"[" + msgspec.json.encode(program) + b"," + text.encode() + b"]\n"
-        try:
-            worker = self._ready_worker()
-            reply = worker.exchange(request, self._time_budget_ms)
-        except TimeoutError:
-            self._drop()
-            seconds = self._time_budget_ms / 1000
-            return EvaluationFailed(f"the expression took longer than {seconds:g} s and was stopped; make it do less")
-        except (OSError, EOFError):
-            self._drop()
-            return EvaluationFailed(DIED)
-        return Evaluated(reply["value"]) if "value" in reply else EvaluationFailed(str(reply.get("error")))
-
-    def _ready_worker(self) -> "_Worker":
-        # After a fork both processes would talk to the same worker.
-        if self._worker is not None and self._worker.owner != os.getpid():
-            self._worker = None
-        if self._worker is None:
-            self._worker = _Worker()
-            self._worker.wait_until_ready()
-        return self._worker
-
-    def _drop(self) -> None:
-        worker, self._worker = self._worker, None
-        if worker is not None and worker.owner == os.getpid():
-            worker.kill()
+def _end(worker: _Worker | None) -> None:
+    if worker is not None and worker.owner == os.getpid():
+        worker.kill()
 
 
 class _Worker:

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -24,12 +25,19 @@ from penstock.runtime.guarded_jq import GuardedEvaluator
 
 BUDGET_MS = 500
 # A worker that is killed has to be replaced, and the machine may be busy.
-SLACK_MS = 5_000
+SLACK_MS = 15_000
 
 
 @pytest.fixture(scope="module")
 def evaluator() -> Iterator[GuardedEvaluator]:
     with GuardedEvaluator(time_budget_ms=BUDGET_MS) as guarded:
+        yield guarded
+
+
+@pytest.fixture(scope="module")
+def patient() -> Iterator[GuardedEvaluator]:
+    """For what must succeed, however busy the machine is."""
+    with GuardedEvaluator(time_budget_ms=60_000) as guarded:
         yield guarded
 
 
@@ -55,9 +63,9 @@ def compiled(text: str) -> Expression:
         ("recurse | nan", None),
     ],
 )
-def test_results_are_the_same_as_in_the_process(evaluator: GuardedEvaluator, text: str, root: JsonValue) -> None:
+def test_results_are_the_same_as_in_the_process(patient: GuardedEvaluator, text: str, root: JsonValue) -> None:
     expression = compiled(text)
-    assert evaluator.evaluate(expression, root) == InProcessEvaluator().evaluate(expression, root)
+    assert patient.evaluate(expression, root) == InProcessEvaluator().evaluate(expression, root)
 
 
 @pytest.mark.parametrize(
@@ -97,9 +105,10 @@ def test_the_message_says_what_happened(evaluator: GuardedEvaluator) -> None:
     assert "memory" in large.message
 
 
-def test_a_large_root_is_evaluated_outside_of_the_process(evaluator: GuardedEvaluator) -> None:
+def test_a_large_root_is_evaluated_outside_of_the_process(patient: GuardedEvaluator) -> None:
     root: JsonValue = {"items": [{"price": number} for number in range(20_000)]}
-    assert evaluator.evaluate(compiled(".items | map(.price) | add"), root) == Evaluated(sum(range(20_000)))
+    assert patient.evaluate(compiled(".items | map(.price) | add"), root) == Evaluated(sum(range(20_000)))
+    assert patient._idle
 
 
 def test_data_that_cannot_be_written_is_a_failure(evaluator: GuardedEvaluator) -> None:
@@ -110,19 +119,18 @@ def test_the_environment_of_the_server_stays_out(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PENSTOCK_TEST_SECRET", "hidden")
     with GuardedEvaluator() as guarded:
         assert guarded.evaluate(compiled("[range(2)]"), None) == Evaluated([0, 1])
-        worker = guarded._worker
-        assert worker is not None
+        (worker,) = guarded._idle
         with open(f"/proc/{worker._process.pid}/environ", "rb") as environment:
             assert b"hidden" not in environment.read()
 
 
-def test_several_threads_may_evaluate_at_once(evaluator: GuardedEvaluator) -> None:
+def test_several_threads_may_evaluate_at_once(patient: GuardedEvaluator) -> None:
     expression = compiled("[range(.n)] | length")
     wrong: list[Evaluated | EvaluationFailed] = []
 
     def work(number: int) -> None:
         for _ in range(20):
-            outcome = evaluator.evaluate(expression, {"n": number})
+            outcome = patient.evaluate(expression, {"n": number})
             if outcome != Evaluated(number):
                 wrong.append(outcome)
 
@@ -138,8 +146,7 @@ def test_closing_ends_the_worker_and_a_later_evaluation_starts_another() -> None
     guarded = GuardedEvaluator()
     guarded.close()
     assert guarded.evaluate(compiled("[range(2)]"), None) == Evaluated([0, 1])
-    first = guarded._worker
-    assert first is not None
+    (first,) = guarded._idle
     guarded.close()
     assert first._process.returncode is not None
     assert guarded.evaluate(compiled("[range(2)]"), None) == Evaluated([0, 1])
@@ -149,14 +156,13 @@ def test_closing_ends_the_worker_and_a_later_evaluation_starts_another() -> None
 def test_no_worker_is_started_for_bounded_expressions() -> None:
     guarded = GuardedEvaluator()
     assert guarded.evaluate(compiled(".a + 1"), {"a": 1}) == Evaluated(2)
-    assert guarded._worker is None
+    assert not guarded._idle
 
 
 def test_a_worker_that_was_killed_is_replaced() -> None:
     with GuardedEvaluator() as guarded:
         guarded.evaluate(compiled("[range(2)]"), None)
-        worker = guarded._worker
-        assert worker is not None
+        (worker,) = guarded._idle
         worker._process.kill()
         worker._process.wait()
         assert isinstance(guarded.evaluate(compiled("[range(2)]"), None), EvaluationFailed)
@@ -170,7 +176,7 @@ def test_the_worker_ends_when_its_server_does() -> None:
         "from penstock.runtime.guarded_jq import GuardedEvaluator\n"
         "guarded = GuardedEvaluator()\n"
         "guarded.evaluate(compile_expression('[range(2)]'), None)\n"
-        "print(guarded._worker._process.pid, flush=True)\n"
+        "print(guarded._idle[0]._process.pid, flush=True)\n"
         "os._exit(0)\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -202,3 +208,11 @@ def test_the_worker_answers_line_by_line() -> None:
         b'{"error":"`now` is not allowed in an expression: it reads the clock, so a replay would get another value"}',
         b'{"error":"x"}',
     ]
+
+
+def test_an_endless_expression_does_not_hold_up_those_of_other_threads() -> None:
+    with GuardedEvaluator(time_budget_ms=2_000) as evaluator, ThreadPoolExecutor(2) as threads:
+        endless = threads.submit(evaluator.evaluate, compiled("last(range(1e12))"), None)
+        others = [threads.submit(evaluator.evaluate, compiled("[range(3)]"), None) for _ in range(3)]
+        assert [other.result() for other in others] == [Evaluated([0, 1, 2])] * 3
+        assert isinstance(endless.result(), EvaluationFailed)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+import pytest
+
 from penstock.base import limits
 from penstock.base.clock import ManualClock
-from penstock.base.json import JsonObject
+from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build import build_workflow
 from penstock.engine import inputs
-from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.ports import AppendOutcome, RunPosition, RunWrite
+from penstock.runtime.embedded_host import EmbeddedHost, LiveRun
+from penstock.runtime.ports import AppendOutcome, RunPosition, RunWrite, StoredRun
 from penstock.runtime.stores.memory import MemoryStore
 from penstock.runtime.watching import RunWatch
 
@@ -74,6 +76,60 @@ def test_a_run_is_read_as_it_is_stored_while_its_transition_is_under_way() -> No
         assert (state.status, state.result) == ("completed", "ok")
         store.tells.set()
         await going
+
+    asyncio.run(asyncio.wait_for(body(), WAIT_SECONDS))
+
+
+class SlowToLoad(MemoryStore):
+    """Hands out what it read some time after it has read it; somebody may ask just after something was stored."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.was_read = asyncio.Event()
+        self.hands_out = asyncio.Event()
+        self.just_stored: Callable[[], Awaitable[None]] | None = None
+
+    async def load(self, run_id: str) -> StoredRun | None:
+        stored = await super().load(run_id)
+        self.was_read.set()
+        await self.hands_out.wait()
+        return stored
+
+    async def append(self, write: RunWrite) -> AppendOutcome:
+        outcome = await super().append(write)
+        just_stored, self.just_stored = self.just_stored, None
+        if just_stored is not None:
+            await just_stored()
+        return outcome
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_run_that_was_loaded_while_it_moved_on_is_not_taken_back(signals: int) -> None:
+    async def body() -> None:
+        store = SlowToLoad()
+        host = EmbeddedHost(store=store, clock=ManualClock(1), worker_id="here")
+        nodes: list[JsonValue] = [{"id": name, "type": "wait", "signal": "go"} for name in ("a", "b")]
+        workflow = build_workflow(
+            {"penstock": "v1", "name": "two", "nodes": [*nodes, {"id": "e", "type": "end", "output": "ok"}]}
+        )
+        await host.register(workflow)
+        loads: list[asyncio.Future[LiveRun | None]] = []
+
+        async def load_it() -> None:
+            loads.append(asyncio.ensure_future(host.live("r")))
+            await store.was_read.wait()
+
+        store.just_stored = load_it
+        await host.start(inputs.StartRun(at=1, run_id="r", input={}), workflow_hash=workflow.hash)
+        for _ in range(signals):
+            await go(host)
+        # What was read before all this comes now: after one signal the run is in memory, after two it is not any more.
+        store.hands_out.set()
+        (live,) = [await load for load in loads]
+        state = await host.read("r")
+        assert live is not None
+        assert state is not None
+        assert live.state.seq == state.seq == (await host.history("r"))[-1].seq
 
     asyncio.run(asyncio.wait_for(body(), WAIT_SECONDS))
 

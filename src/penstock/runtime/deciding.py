@@ -1,0 +1,52 @@
+"""Decisions without holding others up: at once where that is quick, in a thread where an expression may take its time.
+
+The engine is pure, so a decision that turns out to need an evaluation of its own process is given up and made again in
+a thread; nothing was changed by the first attempt. A workflow that needed this once is decided in a thread from then
+on.
+
+Above it: the embedded host, which lets nobody else change the run meanwhile. Below it: the engine; an evaluator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from penstock.base import limits
+from penstock.definitions.expressions import Evaluator
+from penstock.definitions.model import Workflow
+from penstock.engine.decide import decide
+from penstock.engine.inputs import Input
+from penstock.engine.outcomes import Decision
+from penstock.engine.state import RunState
+
+__all__ = ["Decider", "WouldWait"]
+
+
+class WouldWait(Exception):  # no error: it says where the evaluation belongs
+    """An evaluation may take its time, and whoever asked cannot wait."""
+
+
+class Decider:
+    """Makes decisions with one evaluator."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        # An evaluator that may wait has a side that raises `WouldWait` instead.
+        self._prompt: Evaluator = getattr(evaluator, "prompt", evaluator)
+        self._slow: dict[str, None] = {}
+
+    def try_decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision | None:
+        """A decision that takes no time to speak of; None for one that may."""
+        if workflow.hash in self._slow:
+            return None
+        try:
+            return decide(workflow, state, given, evaluator=self._prompt)
+        except WouldWait:
+            self._slow[workflow.hash] = None
+            if len(self._slow) > limits.SLOW_WORKFLOWS_REMEMBERED:
+                del self._slow[next(iter(self._slow))]
+            return None
+
+    async def decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision:
+        """A decision that may take its time, while others go on."""
+        return await asyncio.to_thread(decide, workflow, state, given, evaluator=self._evaluator)

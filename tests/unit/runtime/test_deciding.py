@@ -1,0 +1,96 @@
+"""Decisions: an expression that takes its time holds up its own run, and nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from penstock.base.clock import ManualClock
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.build import build_workflow
+from penstock.definitions.expressions import Evaluated, EvaluationFailed, Expression, InProcessEvaluator
+from penstock.engine import inputs
+from penstock.engine.outcomes import Accepted
+from penstock.runtime.deciding import WouldWait
+from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.guarded_jq import GuardedEvaluator
+from penstock.runtime.stores.memory import MemoryStore
+
+SECONDS_MAX = 20
+
+
+def adds(name: str, expression: str) -> JsonObject:
+    return {
+        "penstock": "v1",
+        "name": name,
+        "nodes": [
+            {"id": "w", "type": "wait", "signal": "go"},
+            {"id": "e", "type": "end", "output": f"${{ {expression} }}"},
+        ],
+    }
+
+
+class Prompt:
+    """What is never slow."""
+
+    def evaluate(self, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
+        if "reduce" in expression.text:
+            raise WouldWait
+        return InProcessEvaluator().evaluate(expression, root)
+
+
+class Slow:
+    """Evaluates when it is told to; whoever asks waits until then."""
+
+    def __init__(self) -> None:
+        self.prompt = Prompt()
+        self.asked = threading.Event()
+        self.may = threading.Event()
+        self.evaluations = 0
+
+    def evaluate(self, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
+        self.asked.set()
+        assert self.may.wait(SECONDS_MAX)
+        self.evaluations += 1
+        return InProcessEvaluator().evaluate(expression, root)
+
+
+def test_a_run_goes_on_while_an_expression_of_another_takes_its_time() -> None:
+    async def body() -> None:
+        evaluator = Slow()
+        host = EmbeddedHost(store=MemoryStore(), clock=ManualClock(1), worker_id="here", evaluator=evaluator)
+        for name, expression in (("slow", "reduce (1, 2) as $n (0; . + $n)"), ("quick", "1 + 1")):
+            workflow = build_workflow(adds(name, expression))
+            await host.register(workflow)
+            await host.start(inputs.StartRun(at=1, run_id=name, input={}), workflow_hash=workflow.hash)
+        slow = asyncio.ensure_future(host.send("slow", inputs.SendSignal(at=2, name="go")))
+        await asyncio.to_thread(evaluator.asked.wait, SECONDS_MAX)
+        assert isinstance(await host.send("quick", inputs.SendSignal(at=2, name="go")), Accepted)
+        quick = await host.read("quick")
+        assert quick is not None
+        assert (quick.status, quick.result) == ("completed", 2)
+        assert not slow.done()
+        evaluator.may.set()
+        assert isinstance(await slow, Accepted)
+        ended = await host.read("slow")
+        assert ended is not None
+        assert (ended.status, ended.result, evaluator.evaluations) == ("completed", 3, 1)
+
+    asyncio.run(asyncio.wait_for(body(), 3 * SECONDS_MAX))
+
+
+def test_a_program_that_never_ends_fails_its_run_and_the_next_run_of_it_is_decided_like_it() -> None:
+    async def body() -> None:
+        with GuardedEvaluator(time_budget_ms=200) as evaluator:
+            host = EmbeddedHost(store=MemoryStore(), clock=ManualClock(1), worker_id="here", evaluator=evaluator)
+            workflow = build_workflow(adds("endless", "last(range(1e12))"))
+            await host.register(workflow)
+            for name in ("first", "second"):
+                await host.start(inputs.StartRun(at=1, run_id=name, input={}), workflow_hash=workflow.hash)
+                await host.send(name, inputs.SendSignal(at=2, name="go"))
+                state = await host.read(name)
+                assert state is not None
+                assert state.failure is not None
+                assert "took longer" in state.failure.message
+
+    asyncio.run(asyncio.wait_for(body(), 3 * SECONDS_MAX))
