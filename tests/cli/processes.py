@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.cli.zygote import run_command
+from tests.zygote import run_command
 
 STEPS = Path(__file__).with_name("steps.py")
 # Generous: these tests run beside others on small machines.

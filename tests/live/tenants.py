@@ -52,6 +52,8 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 # In these, what the call is about stands in the body.
 _NAMED_IN_BODY = {"schedule.create": "workflow_id"}
+# What comes from the settings belongs to no tenant; which tenants have an upstream server is tested with upstreams.
+_FROM_SETTINGS = ("server",)
 _PATH_NAME = re.compile(r"\{(\w+)\}")
 
 
@@ -73,7 +75,7 @@ class Operation:
     def about(self) -> str | None:
         """The member that names what a call is about; None for operations about nothing that exists."""
         if self.path_names:
-            return self.path_names[0]
+            return None if self.path_names[0] in _FROM_SETTINGS else self.path_names[0]
         if self.name.startswith("control.") and "execution_id" in self.input_schema["properties"]:
             return None if self.name == "control.workflow_start" else "execution_id"
         return _NAMED_IN_BODY.get(self.name)

@@ -213,7 +213,7 @@ def test_a_key_without_the_scope_is_told_so(server: LiveServer, tmp_path: Path) 
     reader.run("workflow", "list")
     assert "SCOPE_REQUIRED" in reader.run("key", "list", code=9)
     nobody = Place(tmp_path, owner.where)
-    assert "UNAUTHENTICATED" in nobody.run("workflow", "list", code=9)
+    assert "put the key into PENSTOCK_API_KEY" in nobody.run("workflow", "list", code=9)
 
 
 def test_a_server_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:

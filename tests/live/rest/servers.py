@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, TypeAlias
+
+from tests.zygote import Forked, start_command
 
 __all__ = ["Answer", "LiveServer", "serving"]
 
@@ -38,6 +40,16 @@ class Answer:
         return self.headers.get("content-type", "").partition(";")[0]
 
 
+Process: TypeAlias = subprocess.Popen[bytes] | Forked
+
+
+def _read(told: TextIO, lines: queue.Queue[str | None]) -> None:
+    with told:
+        for line in told:
+            lines.put(line)
+    lines.put(None)
+
+
 @dataclass(slots=True)
 class LiveServer:
     """A server process on a folder; it can be killed and started again on the same port."""
@@ -50,35 +62,39 @@ class LiveServer:
     port: int = 0
     key: str = ""
     log: list[dict[str, Any]] = field(default_factory=list)
-    process: subprocess.Popen[str] | None = None
+    process: Process | None = None
     _lines: queue.Queue[str | None] = field(default_factory=queue.Queue)
     _reading: threading.Thread | None = None
 
     def start(self, *flags: str) -> None:
         """Start the process, and wait until it listens."""
         self._lines = queue.Queue()
-        program = ["-m", "penstock"] if self.script is None else ["-c", self.script]
-        command = [sys.executable, *program, "serve", "--db", "penstock.db", "--port", str(self.port), "--json"]
-        self.process = subprocess.Popen(
-            [*command, *flags],
-            cwd=self.folder,
-            env={**os.environ, **self.settings},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self._reading = threading.Thread(target=self._read, args=(self.process, self._lines), daemon=True)
+        arguments = ["serve", "--db", "penstock.db", "--port", str(self.port), "--json", *flags]
+        readable, writable = os.pipe()
+        self.process = self._started(arguments, writable)
+        os.close(writable)
+        told = os.fdopen(readable, encoding="utf-8")
+        self._reading = threading.Thread(target=_read, args=(told, self._lines), daemon=True)
         self._reading.start()
         started = self.logged("server_started")
         self.port = int(started["address"].rpartition(":")[2])
         self.key = started.get("owner_key") or self.key
 
-    def _read(self, process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:
-        assert process.stderr is not None
-        for line in process.stderr:
-            lines.put(line)
-        lines.put(None)
+    def _started(self, arguments: list[str], log: int) -> Process:
+        environment = {**os.environ, **self.settings}
+        with Path(os.devnull).open("r+b") as nothing:
+            streams = (nothing.fileno(), nothing.fileno(), log)
+            if self.script is None:
+                return start_command(arguments, folder=self.folder, environment=environment, streams=streams)
+            stdin, stdout, stderr = streams
+            return subprocess.Popen(
+                [sys.executable, "-c", self.script, *arguments],
+                cwd=self.folder,
+                env=environment,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+            )
 
     def logged(self, event: str, **fields: Any) -> dict[str, Any]:
         """Wait for a line of the log with an event and some fields."""
@@ -95,7 +111,7 @@ class LiveServer:
                 return found
 
     @property
-    def running(self) -> subprocess.Popen[str]:
+    def running(self) -> Process:
         assert self.process is not None
         return self.process
 
@@ -117,8 +133,6 @@ class LiveServer:
         code = self.running.wait(SECONDS_MAX)
         if self._reading is not None:
             self._reading.join(SECONDS_MAX)
-        if self.running.stderr is not None:
-            self.running.stderr.close()
         return code
 
     def resident_bytes(self) -> int:

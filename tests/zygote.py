@@ -1,0 +1,202 @@
+"""Processes of the command line that are born with everything imported.
+
+Hundreds of commands and servers are run by the tests, and most of the time of each is importing. So one process per
+test worker imports the command line once and forks for every command: each still is a process with a folder, an
+environment and an exit code of its own, and can be killed. Commands that have a terminal are started from nothing, and
+so is whatever is measured.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Forked", "run_command", "start_command"]
+
+_IMPORTED = (
+    "penstock.cli.main",
+    "penstock.cli.run",
+    "penstock.cli.runs",
+    "penstock.cli.serve",
+    "penstock.cli.validate",
+    "penstock.cli.operations",
+    "penstock.app.penstock",
+    "penstock.app.gateway",
+    "penstock.app.serving",
+    "penstock.definitions.build",
+    "penstock.mcp_surface.serving",
+    "uvicorn",
+    "uvloop",
+    "httptools",
+)
+_MESSAGE_BYTES_MAX = 1 << 20
+_STREAMS = 3
+
+
+class _Zygote:
+    """The process that forks, as seen from a test worker."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK", "PYTHON"))}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.zygote", str(theirs.fileno())],
+            cwd=Path(__file__).parents[1],
+            env=kept,
+            stdin=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+        )
+        theirs.close()
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        self._ours.close()
+        self._process.wait(timeout=30)
+
+    def ask(self, request: dict[str, Any], streams: Sequence[int] = ()) -> int:
+        """What it answers: an id, or an exit code."""
+        with self._lock:
+            socket.send_fds(self._ours, [json.dumps(request).encode()], list(streams))
+            answer = self._ours.recv(_MESSAGE_BYTES_MAX)
+        number: int = json.loads(answer)
+        return number
+
+
+_zygote: list[_Zygote] = []
+_starting = threading.Lock()
+
+
+class Forked:
+    """A process that the zygote made for us, with what tests use of `subprocess.Popen`."""
+
+    def __init__(self, zygote: _Zygote, arguments: Sequence[str], pid: int) -> None:
+        self._zygote = zygote
+        self._handle = os.pidfd_open(pid)
+        self.arguments = list(arguments)
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit code, if it has ended."""
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, once it has ended."""
+        if self.returncode is None:
+            poll = select.poll()
+            poll.register(self._handle, select.POLLIN)
+            if not poll.poll(None if timeout is None else timeout * 1000):
+                raise subprocess.TimeoutExpired(self.arguments, timeout or 0)
+            os.close(self._handle)
+            self.returncode = self._zygote.ask({"reap": self.pid})
+        return self.returncode
+
+    def send_signal(self, how: signal.Signals) -> None:
+        """Send it a signal."""
+        if self.returncode is None:
+            signal.pidfd_send_signal(self._handle, how)
+
+
+def start_command(
+    arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str], streams: tuple[int, int, int]
+) -> Forked:
+    """Start `penstock` with these arguments, and these descriptors as its standard streams."""
+    with _starting:
+        if not _zygote:
+            _zygote.append(_Zygote())
+    request = {"arguments": list(arguments), "folder": str(folder), "environment": dict(environment)}
+    return Forked(_zygote[0], arguments, _zygote[0].ask(request, streams))
+
+
+def run_command(
+    arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str], timeout_seconds: float
+) -> subprocess.CompletedProcess[str]:
+    """Run `penstock` with these arguments to its end, without a terminal."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open("rb") as nothing:
+        streams = (nothing.fileno(), out.fileno(), err.fileno())
+        process = start_command(arguments, folder=folder, environment=environment, streams=streams)
+        try:
+            code = process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            raise
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(["penstock", *arguments], code, out.read().decode(), err.read().decode())
+
+
+def _serve(requests: socket.socket) -> None:
+    children: set[int] = set()
+    while True:
+        message, streams, _, _ = socket.recv_fds(requests, _MESSAGE_BYTES_MAX, _STREAMS)
+        if not message:
+            break
+        request = json.loads(message)
+        if "reap" in request:
+            children.discard(request["reap"])
+            _, status = os.waitpid(request["reap"], 0)
+            answer = os.waitstatus_to_exitcode(status)
+        else:
+            answer = os.fork()
+            if answer == 0:
+                requests.close()
+                _be(request, streams)
+            children.add(answer)
+            for stream in streams:
+                os.close(stream)
+        requests.send(json.dumps(answer).encode())
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+
+
+def _be(request: dict[str, Any], streams: array.array[int] | list[int]) -> None:
+    """Become the command, and end with its exit code."""
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.stdin = open(0, closefd=False, encoding="utf-8")  # noqa: SIM115
+    sys.stdout = open(1, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
+    sys.stderr = open(2, "w", closefd=False, encoding="utf-8", buffering=1)  # noqa: SIM115
+    sys.argv = ["penstock", *request["arguments"]]
+    code = 70
+    try:
+        runpy.run_module("penstock", run_name="__main__", alter_sys=True)
+        code = 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:  # what a process of its own would print
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    finally:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    for module in _IMPORTED:
+        __import__(module)
+    _serve(socket.socket(fileno=int(sys.argv[1])))
