@@ -62,6 +62,7 @@ async def test_a_key_is_read_back_as_it_was_written(store: PlatformStore) -> Non
         expires_at=AT + 1,
         revoked_at=AT + 2,
         last_used_at=AT + 3,
+        toolset="workflows",
         replaces="aaaaaaaaaaaa",
     )
     await store.put_key(key_row())

@@ -33,15 +33,21 @@ def json_pointer(parts: Iterable[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
 
 
+def _is_container(value: JsonValue) -> bool:
+    return isinstance(value, (list, dict))
+
+
 def exceeds_depth(value: JsonValue, depth_max: int) -> bool:
     """Say whether arrays and objects nest deeper than `depth_max` levels; a scalar has depth 0.
 
     Walks level by level, so that a value deep enough to be refused cannot exhaust the interpreter stack.
     """
+    if isinstance(value, dict) and not any(map(_is_container, value.values())):
+        return depth_max < 1  # flat, as nearly everything that is called with
     level: list[JsonValue] = [value]
     depth = 0
     while True:
-        containers = [item for item in level if isinstance(item, list | dict)]
+        containers = [item for item in level if isinstance(item, (list, dict))]  # a union is slower
         if not containers:
             return False
         depth += 1

@@ -16,7 +16,13 @@ __all__ = [
     "BODY_DEPTH_MAX",
     "BRANCH_STEPS_MAX",
     "CHANGES_PER_READ",
+    "CHILDREN_WATCHED_MAX",
     "CLAIM_BATCH_MAX",
+    "CLIENT_QUESTIONS_MAX",
+    "CLIENT_ROOTS_MAX",
+    "CLIENT_ROOT_CHARACTERS_MAX",
+    "CLIENT_TOKENS_DEFAULT",
+    "CLIENT_TOKENS_MAX",
     "CONCURRENT_CALLS_PER_KEY",
     "CONTINUATIONS_WITHOUT_WAIT_MAX",
     "DEFINITIONS_PAGE_MAX",
@@ -68,36 +74,52 @@ __all__ = [
     "JQ_OUTPUT_BYTES_MAX",
     "JQ_PROGRAM_CHARACTERS_MAX",
     "JQ_TIME_BUDGET_MS",
+    "JQ_WORKERS_MAX",
     "JQ_WORKER_MEMORY_BYTES_MAX",
     "JQ_WORKER_START_MS_MAX",
     "JSON_DEPTH_MAX",
     "JSON_VALUES_MAX",
+    "KEYS_PROVEN_KEPT",
     "KEY_USE_GATHER_MS",
     "LEASE_HOLDER_CHARACTERS_MAX",
     "LIVE_RUNS_MAX",
     "LLM_MODELS_CACHED_MAX",
     "LLM_TIMEOUT_MS_DEFAULT",
     "LLM_VIOLATIONS_SHOWN_MAX",
+    "LOG_LINE_CHARACTERS_MAX",
     "LOOP_ITERATIONS_MAX",
     "MCP_CALLS_AT_ONCE_MAX",
     "MCP_CALL_MS_MAX",
     "MCP_CATALOGUE_BYTES_MAX",
+    "MCP_COMPLETIONS_MAX",
     "MCP_CONNECT_SECONDS_MAX",
     "MCP_CONTENT_BYTES_MAX",
+    "MCP_EVENTS_KEPT",
+    "MCP_EVENT_BYTES_KEPT",
+    "MCP_EXECUTIONS_LISTED",
     "MCP_FAST_BODY_BYTES_MAX",
     "MCP_FAST_ENVELOPES_KEPT",
     "MCP_FAST_ENVELOPE_BYTES_MAX",
     "MCP_FAST_PAGES_KEPT",
     "MCP_FAST_PAGE_BYTES_MAX",
+    "MCP_FAST_VIEWS_KEPT",
+    "MCP_FORM_BYTES_MAX",
     "MCP_IDLE_SECONDS_MAX",
+    "MCP_LOOK_PAUSE_FACTOR",
+    "MCP_PARKED_CALLS_MAX",
+    "MCP_PARKED_SECONDS_MAX",
     "MCP_QUESTION_SECONDS_MAX",
+    "MCP_RECONNECT_SECONDS_MAX",
     "MCP_RESULT_CHARACTERS_MAX",
     "MCP_SESSIONS_MAX",
+    "MCP_SESSIONS_PER_KEY",
     "MCP_SESSION_IDLE_SECONDS",
+    "MCP_SUBSCRIBED_MAX",
     "MCP_TASK_AFTER_SECONDS",
     "MCP_TIMEOUT_MS_DEFAULT",
     "MCP_TOOLSET_CHARACTERS_MAX",
     "MCP_TOOL_NAME_CHARACTERS_MAX",
+    "MCP_WARM_AFTER_SECONDS",
     "METRIC_SERIES_MAX",
     "PAGE_LIMIT_DEFAULT",
     "PAGE_LIMIT_MAX",
@@ -114,6 +136,7 @@ __all__ = [
     "REQUEST_HEAD_BYTES_MAX",
     "REQUEST_HEAD_SECONDS_MAX",
     "REQUEST_TARGET_BYTES_MAX",
+    "RESOURCE_URI_CHARACTERS_MAX",
     "RETENTION_BATCH_RECORDS_MAX",
     "RETENTION_BATCH_RUNS_MAX",
     "RETENTION_PAUSE_SECONDS",
@@ -128,6 +151,7 @@ __all__ = [
     "SECRET_COMMAND_SECONDS_MAX",
     "SIGNALS_BUFFERED_MAX",
     "SIGNAL_IDS_CARRIED_MAX",
+    "SLOW_WORKFLOWS_REMEMBERED",
     "STATE_BYTES_MAX",
     "STEPS_PER_RUN_MAX",
     "STEP_PROCESSES_MAX",
@@ -144,6 +168,10 @@ __all__ = [
     "SUBWORKFLOW_DEPTH_MAX",
     "SYNC_WAIT_SECONDS",
     "SYNC_WAIT_SECONDS_MAX",
+    "UPSTREAM_ANSWER_BYTES_MAX",
+    "UPSTREAM_LOOK_SECONDS",
+    "UPSTREAM_TOOLS_MAX",
+    "UPSTREAM_TOOL_BYTES_MAX",
     "WATCHED_RUNS_PER_READ",
     "WATCHED_RUNS_PER_SECOND",
     "WEBHOOK_ATTEMPTS_MAX",
@@ -183,6 +211,10 @@ JQ_TIME_BUDGET_MS = 1_000
 JQ_IN_PROCESS_BYTES_MAX = 65_536
 # Address space of a jq worker process, the interpreter included.
 JQ_WORKER_MEMORY_BYTES_MAX = 536_870_912
+# Guarded evaluations at once: one that uses up its time must not hold up the next run's.
+JQ_WORKERS_MAX = 4
+# Workflows known to have expressions that need a worker; forgetting one costs an attempt that is given up.
+SLOW_WORKFLOWS_REMEMBERED = 10_000
 # Starting a worker loads an interpreter and libjq; even a busy machine does it in a second or two.
 JQ_WORKER_START_MS_MAX = 20_000
 
@@ -229,8 +261,18 @@ JSON_DEPTH_MAX = 64
 JSON_VALUES_MAX = 2_000_000
 # Child runs inside child runs; deeper is almost always a workflow that starts itself.
 SUBWORKFLOW_DEPTH_MAX = 8
+# Children of an execution whose questions are shown with its own; nobody answers more at once.
+CHILDREN_WATCHED_MAX = 50
 # Questions that the activity of one visit may ask people; who asks more goes in a circle.
 ACTIVITY_QUESTIONS_MAX = 20
+# Questions that a run may ask the program that started it; each may cost its owner a request to a model.
+CLIENT_QUESTIONS_MAX = 50
+# What a client's model may write for a node that does not say how much, and at most: somebody else pays for it.
+CLIENT_TOKENS_DEFAULT = 1_000
+CLIENT_TOKENS_MAX = 16_000
+# Folders that a client may tell of, and the length of an address or a name; editors have some tens of short ones.
+CLIENT_ROOTS_MAX = 500
+CLIENT_ROOT_CHARACTERS_MAX = 4_096
 # How long a host may have an activity without saying that it is still at it.
 ACTIVITY_LEASE_MS_MAX = 24 * 60 * 60 * 1000
 # The name of whoever has a lease: a host name, a process and a session fit, a document does not.
@@ -254,6 +296,8 @@ WATCHED_RUNS_PER_SECOND = 2_000
 WATCHED_RUNS_PER_READ = 500
 # News about the progress of activities that wait for one listener; older ones are about a moment that is over.
 PROGRESS_BUFFERED_MAX = 100
+# Characters of a line that a step writes into its log, for those who follow the run; people read no longer ones.
+LOG_LINE_CHARACTERS_MAX = 4_000
 # Activities one process performs at a time.
 ACTIVITIES_AT_ONCE_MAX = 256
 # The name of a workflow that is stored; native ones have half of it at most, and longer ones are hard to tell apart.
@@ -298,6 +342,18 @@ LLM_VIOLATIONS_SHOWN_MAX = 20
 MCP_CONNECT_SECONDS_MAX = 60.0
 # How long an MCP session is kept open without calls; a started server process costs tens of megabytes.
 MCP_IDLE_SECONDS_MAX = 300.0
+# Calls at older MCP servers that stay open while a person answers the server's question; each holds its session.
+MCP_PARKED_CALLS_MAX = 100
+MCP_PARKED_SECONDS_MAX = 3_600.0
+# The longest pause before a server whose tools are imported is tried again; the first is a fraction of a second.
+MCP_RECONNECT_SECONDS_MAX = 60.0
+# How often the tools of such a server are listed when it says nothing of changes.
+UPSTREAM_LOOK_SECONDS = 300.0
+# What such a server may send over HTTP in one answer or event: there is room for as many tools as are read.
+UPSTREAM_ANSWER_BYTES_MAX = 67_108_864
+# Tools of one server, and one of them with its schemas; the largest real catalogues have some hundred.
+UPSTREAM_TOOLS_MAX = 500
+UPSTREAM_TOOL_BYTES_MAX = 65_536
 # How long a tool of an MCP server may take when its node does not say.
 MCP_TIMEOUT_MS_DEFAULT = 60_000
 # How long a store waits for another process to let go of its file. A commit takes milliseconds, a backup's lock none.
@@ -363,6 +419,8 @@ AUDIT_READS_GATHER_MS = 60_000
 AUDIT_READS_GATHERED_MAX = 10_000
 # How often the last use of a key is written down.
 KEY_USE_GATHER_MS = 60_000
+# Keys whose secret was compared since the store last changed; others are looked up again. A few hundred bytes each.
+KEYS_PROVEN_KEPT = 1_000
 # Schedules of one tenant; every one is looked at each second.
 SCHEDULES_PER_TENANT_MAX = 1_000
 # A page of a list, unless the caller asks for another size.
@@ -390,10 +448,17 @@ EXPOSED_TENANTS_KEPT = 1_000
 MCP_RESULT_CHARACTERS_MAX = 25_000
 # Images, sounds and files in one result of a tool; clients take a few megabytes at most. More is a link.
 MCP_CONTENT_BYTES_MAX = 4_000_000
+# Executions among the resources, the newest first: more are found with a tool, and a client may read every one listed.
+MCP_EXECUTIONS_LISTED = 50
+# What the protocol lets an answer to a completion have.
+MCP_COMPLETIONS_MAX = 100
 # What a list of tools may cost before the long tail is left to a search; about ten thousand tokens.
 MCP_CATALOGUE_BYTES_MAX = 40_000
 # What an address may say about the tools that it wants: some tens of names.
 MCP_TOOLSET_CHARACTERS_MAX = 2_000
+# How long after its start a server that shows workflows to assistants loads what MCP needs; that takes most of a second
+# of processor time, which first belongs to whoever waited for the start.
+MCP_WARM_AFTER_SECONDS = 1.0
 # A request that is larger is nothing to be quick about.
 MCP_FAST_BODY_BYTES_MAX = 65_536
 # What a client says of itself; with the number below, what is remembered of clients fits in a megabyte.
@@ -402,10 +467,25 @@ MCP_FAST_ENVELOPES_KEPT = 256
 # Lists that are kept as they were sent: callers with the same grants share one. Larger ones are made each time.
 MCP_FAST_PAGES_KEPT = 128
 MCP_FAST_PAGE_BYTES_MAX = 2_000_000
+# Executions that are polled, as they were sent; with the bound of a result, three megabytes at most.
+MCP_FAST_VIEWS_KEPT = 64
+# The address of a resource: as long as what browsers and proxies take.
+RESOURCE_URI_CHARACTERS_MAX = 2_048
+# Events of older MCP clients' streams that are kept for those who were cut off, of all sessions together.
+MCP_EVENTS_KEPT = 20_000
+MCP_EVENT_BYTES_KEPT = 32_000_000
+# Addresses and tasks that one subscription is about; each of them may be looked at whenever anything is stored.
+MCP_SUBSCRIBED_MAX = 200
+# The pause after a look for changes, in units of what the look took: a fiftieth of the time at most.
+MCP_LOOK_PAUSE_FACTOR = 50
+# The schema of a form that a client sends: more fields than anybody fills in.
+MCP_FORM_BYTES_MAX = 32_768
 # Clients refuse longer names of tools.
 MCP_TOOL_NAME_CHARACTERS_MAX = 64
 # Sessions of older MCP clients in one process; each costs some tens of kilobytes.
 MCP_SESSIONS_MAX = 10_000
+# Sessions of one key: whoever begins another one ends their oldest, and others keep theirs.
+MCP_SESSIONS_PER_KEY = 2_000
 # How long such a session may do nothing. Nothing is lost with it: what comes later is served without one.
 MCP_SESSION_IDLE_SECONDS = 1_800.0
 # What takes longer becomes a task for clients that take tasks; what is done at once need not be asked for again.

@@ -261,6 +261,13 @@ def _expose(old: _Side, new: _Side) -> Iterator[Change]:
             old_fields = {address: old.name(), **_object(before)}
             new_fields = {address: new.name(), **_object(after)}
             yield from _exposed_fields(kind, address, old_fields, new_fields)
+    for kind in ("sampling", "elicitation"):
+        if _is_exposed(was.get(kind)) != _is_exposed(now.get(kind)):
+            gone = _is_exposed(was.get(kind))
+            message = f"The workflow {'no longer handles' if gone else 'now handles'} {kind} for clients."
+            reason = "clients may find no other workflow that does it" if gone else _NOT_REPLAYED
+            effect = Effect(breaking=gone, reason=reason)
+            yield change_of(Subject.EXPOSE, f"/expose/{kind}", message, (was.get(kind), now.get(kind)), effect)
 
 
 def _is_exposed(value: JsonValue) -> bool:
@@ -272,7 +279,7 @@ def _exposed_fields(kind: str, address: str, before: JsonObject, after: JsonObje
         was, now = before.get(key), after.get(key)
         if alike(was, now):
             continue
-        breaking = key in (address, "mime_type")
+        breaking = key in (address, "mime_type", "result")
         message = f"The {clean(key)} of the {kind} is now {brief(now)} (before: {brief(was)})."
         yield change_of(
             Subject.EXPOSE,

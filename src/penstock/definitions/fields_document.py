@@ -4,7 +4,6 @@ Read by `schema`. Later parts of the product act on `expose`, `governance`, `tri
 only have a shape. The nodes are in `fields_nodes`, the published format is in `fields_published`.
 """
 
-from penstock.base.json import JsonObject
 from penstock.definitions.fields import (
     ANYTHING,
     BOOLEAN,
@@ -23,6 +22,7 @@ from penstock.definitions.fields import (
     ref,
     required,
 )
+from penstock.definitions.fields_exposure import EXPOSURE_SHAPES
 
 __all__ = ["DOCUMENT", "DOCUMENT_SHAPES", "RUN_STATUSES"]
 
@@ -45,12 +45,6 @@ RUN_STATUSES = (
 )
 
 _METHOD = choice("GET", "POST", "PUT", "PATCH", "DELETE")
-_WIRE_NAME = pattern("^[A-Za-z0-9_.-]{1,64}$", "refund_order")
-
-
-def _or_true(name: str) -> JsonObject:
-    return {"anyOf": [{"const": True}, ref(name)]}
-
 
 _DEFAULTS = Shape(
     name="defaults",
@@ -59,74 +53,6 @@ _DEFAULTS = Shape(
     fields=(
         optional("retry", ref("retry"), "The retry policy of activities without their own."),
         optional("timeout", ref("duration"), "The timeout of activities without their own."),
-    ),
-)
-
-_ANNOTATIONS = Shape(
-    name="annotations",
-    title="Tool annotations",
-    description="What a client may assume about the tool.",
-    fields=(
-        optional("read_only", BOOLEAN, "The tool changes nothing."),
-        optional("destructive", BOOLEAN, "The tool may change or delete what exists."),
-        optional("idempotent", BOOLEAN, "Calling it again with the same arguments has no further effect."),
-        optional("open_world", BOOLEAN, "The tool reaches systems outside this installation."),
-    ),
-)
-
-_EXPOSE_TOOL = Shape(
-    name="expose_tool",
-    title="Tool",
-    description="How the workflow appears as a tool.",
-    fields=(
-        optional("name", _WIRE_NAME, "The tool's name; the workflow's name if left out."),
-        optional("title", TEXT, "A title for people."),
-        optional("description", TEXT, "What the tool does, for the model that chooses it."),
-        optional("annotations", ref("annotations"), "What a client may assume about the tool."),
-        optional(
-            "result",
-            {**choice("data", "content"), "default": "data"},
-            "`data`: the output is the answer. `content`: the output is a block of MCP content, or a list of them.",
-        ),
-        optional(
-            "task",
-            {**choice("auto", "required", "after_questions"), "default": "auto"},
-            "When a call is an MCP task: `auto` if it takes longer, `required` always, `after_questions` after these.",
-        ),
-    ),
-)
-
-_EXPOSE_RESOURCE = Shape(
-    name="expose_resource",
-    title="Resource",
-    description="How the workflow's result appears as a resource.",
-    fields=(
-        optional("uri", STRING, "The resource's address."),
-        optional("title", TEXT, "A title for people."),
-        optional("description", TEXT, "What the resource contains."),
-        optional("mime_type", {**STRING, "examples": ["application/json"]}, "The kind of content."),
-    ),
-)
-
-_EXPOSE_PROMPT = Shape(
-    name="expose_prompt",
-    title="Prompt",
-    description="How the workflow appears as a prompt.",
-    fields=(
-        optional("name", _WIRE_NAME, "The prompt's name; the workflow's name if left out."),
-        optional("title", TEXT, "A title for people."),
-        optional("description", TEXT, "What the prompt is for."),
-    ),
-)
-
-_EXPOSE = Shape(
-    name="expose",
-    title="Exposure",
-    description="How assistants see the workflow; each entry may simply be `true`.",
-    fields=(
-        optional("tool", _or_true("expose_tool"), "List the workflow as a tool."),
-        optional("resource", _or_true("expose_resource"), "List the workflow's result as a resource."),
-        optional("prompt", _or_true("expose_prompt"), "List the workflow as a prompt."),
     ),
 )
 
@@ -363,11 +289,7 @@ DOCUMENT = Shape(
 
 DOCUMENT_SHAPES = (
     _DEFAULTS,
-    _ANNOTATIONS,
-    _EXPOSE_TOOL,
-    _EXPOSE_RESOURCE,
-    _EXPOSE_PROMPT,
-    _EXPOSE,
+    *EXPOSURE_SHAPES,
     _RATE,
     _GOVERNANCE,
     _SCHEDULE,

@@ -125,7 +125,7 @@ _LLM_CALL = Shape(
     description="Asks a language model; members not listed here are passed on to it.",
     fields=(
         required("model", STRING, "The model's name."),
-        optional("provider", STRING, "Who serves the model, if the name does not say."),
+        optional("provider", STRING, "Who serves the model; `client`: whoever calls the workflow over MCP."),
         optional("system_prompt", TEXT, "Standing instructions; may contain ${ jq }."),
         optional("prompt", TEXT, "The question; may contain ${ jq }."),
         optional("user_prompt", TEXT, "The same as `prompt`."),
@@ -142,8 +142,8 @@ _TOOL_CALL = Shape(
     title="tool_call",
     description="Calls a tool of an MCP server.",
     fields=(
-        required("server", STRING, "The MCP server that has the tool, by its configured name."),
-        required("tool", STRING, "The tool's name."),
+        required("server", STRING, "The MCP server, by its configured name; `client`: whoever calls over MCP."),
+        required("tool", STRING, "The tool's name; a client has one, `roots/list`."),
         optional("arguments", ref("template_object"), "The tool's arguments."),
     ),
     hints={

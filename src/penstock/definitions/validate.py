@@ -15,6 +15,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.base.limits import FINDINGS_MAX
 from penstock.definitions.build import build_workflow
 from penstock.definitions.check_edges import edge_findings
+from penstock.definitions.check_exposure import exposure_findings
 from penstock.definitions.check_expressions import expression_findings
 from penstock.definitions.check_graph import graph_findings
 from penstock.definitions.check_schema import schema_findings
@@ -102,6 +103,7 @@ def _other_findings(document: JsonObject) -> Iterable[Finding]:
     yield from type_findings(document, outline, guesses)
     if outline.native:
         yield from trigger_findings(document)
+        yield from exposure_findings(document)
 
 
 def _is_incomplete(document: JsonObject, outline: Outline) -> bool:

@@ -151,12 +151,9 @@ def ask_in_activity(turn: Turn, given: AskInActivity) -> Refused | None:
     if unfit is not None:
         return Refused("SUBMIT_VALIDATION_ERROR", f"the question of {given.node_id} cannot be asked: {unfit}")
     asked = _rounds(activation) + 1
-    if asked > limits.ACTIVITY_QUESTIONS_MAX:
-        told = f"{given.node_id} asked more than {limits.ACTIVITY_QUESTIONS_MAX} questions; the last: {given.question}"
-        failed = FailActivity(
-            at=given.at, node_id=given.node_id, error=told, code="ACTIVITY_QUESTIONS_EXCEEDED", retryable=False
-        )
-        _record_failure(turn, activation, failed)
+    exceeded = _questions_exceeded(turn, given, asked)
+    if exceeded is not None:
+        _record_failure(turn, activation, exceeded)
         return None
     payload: JsonObject = {
         "nodeId": activation.node_id,
@@ -168,15 +165,30 @@ def ask_in_activity(turn: Turn, given: AskInActivity) -> Refused | None:
         "answerSchema": given.answer_schema,
         "resume": given.resume,
     }
+    if given.ask is not None:
+        payload["ask"] = given.ask
     if activation.deadline is not None:
         payload["deadline"] = activation.deadline
     turn.event("ActivityAsked", payload)
     return None
 
 
+def _questions_exceeded(turn: Turn, given: AskInActivity, asked: int) -> FailActivity | None:
+    """The failure of an attempt that asks too often, or in a run that has asked its client too often."""
+    if asked > limits.ACTIVITY_QUESTIONS_MAX:
+        told = f"{given.node_id} asked more than {limits.ACTIVITY_QUESTIONS_MAX} questions; the last: {given.question}"
+        code = "ACTIVITY_QUESTIONS_EXCEEDED"
+    elif given.ask is not None and turn.state.client_questions >= limits.CLIENT_QUESTIONS_MAX:
+        told = f"the run has asked its client {limits.CLIENT_QUESTIONS_MAX} times, which is as often as it may"
+        code = "CLIENT_QUESTIONS_EXCEEDED"
+    else:
+        return None
+    return FailActivity(at=given.at, node_id=given.node_id, error=told, code=code, retryable=False)
+
+
 def _unfit_question(given: AskInActivity) -> str | None:
     """Why a question cannot be recorded, or None."""
-    problem = json_problem([given.answer_schema, given.resume], limits.JSON_DEPTH_MAX + 1)
+    problem = json_problem([given.answer_schema, given.resume, given.ask], limits.JSON_DEPTH_MAX + 1)
     if problem is not None:
         return problem.message
     compiled = compile_schema(given.answer_schema)

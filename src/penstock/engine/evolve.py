@@ -101,6 +101,8 @@ def _execution_started(draft: RunState, record: Record) -> None:
     draft.mode = str(payload.get("activityExecutionMode", "in_process"))
     draft.attempt = number_of(payload.get("runAttempt"), 1)
     draft.tenant = text_of(payload.get("tenant")) or DEFAULT_TENANT
+    kinds = payload.get("clientKinds")
+    draft.client_kinds = tuple(str(kind) for kind in kinds) if isinstance(kinds, list) else ()
     draft.parent_run_id = text_of(payload.get("parentExecutionId"))
     draft.depth = number_of(payload.get("depth"))
     draft.input = payload.get("input")

@@ -94,13 +94,15 @@ def _activity_failed(draft: RunState, record: Record) -> None:
 def _activity_asked(draft: RunState, record: Record) -> None:
     scope, activation = located(draft, record)
     payload = record.payload
-    schema = payload.get("answerSchema")
+    schema, ask = payload.get("answerSchema"), payload.get("ask")
     dialogue = Dialogue(
         round=number_of(payload.get("round"), 1),
         prompt=str(payload.get("prompt", "")),
         answer_schema=schema if isinstance(schema, dict) else {},
         resume=payload.get("resume"),
+        ask=ask if isinstance(ask, dict) else None,
     )
+    draft.client_questions += dialogue.ask is not None
     # The deadline of the attempt stays: until then somebody may answer.
     changed = replace(activation, phase=moved(activation, record), dialogue=dialogue, lease=None)
     book(draft, replace(scope, activation=changed))

@@ -64,6 +64,7 @@ class StartRun(msgspec.Struct, frozen=True, kw_only=True):
     timeout_ms: int | None = None
     predecessor: Predecessor | None = None
     tenant: str = DEFAULT_TENANT
+    client_kinds: tuple[str, ...] = ()  # what the program that started it can be asked: sampling, roots
 
 
 class ContinueRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +106,7 @@ class AskInActivity(msgspec.Struct, frozen=True, kw_only=True):
     """An activity cannot go on until a person has answered; `resume` comes back to its performer with the answer.
 
     `round` is how many questions the visit had asked when the work was handed out: a repeated question is known by it.
+    `ask` is for questions to the program that started the run: their `kind`, and the `request` that it is sent.
     """
 
     at: int
@@ -112,6 +114,7 @@ class AskInActivity(msgspec.Struct, frozen=True, kw_only=True):
     question: str
     answer_schema: JsonObject
     resume: JsonValue = None
+    ask: JsonObject | None = None
     visit: int | None = None
     attempt: int | None = None
     round: int | None = None
@@ -158,6 +161,8 @@ class AnswerInterrupt(msgspec.Struct, frozen=True, kw_only=True):
     visit: int | None = None
     interrupt_id: str | None = None
     by: str | None = None
+    by_model: bool = False
+    """Whether no person gave it: a model, which may have read what told it to. No approval is given so."""
 
 
 class SendSignal(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,6 +38,8 @@ class OpenQuestion:
     deadline: int | None = None
     prompt_ref: JsonValue = None
     approvers: JsonValue = None
+    ask: JsonObject | None = None
+    """Where it goes to the program that started the run: its kind, and the request."""
 
 
 def interrupt_id_of(node_id: str, visit: int, round_number: int = 0) -> str:
@@ -62,6 +64,7 @@ def _question(activation: Activation) -> OpenQuestion | None:
             prompt=asked.prompt,
             answer_schema=asked.answer_schema,
             deadline=activation.deadline,
+            ask=asked.ask,
         )
     if activation.phase is not Phase.INTERRUPTED:
         return None
@@ -84,6 +87,10 @@ def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
     question = _meant(turn.state, given)
     if isinstance(question, Refused):
         return question
+    if given.by_model and question.approvers is not None:
+        told = f"{question.interrupt_id} is an approval, which only a person can give"
+        hint = "it is given in a form of the client, over REST, or with `penstock runs answer`"
+        return Refused("PERSON_REQUIRED", told, hint, {"interrupt_id": question.interrupt_id})
     schema = _schema_of(turn, question)
     unfit = refuse_unfit(given.answer, f"the answer to {question.node_id}", code="INVALID_RESUME_PAYLOAD")
     if unfit is not None:

@@ -114,6 +114,7 @@ def _beginning(workflow: Workflow, records: Sequence[Record], start: inputs.Star
                 timeout_ms=_timeout(workflow, payload, record.at),
                 predecessor=_predecessor(payload),
                 tenant=_text(payload.get("tenant")) or DEFAULT_TENANT,
+                client_kinds=_texts(payload.get("clientKinds")),
             )
     return start
 
@@ -150,6 +151,10 @@ def _optional_number(value: JsonValue) -> int | None:
 
 def _text(value: JsonValue) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _texts(value: JsonValue) -> tuple[str, ...]:
+    return tuple(str(item) for item in value) if isinstance(value, list) else ()
 
 
 def _told(command: JsonObject | None) -> str:
@@ -281,7 +286,7 @@ def _leased(walk: _Walk, record: Record, position: int) -> inputs.Input:
 
 def _asked(walk: _Walk, record: Record, position: int) -> inputs.Input:
     payload = record.payload
-    schema = payload.get("answerSchema")
+    schema, ask = payload.get("answerSchema"), payload.get("ask")
     return inputs.AskInActivity(
         at=record.at,
         node_id=str(payload.get("nodeId")),
@@ -289,6 +294,7 @@ def _asked(walk: _Walk, record: Record, position: int) -> inputs.Input:
         question=str(payload.get("prompt", "")),
         answer_schema=schema if isinstance(schema, dict) else {},
         resume=payload.get("resume"),
+        ask=ask if isinstance(ask, dict) else None,
     )
 
 

@@ -55,13 +55,7 @@ def start_run(turn: Turn, given: StartRun) -> Refused | None:
         "entry": workflow.bodies[""].entry,
         "activityExecutionMode": given.mode,
     }
-    if given.tenant != DEFAULT_TENANT:
-        payload["tenant"] = given.tenant
-    if given.run_attempt != 1:
-        payload["runAttempt"] = given.run_attempt
-    if given.parent_run_id is not None:
-        payload["parentExecutionId"] = given.parent_run_id
-        payload["depth"] = given.depth
+    payload.update(_circumstances(given))
     payload.update(_deadlines(workflow, given))
     if before is not None:
         payload.update(_taken_over(given.run_id, before))
@@ -69,6 +63,21 @@ def start_run(turn: Turn, given: StartRun) -> Refused | None:
     if refused is not None:
         turn.event("ExecutionFailed", {"error": refused.message, "code": refused.code})
     return None
+
+
+def _circumstances(given: StartRun) -> JsonObject:
+    """What is not as usual about a start."""
+    told: JsonObject = {}
+    if given.tenant != DEFAULT_TENANT:
+        told["tenant"] = given.tenant
+    if given.client_kinds:
+        told["clientKinds"] = list(given.client_kinds)
+    if given.run_attempt != 1:
+        told["runAttempt"] = given.run_attempt
+    if given.parent_run_id is not None:
+        told["parentExecutionId"] = given.parent_run_id
+        told["depth"] = given.depth
+    return told
 
 
 def _unfit_id(run_id: str) -> Refused | None:
@@ -167,6 +176,7 @@ def successor_start(workflow: Workflow, state: RunState, *, at: int) -> StartRun
         input=going_on.input,
         mode=state.mode,
         tenant=state.tenant,
+        client_kinds=state.client_kinds,
         parent_run_id=state.parent_run_id,
         depth=state.depth,
         predecessor=Predecessor(

@@ -104,6 +104,7 @@ class Dialogue(msgspec.Struct, frozen=True):
     answer_schema: JsonObject = msgspec.field(default_factory=dict)
     resume: JsonValue = None
     answer: JsonValue = None
+    ask: JsonObject | None = None  # to the program that started the run, not to a person
 
 
 # `gc=False`: it holds plain JSON and cannot be part of a circle, so the garbage collector need not look at it.
@@ -218,6 +219,8 @@ class RunState(msgspec.Struct, gc=False):
     mode: str = "in_process"
     attempt: int = 1
     tenant: str = DEFAULT_TENANT
+    client_kinds: tuple[str, ...] = ()  # what the program that started the run can be asked
+    client_questions: int = 0  # how often it was asked
     parent_run_id: str | None = None
     depth: int = 0
     input: JsonValue = None

@@ -6,9 +6,9 @@ Above it: `app` and the harness choose one. Below it: `MemoryHost`, `EmbeddedHos
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -138,6 +138,8 @@ class EmbeddedControl:
 
     host: EmbeddedHost
     tenant: str = DEFAULT_TENANT
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What runs are labelled with that are started here."""
 
     def now_ms(self) -> int:
         """The present instant."""
@@ -146,7 +148,8 @@ class EmbeddedControl:
     async def start(self, workflow: Workflow, given: inputs.StartRun) -> Decision:
         """Keep the definition and start a run of it."""
         await self.host.register(workflow, tenant=self.tenant)
-        return await self.host.start(given, workflow_hash=workflow.hash, tenant=self.tenant)
+        labels = dict(self.labels)
+        return await self.host.start(given, workflow_hash=workflow.hash, tenant=self.tenant, labels=labels)
 
     async def send(self, run_id: str, given: inputs.Input) -> Decision:
         """Give a run an input."""

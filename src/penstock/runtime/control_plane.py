@@ -149,6 +149,8 @@ class ControlPlane:
 
     host: ControlHost
     new_id: Callable[[], str]
+    by_model: bool = False
+    """Whether a model calls: approvals are given by people."""
 
     async def call(self, tool: str, arguments: JsonObject) -> Reply:
         """Call one of the seven functions."""
@@ -222,6 +224,7 @@ class ControlPlane:
             answer=arguments.get("resume_payload"),
             node_id=_text(arguments, "node_id"),
             interrupt_id=_text(arguments, "interrupt_id"),
+            by_model=self.by_model,
         )
         return await self._send(run, given, arguments)
 

@@ -223,6 +223,7 @@ class Driver:
             activity=effect,
             values=state.values,
             tenant=state.tenant,
+            client_kinds=state.client_kinds,
         )
         try:
             if not self._slots.try_enter():

@@ -260,6 +260,7 @@ class MemoryHost:
             tenant=run.state.tenant,
             parent_run_id=run_id,
             depth=effect.depth,
+            client_kinds=run.state.client_kinds,
         )
         decision = self.start(workflow, given)
         return decision if isinstance(decision, Refused) else None

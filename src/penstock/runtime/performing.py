@@ -47,11 +47,15 @@ class ActivityError(msgspec.Struct, frozen=True):
 
 
 class ActivityAsks(msgspec.Struct, frozen=True):
-    """The work cannot go on until a person has answered; then it is handed out again, with `resume` and the answer."""
+    """The work cannot go on until a person has answered; then it is handed out again, with `resume` and the answer.
+
+    With `ask` the question is for the program that started the run: its `kind`, and the `request` that it is sent.
+    """
 
     question: str
     answer_schema: JsonObject
     resume: JsonValue = None
+    ask: JsonObject | None = None
 
 
 class ActivityDeferred(msgspec.Struct, frozen=True):
@@ -86,7 +90,7 @@ def input_of(at: int, effect: PerformActivity, outcome: ActivityOutcome) -> inpu
                 retryable=retryable,
                 extra=extra,
             )
-        case ActivityAsks(question=question, answer_schema=schema, resume=resume):
+        case ActivityAsks(question=question, answer_schema=schema, resume=resume, ask=ask):
             return inputs.AskInActivity(
                 at=at,
                 node_id=effect.node_id,
@@ -96,6 +100,7 @@ def input_of(at: int, effect: PerformActivity, outcome: ActivityOutcome) -> inpu
                 question=question,
                 answer_schema=schema,
                 resume=resume,
+                ask=ask,
             )
         case ActivityDeferred():
             raise TypeError("a deferred activity has no result yet")
@@ -116,6 +121,10 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     activity: PerformActivity
     values: JsonValue = None
     tenant: str = DEFAULT_TENANT
+    hidden: tuple[str, ...] = ()
+    """Values of secrets that stand in the arguments: nobody may be told what contains one of them."""
+    client_kinds: tuple[str, ...] = ()
+    """What the program that started the run can be asked."""
 
 
 class AsyncPerformer(Protocol):

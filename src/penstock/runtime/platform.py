@@ -58,6 +58,8 @@ class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: int | None = None
     last_used_at: int | None = None
     replaces: str | None = None
+    toolset: str | None = None
+    """The tools that its holder is offered; None for those that the server offers."""
 
 
 class KeyPage(msgspec.Struct, frozen=True):
@@ -233,6 +235,9 @@ class PlatformStore(Protocol):
 
     async def key(self, key_id: str) -> KeyRow | None:
         """A key by id, as it is now: a change by any process shows at once."""
+
+    def change_mark(self) -> int | None:
+        """Another number once anybody, in any process, has changed what is kept here; None if that cannot be told."""
 
     async def keys(self, *, tenant: str | None, limit: int, cursor: str | None = None) -> KeyPage:
         """Keys of a tenant (None: of all), newest first."""

@@ -267,7 +267,8 @@ class Store(Protocol):
         """Another number than before once anybody has stored anything, here or in another process.
 
         Never waits, and costs next to nothing: whoever shares the store asks several times a second and only looks
-        further when the number is another one. It may be another one without reason.
+        further when the number is another one. It may be another one without reason. A store may look once in each turn
+        of the event loop: what others commit within one shows in the next.
         """
 
     async def changes(self, *, after: str | None, since: int, limit: int) -> ChangePage:

@@ -28,9 +28,14 @@ from penstock.runtime.performing import ActivityCall
 
 __all__ = ["Progress", "ProgressBroadcast", "ProgressNews"]
 
+_HIDDEN = "[secret]"
+
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """What an attempt said about itself: how far it is (`value`, from 0 to 1), or only that it is alive (no value)."""
+    """What an attempt said about itself: how far it is (`value`, from 0 to 1), or only that it is alive (no value).
+
+    With a `level` it is a line of its log, which only those hear who asked for logs.
+    """
 
     run_id: str
     node_id: str
@@ -40,6 +45,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     value: float | None = None
     message: str | None = None
     details: JsonValue = None
+    level: int | None = None
+    """How important a line of a log is, in the numbers of the standard library."""
 
     def to_json(self) -> JsonObject:
         """The news as JSON, in the words of the history."""
@@ -64,6 +71,7 @@ class ProgressNews:
     """
 
     wake: Callable[[], None] | None = None
+    logs: bool = False
     missed: int = 0
     _waiting: deque[Progress] = field(default_factory=deque)
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
@@ -106,12 +114,27 @@ class ProgressBroadcast:
 
     clock: Clock
     _listeners: dict[str, list[ProgressNews]] = field(default_factory=dict)
+    _starting: int = 0
+    _early: deque[Progress] = field(default_factory=lambda: deque(maxlen=limits.PROGRESS_BUFFERED_MAX))
 
     @contextmanager
-    def subscribe(self, run_id: str, *, wake: Callable[[], None] | None = None) -> Iterator[ProgressNews]:
-        """Listen to the activities of one run; its child runs are runs of their own."""
-        news = ProgressNews(wake=wake)
+    def starting(self) -> Iterator[None]:
+        """Keep what runs say before anybody can listen, for whoever starts a run and listens to it right afterwards."""
+        self._starting += 1
+        try:
+            yield
+        finally:
+            self._starting -= 1
+
+    @contextmanager
+    def subscribe(
+        self, run_id: str, *, wake: Callable[[], None] | None = None, logs: bool = False
+    ) -> Iterator[ProgressNews]:
+        """Listen to the activities of one run, with `logs` to what they write as well; its child runs are others."""
+        news = ProgressNews(wake=wake, logs=logs)
         self._listeners.setdefault(run_id, []).append(news)
+        if logs and self._early:
+            self._hand_over(run_id, news)
         try:
             yield news
         finally:
@@ -120,18 +143,35 @@ class ProgressBroadcast:
             if not listening:
                 del self._listeners[run_id]
 
+    def _hand_over(self, run_id: str, news: ProgressNews) -> None:
+        for item in [item for item in self._early if item.run_id == run_id]:
+            self._early.remove(item)
+            news.put(item)
+
     def heartbeat(self, call: ActivityCall, details: JsonValue) -> None:
         """An attempt is alive."""
         if call.run_id in self._listeners:
-            self._tell(call, details=details)
+            self._tell(call, details=_without(details, call.hidden))
 
     def progress(self, call: ActivityCall, value: float, message: str | None) -> None:
         """An attempt has come this far; what is no number says nothing."""
         if call.run_id in self._listeners and math.isfinite(value):
-            self._tell(call, value=value, message=message)
+            self._tell(call, value=value, message=None if message is None else _text_without(message, call.hidden))
+
+    def log(self, call: ActivityCall, level: int, message: str) -> None:
+        """An attempt wrote a line."""
+        if call.run_id in self._listeners or self._starting:
+            line = _text_without(message, call.hidden)[: limits.LOG_LINE_CHARACTERS_MAX]
+            self._tell(call, message=line, level=level)
 
     def _tell(
-        self, call: ActivityCall, *, value: float | None = None, message: str | None = None, details: JsonValue = None
+        self,
+        call: ActivityCall,
+        *,
+        value: float | None = None,
+        message: str | None = None,
+        details: JsonValue = None,
+        level: int | None = None,
     ) -> None:
         item = Progress(
             run_id=call.run_id,
@@ -142,6 +182,32 @@ class ProgressBroadcast:
             value=value,
             message=message,
             details=details,
+            level=level,
         )
-        for news in self._listeners[call.run_id]:
-            news.put(item)
+        listeners = self._listeners.get(call.run_id)
+        if listeners is None:
+            self._early.append(item)
+            return
+        for news in listeners:
+            if level is None or news.logs:
+                news.put(item)
+
+
+def _text_without(text: str, hidden: tuple[str, ...]) -> str:
+    """A text in which no secret stands."""
+    for secret in hidden:
+        if secret:
+            text = text.replace(secret, _HIDDEN)
+    return text
+
+
+def _without(value: JsonValue, hidden: tuple[str, ...]) -> JsonValue:
+    if not hidden:
+        return value
+    if isinstance(value, str):
+        return _text_without(value, hidden)
+    if isinstance(value, list):
+        return [_without(item, hidden) for item in value]
+    if isinstance(value, dict):
+        return {_text_without(name, hidden): _without(item, hidden) for name, item in value.items()}
+    return value

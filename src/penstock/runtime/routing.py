@@ -47,7 +47,9 @@ class Router:
             filled = await self._filled(activity.arguments, activity.secrets, call.tenant)
             if isinstance(filled, ActivityError):
                 return filled
-            call = replace(call, activity=replace(activity, arguments=filled.value, secrets=None))
+            call = replace(
+                call, activity=replace(activity, arguments=filled.value, secrets=None), hidden=filled.secrets
+            )
         return await executor.perform(call)
 
     async def _filled(self, arguments: JsonValue, places: Mapping[str, str], tenant: str) -> Filled | ActivityError:
@@ -68,11 +70,13 @@ class Filled:
     """Arguments with their secrets in place: not to be logged or stored."""
 
     value: JsonValue
+    secrets: tuple[str, ...] = ()
+    """The values that were put in."""
 
 
 def fill_secrets(arguments: JsonValue, places: Mapping[str, str], resolve: SecretResolver) -> Filled | ActivityError:
     """Arguments with the listed places filled in; places come from the document, never from data."""
-    filled = arguments
+    filled, used = arguments, []
     for pointer, text in places.items():
         for name in SECRET_REFERENCE.findall(text):
             value = resolve(name)
@@ -80,8 +84,9 @@ def fill_secrets(arguments: JsonValue, places: Mapping[str, str], resolve: Secre
                 told = f"the secret {name} is not set; give it to the process that runs activities"
                 return ActivityError(told, "SECRET_NOT_SET", retryable=False)
             text = text.replace(f"${{secret:{name}}}", value)  # noqa: PLW2901  # several secrets in one text
+            used.append(value)
         filled = _with(filled, pointer.split("/")[1:], text)
-    return Filled(filled)
+    return Filled(filled, tuple(dict.fromkeys(used)))
 
 
 def _with(value: JsonValue, parts: list[str], text: str) -> JsonValue:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from penstock.base import limits
-from penstock.base.errors import Conflict, NotFound, PenstockError, Rejected, Unavailable
+from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected, Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.expressions import EvaluationFailed, ExpressionProblem, compile_expression
 from penstock.definitions.model import Workflow
@@ -36,6 +36,7 @@ from penstock.runtime.progress import Progress, ProgressNews
 __all__ = ["Run", "RunFailed", "refusal_error"]
 
 _NOT_FOUND = frozenset({"EXECUTION_NOT_FOUND", "WORKFLOW_NOT_FOUND"})
+_DENIED = frozenset({"PERSON_REQUIRED"})
 _REJECTED = frozenset({"VALIDATION_ERROR", "INVALID_RESUME_PAYLOAD", "SUBMIT_VALIDATION_ERROR", NOT_JSON})
 # How long one look at a run that does not move lasts before the watcher checks whether it is still wanted.
 _LOOK_SECONDS = 30.0
@@ -47,7 +48,9 @@ class RunFailed(PenstockError):
 
 def refusal_error(refused: Refused) -> PenstockError:
     """The exception for a refusal, by whose fault it is."""
-    kind = NotFound if refused.code in _NOT_FOUND else Rejected if refused.code in _REJECTED else Conflict
+    kind: type[PenstockError] = Conflict
+    for codes, chosen in ((_NOT_FOUND, NotFound), (_REJECTED, Rejected), (_DENIED, Denied)):
+        kind = chosen if refused.code in codes else kind
     return kind(refused.code, refused.message, refused.hint, refused.details)
 
 
@@ -167,11 +170,18 @@ class Run:
         visit: int | None = None,
         interrupt_id: str | None = None,
         by: str | None = None,
+        by_model: bool = False,
     ) -> None:
         """Answer the open question (name the node, its visit, or the question's own id, if there are several)."""
         await self._send(
             inputs.AnswerInterrupt(
-                at=self._now(), answer=answer, node_id=node, visit=visit, interrupt_id=interrupt_id, by=by
+                at=self._now(),
+                answer=answer,
+                node_id=node,
+                visit=visit,
+                interrupt_id=interrupt_id,
+                by=by,
+                by_model=by_model,
             )
         )
 

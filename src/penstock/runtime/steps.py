@@ -121,6 +121,9 @@ class StepObserver(Protocol):
     def progress(self, call: ActivityCall, value: float, message: str | None) -> None:
         """The step has come this far."""
 
+    def log(self, call: ActivityCall, level: int, message: str) -> None:
+        """The step wrote a line into its log; `level` is one of the standard library's."""
+
 
 class NoObserver:
     """Hears nothing."""
@@ -129,6 +132,9 @@ class NoObserver:
         """Not kept."""
 
     def progress(self, call: ActivityCall, value: float, message: str | None) -> None:
+        """Not kept."""
+
+    def log(self, call: ActivityCall, level: int, message: str) -> None:
         """Not kept."""
 
 
@@ -155,11 +161,33 @@ class CancelToken:
 
 
 class _StepLogger(logging.LoggerAdapter[logging.Logger]):
-    """Puts run and node beside every message, and keeps what the caller puts there."""
+    """Puts run and node beside every message, and keeps what the caller puts there.
+
+    Whoever follows the run hears every line, whatever the level of this process's own log; never a traceback.
+    """
+
+    def __init__(self, call: ActivityCall, observer: StepObserver, extra: JsonObject) -> None:
+        super().__init__(_LOGGER, extra)
+        self._call = call
+        self._observer = observer
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        # One frame more than the standard library expects between its own and the step's.
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
+        super().log(level, msg, *args, **kwargs)
+        self._observer.log(self._call, level, _line(msg, args))
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
         return msg, kwargs
+
+
+def _line(message: object, arguments: tuple[object, ...]) -> str:
+    """A line of a log, written as the standard library would; one that cannot be written is told as it stands."""
+    try:
+        return logging.LogRecord("", 0, "", 0, message, arguments, None).getMessage()
+    except Exception:  # whatever an object does when it is shown; the standard library goes on as well
+        return str(message)
 
 
 class StepContext:
@@ -233,8 +261,9 @@ class StepContext:
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger that puts run, node and attempt beside every message."""
         if self._logger is None:
-            known = {"run_id": self.run_id, "workflow": self.workflow_name, "node_id": self.node_id}
-            self._logger = _StepLogger(_LOGGER, {**known, "visit": self.visit, "attempt": self.attempt})
+            known: JsonObject = {"run_id": self.run_id, "workflow": self.workflow_name, "node_id": self.node_id}
+            told: JsonObject = {**known, "visit": self.visit, "attempt": self.attempt}
+            self._logger = _StepLogger(self._call, self._observer, told)
         return self._logger
 
     def heartbeat(self, details: JsonValue = None) -> None:

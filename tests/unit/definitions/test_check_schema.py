@@ -207,7 +207,7 @@ def test_a_missing_field_is_named(node: JsonObject, missing: str) -> None:
 
 def test_a_missing_field_is_explained() -> None:
     finding = the_finding(minimal_native({"id": "a", "type": "tool_call", "server": "s"}))
-    assert finding.hint == "`tool`: The tool's name."
+    assert finding.hint == "`tool`: The tool's name; a client has one, `roots/list`."
 
 
 @pytest.mark.parametrize(

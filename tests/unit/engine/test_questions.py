@@ -11,7 +11,8 @@ from penstock.engine.fork import fork
 from penstock.engine.pending import pending, pending_activities
 from penstock.engine.questions import open_questions
 from penstock.engine.replay import Replayed, replay
-from tests.unit.engine.runs import Run, begin, native, step
+from penstock.engine.starting import successor_start
+from tests.unit.engine.runs import Run, begin, compiled, native, step
 
 TEXT: JsonObject = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}
 OUTPUT: JsonObject = {"id": "end", "type": "end", "output": "${ .a }"}
@@ -202,3 +203,33 @@ def test_what_a_result_that_does_not_fit_has_cost_is_kept_too() -> None:
     [failed] = run.of("ActivityFailed")
     assert (failed["code"], failed["usage"]) == ("OUTPUT_SCHEMA_VIOLATION", {"input_tokens": 7})
     replayed(run)
+
+
+SAMPLE: JsonObject = {"kind": "sampling", "request": {"messages": []}}
+
+
+def test_a_question_to_the_client_is_known_as_one_and_counted() -> None:
+    run = begin(native(step("a"), OUTPUT), client_kinds=("roots", "sampling"))  # type: ignore[arg-type]
+    assert run.of("ExecutionStarted")[0]["clientKinds"] == ["roots", "sampling"]
+    run.take(asks(ask=SAMPLE))
+    [question] = open_questions(run.state)
+    assert (question.ask, run.state.client_kinds, run.state.client_questions) == (SAMPLE, ("roots", "sampling"), 1)
+    run.take(answer("Paris"))
+    assert due(run).answer == {"text": "Paris"}
+    replayed(run)
+
+
+def test_a_run_asks_its_client_only_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CLIENT_QUESTIONS_MAX", 1)
+    run = begin(native(step("a"), OUTPUT)).take(asks(ask=SAMPLE)).take(answer("Paris"))
+    run.take(asks(ask=SAMPLE))
+    [failed] = run.of("ActivityFailed")
+    assert (failed["code"], run.status) == ("CLIENT_QUESTIONS_EXCEEDED", "failed")
+
+
+def test_the_run_that_continues_another_has_the_same_client() -> None:
+    again: JsonObject = {"id": "again", "type": "continue_as_new", "input": {}}
+    workflow = compiled({"penstock": "v1", "name": "sample", "nodes": [step("a"), again]})
+    run = begin(workflow, client_kinds=("sampling",))  # type: ignore[arg-type]
+    run.take(inputs.CompleteActivity(at=0, node_id="a", visit=1, attempt=1, result={}))
+    assert successor_start(run.workflow, run.state, at=run.now).client_kinds == ("sampling",)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from penstock import Penstock, Progress, StepContext, step
 from penstock.base import limits
@@ -186,5 +187,47 @@ def test_progress_can_be_listened_to_alone(tmp_path: Path) -> None:
                     go_on.set()
             assert count >= 3
             assert await run.status() == "completed"
+
+    bounded(body())
+
+
+def test_lines_of_logs_are_for_those_who_asked_for_them() -> None:
+    async def body() -> None:
+        broadcast = ProgressBroadcast(ManualClock(7))
+        with broadcast.subscribe("r") as news, broadcast.subscribe("r", logs=True) as also:
+            broadcast.log(call(), 20, "x" * (limits.LOG_LINE_CHARACTERS_MAX + 1))
+            assert news.take() == []
+            (line,) = also.take()
+            assert (line.level, line.message) == (20, "x" * limits.LOG_LINE_CHARACTERS_MAX)
+
+    bounded(body())
+
+
+def test_what_is_written_while_a_run_starts_waits_for_whoever_started_it() -> None:
+    async def body() -> None:
+        broadcast = ProgressBroadcast(ManualClock(7))
+        broadcast.log(call(), 20, "nobody starts anything")
+        with broadcast.starting():
+            broadcast.log(call(), 20, "early")
+            broadcast.log(call("other"), 20, "of another run")
+        with broadcast.subscribe("r", logs=True) as news:
+            assert [item.message for item in news.take()] == ["early"]
+        with broadcast.subscribe("r", logs=True) as news:
+            assert news.take() == []
+
+    bounded(body())
+
+
+def test_no_secret_is_told() -> None:
+    async def body() -> None:
+        broadcast = ProgressBroadcast(ManualClock(7))
+        with_secret = structs.replace(call(), hidden=("hush", ""))
+        with broadcast.subscribe("r", logs=True) as news:
+            broadcast.log(with_secret, 20, "hush, hush")
+            broadcast.progress(with_secret, 0.5, "at hush")
+            broadcast.heartbeat(with_secret, {"a hush": ["hush", 1]})
+            lines = news.take()
+        assert [item.message for item in lines] == ["[secret], [secret]", "at [secret]", None]
+        assert lines[2].details == {"a [secret]": ["[secret]", 1]}
 
     bounded(body())

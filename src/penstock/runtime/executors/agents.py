@@ -34,6 +34,7 @@ from penstock.runtime.performing import (
     ActivityOutcome,
     AsyncPerformer,
 )
+from penstock.runtime.steps import StepFailed
 
 __all__ = ["AgentConfig", "AgentExecutor", "McpAgent", "SdkAgent", "TaskApiAgent"]
 
@@ -186,6 +187,8 @@ async def _call_function(agent: SdkAgent, task: AgentTask) -> ActivityOutcome:
     except TimeoutError:
         told = f"the agent {task.agent_id} did not end within {task.timeout_ms} ms"
         return ActivityError(told, "ACTIVITY_TIMEOUT")
+    except StepFailed as error:
+        return ActivityError(shortened(error.message), error.code, retryable=error.retryable)
     except Exception as error:  # the function belongs to somebody else; what it raises is a failed attempt
         told = f"the agent {task.agent_id} raised {type(error).__name__}: {error}"
         return ActivityError(shortened(told), "HANDLER_ERROR")

@@ -15,8 +15,10 @@ from pathlib import PurePosixPath, PureWindowsPath
 
 from penstock.base.json import JsonObject, JsonValue
 
-__all__ = ["DEFAULT_ALLOWED_COMMANDS", "McpServerConfig", "ServerProblem", "command_name", "read_servers"]
+__all__ = ["CLIENT", "DEFAULT_ALLOWED_COMMANDS", "McpServerConfig", "ServerProblem", "command_name", "read_servers"]
 
+CLIENT = "client"
+"""The server that stands for the program which started the run; no other can have this name."""
 # Interpreters and package runners that MCP servers are usually started with; an operator may list others.
 DEFAULT_ALLOWED_COMMANDS = ("node", "npx", "python", "python3", "uv", "uvx")
 _WINDOWS_ENDINGS = (".exe", ".cmd", ".bat")

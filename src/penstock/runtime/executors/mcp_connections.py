@@ -2,7 +2,8 @@
 
 A session lives in a task of its own, because the library ties its streams to the task that opened them; calls from any
 task borrow it. A server that dies, or an address that stops answering, costs the calls that are under way; the next
-call opens a new session. One failing HTTP request does not disturb the others of its session.
+call opens a new session. One failing HTTP request does not disturb the others of its session. Where somebody wants to
+know the server's tools, they are listed before the session is lent for the first time, and again when they change.
 
 Above it: `mcp_tools`. Below it: the official `mcp` client, which speaks both protocol eras and chooses between them.
 It knows nothing of activities, results or error codes.
@@ -14,25 +15,36 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from contextvars import Context
 from importlib.metadata import version
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 import httpx2
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
-from mcp_types import CONNECTION_CLOSED, Implementation
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    Implementation,
+    ToolListChangedNotification,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from penstock.base import limits
 from penstock.runtime.executors.mcp_config import McpServerConfig
+from penstock.runtime.executors.mcp_questions import CallDesk
 
-__all__ = ["UNSENT", "McpConnection", "McpConnections"]
+__all__ = ["UNSENT", "Look", "McpConnection", "McpConnections"]
 
 _LOGGER = logging.getLogger("penstock.mcp")
 _CLIENT_INFO = Implementation(name="penstock", version=version("penstock"))
@@ -40,8 +52,13 @@ _CLIENT_INFO = Implementation(name="penstock", version=version("penstock"))
 UNSENT = "penstock/unsent"
 _CONNECT_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 0.5
+_EVENT_END = b"\n\n"
 
+# Lists the tools of a server over a session, for whoever wants to know.
+Look: TypeAlias = Callable[[str, Client], Awaitable[None]]
 _Streams = tuple[Any, Any]
+_LISTEN_AGAIN_SECONDS = 5.0
+_NOT_TOLD = (INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND)
 
 
 class _EndWatch:
@@ -82,6 +99,27 @@ class _EndWatch:
         await self.aclose()
 
 
+class _Bounded(httpx2.AsyncByteStream):
+    """What a server sends, as long as no answer or event of it is unreasonably large: it would be kept in memory."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, *, events: bool) -> None:
+        self._inner = inner
+        self._events = events
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for part in self._inner:
+            _, ended, rest = part.replace(b"\r", b"").rpartition(_EVENT_END)
+            size = len(rest) if ended and self._events else size + len(part)
+            if size > limits.UPSTREAM_ANSWER_BYTES_MAX:
+                raise httpx2.ReadError(f"the server sent more than {limits.UPSTREAM_ANSWER_BYTES_MAX} bytes at once")
+            yield part
+
+    async def aclose(self) -> None:
+        """Close it."""
+        await self._inner.aclose()
+
+
 class _AnsweringClient(httpx2.AsyncClient):
     """Turns a request that failed into an answer that says so.
 
@@ -91,8 +129,12 @@ class _AnsweringClient(httpx2.AsyncClient):
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send the request; what cannot be sent is answered here."""
         try:
-            response = await super().send(request, **options)
-            if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            # Always as a stream: otherwise all of it is in memory before anybody looks.
+            response = await super().send(request, **{**options, "stream": True})
+            events = response.headers.get("content-type", "").startswith("text/event-stream")
+            if isinstance(response.stream, httpx2.AsyncByteStream):
+                response.stream = _Bounded(response.stream, events=events)
+            if not events or not options.get("stream", False):
                 await response.aread()  # so that a body that breaks off ends here too
             return response
         except httpx2.TransportError as error:
@@ -105,15 +147,21 @@ class _AnsweringClient(httpx2.AsyncClient):
 class McpConnection:
     """One session with one server, and the task that owns it."""
 
-    def __init__(self, name: str, config: McpServerConfig, on_end: Callable[[McpConnection], None]) -> None:
+    def __init__(
+        self, name: str, config: McpServerConfig, on_end: Callable[[McpConnection], None], look: Look | None = None
+    ) -> None:
         self.name = name
         self.config = config
+        self.desk = CallDesk()
         self.lost = False
         self.borrowed = 0
+        self._look = look
+        self._changed = asyncio.Event()
         self._closing = asyncio.Event()
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._idle: asyncio.TimerHandle | None = None
-        self._task = asyncio.create_task(self._own(), name=f"mcp {name}")
+        # Whoever opens the session is not the one on whose behalf everything in it happens.
+        self._task = asyncio.create_task(self._own(), name=f"mcp {name}", context=Context())
         self._task.add_done_callback(lambda _: on_end(self))
 
     async def client(self) -> Client:
@@ -164,12 +212,17 @@ class McpConnection:
                     client_info=_CLIENT_INFO,
                     cache=None,
                     read_timeout_seconds=limits.MCP_CONNECT_SECONDS_MAX,
+                    elicitation_callback=self.desk.asked,
+                    message_handler=self._heard,
                 ) as client,
             ):
+                if self._look is not None:
+                    await self._look(self.name, client)
                 patience.reschedule(None)
                 self._client.set_result(client)
                 _LOGGER.debug("%s: session open (%s)", self.name, client.protocol_version)
-                await self._closing.wait()
+                async with self._looking(client):
+                    await self._closing.wait()
         except Exception as error:  # whatever the server, the network or the library does: this session is over
             self._failed(error)
         finally:
@@ -177,6 +230,58 @@ class McpConnection:
             if not self._client.done():
                 self._client.set_exception(MCPError(CONNECTION_CLOSED, "Connection closed"))
                 self._client.exception()
+
+    async def _heard(self, message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self._changed.set()
+
+    @asynccontextmanager
+    async def _looking(self, client: Client) -> AsyncIterator[None]:
+        """Look at the tools again when they change, and now and then in case nobody says so."""
+        if self._look is None:
+            yield
+            return
+        tasks = [asyncio.create_task(self._look_again(client, self._look))]
+        if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            tasks.append(asyncio.create_task(self._listen(client)))
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=limits.FAREWELL_SECONDS_MAX)
+
+    async def _look_again(self, client: Client, look: Look) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(limits.UPSTREAM_LOOK_SECONDS):
+                    await self._changed.wait()
+            self._changed.clear()
+            try:
+                await look(self.name, client)
+            except Exception as error:
+                _LOGGER.info("%s: its tools could not be listed: %r", self.name, error)
+                if self.borrowed <= 1:  # nobody but whoever keeps the session open
+                    self.lose()
+                    return
+
+    async def _listen(self, client: Client) -> None:
+        """Hear of changes as servers of the newest era tell them."""
+        pause_seconds = _LISTEN_AGAIN_SECONDS
+        while True:
+            try:
+                async with client.listen(tools_list_changed=True) as subscription:
+                    async for _ in subscription:
+                        self._changed.set()
+            except (SubscriptionLost, TimeoutError):
+                self._changed.set()  # nobody repeats what was missed
+            except MCPError as error:
+                if error.code in _NOT_TOLD:
+                    _LOGGER.debug("%s: it does not tell of changes: %s", self.name, error)
+                    return
+                self._changed.set()
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, limits.UPSTREAM_LOOK_SECONDS)
 
     def _failed(self, error: Exception) -> None:
         if self._client.done():
@@ -243,10 +348,15 @@ class McpConnections:
     """Open sessions by server name."""
 
     def __init__(
-        self, servers: Mapping[str, McpServerConfig], *, idle_seconds: float = limits.MCP_IDLE_SECONDS_MAX
+        self,
+        servers: Mapping[str, McpServerConfig],
+        *,
+        idle_seconds: float = limits.MCP_IDLE_SECONDS_MAX,
+        looks: Mapping[str, Look] | None = None,
     ) -> None:
         self.servers = servers
         self.idle_seconds = idle_seconds
+        self._looks = looks or {}
         self._open: dict[str, McpConnection] = {}
         self._alive: set[McpConnection] = set()
 
@@ -255,7 +365,9 @@ class McpConnections:
         """The session of a server, opened if there is none; raises what the server or the library raises."""
         connection = self._open.get(name)
         if connection is None or connection.lost:
-            connection = self._open[name] = McpConnection(name, self.servers[name], self._alive.discard)
+            connection = self._open[name] = McpConnection(
+                name, self.servers[name], self._alive.discard, self._looks.get(name)
+            )
             self._alive.add(connection)
         connection.lend()
         try:

@@ -4,36 +4,56 @@
 
 The result is the tool's structured content, else `{"text": …}`, else `{"content": [...]}`; it is marked as untrusted in
 history. A tool that reports an error, a server that breaks the protocol and a connection that breaks have codes of
-their own. Cancelling an activity, or running out of time, is told to the server.
+their own. A server that asks something asks a person through the run. Cancelling an activity, or running out of time,
+is told to the server. Where tools are imported, a guard is asked before each call whether the tool is still the one
+that somebody accepted.
 
-Above it: `app` loads this module only when servers are configured (extra `mcp`). Below it: `mcp_connections`.
+Above it: `app` loads this module only when servers are configured (extra `mcp`). Below it: `mcp_connections`,
+`mcp_questions`, `mcp_watch`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, TypeAlias, cast
+from secrets import token_hex
+from typing import Any, Final, TypeAlias, cast
 
+import msgspec
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CONNECTION_CLOSED,
+    HEADER_MISMATCH,
     INTERNAL_ERROR,
     REQUEST_TIMEOUT,
     CallToolResult,
+    InputRequiredResult,
     RequestParamsMeta,
     TextContent,
 )
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from penstock.base import limits
+from penstock.base.errors import PenstockError, Unavailable
 from penstock.base.json import JsonObject, JsonValue, exceeds_depth
 from penstock.runtime.executors.failures import shortened
 from penstock.runtime.executors.mcp_config import DEFAULT_ALLOWED_COMMANDS, McpServerConfig, command_name
 from penstock.runtime.executors.mcp_connections import UNSENT, McpConnection, McpConnections
-from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
+from penstock.runtime.executors.mcp_questions import (
+    LiveCall,
+    LiveQuestion,
+    Resumed,
+    asked_again,
+    asked_live,
+    resumed,
+)
+from penstock.runtime.executors.mcp_watch import ServerWatch, listed_tools
+from penstock.runtime.performing import ActivityAsks, ActivityCall, ActivityDone, ActivityError, ActivityOutcome
+from penstock.runtime.upstream import NoGuard, ToolGuard
 
 __all__ = ["McpToolExecutor", "ProgressListener", "ToolProgress"]
 
@@ -45,6 +65,9 @@ _CLOSED: Final = ("Connection closed", "SSE stream")
 # What it says when a session was closed between being borrowed and being used.
 _UNUSABLE: Final = "Client must be used"
 _SERVER_ERRORS: Final = range(-32019, -31999)
+# A server that only wants to be called again: how often, and how soon.
+_CALLS_AGAIN_MAX: Final = 20
+_CALL_AGAIN_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +88,10 @@ class _Wanted:
     tool: str
     arguments: JsonObject
 
+    @property
+    def who(self) -> str:
+        return f"{self.server}/{self.tool}"
+
 
 @dataclass(frozen=True, slots=True)
 class _SendAgain:
@@ -74,20 +101,31 @@ class _SendAgain:
 
 
 class McpToolExecutor:
-    """Performs `tool_call` nodes."""
+    """Performs `tool_call` nodes; `guarded` are the servers whose tools somebody has to accept."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each is a choice of whoever composes the product
         self,
         servers: Mapping[str, McpServerConfig],
         *,
         allow_commands: tuple[str, ...] = DEFAULT_ALLOWED_COMMANDS,
         on_progress: ProgressListener | None = None,
         idle_seconds: float = limits.MCP_IDLE_SECONDS_MAX,
+        guard: ToolGuard | None = None,
+        guarded: frozenset[str] = frozenset(),
+        run_ended: Callable[[str], Awaitable[object]] | None = None,
     ) -> None:
         self.servers = servers
         self._allowed = frozenset(allow_commands)
         self._on_progress = on_progress
-        self._connections = McpConnections(servers, idle_seconds=idle_seconds)
+        self._guard: ToolGuard = guard or NoGuard()
+        self._connections = McpConnections(
+            servers, idle_seconds=idle_seconds, looks={name: self._look for name in guarded}
+        )
+        self._run_ended = run_ended
+        self._parked: dict[str, LiveCall] = {}
+        self._waiting: dict[str, asyncio.Task[None]] = {}
+        """By the name of a parked call: what gives it up when nobody comes back for it."""
+        self._leaving: set[asyncio.Task[None]] = set()
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Call the tool once; a request that provably did not leave is sent again over a new session."""
@@ -97,20 +135,39 @@ class McpToolExecutor:
         refused = self._refusal(wanted)
         if refused is not None:
             return refused
-        configured = self.servers[wanted.server].timeout_ms
-        timeout_ms = call.activity.timeout_ms or configured or limits.MCP_TIMEOUT_MS_DEFAULT
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                outcome = await self._attempt(call, wanted, timeout_ms)
-                if isinstance(outcome, _SendAgain):
-                    outcome = await self._attempt(call, wanted, timeout_ms)
-        except TimeoutError:
-            return _timed_out(call, wanted, timeout_ms)
-        return outcome.error if isinstance(outcome, _SendAgain) else outcome
+        kept = resumed(call.activity.resume, call.activity.answer)
+        if kept.open() is not None:
+            return _without_secrets(call, asked_again(wanted.who, kept))
+        live = self._continued(call, wanted, kept)
+        outcome = live if isinstance(live, ActivityError) else await self._followed(call, wanted, live)
+        return _without_secrets(call, outcome)
+
+    async def look(self, server: str) -> None:
+        """List the tools of a server now and tell the guard; raises what the server or the library raises."""
+        refused = self._refusal(_Wanted(server, "", {}))
+        if refused is not None:
+            raise OSError(refused.error)
+        async with self._connections.borrow(server) as (_, client):
+            await self._look(server, client)
+
+    def watch(self, server: str) -> ServerWatch:
+        """What keeps the session of a server open, so that changes are heard of."""
+        return ServerWatch(server=server, connections=self._connections, guard=self._guard, refusal=self._watch_refusal)
 
     async def close(self) -> None:
         """Close all sessions and stop the servers that were started."""
+        for name in tuple(self._parked):
+            self._leave(name)
+        if self._leaving:
+            await asyncio.wait(self._leaving, timeout=limits.FAREWELL_SECONDS_MAX)
         await self._connections.close()
+
+    async def _look(self, server: str, client: Client) -> None:
+        await self._guard.heard(server, await listed_tools(server, client))
+
+    def _watch_refusal(self, server: str) -> str | None:
+        refused = self._refusal(_Wanted(server, "", {}))
+        return None if refused is None else refused.error
 
     def _refusal(self, wanted: _Wanted) -> ActivityError | None:
         config = self.servers.get(wanted.server)
@@ -124,11 +181,92 @@ class McpToolExecutor:
             return ActivityError(told, "MCP_COMMAND_NOT_ALLOWED", retryable=False)
         return None
 
-    async def _attempt(self, call: ActivityCall, wanted: _Wanted, timeout_ms: int) -> ActivityOutcome | _SendAgain:
+    # --- calls that may ask -----------------------------------------------------------------------
+
+    def _continued(self, call: ActivityCall, wanted: _Wanted, kept: Resumed) -> LiveCall | ActivityError:
+        """The call that waits for the answer, or a new one that knows the answers."""
+        parked = self._unparked(kept.parked) if kept.parked is not None else None
+        if parked is not None and parked.task is not None and not parked.task.done():
+            parked.answer(call.activity.answer)
+            return parked
+        if kept.parked is not None and call.activity.at_most_once:
+            told = f"{wanted.who} asked something, and the connection on which it waited for the answer is gone"
+            return ActivityError(told, "MCP_QUESTION_LOST", retryable=False)
+        live = LiveCall()
+        live.given.extend(kept.answered)
+        live.task = asyncio.create_task(self._attempts(call, wanted, kept, live), name=f"mcp call {wanted.who}")
+        return live
+
+    async def _followed(self, call: ActivityCall, wanted: _Wanted, live: LiveCall) -> ActivityOutcome:
+        """The outcome of a call, or the question that it waits with."""
+        timeout_ms = self._timeout_ms(call, wanted)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                settled = await live.settled()
+        except TimeoutError:
+            await live.stop()
+            return _timed_out(call, wanted, timeout_ms)
+        except asyncio.CancelledError:
+            await live.stop()
+            raise
+        return self._park(call, wanted, live, settled) if isinstance(settled, LiveQuestion) else settled
+
+    def _timeout_ms(self, call: ActivityCall, wanted: _Wanted) -> int:
+        return call.activity.timeout_ms or self.servers[wanted.server].timeout_ms or limits.MCP_TIMEOUT_MS_DEFAULT
+
+    def _park(self, call: ActivityCall, wanted: _Wanted, live: LiveCall, question: LiveQuestion) -> ActivityOutcome:
+        name = token_hex(8)
+        asks = asked_live(wanted.who, live, question, name)
+        self._parked[name] = live
+        if isinstance(asks, ActivityError):
+            self._leave(name)
+            return asks
+        self._waiting[name] = asyncio.create_task(self._until_left(name, call.run_id))
+        while len(self._parked) > limits.MCP_PARKED_CALLS_MAX:
+            self._leave(next(iter(self._parked)))
+        return asks
+
+    def _unparked(self, name: str) -> LiveCall | None:
+        waiting = self._waiting.pop(name, None)
+        if waiting is not None:
+            waiting.cancel()
+        return self._parked.pop(name, None)
+
+    async def _until_left(self, name: str, run_id: str) -> None:
+        """Give a parked call up when its run has ended, or nobody has answered for too long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limits.MCP_PARKED_SECONDS_MAX):
+                await (asyncio.Event().wait() if self._run_ended is None else self._run_ended(run_id))
+        self._waiting.pop(name, None)
+        self._leave(name)
+
+    def _leave(self, name: str) -> None:
+        """Give up a call that nobody comes back for."""
+        live = self._unparked(name)
+        if live is not None:
+            leaving = asyncio.ensure_future(live.stop())
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
+
+    # --- one call --------------------------------------------------------------------------------
+
+    async def _attempts(self, call: ActivityCall, wanted: _Wanted, kept: Resumed, live: LiveCall) -> ActivityOutcome:
+        outcome = await self._attempt(call, wanted, kept, live)
+        if isinstance(outcome, _SendAgain):
+            outcome = await self._attempt(call, wanted, kept, live)
+        return outcome.error if isinstance(outcome, _SendAgain) else outcome
+
+    async def _attempt(
+        self, call: ActivityCall, wanted: _Wanted, kept: Resumed, live: LiveCall
+    ) -> ActivityOutcome | _SendAgain:
         connection: McpConnection | None = None  # None: the server has not even said hello
         try:
             async with self._connections.borrow(wanted.server) as (connection, client):
-                result = await self._call_tool(client, call, wanted, timeout_ms)
+                refused = await self._guard.refusal(call.tenant, wanted.server, wanted.tool)
+                if refused is not None:
+                    return ActivityError(refused.message, refused.code, retryable=False)
+                async with connection.desk.at_work(live):
+                    result = await self._answered(client, call, wanted, kept)
         except MCPError as error:
             return _mcp_failure(call, wanted, error, connection)
         except (ValidationError, RuntimeError) as error:
@@ -140,23 +278,60 @@ class McpToolExecutor:
             return _failure(wanted, error, "MCP_CLIENT_ERROR", retryable=False)
         except (OSError, ExceptionGroup) as error:
             return _failure(wanted, error, "MCP_CLIENT_ERROR", retryable=True)
-        return _outcome(wanted, result)
+        except PenstockError as error:  # whether the tool may be called could not be found out
+            return _failure(wanted, error, error.code, retryable=isinstance(error, Unavailable))
+        return result if isinstance(result, ActivityOutcome) else _outcome(wanted, result)
 
-    async def _call_tool(self, client: Client, call: ActivityCall, wanted: _Wanted, timeout_ms: int) -> CallToolResult:
+    async def _answered(
+        self, client: Client, call: ActivityCall, wanted: _Wanted, kept: Resumed
+    ) -> CallToolResult | ActivityOutcome:
+        """The result of a tool, or the first question that its server wants to be called again with."""
+        responses, state = kept.input_responses(), kept.state
+        for _ in range(_CALLS_AGAIN_MAX):
+            result = await self._call_tool(client, call, wanted, responses, state)
+            if not isinstance(result, InputRequiredResult):
+                return result
+            if result.input_requests:
+                asked: dict[str, JsonObject] = {
+                    key: request.model_dump(mode="json", by_alias=True, exclude_none=True)
+                    for key, request in result.input_requests.items()
+                }
+                return asked_again(wanted.who, Resumed(state=result.request_state, requests=asked))
+            responses, state = None, result.request_state
+            await asyncio.sleep(_CALL_AGAIN_SECONDS)
+        told = f"{wanted.who} wants to be called again and again without asking anything"
+        return ActivityError(told, "MCP_PROTOCOL_ERROR", retryable=False)
+
+    async def _call_tool(
+        self, client: Client, call: ActivityCall, wanted: _Wanted, responses: dict[str, Any] | None, state: str | None
+    ) -> CallToolResult | InputRequiredResult:
         listener = self._on_progress
 
         async def heard(progress: float, total: float | None, message: str | None) -> None:
             if listener is not None:
                 listener(call, ToolProgress(progress=progress, total=total, message=message))
 
-        meta = cast("RequestParamsMeta", {_IDEMPOTENCY_KEY: call.activity.idempotency_key})
-        return await client.call_tool(
-            wanted.tool,
-            wanted.arguments,
-            read_timeout_seconds=timeout_ms / 1000,
-            progress_callback=heard if listener is not None else None,
-            meta=meta,
-        )
+        async def send() -> CallToolResult | InputRequiredResult:
+            return await client.session.call_tool(
+                wanted.tool,
+                wanted.arguments,
+                # How long the call itself may take is watched outside; a person may take longer than that.
+                read_timeout_seconds=limits.MCP_PARKED_SECONDS_MAX + self._timeout_ms(call, wanted) / 1000,
+                progress_callback=heard if listener is not None else None,
+                meta=cast("RequestParamsMeta", {_IDEMPOTENCY_KEY: call.activity.idempotency_key}),
+                allow_input_required=True,
+                input_responses=responses,
+                request_state=state,
+            )
+
+        try:
+            return await send()
+        except MCPError as error:
+            if error.code != HEADER_MISMATCH:
+                raise
+            # Some arguments stand in headers too, which only a client that has seen the tool's schema knows.
+            await listed_tools(wanted.server, client)
+            return await send()
 
 
 def _wanted(call: ActivityCall) -> _Wanted | ActivityError:
@@ -180,6 +355,10 @@ def _outcome(wanted: _Wanted, result: CallToolResult) -> ActivityOutcome:
     if exceeds_depth(value, limits.JSON_DEPTH_MAX):
         told = f"{wanted.server}/{wanted.tool}: the result nests deeper than {limits.JSON_DEPTH_MAX} levels"
         return ActivityError(told, "MCP_PROTOCOL_ERROR", retryable=False)
+    size = len(msgspec.json.encode(value))
+    if size > limits.MCP_CONTENT_BYTES_MAX:
+        told = f"{wanted.who}: the result has {size} bytes, at most {limits.MCP_CONTENT_BYTES_MAX} are taken"
+        return ActivityError(told, "MCP_RESULT_TOO_LARGE", retryable=False)
     return ActivityDone(value, {"untrusted": True, "server": wanted.server, "tool": wanted.tool})
 
 
@@ -194,6 +373,16 @@ def _result(result: CallToolResult, texts: list[str]) -> JsonValue:
         # Images, links and the like: kept as they came, beside the text if there is one.
         value["content"] = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
     return value
+
+
+def _without_secrets(call: ActivityCall, outcome: ActivityOutcome) -> ActivityOutcome:
+    """What a server says in words goes into the history, and to people: not with the secrets that it was sent."""
+    for secret in call.hidden:
+        if isinstance(outcome, ActivityAsks):
+            outcome = replace(outcome, question=shortened(outcome.question, hidden=secret))
+        elif isinstance(outcome, ActivityError):
+            outcome = replace(outcome, error=shortened(outcome.error, hidden=secret))
+    return outcome
 
 
 def _mcp_failure(

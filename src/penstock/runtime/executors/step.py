@@ -148,6 +148,11 @@ class _ThreadObserver:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._observer.progress, call, value, message)
 
+    def log(self, call: ActivityCall, level: int, message: str) -> None:
+        """Tell the loop, if it is still there."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._observer.log, call, level, message)
+
 
 def _failed(step: RegisteredStep, call: ActivityCall, error: BaseException) -> ActivityError:
     extra = {"run_id": call.run_id, "node_id": call.activity.node_id, "attempt": call.activity.attempt}

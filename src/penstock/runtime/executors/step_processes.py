@@ -55,6 +55,12 @@ class _Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class _Log:
+    level: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Outcome:
     outcome: ActivityOutcome
     traceback: str | None = None
@@ -65,7 +71,7 @@ class _Died:
     exit_code: int | None
 
 
-_Message: TypeAlias = _Heartbeat | _Progress | _Outcome
+_Message: TypeAlias = _Heartbeat | _Progress | _Log | _Outcome
 
 
 # --- in the worker --------------------------------------------------------------------------------
@@ -82,6 +88,10 @@ class _PipeObserver:
     def progress(self, call: ActivityCall, value: float, message: str | None) -> None:
         """Tell the server."""
         self.pipe.send(_Progress(value, message))
+
+    def log(self, call: ActivityCall, level: int, message: str) -> None:
+        """Tell the server."""
+        self.pipe.send(_Log(level, message))
 
 
 def serve(pipe: Connection) -> None:
@@ -237,6 +247,8 @@ class StepProcesses:
                     loop.call_soon_threadsafe(self.observer.heartbeat, call, details)
                 case _Progress(value=value, message=text):
                     loop.call_soon_threadsafe(self.observer.progress, call, value, text)
+                case _Log(level=level, message=line):
+                    loop.call_soon_threadsafe(self.observer.log, call, level, line)
                 case _Outcome():
                     pass
 

@@ -63,6 +63,7 @@ __all__ = ["SqliteStore"]
 
 T = TypeVar("T")
 _READERS = 4
+_RUN_ROW = f"SELECT {RUN_COLUMNS} FROM runs WHERE run_id = ?"
 
 # An owner that let its lease run out counts as none.
 _NOBODY_ELSE = (
@@ -104,6 +105,7 @@ class SqliteStore:
         self._reading: list[sqlite3.Connection] = []
         self._here: sqlite3.Connection | None = None
         self._unknown_marks = 0
+        self._mark: int | None = None
         self._state = WriterState()
         self._append_runs = partial(append_runs, beside=self._state)  # one object, by which the writer knows its kind
 
@@ -221,7 +223,7 @@ class SqliteStore:
         """The index row of a run."""
 
         def query(connection: sqlite3.Connection) -> RunRow | None:
-            found = connection.execute(f"SELECT {RUN_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchall()
+            found = connection.execute(_RUN_ROW, (run_id,)).fetchall()
             return run_of(found[0]) if found else None
 
         try:
@@ -242,7 +244,20 @@ class SqliteStore:
         return await self._read(query)
 
     def change_mark(self) -> int:
-        """Another number once anybody has committed anything: SQLite sees that in memory that all processes share."""
+        """Another number once anybody has committed anything: SQLite sees that in memory that all processes share.
+
+        The file is asked once in each turn of the event loop. Whoever runs in a turn became ready before it was asked:
+        a request that comes after a commit, or a task that hears of its own, runs in a later one.
+        """
+        if self._mark is None:
+            self._mark = self._asked_mark()
+            asyncio.get_running_loop().call_soon(self._end_turn)
+        return self._mark
+
+    def _end_turn(self) -> None:
+        self._mark = None
+
+    def _asked_mark(self) -> int:
         try:
             return int(self.read_here(lambda connection: connection.execute("PRAGMA data_version").fetchall()[0][0]))
         except sqlite3.Error:

@@ -65,6 +65,10 @@ class SqlitePlatformStore:
             # Locked for a moment, or worse: a reader's thread may wait, and says what is wrong.
             return await self._store.read(lambda connection: gate.read_key(connection, key_id))
 
+    def change_mark(self) -> int | None:
+        """Another number once anybody has committed anything to the file."""
+        return self._store.change_mark()
+
     async def keys(self, *, tenant: str | None, limit: int, cursor: str | None = None) -> KeyPage:
         """Keys of a tenant (None: of all), newest first."""
         return await self._store.read(

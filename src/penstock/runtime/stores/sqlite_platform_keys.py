@@ -31,16 +31,17 @@ __all__ = [
 ]
 
 _KEY_COLUMNS = (
-    "key_id, tenant, name, secret_hash, scopes, created_at, created_by, expires_at, revoked_at, last_used_at, replaces"
+    "key_id, tenant, name, secret_hash, scopes, created_at, created_by, expires_at, revoked_at, last_used_at, replaces,"
+    " toolset"
 )
 # What somebody read before a revocation, and writes after it, must not undo it.
 _PUT_KEY = (
-    f"INSERT INTO api_keys ({_KEY_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (key_id) DO UPDATE SET"
+    f"INSERT INTO api_keys ({_KEY_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (key_id) DO UPDATE SET"
     " tenant = excluded.tenant, name = excluded.name, secret_hash = excluded.secret_hash, scopes = excluded.scopes,"
     " created_at = excluded.created_at, created_by = excluded.created_by, expires_at = excluded.expires_at,"
     " revoked_at = coalesce(revoked_at, excluded.revoked_at),"
     " last_used_at = coalesce(max(last_used_at, excluded.last_used_at), last_used_at, excluded.last_used_at),"
-    " replaces = excluded.replaces"
+    " replaces = excluded.replaces, toolset = excluded.toolset"
 )
 _READ_KEY = f"SELECT {_KEY_COLUMNS} FROM api_keys WHERE key_id = ?"
 _TOUCH_KEY = (
@@ -82,6 +83,7 @@ def put_key(connection: sqlite3.Connection, key: KeyRow) -> None:
         key.revoked_at,
         key.last_used_at,
         key.replaces,
+        key.toolset,
     )
     connection.execute(_PUT_KEY, columns)
 
@@ -131,6 +133,7 @@ def _key_of(columns: Sequence[Any]) -> KeyRow:
         revoked_at=columns[8],
         last_used_at=columns[9],
         replaces=columns[10],
+        toolset=columns[11],
     )
 
 

@@ -25,7 +25,7 @@ __all__ = ["SCHEMA_VERSION", "Synchronous", "connect", "identify", "migrate", "o
 
 Synchronous = Literal["FULL", "NORMAL", "OFF"]
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can tell what this is
 
 # The WAL is cut back to this size after a burst, so that it does not keep the space for ever.
@@ -100,6 +100,7 @@ _MIGRATIONS: dict[int, str] = {
     """,
     3: PLATFORM_TABLES,
     4: TENANT_TABLES,
+    5: "ALTER TABLE api_keys ADD COLUMN toolset TEXT",
 }
 
 

@@ -34,6 +34,10 @@ class Ears:
         self.heard.append(("progress", call.activity.node_id, value, message))
         self.event.set()
 
+    def log(self, call: ActivityCall, level: int, message: str) -> None:
+        self.heard.append(("log", call.activity.node_id, level, message))
+        self.event.set()
+
 
 def executor_of(*functions: Callable[..., Any], **options: Any) -> StepExecutor:
     registry = StepRegistry()

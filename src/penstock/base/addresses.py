@@ -1,0 +1,102 @@
+"""Addresses of resources: how a URI is brought into one form, and how a template is read and compared with one.
+
+An address is compared with others only after it was normalised. One that could mean another place than it shows (dots
+as segments, slashes in disguise, characters that nobody sees) is no address at all. A template has variables in braces,
+`notes://{day}/{name}`; each stands for one piece between slashes.
+
+Above it: `definitions.check_exposure`, `operations.exposed_contents`, the MCP surface. Below it: nothing but text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from urllib.parse import quote, unquote
+
+from penstock.base import limits
+
+__all__ = ["OWN_SCHEME", "AddressTemplate", "normalised_address", "own_address", "read_template"]
+
+OWN_SCHEME = "penstock"
+"""The scheme of what the server itself offers."""
+
+_OWN_PREFIX = f"{OWN_SCHEME}://resources/"
+# What a client would take for a file of its own, or for something to execute.
+_REFUSED_SCHEMES = frozenset({"file", "data", "javascript", "vbscript", "blob", "about", "view-source"})
+_SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,63}):(?:[!$&-;=?-Z_a-z~]|%[0-9A-Fa-f]{2})+")
+_TEMPLATE_PARTS = re.compile(r"\{([^{}]*)\}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_PIECE = r"([^/?#]+)"
+
+
+def normalised_address(text: str) -> str | None:
+    """The one form of an address; None for what is none, or could mean another place than it shows."""
+    if len(text) > limits.RESOURCE_URI_CHARACTERS_MAX:
+        return None
+    shape = _SHAPE.fullmatch(text)
+    if shape is None or "@" in text.partition("://")[2].partition("/")[0]:
+        return None
+    scheme = shape[1].lower()
+    rest = _ESCAPE.sub(_plainest, text[len(shape[1]) :])
+    path = rest.partition("?")[0].lstrip(":")
+    if scheme in _REFUSED_SCHEMES or not all(_is_harmless(piece) for piece in path.split("/")):
+        return None
+    return scheme + rest
+
+
+def _plainest(escape: re.Match[str]) -> str:
+    character = chr(int(escape[0][1:], 16))
+    return character if character in _UNRESERVED else escape[0].upper()
+
+
+def _is_harmless(piece: str) -> bool:
+    """Whether a piece of a path names something below, and only that."""
+    try:
+        plain = unquote(piece, errors="strict")
+    except UnicodeDecodeError:
+        return False
+    return plain not in (".", "..") and not any(sign in "/\\" or not sign.isprintable() for sign in plain)
+
+
+def own_address(workflow: str, variables: tuple[str, ...] = ()) -> str:
+    """Where a workflow stands whose document does not say: an address of the server's own."""
+    return "/".join((f"{_OWN_PREFIX}{quote(workflow, safe='')}", *(f"{{{name}}}" for name in variables)))
+
+
+@dataclass(frozen=True, slots=True)
+class AddressTemplate:
+    """An address, with or without variables."""
+
+    text: str
+    variables: tuple[str, ...]
+    _pattern: re.Pattern[str] = field(repr=False)
+
+    def values(self, address: str) -> dict[str, str] | None:
+        """What the variables are in a normalised address; None for one that this is not."""
+        found = self._pattern.fullmatch(address)
+        return None if found is None else dict(zip(self.variables, map(unquote, found.groups()), strict=True))
+
+
+def read_template(text: str, workflow: str) -> AddressTemplate | str:
+    """A template, or what is wrong with it. Addresses of the server's own are each workflow's own, too."""
+    variables = tuple(_TEMPLATE_PARTS.findall(text))
+    for name in variables:
+        if _VARIABLE.fullmatch(name) is None:
+            return f"{{{name}}} is no variable: write a name of letters, digits and underscores"
+    if len(set(variables)) != len(variables):
+        return "a variable stands in it twice"
+    example = normalised_address(_TEMPLATE_PARTS.sub("x", text))
+    if example is None:
+        return "it is not an address such as `notes://daily` or `notes://{day}/summary`"
+    if example.startswith(f"{OWN_SCHEME}:") and not f"{text}/".startswith(f"{own_address(workflow)}/"):
+        return f"addresses that begin with {OWN_SCHEME}: are the server's own"
+    literals = _TEMPLATE_PARTS.split(text)[::2]
+    if any("/" not in between for between in literals[1:-1]):
+        return "between two variables there must be a slash"
+    scheme, colon, rest = literals[0].partition(":")
+    if not colon:
+        return "the scheme cannot be a variable"
+    fixed = [_ESCAPE.sub(_plainest, part) for part in (f"{scheme.lower()}:{rest}", *literals[1:])]
+    return AddressTemplate(text, variables, re.compile(_PIECE.join(re.escape(part) for part in fixed)))

@@ -1,0 +1,94 @@
+"""Activities for the program that started the run: its own model (`provider: client`), its roots (`server: client`).
+
+    - {id: folders, type: tool_call, server: client, tool: roots/list}
+
+A client has one tool: `roots/list` gives the folders and files that it lets others know of. It is asked durably, as a
+question of kind `roots`, and what it says is untrusted. A run whose client cannot be asked fails here with a code that
+`on_error` can catch.
+
+Above it: `app`. Below it: the executors of everything else. It speaks with nobody: surfaces do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.base import limits
+from penstock.base.json import JsonObject, JsonValue
+from penstock.runtime.executors.mcp_config import CLIENT
+from penstock.runtime.performing import (
+    ActivityAsks,
+    ActivityCall,
+    ActivityDone,
+    ActivityError,
+    ActivityOutcome,
+    AsyncPerformer,
+)
+
+__all__ = ["ROOTS", "ClientRoots", "ForClients"]
+
+ROOTS = "roots"
+_TOOL = "roots/list"
+_ANSWER: JsonObject = {
+    "type": "object",
+    "required": ["roots"],
+    "properties": {
+        "roots": {
+            "type": "array",
+            "maxItems": limits.CLIENT_ROOTS_MAX,
+            "items": {
+                "type": "object",
+                "required": ["uri"],
+                "properties": {
+                    "uri": {"type": "string", "maxLength": limits.CLIENT_ROOT_CHARACTERS_MAX},
+                    "name": {"type": ["string", "null"], "maxLength": limits.CLIENT_ROOT_CHARACTERS_MAX},
+                },
+            },
+        }
+    },
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class ForClients:
+    """Performs the activities whose `member` says that they are for the client, and hands on all others."""
+
+    member: str
+    own: AsyncPerformer
+    others: AsyncPerformer | None
+
+    async def perform(self, call: ActivityCall) -> ActivityOutcome:
+        """Do the work of one attempt."""
+        activity = call.activity
+        chosen = self.own if activity.config.get(self.member) == CLIENT else self.others
+        if chosen is None:
+            told = f"no executor is configured for {activity.node_type} (node {activity.node_id})"
+            return ActivityError(told, "COMPOSITE_EXECUTOR_NOT_CONFIGURED", retryable=False)
+        return await chosen.perform(call)
+
+
+class ClientRoots:
+    """Performs `tool_call` nodes whose server is the client."""
+
+    async def perform(self, call: ActivityCall) -> ActivityOutcome:
+        """Ask for the roots, or go on with them."""
+        activity = call.activity
+        if activity.config.get("tool") != _TOOL:
+            told = f"{activity.node_id}: a client has no tool {activity.config.get('tool')}, only {_TOOL}"
+            return ActivityError(told, "INVALID_TOOL_CALL_CONFIG", retryable=False)
+        if activity.answer is not None:
+            return ActivityDone({"roots": _roots(activity.answer)}, {"untrusted": True})
+        if ROOTS not in call.client_kinds:
+            told = "whoever started the run has no roots that can be asked for"
+            return ActivityError(told, "CLIENT_CANNOT_LIST_ROOTS", retryable=False)
+        return ActivityAsks("Which folders may be used?", _ANSWER, ask={"kind": ROOTS, "request": {}})
+
+
+def _roots(answer: JsonValue) -> list[JsonValue]:
+    listed = answer.get("roots") if isinstance(answer, dict) else None
+    found: list[JsonValue] = []
+    for item in listed if isinstance(listed, list) else []:
+        if isinstance(item, dict):
+            root: JsonObject = {"uri": item.get("uri")}
+            found.append({**root, "name": item["name"]} if item.get("name") else root)
+    return found
