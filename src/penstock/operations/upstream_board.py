@@ -1,0 +1,358 @@
+"""Which tools of other MCP servers each tenant has accepted, and what the servers say about them now.
+
+A tool is pinned when somebody accepts it: its name, words and schemas are kept with who and when. As long as the server
+describes it like that, it is in the tenant's catalogue; when the server describes it otherwise, or a new one appears,
+it stays out until somebody accepts it. What servers listed last is kept too: a server that cannot be reached changes
+nothing, and a process that starts knows at once what is quarantined.
+
+Above it: `upstream_tools` makes capabilities of what is pinned, `upstreams` the operations; executors ask before they
+call. Below it: the platform port. It speaks to no server.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.clock import Clock
+from penstock.base.json import JsonObject, JsonValue
+from penstock.runtime.etags import body_etag
+from penstock.runtime.platform import ANY_ETAG, AuditEntry, PlatformStore, ResourceRow, Seal
+from penstock.runtime.upstream import (
+    ImportRules,
+    ServerState,
+    ToolRefusal,
+    UpstreamConnections,
+    UpstreamTool,
+    tool_hash,
+)
+
+__all__ = ["ACCEPT", "QUARANTINED", "REVOKE", "Pin", "Standing", "ToolStatus", "Upstreams", "difference"]
+
+ACCEPT, REVOKE = "upstream.accept", "upstream.revoke"
+QUARANTINED = "UPSTREAM_TOOL_QUARANTINED"
+
+_LOGGER = logging.getLogger("penstock.upstream")
+_PINS, _LISTINGS = "upstream_tool", "upstream_listing"
+# What servers list belongs to no tenant; no tenant can be called this.
+_NOBODYS = "-upstream"
+_BY_SETTINGS = "settings"
+_REVOKED = "revoked"
+
+ToolStatus: TypeAlias = Literal["pinned", "changed", "new", "gone", "excluded"]
+
+
+class Pin(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool as somebody accepted it."""
+
+    tool: UpstreamTool
+    hash: str
+    accepted_by: str | None
+    accepted_at: int
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """How a tool stands for a tenant: as it was accepted, and as the server describes it now."""
+
+    server: str
+    name: str
+    status: ToolStatus
+    pin: Pin | None = None
+    seen: UpstreamTool | None = None
+    seen_hash: str | None = None
+
+
+@dataclass(slots=True)
+class _Listing:
+    """What a server said last."""
+
+    tools: dict[str, UpstreamTool]
+    hashes: dict[str, str]
+    at: int
+
+
+@dataclass(slots=True)
+class _Known:
+    """The pins of a tenant, as they were read."""
+
+    pins: dict[tuple[str, str], Pin]
+    read_at: int
+
+
+def difference(before: UpstreamTool, now: UpstreamTool) -> JsonObject:
+    """What a server describes otherwise than it was accepted, member by member."""
+    found: JsonObject = {}
+    for name in ("title", "description", "input_schema", "output_schema"):
+        old: JsonValue = getattr(before, name)
+        new: JsonValue = getattr(now, name)
+        if old != new:
+            found[name] = {"accepted": old, "now": new}
+    return found
+
+
+@dataclass(slots=True, kw_only=True)
+class Upstreams:
+    """The servers whose tools are imported. Without rules there are none."""
+
+    platform: PlatformStore
+    clock: Clock
+    seal: Seal | None = None
+    """How acceptances are written down; who has none accepts nothing."""
+    rules: Mapping[str, ImportRules] = field(default_factory=dict)
+    connections: UpstreamConnections | None = None
+    changed: Callable[[str], None] = field(default=lambda tenant: None)
+    """Told whose catalogue is another one now."""
+    states: dict[str, ServerState] = field(default_factory=dict)
+    _listings: dict[str, _Listing] = field(default_factory=dict)
+    _listings_read_at: int | None = None
+    _known: dict[str, _Known] = field(default_factory=dict)
+    _decisions: int = 0
+    """How often somebody decided something: what was read before the last time is not kept."""
+
+    def rules_for(self, tenant: str) -> dict[str, ImportRules]:
+        """The servers of which a tenant may have tools, by name."""
+        return {name: self.rules[name] for name in sorted(self.rules) if self.rules[name].is_for(tenant)}
+
+    # --- what executors tell and ask --------------------------------------------------------------
+
+    def state(self, server: str, state: ServerState) -> None:
+        """The connection to a server stands differently."""
+        self.states[server] = msgspec.structs.replace(state, since=self.clock.now_ms())
+
+    async def heard(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
+        """Keep what a server lists, and withdraw what it describes otherwise than it was accepted."""
+        await self._read_listings()
+        known, listing = self._listings.get(server), _listing(tools, self.clock.now_ms())
+        if known is not None and known.hashes == listing.hashes:
+            return
+        body: JsonObject = {"tools": [msgspec.to_builtins(tool) for tool in tools]}
+        await self._put(_NOBODYS, _LISTINGS, server, body, None)
+        self._listings[server] = listing
+        tenants = self._tenants(server)
+        for tenant in tenants:
+            self.changed(tenant)
+        for tenant in tenants:
+            await self._told(tenant, server)
+
+    async def refusal(self, tenant: str, server: str, tool: str) -> ToolRefusal | None:
+        """A tool that a tenant accepted is refused while its server describes it otherwise, even if it took that back.
+
+        Who writes a workflow names its tools: one that nobody accepted for the catalogue is the author's to call. No
+        author of a tenant that the server is not for calls anything of it.
+        """
+        rules = self.rules.get(server)
+        if rules is None:
+            return None
+        if not rules.is_for(tenant):
+            return ToolRefusal(
+                "UPSTREAM_NOT_FOUND", f"{server} is not for this tenant; see mcp_servers.{server}.import"
+            )
+        row = await self.platform.resource(tenant, _PINS, _pin_id(server, tool))
+        if row is None:
+            return None
+        await self._read_listings()
+        listing = self._listings.get(server)
+        seen = listing.hashes.get(tool) if listing is not None else None
+        if seen is None or seen == _pin(row).hash:
+            return None
+        return ToolRefusal(QUARANTINED, f"{server} describes {tool} otherwise than it was accepted; it is quarantined")
+
+    # --- what there is ----------------------------------------------------------------------------
+
+    async def standings(self, tenant: str, server: str | None = None) -> list[Standing]:
+        """Every tool of the servers that a tenant may use, by server and name."""
+        rules = self.rules_for(tenant)
+        if not rules:
+            return []
+        await self._read_listings()
+        pins = await self._pins(tenant)
+        found: list[Standing] = []
+        for name in rules if server is None else [server]:
+            if name in rules:
+                found.extend(await self._of_server(tenant, name, rules[name], pins))
+        return found
+
+    def looked_at(self, server: str) -> int | None:
+        """When a server's list was last another one than before; None if it was never seen."""
+        listing = self._listings.get(server)
+        return None if listing is None else listing.at
+
+    async def _of_server(
+        self, tenant: str, server: str, rules: ImportRules, pins: dict[tuple[str, str], Pin]
+    ) -> list[Standing]:
+        listing = self._listings.get(server)
+        listed = {} if listing is None else listing.tools
+        names = {*listed, *(tool for owner, tool in pins if owner == server)}
+        found: list[Standing] = []
+        for name in sorted(names):
+            pin, seen = pins.get((server, name)), listed.get(name)
+            seen_hash = listing.hashes.get(name) if listing is not None else None
+            status = _status(rules, name, pin, seen_hash)
+            if status == "new" and rules.accept == "first" and seen is not None and self.seal is not None:
+                pin = pins[server, name] = await self._pinned(tenant, server, seen, _BY_SETTINGS, "settings")
+                status = "pinned"
+            found.append(
+                Standing(server=server, name=name, status=status, pin=pin, seen=seen, seen_hash=seen_hash),
+            )
+        return found
+
+    # --- what people decide -----------------------------------------------------------------------
+
+    async def accept(self, tenant: str, standings: Sequence[Standing], by: str, surface: str) -> list[Pin]:
+        """Pin tools as their servers describe them now."""
+        made = [
+            await self._pinned(tenant, item.server, item.seen, by, surface, item.pin)
+            for item in standings
+            if item.seen is not None
+        ]
+        self.forget(tenant)
+        return made
+
+    async def revoke(self, tenant: str, standing: Standing, by: str, surface: str) -> None:
+        """Take an acceptance back. What was accepted is not forgotten: it still says when the tool is another one."""
+        pin_id = _pin_id(standing.server, standing.name)
+        if standing.pin is not None:
+            tool: JsonObject = msgspec.to_builtins(standing.pin.tool)
+            body: JsonObject = {"server": standing.server, "hash": standing.pin.hash, "tool": tool, _REVOKED: True}
+            await self._put(tenant, _PINS, pin_id, body, by)
+        told: JsonObject = {"hash": standing.pin.hash if standing.pin else None}
+        await self._noted(tenant, REVOKE, pin_id, by, surface, told)
+        self.forget(tenant)
+
+    def forget(self, tenant: str) -> None:
+        """Read what a tenant accepted again, and say that its catalogue may be another one."""
+        self._decisions += 1
+        self._known.pop(tenant, None)
+        self.changed(tenant)
+
+    async def _pinned(  # what is accepted, by whom, and instead of what
+        self, tenant: str, server: str, tool: UpstreamTool, by: str, surface: str, before: Pin | None = None
+    ) -> Pin:
+        body: JsonObject = {"server": server, "hash": tool_hash(tool), "tool": msgspec.to_builtins(tool)}
+        row = await self._put(tenant, _PINS, _pin_id(server, tool.name), body, by)
+        told: JsonObject = {"hash": body["hash"]}
+        if before is not None:
+            told["replaces"] = before.hash
+        await self._noted(tenant, ACCEPT, row.resource_id, by, surface, told)
+        _LOGGER.info("%s/%s was accepted by %s", server, tool.name, by)
+        return _pin(row)
+
+    async def _noted(  # one record of the audit trail
+        self, tenant: str, operation: str, subject: str, by: str, surface: str, details: JsonObject
+    ) -> None:
+        entry = AuditEntry(
+            at=self.clock.now_ms(),
+            tenant=tenant,
+            principal=by,
+            surface=surface,
+            operation=operation,
+            outcome="allowed",
+            subject=subject[:200],
+            details=details,
+        )
+        if self.seal is not None:
+            await self.platform.append_audit([entry], seal=self.seal)
+
+    # --- the store --------------------------------------------------------------------------------
+
+    async def _put(self, tenant: str, kind: str, resource_id: str, body: JsonObject, by: str | None) -> ResourceRow:
+        now = self.clock.now_ms()
+        row = ResourceRow(
+            tenant=tenant,
+            kind=kind,
+            resource_id=resource_id,
+            body=body,
+            etag=body_etag(body),
+            created_at=now,
+            updated_at=now,
+            updated_by=by,
+        )
+        await self.platform.put_resource(row, expected_etag=ANY_ETAG)
+        return row
+
+    async def _read_listings(self) -> None:
+        """What other processes heard shows after a moment."""
+        now = self.clock.now_ms()
+        if self._listings_read_at is not None and now - self._listings_read_at < limits.EXPOSED_REREAD_MS:
+            return
+        self._listings_read_at = now
+        for row in await self.platform.all_resources(_LISTINGS):
+            known = self._listings.get(row.resource_id)
+            if row.resource_id in self.rules and (known is None or known.at < row.updated_at):
+                tools = msgspec.convert(row.body.get("tools"), tuple[UpstreamTool, ...])
+                self._listings[row.resource_id] = _listing(tools, row.updated_at)
+
+    async def _pins(self, tenant: str) -> dict[tuple[str, str], Pin]:
+        known, now = self._known.get(tenant), self.clock.now_ms()
+        if known is not None and now - known.read_at < limits.EXPOSED_REREAD_MS:
+            return known.pins
+        while True:
+            decisions = self._decisions
+            pins = await self._read_pins(tenant)
+            if decisions == self._decisions:
+                break
+        self._known[tenant] = _Known(pins, now)
+        while len(self._known) > limits.EXPOSED_TENANTS_KEPT:
+            del self._known[next(iter(self._known))]
+        return pins
+
+    async def _read_pins(self, tenant: str) -> dict[tuple[str, str], Pin]:
+        pins: dict[tuple[str, str], Pin] = {}
+        cursor: str | None = None
+        while True:
+            page = await self.platform.resources(tenant, _PINS, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
+            for row in page.rows:
+                if row.body.get(_REVOKED) is True:
+                    continue
+                pin = _pin(row)
+                pins[str(row.body.get("server")), pin.tool.name] = pin
+            cursor = page.next_cursor
+            if cursor is None:
+                return pins
+
+    def _tenants(self, server: str) -> list[str]:
+        """Whose catalogues a server's tools are in, as far as anybody has asked."""
+        rules = self.rules.get(server)
+        if rules is None:
+            return []
+        named = {tenant for tenant in rules.tenants if tenant != "*"}
+        return sorted(named | {tenant for tenant in self._known if rules.is_for(tenant)})
+
+    async def _told(self, tenant: str, server: str) -> None:
+        """Say which tools of a tenant are another thing than it accepted."""
+        for item in await self.standings(tenant, server):
+            if item.status == "changed":
+                told = "%s describes %s otherwise than %s accepted it; it is quarantined until somebody accepts it"
+                _LOGGER.warning(told, server, item.name, tenant)
+
+
+def _listing(tools: Sequence[UpstreamTool], at: int) -> _Listing:
+    return _Listing({tool.name: tool for tool in tools}, {tool.name: tool_hash(tool) for tool in tools}, at)
+
+
+def _pin_id(server: str, tool: str) -> str:
+    return f"{server}/{tool}"
+
+
+def _pin(row: ResourceRow) -> Pin:
+    return Pin(
+        tool=msgspec.convert(row.body.get("tool"), UpstreamTool),
+        hash=str(row.body.get("hash")),
+        accepted_by=row.updated_by,
+        accepted_at=row.updated_at,
+    )
+
+
+def _status(rules: ImportRules, name: str, pin: Pin | None, seen_hash: str | None) -> ToolStatus:
+    if not rules.admits(name):
+        return "excluded"
+    if seen_hash is None:
+        return "gone"
+    if pin is None:
+        return "new"
+    return "pinned" if pin.hash == seen_hash else "changed"
