@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 from enum import Enum
 from secrets import token_hex
-from typing import Any
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from penstock.api.joined_writes import JoinedWrites
 from penstock.api.problems import PROBLEM_MEDIA_TYPE, problem_body, problem_status
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded, PenstockError, Rejected
@@ -49,11 +50,13 @@ class GuardedProtocol(HttpToolsProtocol):
         self._timed = _Phase.NOTHING
         self._timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
+        self._newest_bytes = 0
         self._refusal: PenstockError | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base class
         """Wait for the first request, but not for ever."""
         super().connection_made(transport)
+        self.transport = cast("asyncio.Transport", JoinedWrites(transport, self.loop))
         self._watch(_Phase.HEAD)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -63,6 +66,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read on, within the bounds."""
+        self._newest_bytes = len(data)
         super().data_received(data)
         phase = self._phase
         if phase is _Phase.HEAD:
@@ -91,7 +95,11 @@ class GuardedProtocol(HttpToolsProtocol):
                 f"path and query are longer than {limits.REQUEST_TARGET_BYTES_MAX} bytes",
                 "ask for less, or in several calls",
             )
-        elif sum(len(name) + len(value) for name, value in self.headers) > limits.REQUEST_HEAD_BYTES_MAX:
+        elif (
+            # What is large as a whole may have a small head; what is small cannot have a large one.
+            self._head_bytes + self._newest_bytes > limits.REQUEST_HEAD_BYTES_MAX
+            and sum(len(name) + len(value) for name, value in self.headers) > limits.REQUEST_HEAD_BYTES_MAX
+        ):
             self._refusal = _head_too_large()
         if self._refusal is not None:
             raise ValueError(self._refusal.message)

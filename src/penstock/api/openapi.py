@@ -106,7 +106,7 @@ def _mcp(capability: Capability) -> JsonObject:
     annotations = capability.annotations
     return {
         "expose": capability.governance.bucket != "admin",
-        "name": capability.name.replace(".", "_"),
+        "name": capability.name,  # a tool answers to it, whatever the prefix and the spelling of its listed name are
         "annotations": {
             "readOnlyHint": annotations.read_only,
             "destructiveHint": annotations.destructive,

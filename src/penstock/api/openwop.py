@@ -4,7 +4,8 @@ A projection like the rest of REST: every request becomes calls of operations th
 the wire's words. A decision record says which parts are served and which are not; what is not served is refused with
 the wire's own error envelope.
 
-Above it: `app` puts the routes beside the operations. Below it: `openwop_exchange`, `openwop_streams`, `openwop_views`.
+Above it: `app` puts the routes beside the operations. Below it: `openwop_exchange`, `openwop_streams`, `openwop_views`,
+`openwop_seam`.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing import NamedTuple
 
 import msgspec
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.api.answers import method_not_allowed, send_empty, send_options, send_response
 from penstock.api.endpoints import Busy
 from penstock.api.openwop_errors import published, send_envelope, wire_rejected
 from penstock.api.openwop_exchange import Exchange
+from penstock.api.openwop_seam import SEAM_PATH, put_workflow_in
 from penstock.api.openwop_streams import open_events, poll_events
 from penstock.api.openwop_views import run_arguments, snapshot_of, status_of, workflow_of
 from penstock.api.sse import STREAM_HEADERS, close_stream, send_events
@@ -211,14 +213,27 @@ async def _nothing(exchange: Exchange) -> _Answer:
     raise NotFound("ROUTE_NOT_FOUND", f"{exchange.scope['path'][:200]} is not served here")
 
 
-def openwop_routes(gate: Gate, busy: Busy, *, max_body_bytes: int, version: str) -> list[BaseRoute]:
-    """The addresses of the wire."""
+def openwop_routes(
+    gate: Gate,
+    busy: Busy,
+    *,
+    max_body_bytes: int,
+    version: str,
+    mount: ASGIApp | None = None,
+    seam: bool = False,
+) -> list[BaseRoute]:
+    """The addresses of the wire; `mount` is MCP as it has it, `seam` is where its tests put workflows in."""
 
     def route(path: str, **actions: Action) -> BaseRoute:
         wire = _Wire(gate=gate, busy=busy, max_body_bytes=max_body_bytes, version=version, actions=actions)
         return Route(path, wire)
 
+    async def put_in(exchange: Exchange) -> _Answer:
+        return _Answer(await put_workflow_in(exchange, mounted=mount is not None), 201)
+
     return [
+        *([Route("/v1/mcp", mount)] if mount is not None else []),
+        *([route(SEAM_PATH, POST=put_in)] if seam else []),
         route(_RUNS, POST=_create),
         route(f"{_RUNS}:bulk-cancel", POST=_cancel_many),
         route(f"{_RUNS}/{{run_id}}:pause", POST=_pause),

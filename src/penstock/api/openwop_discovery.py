@@ -7,6 +7,7 @@ Above it: `app` puts the pages beside the operations. Below it: `pages`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -16,10 +17,39 @@ from penstock.api.pages import document_page
 from penstock.base import limits
 from penstock.base.json import JsonObject
 
-__all__ = ["discovery_document", "openwop_openapi", "openwop_pages"]
+__all__ = ["discovery_document", "mcp_claim", "openwop_openapi", "openwop_pages"]
 
 _NO_MCP: JsonObject = {"supported": False, "serverUrls": [], "serverMount": {"supported": False}}
+_CURRENT = "2026-07-28"
+_LEGACY = "2025-06-18"
+_FEATURES = ("server-discover", "mrtr", "cacheable-lists", "extensions")
 _JSON = "application/json"
+
+
+def mcp_claim(
+    *, server_urls: Sequence[str], protocol_versions: Sequence[str], sampling: bool = False, elicitation: bool = False
+) -> JsonObject:
+    """What is claimed of MCP: where it is served, in which revisions, and which requests of clients are handled.
+
+    The revisions are those that `server/discover` names. Those with a handshake are served all the same; claiming
+    them too would say two different things about one server.
+    """
+    if not server_urls:
+        return _NO_MCP
+    claim: JsonObject = {"supported": True, "serverUrls": [*server_urls]}
+    if protocol_versions:
+        claim |= {"protocolVersions": [*protocol_versions], "preferredVersion": protocol_versions[0]}
+    if _CURRENT in protocol_versions:
+        claim |= {"profiles": [f"mcp-{_CURRENT}"], "features": [*_FEATURES]}
+    elif _LEGACY in protocol_versions:
+        claim["profiles"] = [f"mcp-{_LEGACY}-legacy"]
+    claim["serverMount"] = {
+        "supported": True,
+        "transports": ["streamable-http"],
+        "samplingBridge": sampling,
+        "elicitationBridge": elicitation,
+    }
+    return claim
 
 
 def discovery_document(*, version: str, max_body_bytes: int, mcp: JsonObject | None = None) -> JsonObject:
@@ -177,14 +207,16 @@ def openwop_openapi(*, version: str, server_url: str | None) -> JsonObject:
     }
 
 
-def openwop_pages(*, version: str, max_body_bytes: int, server_url: str | None) -> list[BaseRoute]:
-    """The pages that need no key."""
+def openwop_pages(
+    *, version: str, max_body_bytes: int, server_url: str | None, mcp: Callable[[], JsonObject] = lambda: _NO_MCP
+) -> list[BaseRoute]:
+    """The pages that need no key; `mcp` tells what is claimed of MCP."""
     # What is served changes with the process only, so others may keep it for a while.
     kept = ((b"cache-control", b"public, max-age=300"),)
     return [
         document_page(
             "/.well-known/openwop",
-            lambda: msgspec.json.encode(discovery_document(version=version, max_body_bytes=max_body_bytes)),
+            lambda: msgspec.json.encode(discovery_document(version=version, max_body_bytes=max_body_bytes, mcp=mcp())),
             headers=kept,
         ),
         document_page(

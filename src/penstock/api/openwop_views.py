@@ -13,6 +13,7 @@ import msgspec
 
 from penstock.api.openwop_errors import wire_rejected
 from penstock.base.json import JsonObject, JsonValue
+from penstock.operations.execution_starts import TRUST_LABEL
 from penstock.operations.views import OPENWOP_STATUS
 
 __all__ = ["ACTIVE_STATUSES", "run_arguments", "snapshot_of", "status_of", "workflow_of"]
@@ -130,8 +131,11 @@ def _from_labels(labels: dict[str, str]) -> JsonObject:
     tags: list[JsonValue] = [value for name, value in sorted(labels.items()) if name.startswith(_TAG)]
     if tags:
         found["tags"] = tags
-    if _METADATA in labels:
-        found["metadata"] = msgspec.json.decode(labels[_METADATA])
+    metadata: JsonObject = msgspec.json.decode(labels[_METADATA]) if _METADATA in labels else {}
+    if TRUST_LABEL in labels:
+        metadata["trustBoundary"] = labels[TRUST_LABEL]
+    if metadata:
+        found["metadata"] = metadata
     return found
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -53,12 +53,12 @@ class Outermost:
         state["request_id"] = request_id
         status = _LEFT
 
-        async def send_with_headers(message: Message) -> None:
+        def send_with_headers(message: Message) -> Awaitable[None]:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = _completed(message["headers"], request_id)
-            await send(message)
+            return send(message)
 
         try:
             await self._app(scope, receive, send_with_headers)
@@ -76,7 +76,9 @@ class Outermost:
         telemetry.http_requests.add((method if method in _METHODS else "other", route, str(status)))
         if "stream" not in state:
             telemetry.http_seconds.add(seconds, (route,))
-        level = logging.DEBUG if status < _CLIENT_ERROR and method in _READS else logging.INFO
+        # A surface whose every request is a POST says itself which of them only read.
+        reads = method in _READS or "reads" in state
+        level = logging.DEBUG if status < _CLIENT_ERROR and reads else logging.INFO
         if status >= _SERVER_ERROR:
             level = logging.WARNING
         if not _ACCESS.isEnabledFor(level):

@@ -44,6 +44,8 @@ class Paths:
         self.routes = tuple(routes)
         self._nothing = nothing
         self._root = _Node()
+        self._exact: dict[str, Route] = {}
+        """Paths without parameters."""
         self._patterns: list[BaseRoute] = []
         self._rest: list[BaseRoute] = []
         for route in routes:
@@ -68,10 +70,15 @@ class Paths:
                 node = node.anything
         if node.route is None:
             node.route, node.parameters = route, tuple(parameters)
+            if not parameters and ":" not in path:
+                self._exact[path] = route
 
     def find(self, scope: Scope) -> Found | None:
         """The route of a request, and what its path has for the parameters."""
         path: str = scope["path"]
+        exact = self._exact.get(path)
+        if exact is not None:
+            return exact, {}
         if ":" in path:
             found = _tried(self._patterns, scope)
             if found is not None:
@@ -92,7 +99,8 @@ class Paths:
         scope["route"] = route
         scope["path_params"] = parameters
         if isinstance(route, Route):
-            await route.handle(scope, receive, send)
+            # Endpoints that are applications themselves look at the method, too.
+            await (route.handle if route.methods else route.app)(scope, receive, send)
         else:
             # Something that is mounted has its own idea of the path below it.
             scope.update(route.matches(scope)[1])

@@ -9,8 +9,6 @@ Above it: `pipeline`. Below it: nothing but arithmetic on the time it is given.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from math import ceil
 
 from penstock.base import limits
@@ -51,22 +49,21 @@ class Admission:
             raise LimitExceeded("RATE_LIMITED", told, f"wait {seconds} s", {"retry_after_seconds": seconds})
         self._remember(place, tokens - 1, now_ms)
 
-    @contextmanager
-    def one_call(self, principal: str) -> Iterator[None]:
-        """Hold one of the places that a principal has for calls at once."""
+    def enter(self, principal: str) -> None:
+        """Take one of the places that a principal has for calls at once; `leave` gives it back."""
         held = self._in_flight.get(principal, 0)
         if held >= self._concurrent_max:
             told = f"more than {self._concurrent_max} calls at once with one key"
             raise LimitExceeded("CONCURRENCY_LIMITED", told, "wait for some of them", {"retry_after_seconds": 1})
         self._in_flight[principal] = held + 1
-        try:
-            yield
-        finally:
-            left = self._in_flight[principal] - 1
-            if left:
-                self._in_flight[principal] = left
-            else:
-                del self._in_flight[principal]
+
+    def leave(self, principal: str) -> None:
+        """Give a place back."""
+        left = self._in_flight[principal] - 1
+        if left:
+            self._in_flight[principal] = left
+        else:
+            del self._in_flight[principal]
 
     def _remember(self, place: tuple[str, Bucket], tokens: float, now_ms: int) -> None:
         self._tokens[place] = (tokens, now_ms)

@@ -1,4 +1,4 @@
-"""Waiting with an execution: until it ends, asks somebody something, or time is up.
+"""Waiting with an execution: until it or a child of it asks somebody something, it ends, or time is up.
 
 Whoever waits can be told what happens meanwhile. The execution does not notice: it goes on when nobody waits any more.
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ import msgspec
 from penstock.base.errors import NotFound
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject
+from penstock.engine.pending import pending_activities
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.engine.transitions import RunStatus
@@ -29,6 +31,7 @@ from penstock.operations.execution_starts import seconds_to_wait
 from penstock.operations.execution_views import ErrorView, error_of
 from penstock.operations.execution_waits import QuestionView, question_views
 from penstock.operations.executions import visible_run
+from penstock.operations.families import Family, Kin
 from penstock.runtime.progress import ProgressNews
 from penstock.runtime.watching import Moved
 
@@ -37,11 +40,14 @@ __all__ = ["OPERATIONS", "ExecutionResult", "attended"]
 # Nothing happens in these by itself: a person, or another call, has the next word.
 _AT_REST = frozenset({"waiting_input", "waiting_approval", "paused"})
 
+# What nodes call the program that started the run.
+_CLIENT = "client"
+
 Observe = Callable[[JsonObject], Awaitable[None]]
 
 
 class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How an execution ended, or how it stands; questions are those that somebody may answer now."""
+    """How an execution ended, or how it stands; questions are open ones, those of its children among them."""
 
     execution_id: str
     workflow_id: str
@@ -52,13 +58,21 @@ class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     questions: list[QuestionView] = []
 
 
-async def attended(context: Context, run_id: str, seconds: float) -> ExecutionResult:
-    """The execution once there is something to say about it: it ended, asks something, or time is up."""
-    attendance = _Attendance(context=context, run_id=run_id, observe=context.request.observe)
-    return _result(context, await attendance.until(asyncio.get_running_loop().time() + seconds))
+async def attended(context: Context, run_id: str, seconds: float, *, after_sequence: int = 0) -> ExecutionResult:
+    """The execution once there is something to say about it: it ended, asks something, or time is up.
+
+    With `after_sequence` a question that was open at that point is nothing to say.
+    """
+    observe = context.request.observe
+    attendance = _Attendance(context=context, run_id=run_id, observe=observe, known=after_sequence)
+    state = await attendance.until(asyncio.get_running_loop().time() + seconds)
+    return _result(context, state, attendance.kin)
 
 
-def _result(context: Context, state: RunState) -> ExecutionResult:
+def _result(context: Context, state: RunState, kin: tuple[RunState, ...]) -> ExecutionResult:
+    asked = [] if state.terminal else question_views(state)
+    for child in kin:
+        asked += question_views(child, execution_id=id_for_callers(context.tenant, child.run_id))
     return ExecutionResult(
         execution_id=id_for_callers(context.tenant, state.run_id),
         workflow_id=state.workflow_name,
@@ -66,7 +80,7 @@ def _result(context: Context, state: RunState) -> ExecutionResult:
         sequence=state.seq,
         output=state.result if state.status is RunStatus.COMPLETED else None,
         error=error_of(state),
-        questions=[] if state.terminal else question_views(state),
+        questions=asked,
     )
 
 
@@ -77,37 +91,61 @@ class _Attendance:
     context: Context
     run_id: str
     observe: Observe | None
+    known: int = 0
+    """Whoever waits knows how it stood until here."""
     waits: Moved | None = None
+    kin: tuple[RunState, ...] = ()
+    """Children that have not ended, and theirs."""
 
     async def until(self, deadline: float) -> RunState:
         services = self.context.services
         services.open_streams.listen(self._nudge)
         try:
             while True:
-                with services.host.progress.subscribe(self.run_id, wake=self._nudge) as news:
+                logs = self.observe is not None
+                with services.host.progress.subscribe(self.run_id, wake=self._nudge, logs=logs) as news:
                     state = await self._with_one(deadline, news)
                 later = state.continued_as
                 if later is None or not self._may_wait(deadline) or await services.store.row(later) is None:
                     return state
-                self.run_id = later
+                self.run_id, self.known = later, 0
         finally:
             services.open_streams.leave(self._nudge)
 
     async def _with_one(self, deadline: float, news: ProgressNews) -> RunState:
         host, seen = self.context.services.host, 0
+        family = Family(host)
         while True:
-            with host.watched(self.run_id, after_seq=seen) as self.waits:
+            with ExitStack() as watching:
+                self.waits = watching.enter_context(host.watched(self.run_id, after_seq=seen))
                 state = await host.read(self.run_id)
                 if state is None:
                     raise NotFound("EXECUTION_NOT_FOUND", "the execution was deleted", "list those that there are")
+                kin = Kin() if state.terminal or not state.children else await family.look(state, watching)
+                self.kin = kin.states
                 moved = state.seq > seen
                 await self._tell(state, news, moved=moved)
-                if state.terminal or run_status(state) in _AT_REST or not self._may_wait(deadline):
+                if state.terminal or await self._at_rest(state) or not self._may_wait(deadline):
                     return state
-                if not moved:
+                if not moved and not kin.moved:
                     left = deadline - asyncio.get_running_loop().time()
-                    await asyncio.wait((self.waits,), timeout=max(left, 0))
+                    waits = (self.waits, *kin.waits)
+                    await asyncio.wait(waits, timeout=max(left, 0), return_when=asyncio.FIRST_COMPLETED)
             seen = max(seen, state.seq)
+
+    async def _at_rest(self, state: RunState) -> bool:
+        """Whether somebody else has the next word; not as long as the client is about to be asked something too."""
+        asked = run_status(state) in _AT_REST or any(question_views(child) for child in self.kin)
+        if not asked or state.seq <= self.known:
+            return False
+        asking = [await self._is_asking(member) for member in (state, *self.kin) if member.client_kinds]
+        return not any(asking)
+
+    async def _is_asking(self, state: RunState) -> bool:
+        """Whether a node is at work that will ask the client."""
+        workflow = await self.context.services.host.workflow(state.definition_hash)
+        under_way = pending_activities(workflow, state) if workflow is not None else []
+        return any(_CLIENT in (item.config.get("provider"), item.config.get("server")) for item in under_way)
 
     def _may_wait(self, deadline: float) -> bool:
         return not self.context.services.open_streams.ending and asyncio.get_running_loop().time() < deadline
@@ -118,7 +156,8 @@ class _Attendance:
             return
         place: JsonObject = {"execution_id": id_for_callers(self.context.tenant, state.run_id), "sequence": state.seq}
         for item in said:
-            await self.observe({**place, **progress_data(self.context.tenant, item)})
+            told = progress_data(self.context.tenant, item)
+            await self.observe({**place, **(told if item.level is None else {"log": told, "level": item.level})})
         if moved:
             await self.observe({**place, "status": run_status(state), "node_id": state.last_node_id})
 
@@ -129,7 +168,7 @@ class _Attendance:
 
 @operation(
     "execution.wait",
-    route=Route(method="GET", path="/executions/{execution_id}/wait", query=("wait_seconds",)),
+    route=Route(method="GET", path="/executions/{execution_id}/wait", query=("wait_seconds", "after_sequence")),
     scopes=("execution:read",),
     reads=True,
     subject="execution_id",
@@ -145,7 +184,7 @@ async def execution_wait(context: Context, given: WaitForExecution) -> Execution
     row = await visible_run(context, given.execution_id)
     asked, patience = given.wait_seconds, context.request.patience_seconds
     seconds = patience if asked is None and patience is not None else seconds_to_wait(context, asked)
-    return await attended(context, row.run_id, seconds)
+    return await attended(context, row.run_id, seconds, after_sequence=given.after_sequence or 0)
 
 
 OPERATIONS: tuple[Capability, ...] = (execution_wait,)

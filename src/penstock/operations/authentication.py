@@ -1,18 +1,23 @@
 """Who is calling: API keys, looked up and compared in constant time.
 
 A key that does not exist, has a wrong secret or a wrong form gets one and the same answer. A key that was revoked or
-has expired says so only to somebody who has its secret. Nothing is cached: a key revoked by any process fails on the
-very next request.
+has expired says so only to somebody who has its secret. A key revoked by any process fails on the very next request:
+what was found is used again only while the store says that nobody has changed anything in it, and it is asked each
+time. Secrets are not remembered, only digests of them.
 
 Above it: `pipeline`. Below it: the platform port, `governance.keys`.
 """
 
 from __future__ import annotations
 
+from hashlib import blake2b
+from typing import TypeAlias
+
 from penstock.base import limits
 from penstock.base.errors import Denied
 from penstock.governance.keys import parse_key, secret_matches
 from penstock.operations.context import Credentials, Principal, Services
+from penstock.operations.recent import Recent
 from penstock.runtime.platform import KeyRow
 
 __all__ = ["Authenticator", "principal_of"]
@@ -21,11 +26,18 @@ _HINT = "send a key as `Authorization: Bearer pen_…`; an owner makes one with 
 # Compared with when there is no such key, so that the answer takes as long.
 _NO_HASH = "0" * 64
 
+_Proven: TypeAlias = tuple[KeyRow, Principal]
+
 
 def principal_of(key: KeyRow) -> Principal:
     """The principal that a key stands for."""
     return Principal(
-        id=f"key:{key.key_id}", tenant=key.tenant, scopes=frozenset(key.scopes), key_id=key.key_id, name=key.name
+        id=f"key:{key.key_id}",
+        tenant=key.tenant,
+        scopes=frozenset(key.scopes),
+        key_id=key.key_id,
+        name=key.name,
+        toolset=key.toolset,
     )
 
 
@@ -36,23 +48,45 @@ class Authenticator:
         self._services = services
         self._used_at: dict[str, int] = {}
         self._written_at = 0
+        self._proven: Recent[bytes, _Proven] = Recent(limits.KEYS_PROVEN_KEPT)
+        """By the digest of what was shown."""
+        self._mark: int | None = None
 
     async def authenticate(self, credentials: Credentials) -> Principal:
         """The principal of valid credentials; `Denied` with code UNAUTHENTICATED, KEY_REVOKED or KEY_EXPIRED."""
         if credentials.vouched is not None:
             return credentials.vouched
-        parsed = parse_key(credentials.bearer or "")
+        bearer = credentials.bearer or ""
+        proven = self._proven_now()
+        digest = blake2b(bearer.encode("utf-8", "surrogatepass"), digest_size=32).digest()
+        found = proven.get(digest)
+        if found is None:
+            key = await self._key(bearer)
+            found = (key, principal_of(key))
+            # If the store was changed meanwhile, this is where nobody looks any more.
+            proven.put(digest, found)
+        now = self._services.clock.now_ms()
+        _check_alive(found[0], now)
+        await self._note_use(found[0].key_id, now)
+        return found[1]
+
+    def _proven_now(self) -> Recent[bytes, _Proven]:
+        """What was proven since the store was changed last."""
+        mark = self._services.platform.change_mark()
+        if mark is None or mark != self._mark:
+            self._mark, self._proven = mark, Recent(limits.KEYS_PROVEN_KEPT)
+        return self._proven
+
+    async def _key(self, bearer: str) -> KeyRow:
+        """The key that is shown, with its secret."""
+        parsed = parse_key(bearer)
         key = await self._services.platform.key(parsed.key_id) if parsed else None
         matches = parsed is not None and secret_matches(
             self._services.pepper, parsed.key_id, parsed.secret, key.secret_hash if key else _NO_HASH
         )
         if key is None or not matches:
-            told = "no key was sent" if not credentials.bearer else "the key is not valid"
-            raise Denied("UNAUTHENTICATED", told, _HINT)
-        now = self._services.clock.now_ms()
-        _check_alive(key, now)
-        await self._note_use(key.key_id, now)
-        return principal_of(key)
+            raise Denied("UNAUTHENTICATED", "the key is not valid" if bearer else "no key was sent", _HINT)
+        return key
 
     async def still_valid(self, principal: Principal) -> bool:
         """Whether a principal that was authenticated before may go on; for streams that stay open."""

@@ -91,8 +91,7 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
     attributes: JsonObject = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply(Generic[T]):
+class Reply(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """What a handler gives back when a plain value does not say enough.
 
     `kept` is what is stored for a repeated call instead of the value, when the value holds a secret.

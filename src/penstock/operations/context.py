@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
+import msgspec
+
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.json import JsonObject, JsonValue
@@ -17,6 +19,7 @@ from penstock.operations.capability import Capability
 from penstock.operations.open_streams import OpenStreams
 from penstock.operations.recent import Recent
 from penstock.operations.telemetry import Telemetry
+from penstock.operations.upstream_board import Upstreams
 from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.platform import PlatformStore
 from penstock.runtime.ports import Store
@@ -38,8 +41,7 @@ __all__ = [
 Surface: TypeAlias = Literal["rest", "mcp", "cli", "sdk", "console", "webhook", "schedule"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
+class Credentials(msgspec.Struct, frozen=True, kw_only=True):
     """What a caller shows: a bearer token, or a principal that the process itself vouches for (the local CLI)."""
 
     bearer: str | None = None
@@ -55,11 +57,12 @@ class Principal:
     scopes: frozenset[str]
     key_id: str | None = None
     name: str = ""
+    toolset: str | None = None
+    """The tools that their key offers them; None for those that the server offers."""
     attributes: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One call, as a surface hands it to the gate."""
 
     operation: str
@@ -69,11 +72,15 @@ class Request:
     request_id: str
     idempotency_key: str | None = None
     trusted: bool = False
+    from_person: bool = False
+    """Whether a person said this in a form of their client; what stands in a tool's arguments is a model's word."""
     remote: str | None = None
     patience_seconds: float | None = None
     """How long a call may wait for an execution, where the surface decides that and not an argument."""
     observe: Callable[[JsonObject], Awaitable[None]] | None = None
     """Told what happens while a call waits."""
+    client_kinds: tuple[str, ...] = ()
+    """What the calling program can be asked by an execution that the call starts: sampling, roots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,12 +169,13 @@ class Services:
     """Told when there is something to be sent to a webhook now."""
     definitions_changed: Callable[[str], None] = field(default=lambda tenant: None)
     """Told whose workflows were changed, so that what is made of them is made anew."""
+    upstreams: Upstreams | None = None
+    """The MCP servers whose tools are imported."""
     base_path: str = "/api/v0"
     """Where the operations stand in REST, for the addresses in answers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class Context(msgspec.Struct, frozen=True, kw_only=True):
     """One call on its way through a handler."""
 
     services: Services

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from penstock.base.errors import Conflict, NotFound, PenstockError, Rejected
+from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected
 from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.later import later
+from penstock.operations.approvals import is_by_model
 from penstock.operations.capability import Capability, Example, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
 from penstock.operations.execution_inputs import CHOSEN_ID
-from penstock.operations.execution_starts import new_run_id
+from penstock.operations.execution_starts import new_run_id, with_origin
 
 if TYPE_CHECKING:
     from penstock.runtime import control_hosts, control_plane
@@ -35,6 +36,7 @@ __all__ = ["OPERATIONS"]
 
 _CHOSEN_ID = re.compile(CHOSEN_ID)
 _NOT_FOUND = frozenset({"EXECUTION_NOT_FOUND", "WORKFLOW_NOT_FOUND"})
+_DENIED = frozenset({"PERSON_REQUIRED"})
 _REJECTED = frozenset(
     {
         "VALIDATION_ERROR",
@@ -128,8 +130,8 @@ class WorkflowList(msgspec.Struct, frozen=True, kw_only=True):
 async def _called(context: Context, function: str) -> dict[str, Any]:
     """Call a published function on the runs of the caller's tenant."""
     services, tenant = context.services, context.tenant
-    host = control_hosts.EmbeddedControl(services.host, tenant=tenant)
-    plane = control_plane.ControlPlane(host=host, new_id=services.new_id)
+    host = control_hosts.EmbeddedControl(services.host, tenant=tenant, labels=with_origin(context, {}))
+    plane = control_plane.ControlPlane(host=host, new_id=services.new_id, by_model=is_by_model(context))
     # A member that is null is one that was left out: the published functions know no nulls there.
     arguments: JsonObject = {
         name: value
@@ -170,6 +172,8 @@ def _error(tenant: str, problem: control_plane.Problem) -> PenstockError:
         kind = NotFound
     elif problem.code in _REJECTED:
         kind = Rejected
+    elif problem.code in _DENIED:
+        kind = Denied
     published: JsonObject = {
         "code": problem.code,
         "message": problem.message,
@@ -236,7 +240,7 @@ async def control_workflow_status(context: Context, given: WorkflowStatus) -> di
     route=_route("workflow_resume"),
     scopes=("execution:write",),
     subject="execution_id",
-    errors=("EXECUTION_NOT_FOUND", "INVALID_RESUME_PAYLOAD", "ENGINE_FAILURE", "VALUE_NOT_JSON"),
+    errors=("EXECUTION_NOT_FOUND", "INVALID_RESUME_PAYLOAD", "PERSON_REQUIRED", "ENGINE_FAILURE", "VALUE_NOT_JSON"),
 )
 async def control_workflow_resume(context: Context, given: WorkflowResume) -> dict[str, Any]:
     """Answer the open question of a run (workflow profile).

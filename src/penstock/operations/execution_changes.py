@@ -11,6 +11,7 @@ from __future__ import annotations
 from penstock.base import limits
 from penstock.base.errors import Conflict
 from penstock.base.ids import id_for_callers
+from penstock.operations.approvals import refuse_used_approval
 from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
@@ -120,7 +121,7 @@ async def execution_retry(context: Context, given: RetryActivity) -> ExecutionHa
     open_world=True,
     risk="medium",
     subject="execution_id",
-    errors=(_SEEN, "FORK_POINT_INVALID", "EXECUTION_ID_TAKEN"),
+    errors=(_SEEN, "FORK_POINT_INVALID", "EXECUTION_ID_TAKEN", "PERSON_REQUIRED"),
     examples=(Example(arguments={"execution_id": "order-1042", "at_sequence": 14}),),
 )
 async def execution_fork(context: Context, given: ForkExecution) -> Reply[ExecutionHandle]:
@@ -130,6 +131,7 @@ async def execution_fork(context: Context, given: ForkExecution) -> Reply[Execut
     part of a failed execution that went wrong. The original stays as it is.
     """
     row = await visible_run(context, given.execution_id)
+    await refuse_used_approval(context, row.run_id, given.at_sequence)
     run_id, _ = new_run_id(context, given.new_execution_id)
     if not await _is_that_fork(context, run_id, row.run_id, given.at_sequence):
         try:

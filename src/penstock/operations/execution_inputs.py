@@ -149,10 +149,14 @@ class NamedExecution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class WaitForExecution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which execution, and for how long."""
+    """Which execution, for what, and for how long."""
 
     execution_id: ExecutionId
     wait_seconds: Wait = None
+    after_sequence: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="Come back only after it has gone on from here: the `sequence` of an earlier answer."),
+    ] = None
 
 
 class ReasonedChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

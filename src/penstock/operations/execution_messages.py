@@ -14,6 +14,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.json_schemas import CompiledSchema, compile_schema, violations
 from penstock.engine.questions import OpenQuestion, interrupt_id_of, open_questions
 from penstock.engine.records import Record
+from penstock.operations.approvals import is_by_model
 from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
@@ -101,7 +102,15 @@ async def execution_update(context: Context, given: UpdateExecution) -> Reply[Up
     route=Route(method="POST", path="/executions/{execution_id}/answers"),
     scopes=("execution:write",),
     subject="execution_id",
-    errors=(_SEEN, "ANSWER_INVALID", "QUESTION_AMBIGUOUS", "ALREADY_ANSWERED", "NO_OPEN_QUESTION", "VALUE_NOT_JSON"),
+    errors=(
+        _SEEN,
+        "ANSWER_INVALID",
+        "QUESTION_AMBIGUOUS",
+        "ALREADY_ANSWERED",
+        "NO_OPEN_QUESTION",
+        "PERSON_REQUIRED",
+        "VALUE_NOT_JSON",
+    ),
     examples=(Example(arguments={"execution_id": "order-1042", "answer": {"approved": True}}),),
 )
 async def execution_answer(context: Context, given: AnswerQuestion) -> ExecutionHandle:
@@ -118,6 +127,7 @@ async def execution_answer(context: Context, given: AnswerQuestion) -> Execution
             visit=given.visit,
             interrupt_id=given.interrupt_id,
             by=context.principal.id,
+            by_model=is_by_model(context),
         )
     except PenstockError as error:
         if error.code != "INVALID_RESUME_PAYLOAD":

@@ -8,7 +8,7 @@ Above it: the catalogue, other operations that start runs. Below it: `EmbeddedHo
 
 from __future__ import annotations
 
-from dataclasses import replace
+import msgspec
 
 from penstock.base.errors import Conflict, Rejected
 from penstock.base.ids import id_for_callers, id_in_tenant
@@ -31,9 +31,20 @@ from penstock.operations.workflows import found_definition
 from penstock.runtime.ports import RunRow
 from penstock.runtime.runs import refusal_error
 
-__all__ = ["OPERATIONS", "new_run_id", "refuse_unfit_input", "seconds_to_wait", "started_run"]
+__all__ = [
+    "OPERATIONS",
+    "TRUST_LABEL",
+    "UNTRUSTED",
+    "new_run_id",
+    "refuse_unfit_input",
+    "seconds_to_wait",
+    "started_run",
+    "with_origin",
+]
 
 _OUR_LABELS = "penstock."
+TRUST_LABEL = "penstock.trust"
+UNTRUSTED = "untrusted"
 
 
 def new_run_id(context: Context, chosen: str | None) -> tuple[str, bool]:
@@ -41,7 +52,7 @@ def new_run_id(context: Context, chosen: str | None) -> tuple[str, bool]:
 
     With an idempotency key the id is made from the key: a call that is repeated after a crash finds its run.
     """
-    request = replace(context.request, operation=context.capability.name)
+    request = msgspec.structs.replace(context.request, operation=context.capability.name)
     derived = once.derived_id(context.principal, request)
     made = chosen or (f"r_{derived}" if derived else context.services.new_id())
     return id_in_tenant(context.tenant, made), chosen is not None or derived is not None
@@ -77,7 +88,7 @@ async def workflow_execute(context: Context, given: ExecuteWorkflow) -> Reply[Ex
     """Start a workflow.
 
     Starts a durable execution of the newest version and answers with a handle at once; look at it with
-    execution.status or follow it with execution.stream. With `sync` the call waits for the end, for a bounded time, and
+    execution.status or wait for it with execution.wait. With `sync` the call waits for the end, for a bounded time, and
     answers with the finished execution; if it takes longer, the handle comes back and the execution goes on.
     """
     row = await started_run(context, given)
@@ -92,8 +103,11 @@ async def workflow_execute(context: Context, given: ExecuteWorkflow) -> Reply[Ex
     return Reply(value=answer or handle(context, row), status=status, location=f"/executions/{public}")
 
 
-async def started_run(context: Context, given: ExecuteWorkflow) -> RunRow:
-    """The index row of an execution that is started now, or was by the same call before."""
+async def started_run(context: Context, given: ExecuteWorkflow, *, definition_hash: str | None = None) -> RunRow:
+    """The index row of an execution that is started now, or was by the same call before.
+
+    `definition_hash` is of a workflow that is in no tenant's list; otherwise the caller's tenant must have it.
+    """
     services = context.services
     run_id, may_exist = new_run_id(context, given.execution_id)
     known = await _known_run(context, run_id, given) if may_exist else None
@@ -102,21 +116,34 @@ async def started_run(context: Context, given: ExecuteWorkflow) -> RunRow:
     if any(name.startswith(_OUR_LABELS) for name in given.labels):
         told = f"labels that begin with {_OUR_LABELS} are the server's"
         raise Rejected("LABEL_RESERVED", told, "choose another name")
-    definition = await found_definition(context, given.workflow_id, given.hash)
+    if definition_hash is None:
+        definition_hash = (await found_definition(context, given.workflow_id, given.hash)).hash
     start = inputs.StartRun(
-        at=context.now_ms(), run_id=run_id, input=given.input, mode=given.mode, timeout_ms=_timeout(given.timeout)
+        at=context.now_ms(),
+        run_id=run_id,
+        input=given.input,
+        mode=given.mode,
+        timeout_ms=_timeout(given.timeout),
+        client_kinds=context.request.client_kinds,
     )
-    decision = await services.host.start(
-        start, workflow_hash=definition.hash, labels=given.labels, tenant=context.tenant
-    )
+    labels = with_origin(context, given.labels)
+    decision = await services.host.start(start, workflow_hash=definition_hash, labels=labels, tenant=context.tenant)
     if isinstance(decision, Refused):
         if decision.code == "DUPLICATE_EXECUTION_ID" and may_exist:
             known = await _known_run(context, run_id, given)
             if known is not None:
                 return known
-        workflow = await services.host.workflow(definition.hash)
+        workflow = await services.host.workflow(definition_hash)
         raise _input_error(workflow, given.input, decision) or refusal_error(decision)
-    return _row_of(decision.state, given.labels)
+    return _row_of(decision.state, labels)
+
+
+def with_origin(context: Context, labels: dict[str, str]) -> dict[str, str]:
+    """The labels of a run, with the one that says that what it was given came over MCP.
+
+    Child runs, forks and successors take it over. Nothing is trusted that lacks it: no label ever says that.
+    """
+    return {**labels, TRUST_LABEL: UNTRUSTED} if context.request.surface == "mcp" else labels
 
 
 def _row_of(state: RunState, labels: dict[str, str]) -> RunRow:

@@ -44,6 +44,10 @@ class QuestionView(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: str | None = None
     prompt_ref: Any = None
     approvers: Any = None
+    ask: dict[str, Any] | None = None
+    """For the program that started the execution, not for a person: the kind (sampling, roots) and the request."""
+    execution_id: str | None = None
+    """The child execution that asks, where it is not the one that was asked about."""
 
 
 class ActivityView(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,8 +108,8 @@ class WaitingFor(msgspec.Struct, frozen=True, kw_only=True):
     children: list[ChildView]
 
 
-def question_views(state: RunState) -> list[QuestionView]:
-    """The open questions of a run."""
+def question_views(state: RunState, *, execution_id: str | None = None) -> list[QuestionView]:
+    """The open questions of a run; with the id of its execution where that has to be said."""
     return [
         QuestionView(
             interrupt_id=item.interrupt_id,
@@ -116,6 +120,8 @@ def question_views(state: RunState) -> list[QuestionView]:
             expires_at=instant(item.deadline),
             prompt_ref=item.prompt_ref,
             approvers=item.approvers,
+            ask=item.ask,
+            execution_id=execution_id,
         )
         for item in open_questions(state)
     ]

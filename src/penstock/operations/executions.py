@@ -8,6 +8,8 @@ Above it: the catalogue. Below it: `EmbeddedHost`, the index, `execution_views`.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import msgspec
 
 from penstock.base import limits
@@ -65,10 +67,15 @@ async def handle_now(context: Context, run_id: str) -> ExecutionHandle:
     return handle(context, row)
 
 
+def _view_key(row: RunRow) -> Hashable:
+    """Everything that a view depends on."""
+    return (row.run_id, row.created_at, row.definition_hash, row.seq, row.updated_at)
+
+
 async def execution_view(context: Context, row: RunRow) -> ExecutionView:
     """An execution with everything; made anew only when it has moved."""
     services = context.services
-    key = (row.run_id, row.created_at, row.definition_hash, row.seq, row.updated_at)
+    key = _view_key(row)
     known: ExecutionView | None = services.execution_views.get(key)
     if known is not None:
         return known
@@ -168,9 +175,22 @@ async def execution_status(context: Context, given: NamedExecution) -> Reply[Exe
     Status, input, output or error, state, how each node stands, and everything that it waits for: questions to answer
     with execution.answer, activities to submit, signals, timers and child executions.
     """
-    row = await visible_run(context, given.execution_id)
-    view = await execution_view(context, row)
+    view = await _view_now(context, given.execution_id)
     return Reply(value=view, etag=f"{view.sequence}-{view.definition_hash[:12]}")
+
+
+async def _view_now(context: Context, execution_id: str) -> ExecutionView:
+    """An execution that the caller named; while nobody stores anything, those who ask again are told the same."""
+    services, place = context.services, (context.tenant, execution_id)
+    mark = services.store.change_mark()
+    seen: tuple[int, ExecutionView] | None = services.execution_views.get(place)
+    if seen is not None and seen[0] == mark:
+        return seen[1]
+    row = await visible_run(context, execution_id)
+    view = await execution_view(context, row)
+    if services.execution_views.get(_view_key(row)) is view:
+        services.execution_views.put(place, (mark, view))
+    return view
 
 
 @operation(

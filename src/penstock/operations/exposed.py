@@ -1,5 +1,7 @@
 """Workflows that are exposed to assistants: each tool, prompt and resource that the documents of a tenant ask for.
 
+Tools that are imported from other MCP servers stand beside them.
+
 A workflow with `expose.tool` becomes a capability like any other: called through the gate, it starts a durable
 execution of the version that was listed and waits with it, as long as the call's patience lasts. What was read is kept
 until a workflow of the tenant is changed here; what other processes change is noticed after a moment.
@@ -9,56 +11,57 @@ Above it: the gate finds these beside the catalogue, surfaces list them. Below i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Literal
 
 import msgspec
 
 from penstock.base import limits
-from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.json_schemas import CompiledSchema, compile_schema, violations
-from penstock.operations.attending import ExecutionResult, attended
-from penstock.operations.capability import Annotations, Authorization, Capability, Governance
-from penstock.operations.context import Context, Services
+from penstock.operations.attending import ExecutionResult
+from penstock.operations.capability import Capability
+from penstock.operations.client_needs import client_needs
+from penstock.operations.context import Services
 from penstock.operations.declaring import schema_of
-from penstock.operations.execution_inputs import ExecuteWorkflow
-from penstock.operations.execution_starts import seconds_to_wait, started_run
+from penstock.operations.exposed_contents import (
+    PROMPT_PREFIX,
+    RESOURCE_PREFIX,
+    ExposedPrompt,
+    ExposedResource,
+    exposed_prompt,
+    exposed_resource,
+)
+from penstock.operations.exposed_parts import (
+    annotations_of,
+    converted,
+    execute,
+    execution_authorization,
+    governance_of,
+    icons_of,
+    nested_schema,
+    object_at,
+    object_schema,
+    settings_of,
+    text_of,
+)
+from penstock.operations.upstream_tools import UPSTREAM_PREFIX, ImportedTools, imported_tools
+from penstock.operations.watching import TenantWorkflows
 from penstock.runtime.ports import DefinitionRow
 
-__all__ = ["WORKFLOW_PREFIX", "ExposedPrompt", "ExposedWorkflows", "Exposure", "object_schema"]
+__all__ = ["WORKFLOW_PREFIX", "ExposedWorkflows", "Exposure"]
 
 WORKFLOW_PREFIX = "workflow:"
-_RUN_SCOPE = "workflow:run"
+_PREFIXES = (WORKFLOW_PREFIX, RESOURCE_PREFIX, PROMPT_PREFIX, UPSTREAM_PREFIX)
 _ERRORS = ("INVALID_ARGUMENTS", "WORKFLOW_NOT_FOUND", "VALUE_NOT_JSON")
-# The member that holds an input which is not an object: tools take objects only.
-_WRAPPED = "input"
 
-_RISKS: dict[str, Literal["low", "medium", "high", "critical"]] = {
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "critical": "critical",
-}
+# What clients may ask of the server, and workflows answer.
+_HANDLED = ("sampling", "elicitation")
 
 _encode = msgspec.json.Encoder(order="sorted").encode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExposedPrompt:
-    """A workflow that people may choose as a prompt."""
-
-    name: str
-    workflow_id: str
-    tool: str | None
-    """What the workflow is called as a tool, if it is one."""
-    title: str | None
-    description: str | None
-    input_schema: JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +71,19 @@ class Exposure:
     tools: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
     """By canonical name, in its order."""
     prompts: Mapping[str, ExposedPrompt] = field(default_factory=lambda: MappingProxyType({}))
+    resources: Mapping[str, ExposedResource] = field(default_factory=lambda: MappingProxyType({}))
+    """By address or template, in its order."""
+    contents: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
+    """What reads prompts and resources, by canonical name."""
+    handlers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Which workflow handles what clients ask of the server: `sampling`, `elicitation`."""
     hashes: tuple[str, ...] = ()
+    workflows: TenantWorkflows = field(default_factory=TenantWorkflows)
+    """Every workflow of the tenant, exposed or not."""
     revision: int = 0
     read_at: int = 0
+    mark: int = 0
+    """Of the store, before it was read."""
 
 
 class ExposedWorkflows:
@@ -80,208 +93,165 @@ class ExposedWorkflows:
         self._services = services
         self._known: dict[str, Exposure] = {}
         self._outdated: set[str] = set()
+        self._listening: set[Callable[[str], None]] = set()
+        self._reading = asyncio.Lock()
+        self._changes = 0
         self._revision = 0
 
-    def changed(self, tenant: str) -> None:
-        """Read a tenant's workflows again before they are shown the next time."""
+    def changed(self, tenant: str, *, quietly: bool = False) -> None:
+        """Read a tenant's workflows again before they are shown the next time; who listens hears of it."""
         self._outdated.add(tenant)
+        self._changes += 1
+        for hear in () if quietly else tuple(self._listening):
+            hear(tenant)
+
+    def listen(self, hear: Callable[[str], None]) -> None:
+        """Call this with each tenant whose workflows are changed here, until `leave`."""
+        self._listening.add(hear)
+
+    def leave(self, hear: Callable[[str], None]) -> None:
+        """Do not call this any more."""
+        self._listening.discard(hear)
 
     async def of(self, tenant: str) -> Exposure:
         """What a tenant shows now."""
-        known, now = self._known.get(tenant), self._services.clock.now_ms()
-        if known is not None and tenant not in self._outdated and now - known.read_at < limits.EXPOSED_REREAD_MS:
+        known = self._current(tenant)
+        if known is not None:
             return known
-        self._outdated.discard(tenant)
-        rows = [row for row in await self._services.store.definitions(tenant=tenant) if _exposes(row.document)]
-        rows.sort(key=lambda row: row.name)
-        hashes = tuple(row.hash for row in rows)
+        # Many ask at once when something was changed: one of them reads.
+        async with self._reading:
+            return self._current(tenant) or await self._read(tenant)
+
+    def _current(self, tenant: str) -> Exposure | None:
+        """What was read, if it still holds: a moment ago, or nobody has stored anything since."""
+        known, now = self._known.get(tenant), self._services.clock.now_ms()
+        if known is None or tenant in self._outdated:
+            return None
+        if now - known.read_at < limits.EXPOSED_REREAD_MS:
+            return known
+        if self._imports(tenant) or known.mark != self._services.store.change_mark():
+            return None
+        self._known[tenant] = fresh = replace(known, read_at=now)
+        return fresh
+
+    def _imports(self, tenant: str) -> bool:
+        """Whether a tenant has tools of other servers, of which the store does not know everything."""
+        upstreams = self._services.upstreams
+        return upstreams is not None and bool(upstreams.rules_for(tenant))
+
+    async def _read(self, tenant: str) -> Exposure:
+        known, now = self._known.get(tenant), self._services.clock.now_ms()
+        mark = self._services.store.change_mark()
+        changes = self._changes
+        stored = await self._services.store.definitions(tenant=tenant)
+        rows = sorted((row for row in stored if _exposes(row.document)), key=lambda row: row.name)
+        workflows = TenantWorkflows.of(stored)
+        imported = await imported_tools(self._services, tenant)
+        hashes = (*(row.hash for row in rows), *imported.marks)
         if known is not None and known.hashes == hashes:
-            fresh = replace(known, read_at=now)
+            fresh = replace(known, workflows=workflows, read_at=now, mark=mark)
         else:
             self._revision += 1
-            fresh = _exposure(rows, self._revision, now)
+            made = _exposure(rows, imported, self._revision, now)
+            fresh = replace(made, hashes=hashes, workflows=workflows, mark=mark)
         self._known[tenant] = fresh
+        if changes == self._changes:  # until then nobody may be shown what was there before
+            self._outdated.discard(tenant)
         while len(self._known) > limits.EXPOSED_TENANTS_KEPT:
             del self._known[next(iter(self._known))]
         return fresh
 
     async def find(self, tenant: str, name: str) -> Capability | None:
-        """An exposed workflow by its canonical name."""
-        return (await self.of(tenant)).tools.get(name) if name.startswith(WORKFLOW_PREFIX) else None
+        """An exposed workflow by its canonical name: as a tool, or as what is read."""
+        if not name.startswith(_PREFIXES):
+            return None
+        exposure = await self.of(tenant)
+        return exposure.tools.get(name) or exposure.contents.get(name)
 
 
 def _exposes(document: JsonObject) -> bool:
     return isinstance(document.get("expose"), dict)
 
 
-def _exposure(rows: list[DefinitionRow], revision: int, now: int) -> Exposure:
-    tools = {tool.name: tool for row in rows if (tool := _tool(row)) is not None}
+def _exposure(rows: list[DefinitionRow], imported: ImportedTools, revision: int, now: int) -> Exposure:
+    tools = {**imported.tools, **{tool.name: tool for row in rows if (tool := _tool(row)) is not None}}
     prompts: dict[str, ExposedPrompt] = {}
+    resources: dict[str, ExposedResource] = {}
     for row in rows:
-        prompt = _prompt(row)
+        prompt, resource = exposed_prompt(row), exposed_resource(row)
         if prompt is not None:
             prompts.setdefault(prompt.name, prompt)
+        if resource is not None:
+            resources.setdefault(resource.address.text, resource)
+    read: tuple[ExposedPrompt | ExposedResource, ...] = (*prompts.values(), *resources.values())
     return Exposure(
         tools=MappingProxyType(tools),
-        prompts=MappingProxyType(prompts),
-        hashes=tuple(row.hash for row in rows),
+        prompts=MappingProxyType({name: prompts[name] for name in sorted(prompts)}),
+        resources=MappingProxyType({address: resources[address] for address in sorted(resources)}),
+        contents=MappingProxyType({item.capability.name: item.capability for item in read}),
+        handlers=MappingProxyType(_handlers(rows)),
         revision=revision,
         read_at=now,
     )
 
 
-def _settings(document: JsonObject, kind: str) -> JsonObject | None:
-    """What a document says about how it appears as one kind of thing; None if it does not appear."""
-    exposed = _object(document, "expose").get(kind)
-    if exposed is True:
-        return {}
-    return exposed if isinstance(exposed, dict) else None
-
-
-def _object(document: JsonObject, name: str) -> JsonObject:
-    found = document.get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def _text(*candidates: JsonValue) -> str | None:
-    return next((text for text in candidates if isinstance(text, str) and text), None)
-
-
-def _prompt(row: DefinitionRow) -> ExposedPrompt | None:
-    shown, document = _settings(row.document, "prompt"), row.document
-    if shown is None:
-        return None
-    tool = _settings(document, "tool")
-    return ExposedPrompt(
-        name=_text(shown.get("name")) or row.name,
-        workflow_id=row.name,
-        tool=None if tool is None else _text(tool.get("name")) or row.name,
-        title=_text(shown.get("title"), document.get("title")),
-        description=_text(shown.get("description"), document.get("description")),
-        input_schema=object_schema(_object(document, "input")),
-    )
+def _handlers(rows: list[DefinitionRow]) -> dict[str, str]:
+    """The first workflow by name of each kind."""
+    found: dict[str, str] = {}
+    for row in rows:
+        for kind in _HANDLED:
+            if settings_of(row.document, kind) is not None:
+                found.setdefault(kind, row.name)
+    return found
 
 
 def _tool(row: DefinitionRow) -> Capability | None:
-    shown = _settings(row.document, "tool")
+    shown = settings_of(row.document, "tool")
     return None if shown is None else _capability(row, shown)
 
 
 def _capability(row: DefinitionRow, shown: JsonObject) -> Capability:
     document = row.document
-    input_schema = object_schema(_object(document, "input"))
-    output_schema = _result_schema(_object(document, "output"))
-    title = _text(shown.get("title"), document.get("title")) or row.name
+    input_schema = object_schema(object_at(document, "input"))
+    output_schema = _result_schema(object_at(document, "output"))
+    title = text_of(shown.get("title"), document.get("title")) or row.name
     metadata: dict[str, JsonValue] = {
         "workflow": row.name,
-        "tool": _text(shown.get("name")) or row.name,
+        "tool": text_of(shown.get("name")) or row.name,
         "version": row.version,
         "hash": row.hash,
         "schema_hash": sha256(_encode([input_schema, output_schema])).hexdigest()[:32],
-        "result": _text(shown.get("result")) or "data",
-        "task": _text(shown.get("task")) or "auto",
+        "result": text_of(shown.get("result")) or "data",
+        "task": text_of(shown.get("task")) or "auto",
+        "icons": icons_of(shown),
+        **client_needs(document, shown),
     }
     return Capability(
         name=f"{WORKFLOW_PREFIX}{row.name}",
         title=title,
-        description=_text(shown.get("description"), document.get("description")) or title,
+        description=text_of(shown.get("description"), document.get("description")) or title,
         make_input_schema=lambda: input_schema,
         # What is shown as content has no data beside it.
         make_output_schema=lambda: None if metadata["result"] == "content" else output_schema,
-        annotations=_annotations(_object(shown, "annotations")),
-        governance=_governance(_object(document, "governance")),
-        handler=partial(_execute, row.name, row.hash),
-        convert=partial(_converted, _object(document, "input")),
-        authorization=partial(_authorization, row.name),
+        annotations=annotations_of(object_at(shown, "annotations")),
+        governance=governance_of(object_at(document, "governance")),
+        handler=partial(execute, row.name, row.hash),
+        convert=partial(converted, object_at(document, "input")),
+        authorization=partial(execution_authorization, row.name),
         errors=_ERRORS,
         populator="workflow",
         metadata=MappingProxyType(metadata),
     )
 
 
-def _annotations(said: JsonObject) -> Annotations:
-    """What the author says; a workflow of which nothing is said may do anything."""
-    return Annotations(
-        read_only=said.get("read_only") is True,
-        destructive=said.get("destructive", said.get("read_only") is not True) is True,
-        idempotent=said.get("idempotent") is True,
-        open_world=said.get("open_world", True) is True,
-    )
-
-
-def _governance(said: JsonObject) -> Governance:
-    scopes = said.get("scopes")
-    named = tuple(str(scope) for scope in scopes) if isinstance(scopes, list) else ()
-    return Governance(
-        risk=_RISKS.get(str(said.get("risk")), "medium"),
-        scopes=tuple(dict.fromkeys((_RUN_SCOPE, *named))),
-        confirm=said.get("confirm") is True,
-        bucket="write",
-    )
-
-
-def _authorization(workflow_id: str, arguments: JsonObject) -> Authorization:
-    return Authorization(action="workflow.execute", resource_kind="workflow", resource_id=workflow_id)
-
-
-def _takes_object(schema: JsonObject) -> bool:
-    kind = schema.get("type")
-    return not schema or kind == "object" or (kind is None and "properties" in schema)
-
-
-def object_schema(schema: JsonObject) -> JsonObject:
-    """The schema of a workflow's input as a tool has it: of an object, in any case."""
-    if _takes_object(schema):
-        return {**schema, "type": "object"}
-    nested, definitions = _nested(schema)
-    wrapped: JsonObject = {"type": "object", "required": [_WRAPPED], "properties": {_WRAPPED: nested}}
-    return {**wrapped, "$defs": definitions} if definitions else wrapped
-
-
-def _converted(schema: JsonObject, arguments: JsonObject) -> JsonValue:
-    """The input that the arguments are; `Rejected` with every violation, before there is any execution."""
-    offered = object_schema(schema)
-    compiled = compile_schema(offered)
-    if isinstance(compiled, CompiledSchema):
-        found: list[JsonValue] = [
-            {"pointer": item.instance_path, "keyword": item.keyword, "message": item.message}
-            for item in violations(compiled, arguments)
-        ]
-        if found:
-            first = found[0]
-            place = f"{first['pointer'] or '/'} {first['message']}" if isinstance(first, dict) else ""
-            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-            told = f"the arguments do not fit: {place}{more}"
-            raise Rejected("INVALID_ARGUMENTS", told, "see `errors` for every mistake", {"errors": found})
-    return arguments if _takes_object(schema) else arguments.get(_WRAPPED)
-
-
-def _nested(schema: JsonObject) -> tuple[JsonObject, JsonObject]:
-    """A schema that can stand inside another one, and the definitions that must then stand at the root of that."""
-    definitions = schema.get("$defs")
-    if any(not reference.startswith("#/$defs/") for reference in _references(schema)):
-        return {}, {}
-    rest = {name: value for name, value in schema.items() if name not in ("$defs", "$schema", "$id")}
-    return rest, definitions if isinstance(definitions, dict) else {}
-
-
-def _references(value: JsonValue) -> list[str]:
-    if isinstance(value, dict):
-        own = [value[name] for name in ("$ref", "$dynamicRef") if name in value]
-        return [str(item) for item in own] + [item for member in value.values() for item in _references(member)]
-    return [item for member in value for item in _references(member)] if isinstance(value, list) else []
+@cache
+def _standing_schema() -> JsonObject:
+    return schema_of(ExecutionResult)
 
 
 def _result_schema(output: JsonObject) -> JsonObject:
     """What comes back from a call: how the execution stands, with the output that the document promises."""
-    schema = schema_of(ExecutionResult)
-    nested, definitions = _nested(output)
-    properties = {**_object(schema, "properties"), "output": nested}
-    return {**schema, "properties": properties, "$defs": {**_object(schema, "$defs"), **definitions}}
-
-
-async def _execute(workflow_id: str, definition_hash: str, context: Context, given: JsonValue) -> ExecutionResult:
-    row = await started_run(context, ExecuteWorkflow(workflow_id=workflow_id, hash=definition_hash, input=given))
-    patience = context.request.patience_seconds
-    seconds = seconds_to_wait(context, None) if patience is None else patience
-    return await attended(context, row.run_id, seconds)
+    schema = _standing_schema()
+    nested, definitions = nested_schema(output)
+    properties = {**object_at(schema, "properties"), "output": nested}
+    return {**schema, "properties": properties, "$defs": {**object_at(schema, "$defs"), **definitions}}

@@ -47,6 +47,7 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: str | None
     last_used_at: str | None
     replaces: str | None
+    toolset: str | None = None
 
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +78,17 @@ class CreateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ) = None
     tenant: (
         Annotated[str, Meta(description="The tenant it belongs to; yours unless you own all of them.", pattern=_TENANT)]
+        | None
+    ) = None
+    toolset: (
+        Annotated[
+            str,
+            Meta(
+                description="The MCP tools it offers and can call: `workflows`, `operations`, or names, with commas.",
+                min_length=1,
+                max_length=limits.MCP_TOOLSET_CHARACTERS_MAX,
+            ),
+        ]
         | None
     ) = None
 
@@ -125,6 +137,7 @@ def _view(row: KeyRow, now: int) -> KeyView:
         revoked_at=instant(row.revoked_at),
         last_used_at=instant(row.last_used_at),
         replaces=row.replaces,
+        toolset=row.toolset,
     )
 
 
@@ -192,6 +205,7 @@ async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
             created_at=now,
             created_by=context.principal.id,
             expires_at=None if given.expires_in is None else now + _duration_ms(given.expires_in, "expires_in"),
+            toolset=given.toolset,
         ),
     )
     await context.services.platform.put_key(row)
@@ -273,7 +287,7 @@ async def key_revoke(context: Context, given: OneKey) -> KeyView:
 async def key_rotate(context: Context, given: RotateKey) -> Reply[NewKey]:
     """Replace an API key.
 
-    Makes a key with the same name, scopes and expiry, and ends the old one, at once or after `overlap`.
+    Makes a key with the same name, scopes, tools and expiry, and ends the old one, at once or after `overlap`.
     """
     old = await _own_key(context, given.key_id)
     now = context.now_ms()

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
+
+import msgspec
 
 from penstock.base.errors import Denied, PenstockError
 from penstock.base.json import JsonObject
@@ -24,17 +26,18 @@ from penstock.operations.catalogue import Catalogue
 from penstock.operations.context import Context, Principal, Request, Services
 from penstock.operations.errors import internal_error
 from penstock.operations.exposed import ExposedWorkflows
-from penstock.operations.trail import AuditTrail
+from penstock.operations.trail import AuditTrail, Place
 from penstock.runtime.platform import AuditEntry, IdempotencyClaim
 
 __all__ = ["Answered", "Gate", "Outcome", "RefusedCall"]
 
 _LOGGER = logging.getLogger("penstock.gate")
+# Combinations of what calls need and what keys have, decided before.
+_GRANTS_KEPT = 4_096
 _NOBODY = Principal(id="anonymous", tenant="-", scopes=frozenset())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """The call was made; `replayed` says that it was made before, and this is its answer again."""
 
     capability: Capability
@@ -43,8 +46,7 @@ class Answered:
     replayed: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefusedCall:
+class RefusedCall(msgspec.Struct, frozen=True, kw_only=True):
     """The call was not made, or failed; the error says why and what to do."""
 
     error: PenstockError
@@ -80,7 +82,8 @@ class Gate:
             _authorize(capability, principal)
             given = capability.convert(request.arguments)
             self.admission.charge(principal.id, capability.governance.bucket, self.services.clock.now_ms())
-            with self.admission.one_call(principal.id):
+            self.admission.enter(principal.id)
+            try:
                 begun = await once.begin(self.services, capability, principal, request)
                 if isinstance(begun, Reply):
                     outcome = Answered(capability=capability, principal=principal, reply=begun, replayed=True)
@@ -90,6 +93,8 @@ class Gate:
                     if claim is not None:
                         await once.complete(self.services, claim, reply)
                     outcome = Answered(capability=capability, principal=principal, reply=reply)
+            finally:
+                self.admission.leave(principal.id)
         except PenstockError as error:
             await self._release(claim)
             outcome = RefusedCall(error=error, capability=capability, principal=principal)
@@ -108,6 +113,10 @@ class Gate:
         """Everything that somebody may call: built-in operations, then what their tenant exposes; each by name."""
         exposed = (await self.exposed.of(principal.tenant)).tools.values()
         return tuple(found for found in (*self.catalogue.all(), *exposed) if _missing(found, principal) is None)
+
+    def allows(self, principal: Principal, capability: Capability) -> bool:
+        """Whether somebody has every scope that a call needs."""
+        return _missing(capability, principal) is None
 
     async def _found(self, name: str, principal: Principal) -> Capability:
         """What is exposed but not granted is looked for like anything else that does not exist."""
@@ -135,21 +144,32 @@ class Gate:
         capability = outcome.capability
         subject = capability.authorization(request.arguments).resource_id if capability else None
         reads = capability is not None and capability.annotations.read_only
-        entry = AuditEntry(
-            at=self.services.clock.now_ms(),
-            tenant=principal.tenant,
-            principal=principal.id,
-            surface=request.surface,
-            operation=capability.name if capability else request.operation[:100],
-            outcome="allowed" if error is None else "refused",
-            code=error.code if error else None,
-            subject=subject[:200] if subject else None,
-            request_id=request.request_id,
-            arguments_digest=None if reads else once.arguments_digest(request.arguments),
-            details=_details(request, outcome),
+        place = Place(
+            principal.tenant,
+            principal.id,
+            request.surface,
+            capability.name if capability else request.operation[:100],
+            subject[:200] if subject else None,
+            error.code if error else None,
         )
+        now, gather = self.services.clock.now_ms(), principal is _NOBODY or (reads and error is None)
         try:
-            await self.trail.write(entry, gather=principal is _NOBODY or (reads and error is None))
+            if gather and await self.trail.counted(place, now):
+                return
+            entry = AuditEntry(
+                at=now,
+                tenant=place.tenant,
+                principal=place.principal,
+                surface=place.surface,
+                operation=place.operation,
+                outcome="allowed" if error is None else "refused",
+                code=place.code,
+                subject=place.subject,
+                request_id=request.request_id,
+                arguments_digest=None if reads else once.arguments_digest(request.arguments),
+                details=_details(request, outcome),
+            )
+            await self.trail.write(entry, gather=gather)
         except PenstockError:
             # The call was made; that it could not be written down must not hide its outcome from the caller.
             _LOGGER.exception("request %s has no audit record", request.request_id)
@@ -166,7 +186,12 @@ def _details(request: Request, outcome: Outcome) -> JsonObject:
 
 def _missing(capability: Capability, principal: Principal) -> str | None:
     """The first scope that a principal lacks for a call."""
-    return next((scope for scope in capability.governance.scopes if not scope_allows(principal.scopes, scope)), None)
+    return _first_missing(capability.governance.scopes, principal.scopes)
+
+
+@lru_cache(maxsize=_GRANTS_KEPT)
+def _first_missing(required: tuple[str, ...], granted: frozenset[str]) -> str | None:
+    return next((scope for scope in required if not scope_allows(granted, scope)), None)
 
 
 def _authorize(capability: Capability, principal: Principal) -> None:

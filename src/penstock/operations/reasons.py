@@ -68,6 +68,9 @@ REASONS: dict[str, Reason] = {
     # Workflows and tasks.
     "INVALID_DOCUMENT": Reason(Rejected, "The workflow document has mistakes; every one is listed."),
     "WORKFLOW_EXISTS": Reason(Conflict, "There is a workflow of that name."),
+    "PACK_WORKFLOW_INVALID": Reason(Rejected, "A workflow of the OpenWOP wire has mistakes, or is more than a row."),
+    "PACK_NODE_UNSUPPORTED": Reason(Rejected, "A workflow of the OpenWOP wire has a node that is not run here."),
+    "PACK_PEER_DEPENDENCY_MISSING": Reason(Rejected, "A workflow of the OpenWOP wire needs MCP, which is not served."),
     "WORKFLOW_NOT_FOUND": Reason(NotFound, "There is no such workflow, or no such version of it."),
     "WORKFLOW_NAME_DIFFERS": Reason(Rejected, "The document has another name than the workflow to be changed."),
     "TASK_EXISTS": Reason(Conflict, "The workflow has a task of that id."),
@@ -91,6 +94,7 @@ REASONS: dict[str, Reason] = {
     "QUESTION_AMBIGUOUS": Reason(Rejected, "Several questions are open; the call does not say which it answers."),
     "ALREADY_ANSWERED": Reason(Conflict, "Somebody answered before; `details` says who and when."),
     "NO_OPEN_QUESTION": Reason(Conflict, "The execution asks nothing, or not there."),
+    "PERSON_REQUIRED": Reason(Denied, "An approval was answered by a call of an MCP tool; only a person can give it."),
     "ACTIVITY_SUBMIT_NOT_AWAITING": Reason(Conflict, "Nobody waits for the outcome of that activity."),
     "ACTIVITY_SUBMIT_NODE_MISMATCH": Reason(Conflict, "Another node waits for an outcome, not this one."),
     "ACTIVITY_RETRY_NOT_ALLOWED": Reason(Conflict, "The outcome of the activity is not in doubt."),
@@ -138,6 +142,12 @@ REASONS: dict[str, Reason] = {
     "TOOL_INVALID": Reason(Rejected, "The members of the tool contradict each other."),
     "AGENT_EXISTS": Reason(Conflict, "There is an agent of that id."),
     "AGENT_NOT_FOUND": Reason(NotFound, "There is no such agent."),
+    # Other MCP servers.
+    "UPSTREAM_NOT_FOUND": Reason(NotFound, "There is no such server, or none of its tools are imported."),
+    "UPSTREAM_TOOL_NOT_FOUND": Reason(NotFound, "The server has no such tool."),
+    "UPSTREAM_TOOL_EXCLUDED": Reason(Conflict, "The settings do not import the tool."),
+    "UPSTREAM_TOOL_QUARANTINED": Reason(Conflict, "The server describes the tool otherwise than it was accepted."),
+    "UPSTREAM_UNAVAILABLE": Reason(Unavailable, "The server cannot be reached."),
     # Webhooks.
     "WEBHOOK_NOT_FOUND": Reason(NotFound, "There is no such webhook."),
     "WEBHOOK_URL_INVALID": Reason(Rejected, "Events cannot or may not be sent to the address."),

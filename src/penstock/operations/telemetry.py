@@ -39,9 +39,12 @@ class Counter:
     def add(self, labels: Labels = (), amount: float = 1.0) -> None:
         """Count something."""
         values = self.values
-        if labels not in values and len(values) >= limits.METRIC_SERIES_MAX:
-            labels = (_OTHER,) * len(labels)
-        values[labels] = values.get(labels, 0.0) + amount
+        try:
+            values[labels] += amount
+        except KeyError:
+            if len(values) >= limits.METRIC_SERIES_MAX:
+                labels = (_OTHER,) * len(labels)
+            values[labels] = values.get(labels, 0.0) + amount
 
 
 class Histogram:
@@ -103,6 +106,10 @@ class Telemetry:
             "penstock_mcp_request_duration_seconds", "How long MCP requests took.", ("method",)
         )
         self.mcp_tool_calls = Counter("penstock_mcp_tool_calls", "Calls of tools over MCP.", ("tool_name", "status"))
+        self.mcp_listening = 0
+        """Clients of MCP that listen for changes just now."""
+        self.mcp_sessions: Callable[[], int] = lambda: 0
+        """How many sessions of the handshake era are open; the surface says it once it is loaded."""
         self.gauges: list[Gauge] = []
         """Looked up when somebody asks; `app` adds them."""
 

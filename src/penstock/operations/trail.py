@@ -20,10 +20,12 @@ from penstock.governance.audit_chain import seal_entry
 from penstock.operations.context import Services
 from penstock.runtime.platform import AuditEntry, Seal
 
-__all__ = ["AuditTrail", "seal_with"]
+__all__ = ["AuditTrail", "Place", "seal_with"]
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
+    """What makes reads equal."""
+
     tenant: str
     principal: str
     surface: str
@@ -43,7 +45,9 @@ class AuditTrail:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._seal = seal_with(services.pepper)
-        self._gathered: dict[_Place, AuditEntry] = {}
+        self._gathered: dict[Place, AuditEntry] = {}
+        self._again: dict[Place, int] = {}
+        """How often what is gathered came again."""
         self._gathered_since = 0
 
     async def write(self, entry: AuditEntry, *, gather: bool) -> None:
@@ -51,19 +55,34 @@ class AuditTrail:
         if not gather:
             await self._services.platform.append_audit([entry], seal=self._seal)
             return
-        place = _Place(entry.tenant, entry.principal, entry.surface, entry.operation, entry.subject, entry.code)
-        seen = self._gathered.get(place)
-        self._gathered[place] = entry if seen is None else msgspec.structs.replace(seen, count=seen.count + 1)
-        if len(self._gathered) == 1 and seen is None:
+        place = Place(entry.tenant, entry.principal, entry.surface, entry.operation, entry.subject, entry.code)
+        if await self.counted(place, entry.at):
+            return
+        self._gathered[place] = entry
+        if len(self._gathered) == 1:
             self._gathered_since = entry.at
-        if (
-            entry.at - self._gathered_since >= limits.AUDIT_READS_GATHER_MS
-            or len(self._gathered) >= limits.AUDIT_READS_GATHERED_MAX
-        ):
+        if self._is_over(entry.at) or len(self._gathered) >= limits.AUDIT_READS_GATHERED_MAX:
             await self.flush()
+
+    async def counted(self, place: Place, now_ms: int) -> bool:
+        """Count what is gathered already and came again; False for what is not, which has to be written."""
+        if place not in self._gathered:
+            return False
+        self._again[place] = self._again.get(place, 0) + 1
+        if self._is_over(now_ms):
+            await self.flush()
+        return True
+
+    def _is_over(self, now_ms: int) -> bool:
+        return now_ms - self._gathered_since >= limits.AUDIT_READS_GATHER_MS
 
     async def flush(self) -> None:
         """Write what was gathered."""
         gathered, self._gathered = self._gathered, {}
+        again, self._again = self._again, {}
         if gathered:
-            await self._services.platform.append_audit(list(gathered.values()), seal=self._seal)
+            entries = [
+                msgspec.structs.replace(entry, count=entry.count + again.get(place, 0))
+                for place, entry in gathered.items()
+            ]
+            await self._services.platform.append_audit(entries, seal=self._seal)

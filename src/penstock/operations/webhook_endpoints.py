@@ -10,8 +10,6 @@ deliveries`; what is received is `webhook_triggers`.
 
 from __future__ import annotations
 
-import dataclasses
-
 from msgspec.structs import replace
 
 from penstock.base import limits
@@ -99,7 +97,7 @@ def _shown_once(context: Context, row: ResourceRow, version: int) -> Reply[NewEn
 
 def _new_id(context: Context, prefix: str) -> str:
     """An id that nobody has; with an idempotency key the same one when the call is repeated after a crash."""
-    request = dataclasses.replace(context.request, operation=context.capability.name)
+    request = replace(context.request, operation=context.capability.name)
     derived = once.derived_id(context.principal, request)
     return prefix + (derived or context.services.new_id().removeprefix("r_").lower())
 

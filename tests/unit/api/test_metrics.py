@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from penstock.base import limits
-from penstock.operations.telemetry import Counter, Histogram, Telemetry
+from penstock.operations.telemetry import Counter, Histogram
 from tests.unit.api.conftest import HELLO, Client
 
 Run = Callable[..., None]
@@ -100,9 +104,43 @@ def test_a_family_is_bounded() -> None:
     assert counter.values[("other",)] == 100
 
 
-def test_names_for_mcp_are_ready() -> None:
-    names = {family.name for family in Telemetry().families()}
-    assert {"penstock_mcp_requests", "penstock_mcp_request_duration_seconds", "penstock_mcp_tool_calls"} <= names
+def test_requests_of_mcp_are_counted_and_those_that_read_are_not_logged(
+    with_client: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+
+    async def test(client: Client) -> None:
+        async def ask(method: str, **params: Any) -> None:
+            headers = {
+                "accept": "application/json, text/event-stream",
+                "mcp-protocol-version": "2026-07-28",
+                "mcp-method": method,
+                **({"mcp-name": params["name"]} if "name" in params else {}),
+            }
+            body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta, **params}}
+            assert (await client("POST", "/mcp", body, headers=headers)).status == 200
+
+        with caplog.at_level(logging.INFO, "penstock.access"):
+            for _ in range(3):
+                await ask("tools/list")
+                await ask("tools/call", name="penstock_workflow_list", arguments={})
+            assert not [record for record in caplog.records if record.name == "penstock.access"]
+            await ask("tools/call", name="penstock_workflow_execute", arguments={"workflow_id": "hello"})
+            assert [record for record in caplog.records if record.name == "penstock.access"]
+        found = samples((await client("GET", "/metrics")).body)
+        assert found['penstock_mcp_requests_total{method="tools/list",status="ok"}'] == 3
+        assert found['penstock_mcp_requests_total{method="tools/call",status="ok"}'] == 4
+        assert found['penstock_mcp_request_duration_seconds_count{method="tools/call"}'] == 4
+        assert found['penstock_mcp_tool_calls_total{status="ok",tool_name="penstock_workflow_list"}'] == 3
+        assert found['penstock_mcp_tool_calls_total{status="ok",tool_name="penstock_workflow_execute"}'] == 1
+        assert found["penstock_mcp_sessions"] == found["penstock_mcp_listening"] == 0
+        calls = 'code="",operation="workflow.list",outcome="answered"'
+        assert found[f"penstock_gate_calls_total{{{calls}}}"] == 3
+
+    with_client(test)
 
 
 def test_a_server_starts_without_the_metrics_library() -> None:

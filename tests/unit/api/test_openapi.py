@@ -60,7 +60,7 @@ def test_an_operation_is_described_with_its_words_scopes_and_examples(capability
     found = described(capability.name)
     assert found["summary"] == capability.title
     assert found["x-scopes"] == list(capability.governance.scopes)
-    assert found["x-mcp"]["name"] == capability.name.replace(".", "_")
+    assert found["x-mcp"]["name"] == capability.name
     body = found.get("requestBody")
     if body is not None and body["required"] and "application/json" in body["content"]:
         media = body["content"]["application/json"]

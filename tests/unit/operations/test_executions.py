@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -274,3 +275,34 @@ def test_an_execution_that_continues_as_a_new_one_is_followed_to_its_end(open_ca
         assert [(event.event, event.data["continued_as"]) for event in events] == [("complete", "c~2")]  # type: ignore[index,call-overload]
 
     run(open_caller, test)
+
+
+def test_an_execution_that_is_looked_at_again_and_again_is_seen_as_it_is(open_caller: OpenGate) -> None:
+    async def body() -> None:
+        async with open_caller() as caller, open_caller() as elsewhere:
+            await caller.call("workflow.create", document=ASK)
+            run = (await caller.call("workflow.execute", workflow_id=ASK["name"]))["execution_id"]
+
+            async def seen(*, by: Caller) -> Any:
+                found = await by.call("execution.status", execution_id=run)
+                return found["status"], found["sequence"]
+
+            await caller.call("execution.wait", execution_id=run, wait_seconds=20)
+            before = await seen(by=caller)
+            for _ in range(3):
+                assert await seen(by=caller) == await seen(by=elsewhere) == before
+            await elsewhere.call("execution.pause", execution_id=run)
+            paused = await seen(by=caller)
+            assert paused == await seen(by=elsewhere) != before
+            await caller.call("execution.resume", execution_id=run)
+            assert await seen(by=caller) != paused
+            await elsewhere.call("execution.cancel", execution_id=run)
+            assert (await seen(by=caller))[0] in ("cancelled", "cancelling")
+            stranger = await caller.new_caller("*", tenant="other")
+            assert (await stranger.refusal("execution.status", execution_id=run)).code == "EXECUTION_NOT_FOUND"
+            await caller.call("execution.wait", execution_id=run, wait_seconds=20)
+            await caller.call("execution.delete", execution_id=run)
+            for by in (caller, elsewhere):
+                assert (await by.refusal("execution.status", execution_id=run)).code == "EXECUTION_NOT_FOUND"
+
+    asyncio.run(body())

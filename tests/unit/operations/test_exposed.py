@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from penstock.base import limits
+from penstock.base.clock import Clock
 from penstock.base.errors import NotFound, Rejected
 from penstock.base.json import JsonObject
 from penstock.operations.context import Request
-from penstock.operations.exposed import object_schema
+from penstock.operations.exposed_parts import object_schema
 from penstock.operations.pipeline import Answered
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import ASK, DOUBLE, WAIT
@@ -92,6 +94,33 @@ async def test_a_change_is_seen_at_once_and_has_another_revision(open_caller: Op
         assert after.revision != before.revision
         await caller.call("workflow.delete", workflow_id="double")
         assert not (await caller.gate.exposed.of("default")).tools
+
+
+async def test_what_another_process_changes_is_seen_after_a_moment(open_caller: OpenGate) -> None:
+    async with open_caller() as caller, open_caller() as elsewhere:
+        await caller.call("workflow.create", document=exposed(DOUBLE, title="Twice"))
+        services, known = caller.gate.services, caller.gate.exposed
+        clock = Ahead(services.clock)
+        services.clock = clock
+        before = await known.of("default")
+        clock.ms += limits.EXPOSED_REREAD_MS
+        unchanged = await known.of("default")
+        assert (unchanged.revision, unchanged.read_at) == (before.revision, before.read_at + limits.EXPOSED_REREAD_MS)
+        await elsewhere.call("workflow.update", workflow_id="double", document=exposed(DOUBLE, title="Two times"))
+        clock.ms += limits.EXPOSED_REREAD_MS
+        shown = await asyncio.gather(*(known.of("default") for _ in range(20)))
+        assert {found.tools["workflow:double"].title for found in shown} == {"Two times"}
+        assert {found.revision for found in shown} == {before.revision + 1}
+
+
+class Ahead:
+    """A clock that stands still until somebody sets it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.ms = clock.now_ms()
+
+    def now_ms(self) -> int:
+        return self.ms
 
 
 async def test_a_call_ends_when_the_execution_asks_something(open_caller: OpenGate) -> None:

@@ -1,0 +1,89 @@
+"""Keys are looked up as they are now, however little has to be read for it."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+from msgspec.structs import replace
+
+from penstock.base.errors import Denied
+from penstock.operations.context import Credentials
+from tests.unit.operations.conftest import Caller, OpenGate
+
+pytestmark = pytest.mark.anyio
+
+
+async def refused(caller: Caller, secret: str) -> str | None:
+    """The code with which a key is refused."""
+    try:
+        await caller.gate.authenticator.authenticate(Credentials(bearer=secret))
+    except Denied as error:
+        return error.code
+    return None
+
+
+async def test_a_key_that_another_process_revokes_fails_on_the_next_request(open_caller: OpenGate) -> None:
+    async with open_caller() as caller:
+        made = await caller.call("key.create", name="one", scopes=["workflow:read"])
+        secret, key_id = made["secret"], made["key"]["id"]
+        other = await caller.new_caller("workflow:read")
+        reader = caller.with_key(secret)
+        for _ in range(3):
+            await reader.call("workflow.list")
+            await other.call("workflow.list")
+        elsewhere = sqlite3.connect(str(caller.penstock.store.path), isolation_level=None)  # type: ignore[attr-defined]
+        try:
+            elsewhere.execute("UPDATE api_keys SET revoked_at = 1 WHERE key_id = ?", (key_id,))
+        finally:
+            elsewhere.close()
+        # Another request is another turn of the event loop.
+        await caller.penstock.store.workers()
+        assert (await reader.refusal("workflow.list")).code == "KEY_REVOKED"
+        await other.call("workflow.list")
+
+
+async def test_a_key_that_is_changed_here_is_judged_anew_at_once(open_caller: OpenGate) -> None:
+    async with open_caller() as caller:
+        made = await caller.call("key.create", name="one", scopes=["workflow:read"])
+        platform, secret = caller.gate.services.platform, made["secret"]
+        assert await refused(caller, secret) is None
+        row = await platform.key(made["key"]["id"])
+        assert row is not None
+        await platform.put_key(replace(row, expires_at=1))
+        assert await refused(caller, secret) == "KEY_EXPIRED"
+        await platform.put_key(replace(row, revoked_at=1))
+        assert await refused(caller, secret) == "KEY_REVOKED"
+
+
+async def test_a_key_expires_although_nothing_is_stored(open_caller: OpenGate) -> None:
+    async with open_caller() as caller:
+        made = await caller.call("key.create", name="one", scopes=["workflow:read"])
+        row = await caller.gate.services.platform.key(made["key"]["id"])
+        assert row is not None
+        clock = caller.gate.services.clock
+        await caller.gate.services.platform.put_key(replace(row, expires_at=clock.now_ms() + 60_000))
+        assert await refused(caller, made["secret"]) is None
+        later = caller.gate.services.clock.now_ms() + 61_000
+
+        class Later:
+            def now_ms(self) -> int:
+                return later
+
+        caller.gate.services.clock = Later()
+        try:
+            assert await refused(caller, made["secret"]) == "KEY_EXPIRED"
+        finally:
+            caller.gate.services.clock = clock
+
+
+async def test_only_the_whole_secret_opens(open_caller: OpenGate) -> None:
+    async with open_caller() as caller:
+        secret = (await caller.call("key.create", name="one", scopes=["workflow:read"]))["secret"]
+        other = (await caller.call("key.create", name="two", scopes=["workflow:read"]))["secret"]
+        assert await refused(caller, secret) is None
+        swapped = secret[: secret.rindex("_")] + other[other.rindex("_") :]
+        for wrong in (secret[:-1], secret + "x", swapped, secret.upper(), "", "\ud800"):
+            for _ in range(2):
+                assert await refused(caller, wrong) == "UNAUTHENTICATED", wrong
+        assert await refused(caller, secret) is None
