@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +24,7 @@ from penstock.app.on_demand import ClosableExecutor, OnDemand
 from penstock.app.secret_sources import ReferenceSecrets, private_texts, resolve_secret
 from penstock.app.settings import Settings
 from penstock.app.settings_items import AgentSettings, McpServerSettings
+from penstock.app.upstreams import UpstreamLink, import_rules
 from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
 from penstock.base.later import later
@@ -36,16 +37,18 @@ from penstock.runtime.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from penstock.app import executor_models
-    from penstock.runtime.executors import agent_port, http, llm
+    from penstock.runtime.executors import agent_port, client_asks, http, llm, person
     from penstock.runtime.executors import agents as agents_executor
 else:
     executor_models = later("penstock.app.executor_models")
     agent_port = later("penstock.runtime.executors.agent_port")
     agents_executor = later("penstock.runtime.executors.agents")
+    client_asks = later("penstock.runtime.executors.client_asks")
     http = later("penstock.runtime.executors.http")
     llm = later("penstock.runtime.executors.llm")
+    person = later("penstock.runtime.executors.person")
 
-__all__ = ["Equipment", "check_extras", "equipped", "secrets_of", "store_of"]
+__all__ = ["Equipment", "check_extras", "equipped", "looking_upstream", "secrets_of", "store_of"]
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -56,6 +59,8 @@ class Equipment:
 
     executors: Mapping[str, AsyncPerformer]
     secrets: SecretResolver
+    upstream: UpstreamLink = field(default_factory=UpstreamLink)
+    """The servers whose tools are imported."""
 
 
 @asynccontextmanager
@@ -70,19 +75,32 @@ async def equipped(settings: Settings, *, secret_folder: Path | None = None) -> 
         )
         stack.push_async_callback(requests.close)
         executors: dict[str, AsyncPerformer] = {"http": requests}
-        tools = _tool_executor(settings, secrets)
+        link = UpstreamLink(rules=import_rules(settings.mcp_servers))
+        tools = link.tools = _tool_executor(settings, secrets, link)
         if tools is not None:
             stack.push_async_callback(tools.close)
-            executors["tool_call"] = tools
-        if settings.models:
-            models = llm.LlmExecutor(executor_models.model_providers(settings.models, secrets))
-            stack.push_async_callback(models.close)
-            executors["llm_call"] = models
-        if settings.agents:
-            agents = _agent_executor(settings, secrets, tools)
-            stack.push_async_callback(agents.close)
-            executors["agent_delegate"] = agents
-        yield Equipment(executors=executors, secrets=secrets)
+        executors["tool_call"] = client_asks.ForClients(member="server", own=client_asks.ClientRoots(), others=tools)
+        models = OnDemand(make=lambda: llm.LlmExecutor(executor_models.model_providers(settings.models, secrets)))
+        stack.push_async_callback(models.close)
+        # Without a model of the server's there is still the one of whoever starts a run.
+        others = models if settings.models else None
+        executors["llm_call"] = client_asks.ForClients(member="provider", own=models, others=others)
+        agents = _agent_executor(settings, secrets, tools)
+        stack.push_async_callback(agents.close)
+        executors["agent_delegate"] = agents
+        yield Equipment(executors=executors, secrets=secrets, upstream=link)
+
+
+@asynccontextmanager
+async def looking_upstream(settings: Settings) -> AsyncIterator[UpstreamLink]:
+    """The servers whose tools are imported, for a process that performs nothing, until the block ends."""
+    link = UpstreamLink(rules=import_rules(settings.mcp_servers), watches=False)
+    link.tools = _tool_executor(settings, secrets_of(settings), link) if link.rules else None
+    try:
+        yield link
+    finally:
+        if link.tools is not None:
+            await link.tools.close()
 
 
 def secrets_of(settings: Settings, folder: Path | None = None) -> SecretResolver:
@@ -114,7 +132,7 @@ def check_extras(settings: Settings) -> None:
             raise Unavailable("EXTRA_NOT_INSTALLED", told, "install penstock[anthropic]")
 
 
-def _tool_executor(settings: Settings, secrets: SecretResolver) -> OnDemand | None:
+def _tool_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLink) -> OnDemand | None:
     listed = {name: server for name, server in settings.mcp_servers.items() if not server.disabled}
     if not listed:
         return None
@@ -125,7 +143,12 @@ def _tool_executor(settings: Settings, secrets: SecretResolver) -> OnDemand | No
 
     def make() -> ClosableExecutor:
         made: ClosableExecutor = load_executor("mcp").McpToolExecutor(
-            servers, allow_commands=settings.mcp_allow_commands
+            servers,
+            allow_commands=settings.mcp_allow_commands,
+            on_progress=link.told,
+            guard=link,
+            guarded=frozenset(link.rules),
+            run_ended=link.run_ended,
         )
         return made
 
@@ -159,6 +182,7 @@ def _agent_executor(settings: Settings, secrets: SecretResolver, tools: AsyncPer
 
     def make() -> ClosableExecutor:
         speaks_a2a = any(agent.type == "a2a" for agent in listed.values())
+        agents[person.PERSON_AGENT] = agents_executor.SdkAgent(person.ask_person)
         return agents_executor.AgentExecutor(
             agents, a2a=load_executor("a2a").A2aClients() if speaks_a2a else None, tools=tools
         )

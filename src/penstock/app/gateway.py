@@ -28,6 +28,8 @@ from penstock.operations.catalogue import Catalogue
 from penstock.operations.context import Credentials, GateLimits, Principal, Services, WebhookChoices
 from penstock.operations.keys import make_key
 from penstock.operations.pipeline import Gate
+from penstock.operations.trail import seal_with
+from penstock.operations.upstream_board import Upstreams
 from penstock.runtime.platform import KeyRow
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.stores.sqlite_platform import SqlitePlatformStore
@@ -74,12 +76,21 @@ async def open_gate(
         resolve_secret=penstock.secrets,
         webhooks=webhooks or WebhookChoices(),
     )
+    services.upstreams = upstreams = Upstreams(
+        platform=services.platform, clock=services.clock, seal=seal_with(pepper), rules=penstock.upstream.rules
+    )
     catalogue = Catalogue(builtin_operations())
     services.catalogue = catalogue
     gate = Gate(catalogue, services)
+
+    def changed(tenant: str) -> None:
+        services.definitions_changed(tenant)  # somebody may listen there by then
+
+    upstreams.changed = changed
     flushing = asyncio.create_task(_flush_regularly(gate, retention or Retention()))
     try:
-        yield gate
+        async with penstock.upstream.attended(upstreams):
+            yield gate
     finally:
         flushing.cancel()
         with suppress(asyncio.CancelledError):

@@ -1,8 +1,8 @@
 """The conformance harness: the engine behind the 12-operation protocol, one JSON object per line on stdin and stdout.
 
 A driver owns the vectors and talks to this process; see ``scripts/harness``. Surface `kernel` works on given history
-rows, surface `port` on the published control-plane functions; `rest` and `sdk` are these functions as users reach them,
-over HTTP and in a program, always on a file (see `harness_surfaces`).
+rows, surface `port` on the published control-plane functions; `rest`, `sdk` and `mcp` are these functions as users
+reach them, over HTTP, in a program and as tools, always on a file (see `harness_surfaces`).
 
 Above it: ``scripts/harness``. Below it: everything; it is part of the composition root because it wires executors.
 """

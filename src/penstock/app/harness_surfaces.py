@@ -1,7 +1,7 @@
-"""The harness's surfaces `rest` and `sdk`: the published functions as users reach them.
+"""The harness's surfaces `rest`, `sdk` and `mcp`: the published functions as users reach them.
 
 Every session has a file of its own with a gate on it. `sdk` calls the gate in this process, as the local owner; `rest`
-calls a real HTTP server on a loopback port, with a key that may do what the functions need and no more.
+and `mcp` call a real HTTP server on a loopback port, with a key that may do what the functions need and no more.
 
 Above it: `harness`. Below it: `gateway`, `serving`, the performers that a driver asks for.
 """
@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import msgspec
@@ -24,20 +23,27 @@ from starlette.types import ASGIApp
 
 from penstock.app.gateway import local_owner
 from penstock.app.harness_performers import InThread, keep_test_child, performer_of
+from penstock.app.listening import address_of, listen
 from penstock.app.penstock import Penstock
 from penstock.app.serving import ServerOptions, build_server, open_application
 from penstock.app.stopping import serve_until
 from penstock.base.clock import Clock
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject
+from penstock.base.later import later
 from penstock.definitions.model import ACTIVITY_TYPES
 from penstock.operations.capability import EventStream
 from penstock.operations.context import Credentials, Request
 from penstock.operations.pipeline import Gate, RefusedCall
 
+if TYPE_CHECKING:
+    from penstock.app import harness_mcp
+else:
+    harness_mcp = later("penstock.app.harness_mcp")
+
 __all__ = ["SERVED_SURFACES", "Call", "open_surface"]
 
-SERVED_SURFACES = ("rest", "sdk")
+SERVED_SURFACES = ("rest", "sdk", "mcp")
 # Longer than a call follows a run.
 _CALL_SECONDS_MAX = 60.0
 _DRAIN_SECONDS = 5.0
@@ -121,23 +127,45 @@ async def open_surface(surface: str, given: JsonObject, clock: Clock) -> AsyncIt
                 return
             _, made = await owner.operate("key.create", {"name": "harness", "scopes": list(_SCOPES)})
             async with (
-                _served(app, options, penstock, gate) as url,
-                httpx2.AsyncClient(base_url=url, timeout=_CALL_SECONDS_MAX, trust_env=False) as http,
+                _served(app, options, penstock, gate) as server,
+                _called_as(surface, server, str(made["secret"]), given) as call,
             ):
-                yield _Remote(http, str(made["secret"])).call
+                yield call
+
+
+@asynccontextmanager
+async def _called_as(surface: str, server: str, key: str, given: JsonObject) -> AsyncIterator[Call]:
+    """A client of a surface that is reached over the network."""
+    if surface == "rest":
+        url = server + ServerOptions().rest.base_path
+        async with httpx2.AsyncClient(base_url=url, timeout=_CALL_SECONDS_MAX, trust_env=False) as http:
+            yield _Remote(http, key).call
+        return
+    era = str(given.get("era", "auto"))
+    async with harness_mcp.open_mcp(server, key, era=era, timeout_seconds=_CALL_SECONDS_MAX) as tool:
+
+        async def call(function: str, arguments: JsonObject) -> tuple[bool, JsonObject]:
+            is_error, body = await tool(function, arguments)
+            error = body.get("error")
+            if not is_error or not isinstance(error, dict):
+                return is_error, body
+            # What a model is told beside it, such as what to call next, is not published.
+            return True, {"error": {name: error.get(name, {}) for name in ("code", "message", "details")}}
+
+        yield call
 
 
 @asynccontextmanager
 async def _served(app: ASGIApp, options: ServerOptions, penstock: Penstock, gate: Gate) -> AsyncIterator[str]:
-    """An application behind a listening server; the address of its operations."""
+    """An application behind a listening server; its address."""
     logging.getLogger("penstock").setLevel(logging.ERROR)  # a driver reads answers, not a log of requests
     told, server = asyncio.Event(), build_server(app, options)
-    with socket.create_server((options.host, options.port)) as listener:
+    with listen(options.host, options.port) as listener:
         serving = asyncio.create_task(
             serve_until(told, server, listener, gate=gate, penstock=penstock, drain_seconds=options.drain_seconds)
         )
         try:
-            yield f"http://{options.host}:{listener.getsockname()[1]}{options.rest.base_path}"
+            yield address_of(options.host, listener)
         finally:
             told.set()
             await serving

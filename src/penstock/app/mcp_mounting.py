@@ -7,25 +7,30 @@ the rest by the first request.
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import ipaddress
+from contextlib import suppress
 from importlib.util import find_spec
 from types import ModuleType
 from urllib.parse import urlsplit
 
 import msgspec
 from starlette.routing import BaseRoute, Route
-from starlette.types import Scope
+from starlette.types import ASGIApp, Scope
 
 from penstock import __version__
 from penstock.api.pages import PageAnswer, page
 from penstock.app.settings import Settings
-from penstock.base.errors import Unavailable
+from penstock.base import limits
+from penstock.base.errors import PenstockError, Unavailable
+from penstock.base.ids import DEFAULT_TENANT
+from penstock.mcp_surface.answer_page import AnswerPage
 from penstock.mcp_surface.edge import Engine, McpEdge
-from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.options import MESSAGES_PATH, SSE_PATH, McpOptions
 from penstock.operations.pipeline import Gate
 
-__all__ = ["McpMount", "load_mcp", "mcp_options"]
+__all__ = ["McpMount", "is_mcp_installed", "load_mcp", "mcp_options", "require_mcp"]
 
 _MODULE = "penstock.mcp_surface.serving"
 _LIBRARIES = ("mcp", "mcp_types")
@@ -45,14 +50,31 @@ def mcp_options(settings: Settings) -> McpOptions:
         exclude_endpoints=mcp.exclude_endpoints,
         output_schemas=mcp.output_schemas,
         toolset=mcp.toolset,
+        catalogue_bytes=mcp.catalogue_bytes,
         fast_path=mcp.fast_path,
         max_concurrent_requests=mcp.max_concurrent_requests,
         max_body_bytes=server.max_body_bytes,
         patience_seconds=mcp.request_timeout.total_seconds(),
         on_disconnect=mcp.on_disconnect,
+        step_logs=mcp.step_logs,
+        protocol_version=None if mcp.protocol_version == "auto" else mcp.protocol_version,
+        sse_first=mcp.transport == "sse",
+        heartbeat_seconds=mcp.sse_heartbeat_interval.total_seconds(),
+        retry_ms=round(mcp.sse_retry_interval.total_seconds() * 1000),
+        close_after_seconds=None if mcp.sse_close_after is None else mcp.sse_close_after.total_seconds(),
+        openwop_mount=server.openwop.mcp,
+        sampling_bridge=bool(settings.models),
+        models=_model_names(settings),
+        public_url=server.public_url,
         allowed_hosts=_allowed_hosts(server.host, server.public_url),
         allowed_origins=server.cors.origins,
     )
+
+
+def _model_names(settings: Settings) -> frozenset[str]:
+    """The server's own models; one that is alone is the default, as for nodes that name none."""
+    alone = ("default",) if len(settings.models) == 1 else ()
+    return frozenset((*settings.models, *alone))
 
 
 def _allowed_hosts(host: str, public_url: str | None) -> tuple[str, ...] | None:
@@ -75,11 +97,22 @@ def is_mcp_installed() -> bool:
     return all(find_spec(library) is not None for library in _LIBRARIES)
 
 
-def load_mcp() -> ModuleType:
-    """The part of the surface that needs the SDK; says what to install if it is missing."""
+def require_mcp() -> None:
+    """Say what to install if the libraries are missing."""
     if not is_mcp_installed():
         raise Unavailable("NOT_CONFIGURED", "MCP needs libraries that are not installed", "install penstock[mcp]")
-    return importlib.import_module(_MODULE)
+
+
+def load_mcp() -> ModuleType:
+    """The part of the surface that needs the SDK; says what to install if it is missing."""
+    require_mcp()
+    # An import makes no garbage; looking for some takes a fifth of its time, and later as long again and again.
+    gc.disable()
+    try:
+        return importlib.import_module(_MODULE)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class McpMount:
@@ -90,6 +123,7 @@ class McpMount:
         self._options = options
         self._edge = McpEdge(gate, options, self._load)
         self._closing: asyncio.Task[None] | None = None
+        self._warming: asyncio.Task[None] | None = None
         gate.services.open_streams.listen(self._look)
 
     def _look(self) -> None:
@@ -103,11 +137,19 @@ class McpMount:
         engine: Engine = await module.open_http_engine(self._gate, self._options)
         return engine
 
+    @property
+    def endpoint(self) -> ASGIApp:
+        """What answers clients, wherever it is put."""
+        return self._edge
+
     def routes(self) -> list[BaseRoute]:
         """What to put beside the operations."""
         if not self._options.enabled:
             return []
-        return [page(f"{self._options.path}/healthz", self._health), Route(self._options.path, self._edge)]
+        own = self._options.path
+        older = [Route(own + path, self._edge) for path in (SSE_PATH, MESSAGES_PATH)]
+        answering = Route(f"{self._options.answer_path}/{{token}}", AnswerPage(self._gate, self._options))
+        return [page(f"{own}/healthz", self._health), Route(own, self._edge), *older, answering]
 
     async def _health(self, scope: Scope) -> PageAnswer:
         installed = await asyncio.to_thread(is_mcp_installed)
@@ -117,12 +159,27 @@ class McpMount:
         )
 
     async def __aenter__(self) -> McpMount:
-        """Nothing to do before somebody comes."""
+        """Nothing to do before somebody comes, but to be ready for those who can be expected."""
+        if self._options.enabled:
+            self._warming = asyncio.create_task(self._warm())
         return self
+
+    async def _warm(self) -> None:
+        """Load the libraries soon after the start if there is a workflow that assistants shall see."""
+        await asyncio.sleep(limits.MCP_WARM_AFTER_SECONDS)
+        # What goes wrong here goes wrong again when somebody comes, who then hears of it.
+        with suppress(PenstockError):
+            shown = await self._gate.exposed.of(DEFAULT_TENANT)
+            if shown.tools or shown.prompts or shown.resources:
+                # If the server stops meanwhile, this goes on; the edge waits for it and then ends what was loaded.
+                await asyncio.shield(self._edge.load())
 
     async def __aexit__(self, *_: object) -> None:
         """End every session and every stream."""
         self._gate.services.open_streams.leave(self._look)
+        if self._warming is not None:
+            self._warming.cancel()
+            await asyncio.gather(self._warming, return_exceptions=True)
         if self._closing is not None:
             await self._closing
         await self._edge.close()

@@ -66,6 +66,21 @@ def _gauges(penstock: Penstock, services: Services) -> list[Gauge]:
             read=lambda: {("execution",): float(services.open_streams.count)},
         ),
     ]
+    telemetry = services.telemetry
+    found.extend(
+        (
+            Gauge(
+                name="penstock_mcp_sessions",
+                help="Sessions of MCP clients of the handshake era.",
+                read=lambda: {(): float(telemetry.mcp_sessions())},
+            ),
+            Gauge(
+                name="penstock_mcp_listening",
+                help="MCP clients that listen for changes.",
+                read=lambda: {(): float(telemetry.mcp_listening)},
+            ),
+        )
+    )
     store = penstock.store
     if isinstance(store, SqliteStore):
         found.extend(

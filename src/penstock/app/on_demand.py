@@ -43,7 +43,7 @@ class OnDemand:
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Do the work of one attempt."""
         try:
-            executor = await self._ready(str(self.name_of(call)))
+            executor = await self.ready(str(self.name_of(call)))
         except PenstockError as error:
             told = f"{error.message}; {error.hint}" if error.hint else error.message
             return ActivityError(told, error.code, retryable=isinstance(error, Unavailable))
@@ -54,7 +54,8 @@ class OnDemand:
         if self._made is not None:
             await self._made.close()
 
-    async def _ready(self, name: str) -> ClosableExecutor:
+    async def ready(self, name: str) -> ClosableExecutor:
+        """The executor, made and prepared for one of its entries; raises what that raises."""
         if self._made is not None and name not in self.prepare:
             return self._made
         async with self._lock:

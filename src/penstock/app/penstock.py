@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.app.on_demand import ClosableExecutor, OnDemand
+from penstock.app.upstreams import UpstreamLink
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import NotFound, Rejected
@@ -41,14 +42,19 @@ from penstock.runtime.secrets import EnvironmentSecrets
 from penstock.runtime.steps import StepRegistry
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.system import SystemClock, gone_workers, new_run_id, new_worker_id
+from penstock.runtime.upstream import ToolGuard
 
 if TYPE_CHECKING:
     from penstock.definitions import build, validate
+    from penstock.operations import upstream_board
     from penstock.runtime.executors import http
+    from penstock.runtime.stores import sqlite_platform
 else:
     build = later("penstock.definitions.build")
     validate = later("penstock.definitions.validate")
     http = later("penstock.runtime.executors.http")
+    sqlite_platform = later("penstock.runtime.stores.sqlite_platform")
+    upstream_board = later("penstock.operations.upstream_board")
 
 __all__ = ["Penstock"]
 
@@ -67,6 +73,7 @@ class Penstock:
         self.step_executor: StepExecutor | None = None
         self.scheduler = Scheduler(host=host, report=_report)
         self.secrets: SecretResolver = EnvironmentSecrets()
+        self.upstream = UpstreamLink()
         self._new_id = new_id
 
     @classmethod
@@ -84,12 +91,14 @@ class Penstock:
         perform: bool = True,
         family: str | None = None,
         observe: Callable[[Committed], None] | None = None,
+        upstream: UpstreamLink | None = None,
     ) -> AsyncIterator[Penstock]:
         """Open the file, take over unfinished runs, and work until the block ends.
 
         With `perform=False` nothing is performed here: for looking, answering and signalling beside another process.
         With `family`, the id of a run, only that run and its child runs are performed, and no schedules are kept.
-        `observe` hears of everything that this process stores while it performs; it must not block.
+        `observe` hears of everything that this process stores while it performs; it must not block. `upstream` has the
+        MCP servers whose tools a gate imports.
         """
         kept = store or SqliteStore(path)
         await kept.open()
@@ -110,6 +119,9 @@ class Penstock:
             penstock = cls(store=kept, host=host, driver=None)
             penstock.step_executor = step_executor
             penstock.secrets = secrets or penstock.secrets
+            if upstream is not None:
+                penstock.upstream = upstream
+                upstream.attach(host, _guard(upstream, kept, host))
             for source in workflows:
                 await penstock.register(source)
             if perform:
@@ -220,6 +232,15 @@ class Penstock:
     async def runs(self, query: RunQuery | None = None) -> RunPage:
         """Runs by filter, newest first."""
         return await self.store.list_runs(query or RunQuery())
+
+
+def _guard(upstream: UpstreamLink, store: Store, host: EmbeddedHost) -> ToolGuard | None:
+    """What keeps changed tools of other servers from being called where no gate does; it accepts nothing itself."""
+    if not upstream.rules or not isinstance(store, SqliteStore):
+        return None
+    platform = sqlite_platform.SqlitePlatformStore(store)
+    guard: ToolGuard = upstream_board.Upstreams(platform=platform, clock=host.clock, rules=upstream.rules)
+    return guard
 
 
 def _http_executor() -> ClosableExecutor:

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -35,8 +36,10 @@ from penstock.api.reference_page import PAGE_HEADERS, reference_page
 from penstock.app.dispatching import delivering
 from penstock.app.gateway import open_gate
 from penstock.app.housekeeping import Retention
+from penstock.app.listening import is_loopback
 from penstock.app.mcp_mounting import McpMount, mcp_options
 from penstock.app.measuring import measured
+from penstock.app.openwop_mounting import OpenwopMcp
 from penstock.app.penstock import Penstock
 from penstock.app.settings import Settings
 from penstock.app.stopping import StoppableServer
@@ -68,6 +71,8 @@ class ServerOptions:
     trusted_proxies: tuple[str, ...] = ()
     rest: RestOptions = field(default_factory=RestOptions)
     mcp: McpOptions = field(default_factory=McpOptions)
+    openwop_seam: bool = False
+    """Whether tests may put workflows in over the OpenWOP wire; never where others reach the server."""
     gate: GateLimits = field(default_factory=GateLimits)
     webhooks: WebhookChoices = field(default_factory=WebhookChoices)
     delivery_timeout_seconds: float = limits.WEBHOOK_DELIVERY_SECONDS_MAX
@@ -95,6 +100,7 @@ class ServerOptions:
                 metrics_public=settings.telemetry.metrics_public,
             ),
             mcp=mcp_options(settings),
+            openwop_seam=server.openwop.seam,
             gate=GateLimits(
                 read_per_minute=per_key.read_per_minute,
                 write_per_minute=per_key.write_per_minute,
@@ -128,9 +134,13 @@ def _milliseconds(duration: timedelta | None) -> int | None:
     return None if duration is None else int(duration.total_seconds() * 1000)
 
 
+_PROCESS = token_hex(8)
+_NUMBERS = count(1)
+
+
 def new_request_id() -> str:
-    """A fresh request id."""
-    return token_hex(12)
+    """A fresh request id: which process it was, and the how-manieth request of it. Nobody else's begins like these."""
+    return f"{_PROCESS}{next(_NUMBERS):08x}"
 
 
 @asynccontextmanager
@@ -149,26 +159,36 @@ async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncI
         gate.services.base_path = options.rest.base_path
         metrics = Metrics(gate.services.telemetry)
         gate.services.read_metrics = metrics.numbers
+        mcp = McpMount(gate, options.mcp)
+        openwop = OpenwopMcp(gate, options.mcp, mcp)
         pages = [
             *probe_pages(checks),
             metrics_page(gate, metrics, public=options.rest.metrics_public),
-            *_documents(gate, options),
+            *_documents(gate, options, openwop.claim),
             *hook_pages(gate, at_once_max=options.rest.max_concurrent_requests),
         ]
-        mcp = McpMount(gate, options.mcp)
         pages.extend(mcp.routes())
         busy = Busy(options.rest.max_concurrent_requests)
-        pages.extend(openwop_routes(gate, busy, max_body_bytes=options.rest.max_body_bytes, version=__version__))
+        pages.extend(
+            openwop_routes(
+                gate,
+                busy,
+                max_body_bytes=options.rest.max_body_bytes,
+                version=__version__,
+                mount=openwop.application,
+                seam=options.openwop_seam and is_loopback(options.host),
+            )
+        )
         sending = delivering(
             gate, timeout_seconds=options.delivery_timeout_seconds, attempts_max=options.delivery_attempts_max
         )
-        async with sending, mcp:
+        async with sending, mcp, openwop:
             with measured(penstock, gate.services):
                 app = build_application(gate, options.rest, new_request_id=new_request_id, pages=pages, busy=busy)
                 yield app, gate
 
 
-def _documents(gate: Gate, options: ServerOptions) -> list[BaseRoute]:
+def _documents(gate: Gate, options: ServerOptions, mcp: Callable[[], JsonObject]) -> list[BaseRoute]:
     """What the server says about itself."""
 
     def described() -> JsonObject:
@@ -184,7 +204,12 @@ def _documents(gate: Gate, options: ServerOptions) -> list[BaseRoute]:
 
     found = [
         document_page("/openapi.json", lambda: msgspec.json.encode(described()), revision=revision),
-        *openwop_pages(version=__version__, max_body_bytes=options.rest.max_body_bytes, server_url=options.public_url),
+        *openwop_pages(
+            version=__version__,
+            max_body_bytes=options.rest.max_body_bytes,
+            server_url=options.public_url,
+            mcp=mcp,
+        ),
     ]
     if options.rest.docs_enabled:
         html = "text/html; charset=utf-8"

@@ -46,6 +46,7 @@ __all__ = [
     "LimitSettings",
     "LoggingSettings",
     "McpSettings",
+    "OpenwopSettings",
     "RetentionSettings",
     "ServerSettings",
     "Settings",
@@ -97,8 +98,8 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     transport: Annotated[
         Literal["http", "sse", "stdio"],
         Key(
-            "`http` is Streamable HTTP, with the older event-stream form beside it; `sse` answers with event streams "
-            "where the client leaves the choice; `stdio` opens no address.",
+            "`http` is Streamable HTTP, with the older HTTP+SSE beside it at `sse` under the path; with `sse`, clients "
+            "that know only that one may open their stream at the path itself; `stdio` opens no address.",
             aliases=(f"{_FOREIGN}TRANSPORT",),
         ),
     ] = "http"
@@ -137,6 +138,14 @@ class McpSettings(Struct, frozen=True, kw_only=True):
         str,
         Key("The tools that are listed to clients whose address has no `?toolset=`.", "--toolset", form=TOOLSET),
     ] = "default"
+    catalogue_bytes: Annotated[
+        int,
+        Key(
+            "How large the list of tools may be before the toolset `default` leaves the long tail to a search; a "
+            "token is about four bytes.",
+            minimum=0,
+        ),
+    ] = limits.MCP_CATALOGUE_BYTES_MAX
     fast_path: Annotated[
         bool,
         Key(
@@ -160,6 +169,13 @@ class McpSettings(Struct, frozen=True, kw_only=True):
         Literal["cancel", "keep"],
         Key("What becomes of a run that a tool started when its client hangs up or cancels before the answer."),
     ] = "cancel"
+    step_logs: Annotated[
+        bool,
+        Key(
+            "Whether a client that waits with a run hears what steps write with `context.logger`; secrets that a step "
+            "was given are taken out."
+        ),
+    ] = True
     sse_heartbeat_interval: Annotated[
         timedelta,
         Key(
@@ -171,10 +187,33 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     sse_retry_interval: Annotated[
         timedelta,
         Key(
-            "How long clients are told to wait before they connect again.",
+            "How long clients of sessions are told to wait before they come back to a stream that was closed.",
             aliases=(f"{_FOREIGN}SSE_RETRY_INTERVAL",),
         ),
     ] = timedelta(milliseconds=limits.STREAM_RETRY_MS)
+    sse_close_after: Annotated[
+        timedelta | None,
+        Key(
+            "How long the event stream of a call stays open in a session; then it is closed, and the client comes back "
+            "for the rest (clients of revision 2025-11-25). Null leaves it open until the answer.",
+            minimum=0.1,
+        ),
+    ] = None
+
+
+class OpenwopSettings(Struct, frozen=True, kw_only=True):
+    """The wire of OpenWOP hosts, under `/v1`."""
+
+    mcp: Annotated[
+        bool, Key("Whether MCP is offered at `/v1/mcp` too, as that wire has it; only where `server.mcp` is on.")
+    ] = True
+    seam: Annotated[
+        bool,
+        Key(
+            "Whether conformance tests may put workflows in at `/v1/host/sample/workflows`; only on a server that "
+            "nobody but this machine reaches."
+        ),
+    ] = False
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True):
@@ -213,6 +252,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     docs_enabled: Annotated[bool, Key("Whether the API's own documentation is served.")] = True
     streams: StreamSettings = StreamSettings()
     mcp: McpSettings = McpSettings()
+    openwop: OpenwopSettings = OpenwopSettings()
 
 
 class StorageSettings(Struct, frozen=True, kw_only=True):
@@ -369,7 +409,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     logging: LoggingSettings = LoggingSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     mcp_servers: Annotated[
-        Mapping[str, McpServerSettings], Key("MCP servers whose tools `tool_call` nodes may use.", form=TABLE_NAME)
+        Mapping[str, McpServerSettings],
+        Key(
+            "MCP servers whose tools `tool_call` nodes may use; `import` puts tools into the catalogue. May also be "
+            "written `mcpServers`, as MCP clients do.",
+            form=TABLE_NAME,
+        ),
     ] = {}
     mcp_allow_commands: Annotated[tuple[str, ...], Key("Programs that may be started as MCP servers, by name.")] = (
         DEFAULT_ALLOWED_COMMANDS

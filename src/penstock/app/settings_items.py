@@ -11,11 +11,19 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from penstock.app.settings_forms import PATH, URL
+from penstock.app.settings_forms import PATH, TOOL_PREFIX, URL
 from penstock.app.settings_keys import Key
 from penstock.app.settings_secrets import CommandReference, EnvironmentReference, FileReference
 
-__all__ = ["AgentSettings", "ItemProblem", "McpServerSettings", "ModelSettings", "TokenPriceSettings"]
+__all__ = [
+    "AgentSettings",
+    "ImportSettings",
+    "ItemProblem",
+    "McpServerSettings",
+    "ModelSettings",
+    "TokenPriceSettings",
+    "ToolRuleSettings",
+]
 
 # The references of `SecretReference`, spelt out where annotations are read at run time.
 _References = EnvironmentReference | FileReference | CommandReference
@@ -27,6 +35,46 @@ class ItemProblem(Struct, frozen=True):
     member: str
     message: str
     hint: str | None = None
+
+
+class ToolRuleSettings(Struct, frozen=True, kw_only=True):
+    """What holds for an imported tool; what its server says about itself counts for nothing of this."""
+
+    scopes: Annotated[tuple[str, ...], Key("Scopes that a caller needs beside `upstream:run`.")] = ()
+    risk: Annotated[Literal["low", "medium", "high", "critical"], Key("How much harm a call can do.")] = "medium"
+    read_only: Annotated[bool, Key("Whether a call changes nothing.")] = False
+    destructive: Annotated[
+        bool | None, Key("Whether a call may delete or overwrite; unless set, it may if it is not `read_only`.")
+    ] = None
+    idempotent: Annotated[
+        bool, Key("Whether a call may be made twice; only then is one with an unknown outcome repeated.")
+    ] = False
+    open_world: Annotated[bool, Key("Whether it reaches out of the server's own data.")] = True
+    title: Annotated[str | None, Key("What it is called, in place of the server's word.")] = None
+    description: Annotated[str | None, Key("What models are told about it, in place of the server's words.")] = None
+
+
+class ImportSettings(Struct, frozen=True, kw_only=True):
+    """Which tools of a server are in the catalogue, and what holds for them."""
+
+    prefix: Annotated[
+        str | None, Key("What the names of its tools begin with; the name of the server unless set.", form=TOOL_PREFIX)
+    ] = None
+    tools: Annotated[
+        tuple[str, ...],
+        Key("The tools that may be imported, by name or pattern (`search`, `read_*`); none unless set."),
+    ] = ()
+    accept: Annotated[
+        Literal["manual", "first"],
+        Key(
+            "Who accepts a tool that is new: `manual` waits for somebody, `first` takes it as it is first seen. "
+            "One that changes later always waits."
+        ),
+    ] = "manual"
+    tenants: Annotated[tuple[str, ...], Key("The tenants that have them; `*` stands for all.")] = ("default",)
+    governance: Annotated[
+        Mapping[str, ToolRuleSettings], Key("What holds for a tool, by name or pattern; the exact name counts first.")
+    ] = {}
 
 
 class McpServerSettings(Struct, frozen=True, kw_only=True):
@@ -50,6 +98,9 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
     )
     type: Annotated[str | None, Key("Written by some MCP clients; it says nothing that is needed here.")] = None
     disabled: Annotated[bool, Key("Whether to leave the server out.")] = False
+    import_: Annotated[
+        ImportSettings | None, Key("Which of its tools are in the catalogue, for every caller; none unless set.")
+    ] = None
 
     def problems(self) -> Iterator[ItemProblem]:
         """A server is reached in exactly one way."""

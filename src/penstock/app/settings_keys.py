@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from keyword import iskeyword
 from types import UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -23,6 +24,7 @@ from penstock.app.settings_secrets import CommandReference, EnvironmentReference
 
 __all__ = [
     "ENVIRONMENT_PREFIX",
+    "FOREIGN_SPELLINGS",
     "Anything",
     "Choice",
     "Form",
@@ -46,6 +48,8 @@ __all__ = [
 ]
 
 ENVIRONMENT_PREFIX = "PENSTOCK_"
+# How others write the name of a setting, so that what works there can be pasted here.
+FOREIGN_SPELLINGS = {"mcpServers": "mcp_servers"}
 _REFERENCES = frozenset({CommandReference, EnvironmentReference, FileReference})
 
 
@@ -161,6 +165,11 @@ class Setting(Struct, frozen=True, kw_only=True):
         return self.path.rpartition(".")[2]
 
     @property
+    def attribute(self) -> str:
+        """What Python calls it: `import` is a word of its own there."""
+        return f"{self.name}_" if iskeyword(self.name) else self.name
+
+    @property
     def required(self) -> bool:
         """Whether it must be given."""
         return self.default is NODEFAULT
@@ -190,7 +199,8 @@ def outline_of(made: type[Struct], path: str = "") -> Section:
     members: dict[str, Section | Setting] = {}
     hints = get_type_hints(made, include_extras=True)
     for member in struct_fields(made):
-        place = f"{path}.{member.name}" if path else member.name
+        called = member.name.removesuffix("_")
+        place = f"{path}.{called}" if path else called
         annotation = hints[member.name]
         if inspect.isclass(annotation) and issubclass(annotation, Struct):
             members[member.name] = outline_of(annotation, place)

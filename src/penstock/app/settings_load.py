@@ -22,7 +22,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from penstock.app.settings import Settings, settings_outline
-from penstock.app.settings_keys import ENVIRONMENT_PREFIX, Section, Setting, every_setting
+from penstock.app.settings_keys import ENVIRONMENT_PREFIX, FOREIGN_SPELLINGS, Section, Setting, every_setting
 from penstock.app.settings_rules import settings_problems
 from penstock.app.settings_text import TextProblem, decoded_text
 from penstock.app.settings_values import UNUSABLE, Place, ValueReader
@@ -141,6 +141,7 @@ class _Loader:
         self.values: dict[str, Any] = {}
         self.origins: dict[str, Origin] = {}
         self.places: dict[str, Place] = {}
+        self.spelt: dict[str, str] = {}
         self.file: str | None = None
         self.text = ""
 
@@ -175,7 +176,12 @@ class _Loader:
             return
         for name, given in value.items():
             place = pointer + json_pointer((name,))
-            member = section.members.get(name)
+            called = name if section.path else FOREIGN_SPELLINGS.get(name, name)
+            member = section.members.get(called)
+            if called != name and called in value:
+                told = f"`{name}` and `{called}` are one setting"
+                reader.report("SETTING_INVALID", place, told, "put all servers under one of them")
+                continue
             match member:
                 case None:
                     self._unknown(section, name, place, reader)
@@ -185,6 +191,7 @@ class _Loader:
                 case Setting():
                     position = reader.place.positions[place]
                     origin = Origin("file", f"{reader.place.label}:{position.line}:{position.column}")
+                    self.spelt[member.path] = name
                     self._take(member, reader.setting(member, given, place, member.path), origin, reader.place)
 
     def _unknown(self, section: Section, name: str, pointer: str, reader: ValueReader) -> None:
@@ -271,7 +278,8 @@ class _Loader:
         for problem in settings_problems(settings):
             path = next((path for path in problem.paths if path in self.places), problem.paths[0])
             place = self.places.get(path, Place(label=f"default of {path}"))
-            pointer = json_pointer((*path.split("."), *problem.below)) if place.positions else ""
+            spelt = (*path.split(".")[:-1], self.spelt.get(path, path.rpartition(".")[2]))
+            pointer = json_pointer((*spelt, *problem.below)) if place.positions else ""
             reader = ValueReader(place)
             reader.report("SETTING_INVALID", pointer, problem.message, problem.hint)
             self.findings.extend(reader.findings)

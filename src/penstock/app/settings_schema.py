@@ -10,6 +10,7 @@ from typing import assert_never
 
 from penstock.app.settings import settings_outline
 from penstock.app.settings_keys import (
+    FOREIGN_SPELLINGS,
     Anything,
     Choice,
     Form,
@@ -68,10 +69,15 @@ _DEFINITIONS: JsonObject = {
 
 def settings_schema() -> JsonObject:
     """What `penstock.yaml` may contain."""
+    whole = _section(settings_outline())
+    members = whole["properties"]
+    assert isinstance(members, dict)
+    spelt = {theirs: members[ours] for theirs, ours in FOREIGN_SPELLINGS.items()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Settings of Penstock (penstock.yaml)",
-        **_section(settings_outline()),
+        **whole,
+        "properties": {**members, **spelt},
         "$defs": _DEFINITIONS,
     }
 

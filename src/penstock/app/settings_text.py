@@ -115,7 +115,7 @@ def shown(kind: Kind, value: Any) -> JsonValue:
         case Record():
             given = _members(kind, value)
             return {
-                member.name: shown(member.kind, getattr(value, member.name))
+                member.name: shown(member.kind, getattr(value, member.attribute))
                 for member in kind.members
                 if given.get(member.name) is not None
             }
@@ -128,7 +128,7 @@ def _members(kind: Record, value: Any) -> JsonObject:
     return {
         member.name: None if found is None else written(member.kind, found)
         for member in kind.members
-        if (found := getattr(value, member.name)) != member.default
+        if (found := getattr(value, member.attribute)) != member.default
     }
 
 

@@ -241,7 +241,7 @@ class ValueReader:
                 hint = suggestion(key, known) or f"it may have {', '.join(known)}"
                 self.report("UNKNOWN_SETTING", place, f"`{name}` has no `{key}`", hint)
             else:
-                found[key] = self.setting(member, given, place, f"{name}.{key}")
+                found[member.attribute] = self.setting(member, given, place, f"{name}.{key}")
         for member in kind.members:
             if member.required and member.name not in value:
                 self.report("SETTING_INVALID", pointer, f"`{name}` needs `{member.name}`: {member.key.description}")

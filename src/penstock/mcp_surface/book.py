@@ -6,17 +6,25 @@ SDK.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+import msgspec
 
 from penstock.base.json import JsonObject
 from penstock.operations.capability import Capability
 
-__all__ = ["CATALOGUE", "Tool", "ToolBook", "listed_tool"]
+__all__ = ["BYTES_PER_TOKEN", "CATALOGUE", "Tool", "ToolBook", "catalogue_bytes", "listed_tool", "pinned_version"]
+
+BYTES_PER_TOKEN = 4
+"""About how much JSON a token of a language model holds."""
 
 CATALOGUE = "catalogue"
 """The populator of tools that the surface answers itself."""
 
 _META = "penstock/"
+# Which version of a workflow a call runs, and a digest of its schemas: both change only when the workflow does.
+_PINNED = ("workflow", "version", "hash", "schema_hash")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +37,13 @@ class Tool:
 
     @property
     def starts_execution(self) -> bool:
-        """Whether a call starts a workflow of the tenant's."""
-        return self.capability.populator == "workflow"
+        """Whether a call starts an execution: of a workflow of the tenant's, or of an imported tool."""
+        return self.capability.populator in ("workflow", "upstream")
+
+    @property
+    def withheld(self) -> bool:
+        """Whether nobody is shown it: whoever calls it all the same hears why."""
+        return self.capability.metadata.get("withheld") is True
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +55,11 @@ class ToolBook:
     operations: frozenset[str] = field(repr=False)
     """Everything that the caller may call through the gate, whether it is a tool or not."""
 
+    def size(self) -> JsonObject:
+        """What the list costs: whoever reads it has so much less room to think."""
+        size = catalogue_bytes(self.tools)
+        return {"tools": len(self.tools), "bytes": size, "tokens": -(-size // BYTES_PER_TOKEN)}
+
     def find(self, name: str) -> Tool | None:
         """A tool by any spelling of its name."""
         return self.spellings.get(name)
@@ -50,6 +68,17 @@ class ToolBook:
         """What an operation is called here; None if the caller has no such tool."""
         found = self.spellings.get(operation)
         return found.name if found else None
+
+
+def catalogue_bytes(tools: Iterable[Tool]) -> int:
+    """How large a list of these is."""
+    return sum(len(msgspec.json.encode(tool.listed)) + 1 for tool in tools)
+
+
+def pinned_version(capability: Capability) -> JsonObject:
+    """Which version of which workflow is run."""
+    known = [key for key in _PINNED if key in capability.metadata]
+    return {f"{_META}{key}": capability.metadata[key] for key in known}
 
 
 def listed_tool(name: str, capability: Capability, *, output_schemas: bool) -> Tool:
@@ -70,8 +99,10 @@ def listed_tool(name: str, capability: Capability, *, output_schemas: bool) -> T
     }
     if capability.output_schema is not None and (output_schemas or capability.populator != "builtin"):
         listed["outputSchema"] = capability.output_schema
+    if capability.metadata.get("icons"):
+        listed["icons"] = capability.metadata["icons"]
     if capability.populator == "workflow":
-        listed["_meta"] = {
-            f"{_META}{key}": capability.metadata[key] for key in ("workflow", "version", "hash", "schema_hash")
-        }
+        listed["_meta"] = pinned_version(capability)
+    if capability.populator == "upstream":
+        listed["_meta"] = {f"{_META}{key}": capability.metadata.get(key) for key in ("server", "upstream", "hash")}
     return Tool(name, capability, listed)

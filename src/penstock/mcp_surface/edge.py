@@ -10,10 +10,10 @@ Above it: `app` mounts it. Below it: the gate's authentication; an engine that i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Protocol, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -23,20 +23,38 @@ from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.calls import Caller
+from penstock.mcp_surface.fast_wire import read_body, replayed
 from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.versions import (
+    UNSUPPORTED,
+    id_in,
+    is_modern,
+    only_message,
+    pinned_body,
+    refused_version,
+    unsupported,
+    with_header,
+)
 from penstock.operations.context import Credentials, Principal
 from penstock.operations.errors import mapping_of
 from penstock.operations.pipeline import Gate
 
-__all__ = ["CALLER", "CALLER_STATE", "Engine", "McpEdge"]
+__all__ = ["CALLER", "CALLER_STATE", "Engine", "McpEdge", "resting"]
 
 CALLER: ContextVar[Caller | None] = ContextVar("penstock_mcp_caller", default=None)
 CALLER_STATE = "mcp_caller"
 """Where the caller of a request stands in the state of its scope."""
 
+_WORK_STATE = "mcp_work"
+# The part of all places that one principal may have when there are no more.
+_SHARES = 4
+_HOSTS_KEPT = 64
 _METHODS = "GET, POST, DELETE"
 _BEARER = "bearer "
+_LISTEN = b"subscriptions/listen"
 _INVALID_REQUEST = -32600
+
+_Headers: TypeAlias = dict[bytes, bytes]
 
 
 class Engine(Protocol):
@@ -59,36 +77,74 @@ class McpEdge:
         self._engine: Engine | None = None
         self._loading = asyncio.Lock()
         self._at_work = 0
+        self._of_one: dict[str, int] = {}
+        """How many of them are of which principal."""
+        self._share = max(1, options.max_concurrent_requests // _SHARES)
+        """As many requests of one principal do not keep others out; so many places are kept for those with fewer."""
+        self._welcome_hosts: set[bytes | None] = set()
+        """Names that were looked at and that the server answers to, as they were sent."""
         self._idle = asyncio.Event()
         self._closed = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        refused = self._unwelcome(scope)
+        headers = _headers(scope)
+        refused = self._unwelcome(scope, headers)
         if refused is not None:
             await _send_error(send, *refused)
             return
-        if self._at_work >= self._options.max_concurrent_requests and scope["method"] == "POST":
-            told = "the server works on as many MCP requests as it can; try again in a moment"
-            await _send_error(send, 503, told, headers=((b"retry-after", b"1"),))
+        if scope["method"] == "POST" and self._at_work >= self._options.max_concurrent_requests + self._share:
+            await _send_busy(send)
             return
-        counts = scope["method"] == "POST"
-        self._at_work += counts
+        # Who only listens is at no work, and is counted where streams are.
+        if scope["method"] != "POST" or headers.get(b"mcp-method", b"").strip() == _LISTEN:
+            await self._let_in(headers, scope, receive, send)
+            return
+        work = _Work(self._count)
+        scope.setdefault("state", {})[_WORK_STATE] = work
         try:
-            await self._let_in(scope, receive, send)
+            await self._let_in(headers, scope, receive, send)
         finally:
-            self._at_work -= counts
+            work.end()
             if self._at_work == 0:
                 self._idle.set()
 
-    async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
-        credentials = Credentials(bearer=_bearer(scope))
+    def _count(self, change: int, principal_id: str, *, for_all: bool = True) -> None:
+        if for_all:
+            self._at_work += change
+        if principal_id:
+            left = self._of_one.get(principal_id, 0) + change
+            if left:
+                self._of_one[principal_id] = left
+            else:
+                del self._of_one[principal_id]
+
+    def _is_too_much(self, principal: Principal) -> bool:
+        """Whether somebody who has their share comes when there are only places for others."""
+        is_full = self._at_work > self._options.max_concurrent_requests
+        return is_full and self._of_one.get(principal.id, 0) >= self._share
+
+    async def _let_in(self, headers: _Headers, scope: Scope, receive: Receive, send: Send) -> None:
+        credentials = Credentials(bearer=_bearer(headers))
         try:
             principal = await self._gate.authenticator.authenticate(credentials)
             engine = await self._loaded()
         except PenstockError as error:
             await _send_refusal(send, error, key_was_sent=credentials.bearer is not None)
             return
+        work: _Work | None = scope.get("state", {}).get(_WORK_STATE)
+        if work is not None:
+            if self._is_too_much(principal):
+                await _send_busy(send)
+                return
+            work.belongs_to(principal.id)
+        only = self._options.protocol_version
+        if only is not None:
+            wrong = refused_version(only, scope)
+            if wrong is not None:
+                await _send_version_error(only, wrong, receive, send)
+                return
+            scope, receive = with_header(only, scope), await _pinned(only, scope, receive)
         client = scope.get("client")
         request_id = str(scope.get("state", {}).get("request_id", ""))
         caller = Caller(
@@ -97,15 +153,17 @@ class McpEdge:
             request_id=request_id,
             remote=client[0] if client else None,
             toolset=_toolset(scope),
+            address=self._options.public_url or _address(scope, headers),
         )
         state = scope.setdefault("state", {})
         state[CALLER_STATE] = caller
         state["principal"] = principal.id
-        token = CALLER.set(caller)
-        try:
-            await engine.handle(principal, scope, receive, send)
-        finally:
-            CALLER.reset(token)
+        await engine.handle(principal, scope, receive, send)
+
+    async def load(self) -> None:
+        """Load the engine before somebody needs it, unless the server stops."""
+        if not self._closed:
+            await self._loaded()
 
     async def _loaded(self) -> Engine:
         if self._engine is not None:
@@ -127,19 +185,23 @@ class McpEdge:
                 await self._engine.stop()
                 self._engine = None
 
-    def _unwelcome(self, scope: Scope) -> tuple[int, str] | None:
+    def _unwelcome(self, scope: Scope, headers: _Headers) -> tuple[int, str] | None:
         """The status and the words for a request that is not let in, whoever sends it."""
         if self._closed:
             return 503, "the server is stopping"
         if scope["method"] not in ("GET", "POST", "DELETE"):
             return 405, f"use {_METHODS}"
-        host = _header(scope, b"host") or ""
+        if headers.get(b"host") in self._welcome_hosts and b"origin" not in headers:
+            return None
+        host = _text(headers, b"host") or ""
         allowed = self._options.allowed_hosts
         if allowed is not None and _name_of(host) not in allowed:
             return 421, f"this server is not called {host[:100]}; set server.public_url to the address that clients use"
-        origin = _header(scope, b"origin")
+        origin = _text(headers, b"origin")
         if origin is not None and not self._is_welcome_origin(origin, host):
             return 403, f"pages of {origin[:100]} may not call; list it in server.cors.origins"
+        if len(self._welcome_hosts) < _HOSTS_KEPT:
+            self._welcome_hosts.add(headers.get(b"host"))
         return None
 
     def _is_welcome_origin(self, origin: str, host: str) -> bool:
@@ -149,8 +211,72 @@ class McpEdge:
         return urlsplit(origin).netloc == host
 
 
-def _header(scope: Scope, wanted: bytes) -> str | None:
-    return next((value.decode("latin-1").strip() for name, value in scope["headers"] if name == wanted), None)
+class _Work:
+    """One request that is worked on, and whose it is; while its caller is asked something, it is none."""
+
+    __slots__ = ("_asking", "_count", "_is_open", "_principal_id")
+
+    def __init__(self, count: Callable[..., None]) -> None:
+        self._count = count
+        self._principal_id = ""
+        self._is_open = True
+        self._asking = 0
+        count(1, "")
+
+    def belongs_to(self, principal_id: str) -> None:
+        """Count it for somebody from now on."""
+        self._principal_id = principal_id
+        self._count(1, principal_id, for_all=False)
+
+    def end(self) -> None:
+        """It is done."""
+        self._is_open = False
+        if not self._asking:
+            self._count(-1, self._principal_id)
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Do not count it meanwhile. In a session, the request may end before whoever was asked answers."""
+        if self._is_open and not self._asking:
+            self._count(-1, self._principal_id)
+        self._asking += 1
+        try:
+            yield
+        finally:
+            self._asking -= 1
+            if self._is_open and not self._asking:
+                self._count(1, self._principal_id)
+
+
+def resting(scope: Scope) -> AbstractContextManager[None]:
+    """While a request waits for somebody, it is no work: they may take an hour."""
+    work: _Work | None = scope.get("state", {}).get(_WORK_STATE)
+    return nullcontext() if work is None else work.resting()
+
+
+def _headers(scope: Scope) -> _Headers:
+    """The headers by name; of several with one name, the first counts."""
+    return dict(reversed(scope["headers"]))
+
+
+def _text(headers: _Headers, wanted: bytes) -> str | None:
+    value = headers.get(wanted)
+    return None if value is None else value.decode("latin-1").strip()
+
+
+async def _send_version_error(only: str, wrong: str, receive: Receive, send: Send) -> None:
+    _, body = await read_body(receive)
+    error: JsonObject = {"code": UNSUPPORTED, "message": only_message(only), "data": unsupported(only, wrong)}
+    await _send_answer(send, 400, {"jsonrpc": "2.0", "id": id_in(body), "error": error})
+
+
+async def _pinned(only: str, scope: Scope, receive: Receive) -> Receive:
+    """What comes, with the one revision that there is where a client proposes another one."""
+    if is_modern(only) or scope["method"] != "POST" or b"mcp-session-id" in _headers(scope):
+        return receive
+    came, body = await read_body(receive)
+    changed = pinned_body(only, body) if body is not None else None
+    return replayed(came if changed is None else [changed], receive)
 
 
 def _name_of(host: str) -> str:
@@ -160,15 +286,27 @@ def _name_of(host: str) -> str:
     return host.partition(":")[0].lower()
 
 
+def _address(scope: Scope, headers: _Headers) -> str | None:
+    """Under which address the caller reached the server."""
+    host = _text(headers, b"host")
+    return f"{scope.get('scheme', 'http')}://{host}" if host else None
+
+
 def _toolset(scope: Scope) -> str | None:
     """The tools that the address asks for."""
-    given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("toolset")
+    query: bytes = scope.get("query_string", b"")
+    given = parse_qs(query.decode("latin-1")).get("toolset") if query else None
     return ",".join(given)[: limits.MCP_TOOLSET_CHARACTERS_MAX] if given else None
 
 
-def _bearer(scope: Scope) -> str | None:
-    value = _header(scope, b"authorization") or ""
+def _bearer(headers: _Headers) -> str | None:
+    value = _text(headers, b"authorization") or ""
     return value[len(_BEARER) :].strip() if value[: len(_BEARER)].lower() == _BEARER else None
+
+
+async def _send_busy(send: Send) -> None:
+    told = "the server works on as many MCP requests as it can; try again in a moment"
+    await _send_error(send, 503, told, headers=((b"retry-after", b"1"),))
 
 
 async def _send_refusal(send: Send, error: PenstockError, *, key_was_sent: bool) -> None:
@@ -193,7 +331,13 @@ async def _send_error(
     error: JsonObject = {"code": code, "message": message}
     if data is not None:
         error["data"] = data
-    body = msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": error})
+    await _send_answer(send, status, {"jsonrpc": "2.0", "id": None, "error": error}, headers)
+
+
+async def _send_answer(
+    send: Send, status: int, answer: JsonObject, headers: tuple[tuple[bytes, bytes], ...] = ()
+) -> None:
+    body = msgspec.json.encode(answer)
     own = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
     if status == 405:  # noqa: PLR2004
         own.append((b"allow", _METHODS.encode()))

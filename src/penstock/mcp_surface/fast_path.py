@@ -13,7 +13,9 @@ Above it: `serving` puts it before the engine. Below it: `fast_wire`, `calls`, `
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -22,11 +24,11 @@ from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.mcp_surface.book import Tool, ToolBook
 from penstock.mcp_surface.calls import Caller, ProtocolFault, ask_gate
+from penstock.mcp_surface.counting import CALL, Counting, reads_only
 from penstock.mcp_surface.edge import CALLER_STATE, Engine
 from penstock.mcp_surface.fast_wire import (
     Heard,
     Hot,
-    answer_bytes,
     call_bytes,
     error_bytes,
     hot_request,
@@ -35,13 +37,16 @@ from penstock.mcp_surface.fast_wire import (
     replayed,
     result_bytes,
     send_json,
+    shown_bytes,
 )
 from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.questions import Kind, declared_kinds
 from penstock.mcp_surface.results import answer_result, error_result
 from penstock.mcp_surface.tasks import TaskCalls
 from penstock.mcp_surface.tools import ToolShelf
 from penstock.operations.context import Principal
 from penstock.operations.errors import mapping_of
+from penstock.operations.execution_views import ExecutionView
 from penstock.operations.pipeline import Gate
 from penstock.operations.recent import Recent
 
@@ -50,6 +55,15 @@ __all__ = ["FastPath"]
 _PAGES = frozenset({"server/discover", "tools/list"})
 # These wait, so that their callers may want to hear that the connection lives.
 _WAITING = frozenset({"execution.wait"})
+_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+_ADDED = frozenset({"io.modelcontextprotocol/serverInfo"})
+_ENVELOPES_READ = 256
+
+
+@lru_cache(_ENVELOPES_READ)
+def _kinds(envelope: bytes) -> frozenset[Kind]:
+    """What the client can be asked that sends this envelope; the SDK has found nothing wrong with it."""
+    return declared_kinds(msgspec.json.decode(envelope)[_CAPABILITIES])
 
 
 class FastPath:
@@ -63,12 +77,15 @@ class FastPath:
         self._shelf = shelf
         self._options = options
         self._statuses = statuses
+        self._counting = Counting(gate.services.telemetry)
         self._tasks = TaskCalls(gate, shelf, options)
         self._envelopes: Recent[tuple[str, bytes], bytes] = Recent(limits.MCP_FAST_ENVELOPES_KEPT)
         """By method and envelope: what the SDK adds to a result."""
         self._pages: Recent[tuple[str, bytes, int], tuple[ToolBook, bytes]] = Recent(limits.MCP_FAST_PAGES_KEPT)
         """By method, envelope and book: the book, which keeps its id its own, and the answer after its id."""
         self._newest: dict[str, bytes] = {}
+        self._views: Recent[int, tuple[ExecutionView, bytes]] = Recent(limits.MCP_FAST_VIEWS_KEPT)
+        """By the id of a view: the view, which keeps its id its own, and what is shown of it."""
 
     async def stop(self) -> None:
         """End every session and every stream."""
@@ -88,6 +105,7 @@ class FastPath:
         caller: Caller = scope["state"][CALLER_STATE]
         book = await self._shelf.of(principal, caller.toolset)
         if await self._answered(hot, caller, book, send):
+            scope["state"]["reads"] = True
             return
         heard = Heard(send)
         await self._engine.handle(principal, scope, replayed(came, receive), heard.send)
@@ -105,38 +123,35 @@ class FastPath:
             self._pages.put((hot.method, hot.meta, id(book)), (book, kept))
             return
         result = msgspec.json.decode(rest[:-1])
-        if isinstance(result, dict) and isinstance(result.get("_meta"), dict):
-            self._envelopes.put((hot.method, hot.meta), msgspec.json.encode(result["_meta"]))
+        added = result.get("_meta") if isinstance(result, dict) else None
+        # What a tool adds of its own is not what the SDK adds to every result.
+        if isinstance(added, dict) and added.keys() == _ADDED:
+            self._envelopes.put((hot.method, hot.meta), msgspec.json.encode(added))
 
     async def _answered(self, hot: Hot, caller: Caller, book: ToolBook, send: Send) -> bool:
         """Whether the request was answered here."""
+        began, status = time.perf_counter(), "ok"
         if hot.method in _PAGES:
             page = self._pages.get((hot.method, hot.meta, id(book)))
-            if page is not None:
-                await send_json(send, 200, hot.prefix, page[1])
-            return page is not None
-        added = self._envelopes.get((hot.method, hot.meta))
-        if added is None:
-            return False
-        if hot.method == "tasks/get":
-            await self._task(hot, caller, added, send)
-            return True
-        tool = self._plain_tool(hot, book)
-        if tool is None:
-            return False
-        await send_json(send, 200, hot.prefix, await self._called(hot, caller, book, tool, added))
+            if page is None:
+                return False
+            await send_json(send, 200, hot.prefix, page[1])
+        else:
+            added = self._envelopes.get((hot.method, hot.meta))
+            tool = self._plain_tool(hot, book) if hot.method == CALL else None
+            if added is None or (tool is None and hot.method == CALL):
+                return False
+            if tool is None:
+                status = await self._task(hot, caller, added, send)
+            else:
+                await send_json(send, 200, hot.prefix, await self._called(hot, caller, book, tool, added))
+        self._counting.answered(hot.method, status, time.perf_counter() - began)
         return True
 
     def _plain_tool(self, hot: Hot, book: ToolBook) -> Tool | None:
-        """The tool of a call that only reads and whose arguments fit."""
+        """The tool of a call that only reads, and at once."""
         tool = book.find(hot.name)
-        if tool is None or tool.capability.populator != "builtin" or not tool.capability.annotations.read_only:
-            return None
-        if tool.capability.name in _WAITING:
-            return None
-        try:
-            tool.capability.convert(hot.arguments or {})
-        except PenstockError:
+        if tool is None or not reads_only(CALL, tool) or tool.capability.name in _WAITING:
             return None
         return tool
 
@@ -151,18 +166,34 @@ class FastPath:
                 patience_seconds=self._options.patience_seconds,
             )
         except PenstockError as error:
+            self._counting.called(tool, "error")
             return call_bytes(error_result(error, book, tool), added)
-        shown = answer_bytes(value, added, characters_max)
-        return call_bytes(answer_result(value, characters_max), added) if shown is None else shown
+        self._counting.called(tool, "ok")
+        shown = self._shown(value)
+        return call_bytes(answer_result(value, characters_max), added) if shown is None else shown + added + b"}}"
 
-    async def _task(self, hot: Hot, caller: Caller, added: bytes, send: Send) -> None:
+    def _shown(self, value: object) -> bytes | None:
+        """An answer in bytes; those who poll an execution that does not move are given the same object each time."""
+        if not isinstance(value, ExecutionView):
+            return shown_bytes(value, self._options.result_characters)
+        known = self._views.get(id(value))
+        if known is not None and known[0] is value:
+            return known[1]
+        shown = shown_bytes(value, self._options.result_characters)
+        if shown is not None:
+            self._views.put(id(value), (value, shown))
+        return shown
+
+    async def _task(self, hot: Hot, caller: Caller, added: bytes, send: Send) -> str:
+        """Tell how a task stands; whether that went well."""
         try:
-            task = await self._tasks.get(caller, hot.name)
+            task = await self._tasks.get(caller, hot.name, _kinds(hot.meta))
         except ProtocolFault as fault:
             code, message, data = fault.code, fault.message, fault.data
         except PenstockError as error:
             code, message, data = mapping_of(error).json_rpc, error.message, {"code": error.code, "hint": error.hint}
         else:
             await send_json(send, 200, hot.prefix, result_bytes(task, added))
-            return
+            return "ok"
         await send_json(send, self._statuses.get(code, 200), error_bytes(hot.id, code, message, data))
+        return "error"

@@ -11,7 +11,6 @@ Above it: `fast_path`. Below it: msgspec. Nothing here knows the SDK.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -24,7 +23,6 @@ __all__ = [
     "Heard",
     "Hot",
     "Hotness",
-    "answer_bytes",
     "call_bytes",
     "error_bytes",
     "hot_request",
@@ -33,6 +31,7 @@ __all__ = [
     "replayed",
     "result_bytes",
     "send_json",
+    "shown_bytes",
 ]
 
 _VERSION = "2026-07-28"
@@ -44,6 +43,9 @@ _METHODS: dict[bytes, str] = {
 # A request with one of these, or with a parameter in a header, is for the SDK to judge.
 _UNUSUAL = frozenset({b"mcp-session-id", b"content-encoding", b"last-event-id"})
 _PARAMETER = b"mcp-param-"
+_VERSION_HEADER = _VERSION.encode()
+# Beyond this many bytes it costs more to join what is sent than to send it in two parts.
+_JOINED_BYTES_MAX = 16_384
 
 RequestId: TypeAlias = int | str
 
@@ -90,16 +92,14 @@ _task = msgspec.json.Decoder(_Task)
 _encode = msgspec.json.encode
 
 
-@dataclass(frozen=True, slots=True)
-class Hotness:
+class Hotness(msgspec.Struct, frozen=True):
     """What the headers of a hot request say."""
 
     method: str
     name: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Hot:
+class Hot(msgspec.Struct, frozen=True):
     """A hot request."""
 
     method: str
@@ -113,12 +113,16 @@ class Hot:
     @property
     def prefix(self) -> bytes:
         """What stands before the result in its answer."""
-        number = str(self.id) if isinstance(self.id, int) else json.dumps(self.id)
-        return f'{{"jsonrpc":"2.0","id":{number},"result":'.encode()
+        if isinstance(self.id, int):
+            return b'{"jsonrpc":"2.0","id":%d,"result":' % self.id
+        return f'{{"jsonrpc":"2.0","id":{json.dumps(self.id)},"result":'.encode()
 
     def has_plain_envelope(self) -> bool:
         """Whether the envelope says who asks and what they can do, and nothing else."""
-        said = msgspec.json.decode(self.meta)
+        try:
+            said = msgspec.json.decode(self.meta)
+        except RecursionError:
+            return False
         return isinstance(said, dict) and said.keys() <= _ENVELOPE and said.get(f"{_META}protocolVersion") == _VERSION
 
 
@@ -126,13 +130,12 @@ def hotness(scope: Scope) -> Hotness | None:
     """What the headers say; None if they are not exactly those of a hot request."""
     if scope["method"] != "POST":
         return None
-    seen: dict[bytes, bytes] = {}
-    for name, value in scope["headers"]:
-        if name in _UNUSUAL or name in seen or name.startswith(_PARAMETER):
-            return None
-        seen[name] = value
+    headers = scope["headers"]
+    seen: dict[bytes, bytes] = dict(headers)
     method = _METHODS.get(seen.get(b"mcp-method", b""))
-    if method is None or seen.get(b"mcp-protocol-version") != _VERSION.encode():
+    if method is None or seen.get(b"mcp-protocol-version") != _VERSION_HEADER:
+        return None
+    if len(seen) != len(headers) or not _UNUSUAL.isdisjoint(seen) or _PARAMETER in b" ".join(seen):
         return None
     if not _takes_both(seen.get(b"accept", b"")) or seen.get(b"content-type") != b"application/json":
         return None
@@ -149,16 +152,28 @@ def _takes_both(accept: bytes) -> bool:
 
 async def read_body(receive: Receive) -> tuple[list[Message], bytes | None]:
     """What came, and the body if it is whole and small; the messages can be `replayed`."""
-    came: list[Message] = []
-    size = 0
+    message = await receive()
+    came: list[Message] = [message]
+    body: bytes = message.get("body", b"")
+    if (
+        message["type"] == "http.request"
+        and not message.get("more_body", False)
+        and len(body) <= limits.MCP_FAST_BODY_BYTES_MAX
+    ):
+        return came, body
+    return await _rest_of_body(came, receive)
+
+
+async def _rest_of_body(came: list[Message], receive: Receive) -> tuple[list[Message], bytes | None]:
+    size, message = 0, came[0]
     while True:
-        message = await receive()
-        came.append(message)
         size += len(message.get("body", b""))
         if message["type"] != "http.request" or size > limits.MCP_FAST_BODY_BYTES_MAX:
             return came, None
         if not message.get("more_body", False):
             return came, b"".join(item.get("body", b"") for item in came)
+        message = await receive()
+        came.append(message)
 
 
 def replayed(came: list[Message], receive: Receive) -> Receive:
@@ -175,7 +190,7 @@ def hot_request(said: Hotness, body: bytes) -> Hot | None:
     """The request; None if its body has anything unusual, or does not fit its headers."""
     try:
         found = _decoded(said, body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return found if found is not None and len(found.meta) <= limits.MCP_FAST_ENVELOPE_BYTES_MAX else None
 
@@ -246,8 +261,8 @@ def call_bytes(result: JsonObject, meta: bytes) -> bytes:
     return result_bytes(dict(sorted({**result, "content": blocks}.items())), meta)
 
 
-def answer_bytes(value: Any, meta: bytes, characters_max: int) -> bytes | None:
-    """The same for what an operation answered, in one go; None if it is no object, or too large to be shown whole."""
+def shown_bytes(value: Any, characters_max: int) -> bytes | None:
+    """What an operation answered, up to where the SDK adds something; None if it is no object, or too large."""
     encoded = _encode(value)
     if len(encoded) > characters_max or not encoded.startswith(b"{") or not encoded.isascii() or b"\x7f" in encoded:
         return None
@@ -258,8 +273,6 @@ def answer_bytes(value: Any, meta: bytes, characters_max: int) -> bytes | None:
             b',"type":"text"}],"isError":false,"resultType":"complete","structuredContent":',
             encoded,
             b',"_meta":',
-            meta,
-            b"}}",
         )
     )
 
@@ -274,7 +287,11 @@ def error_bytes(request_id: RequestId, code: int, message: str, data: JsonValue)
 
 async def send_json(send: Send, status: int, *parts: bytes) -> None:
     """Answer with a JSON document."""
-    body = b"".join(parts)
-    headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+    size = sum(map(len, parts))
+    headers = [(b"content-length", b"%d" % size), (b"content-type", b"application/json")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    if size > _JOINED_BYTES_MAX:
+        for part in parts[:-1]:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        parts = parts[-1:]
+    await send({"type": "http.response.body", "body": b"".join(parts)})

@@ -10,7 +10,12 @@ from typing import Literal
 
 from penstock.base import limits
 
-__all__ = ["McpOptions"]
+__all__ = ["MESSAGES_PATH", "SSE_PATH", "McpOptions"]
+
+SSE_PATH = "/sse"
+"""Where clients of revision 2024-11-05 open a stream, after `path`."""
+MESSAGES_PATH = "/messages"
+"""Where they post what they say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +43,28 @@ class McpOptions:
     on_disconnect: Literal["cancel", "keep"] = "cancel"
     """What becomes of an execution whose caller hangs up before the answer."""
     result_characters: int = limits.MCP_RESULT_CHARACTERS_MAX
+    step_logs: bool = True
+    """Whether clients that wait with an execution hear what its steps log."""
+    protocol_version: str | None = None
+    """The one revision that is spoken; every one that there is without."""
+    sse_first: bool = False
+    """Whether clients of revision 2024-11-05 may open their stream at `path` itself, too."""
+    heartbeat_seconds: float = limits.STREAM_HEARTBEAT_SECONDS
+    """How long an event stream may be silent."""
+    retry_ms: int = limits.STREAM_RETRY_MS
+    """How long clients wait before they come back to a stream that was closed."""
+    close_after_seconds: float | None = None
+    """How long the event stream of a call stays open before the client has to come back for the rest."""
+    openwop_mount: bool = True
+    """Whether the MCP mount of the OpenWOP wire is served beside `path`."""
+    sampling_bridge: bool = False
+    """Whether there is a model that clients of that mount can have asked."""
+    models: frozenset[str] = frozenset()
+    """The names of the server's own models, which stand in for those of clients that cannot be asked."""
+    answer_path: str = "/answer"
+    """Where the pages are that answer questions."""
+    public_url: str | None = None
+    """The address under which people reach the server with a browser; without it, the one that a request names."""
     allowed_hosts: tuple[str, ...] | None = None
     """Names that the server answers to, without ports; any without."""
     allowed_origins: tuple[str, ...] = ()

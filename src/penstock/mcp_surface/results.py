@@ -16,9 +16,12 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.blocks import content_blocks, plain_text
 from penstock.mcp_surface.book import Tool, ToolBook
+from penstock.mcp_surface.upstream_results import upstream_result
 from penstock.operations.attending import ExecutionResult
 from penstock.operations.exposed import WORKFLOW_PREFIX
+from penstock.operations.upstream_tools import UPSTREAM_PREFIX
 
 __all__ = [
     "answer_result",
@@ -27,18 +30,14 @@ __all__ = [
     "execution_result",
     "execution_uri",
     "plain_text",
+    "result_uri",
     "workflow_uri",
 ]
 
 _FAILED = ("failed", "cancelled")
-# The kinds of content, and what each must have.
-_BLOCKS = {
-    "text": {"text"},
-    "image": {"data", "mimeType"},
-    "audio": {"data", "mimeType"},
-    "resource": {"resource"},
-    "resource_link": {"uri", "name"},
-}
+# What is said about a text beside the text itself: where all of it is, what to call next.
+_WORDS_ABOUT_IT = 1_000
+_ISSUES_SHOWN = 20
 # How much of lists, texts and large objects is left, in ever smaller portions until the whole fits.
 _PORTIONS = ((50, 4_000, 200), (20, 1_000, 100), (10, 300, 50), (5, 100, 40), (2, 40, 40), (0, 20, 40))
 # What to call after a refusal, by its code.
@@ -52,6 +51,7 @@ _NEXT = {
     "QUESTION_AMBIGUOUS": "execution.status",
     "WORKFLOW_EXISTS": "workflow.update",
     "INVALID_DOCUMENT": "workflow.validate",
+    "UPSTREAM_TOOL_QUARANTINED": "upstream.tools",
 }
 
 
@@ -65,9 +65,9 @@ def execution_uri(execution_id: str) -> str:
     return f"penstock://executions/{quote(execution_id, safe='')}"
 
 
-def plain_text(value: JsonValue) -> str:
-    """A value for a model: text as it is, everything else as JSON."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def result_uri(execution_id: str) -> str:
+    """The address of what came of an execution."""
+    return f"{execution_uri(execution_id)}/result"
 
 
 def _content(text: str, *links: JsonObject) -> list[JsonValue]:
@@ -103,6 +103,14 @@ def _link(structured: JsonObject) -> JsonObject | None:
     return None
 
 
+def _result_link(result: ExecutionResult) -> JsonObject:
+    """Where the whole output is, or how an execution stands that has none."""
+    if result.status != "completed":
+        return _resource_link(execution_uri(result.execution_id), result.execution_id)
+    kind = "text/plain" if isinstance(result.output, str) else "application/json"
+    return {**_resource_link(result_uri(result.execution_id), result.execution_id), "mimeType": kind}
+
+
 def _resource_link(uri: str, name: str) -> JsonObject:
     return {"type": "resource_link", "uri": uri, "name": name, "mimeType": "application/json"}
 
@@ -128,19 +136,6 @@ def _cut(value: JsonValue, items: int, characters: int, members: int) -> JsonVal
     return value
 
 
-def content_blocks(output: JsonValue) -> list[JsonValue]:
-    """An output as content of MCP: blocks as they are, everything else as text."""
-    items = output if isinstance(output, list) else [output]
-    return [item if _is_block(item) else {"type": "text", "text": plain_text(item)} for item in items]
-
-
-def _is_block(item: JsonValue) -> bool:
-    if not isinstance(item, dict):
-        return False
-    needed = _BLOCKS.get(str(item.get("type")))
-    return needed is not None and needed <= item.keys()
-
-
 def _shown_content(result: ExecutionResult) -> JsonObject | None:
     """The result of a tool whose output is content; None if there is none yet, or too much of it."""
     if result.status != "completed":
@@ -148,25 +143,37 @@ def _shown_content(result: ExecutionResult) -> JsonObject | None:
     blocks = content_blocks(msgspec.to_builtins(result.output))
     if len(msgspec.json.encode(blocks)) > limits.MCP_CONTENT_BYTES_MAX:
         return None
-    return {"content": blocks, "isError": False, "resultType": "complete"}
+    return {"content": [*blocks], "isError": False, "resultType": "complete"}
 
 
 def execution_result(
-    result: ExecutionResult, book: ToolBook, characters_max: int, *, note: str | None = None
+    result: ExecutionResult, book: ToolBook, characters_max: int, *, note: str | None = None, asked_for: bool = False
 ) -> JsonObject:
-    """How an execution ended or stands, for whoever called a workflow as a tool."""
-    tool = book.find(f"{WORKFLOW_PREFIX}{result.workflow_id}")
-    if tool is not None and tool.capability.metadata.get("result") == "content":
-        shown = _shown_content(result)
+    """How an execution ended or stands, for whoever called a workflow as a tool, or asked for an execution."""
+    imported = result.workflow_id.startswith(UPSTREAM_PREFIX)
+    tool = book.find(result.workflow_id if imported else f"{WORKFLOW_PREFIX}{result.workflow_id}")
+    if tool is not None and (imported or tool.capability.metadata.get("result") == "content"):
+        shown = upstream_result(result, tool, characters_max) if imported else _shown_content(result)
         if shown is not None:
-            return shown
+            # Whoever asked for an execution gets the data of an execution, beside what its tool said.
+            return {**shown, "structuredContent": msgspec.to_builtins(result)} if imported and asked_for else shown
     structured: JsonObject = msgspec.to_builtins(result)
     text, links = _execution_text(result, book, characters_max), []
     if len(msgspec.json.encode(structured)) > characters_max:
-        structured = {name: value for name, value in structured.items() if name != "output"}
-        links = [_resource_link(execution_uri(result.execution_id), result.execution_id)]
-    told = f"{note}\n{text}" if note else text
+        kept = {name: value for name, value in structured.items() if name != "output"}
+        structured = kept if len(msgspec.json.encode(kept)) <= characters_max else _in_part(kept, characters_max)
+        links = [_result_link(result)]
+    told = f"{note}\n{_bounded(text, characters_max)}" if note else _bounded(text, characters_max)
     return _complete(told, structured, *links, is_error=result.status in _FAILED)
+
+
+def _bounded(text: str, characters_max: int) -> str:
+    """A text, or as much as may be sent of one that somebody made too long; what tells how to go on is at its end."""
+    room = characters_max + _WORDS_ABOUT_IT
+    if len(text) <= room:
+        return text
+    end = text[-_WORDS_ABOUT_IT:]
+    return f"{text[: room - len(end)]}\n(…)\n{end}"
 
 
 def _execution_text(result: ExecutionResult, book: ToolBook, characters_max: int) -> str:
@@ -174,7 +181,7 @@ def _execution_text(result: ExecutionResult, book: ToolBook, characters_max: int
         text = plain_text(msgspec.to_builtins(result.output))
         if len(text) <= characters_max:
             return text
-        uri = execution_uri(result.execution_id)
+        uri = result_uri(result.execution_id)
         told = f"(shown in part: the output has {len(text)} characters; all of it is at {uri})"
         return f"{text[:characters_max]}\n{told}"
     if result.status in _FAILED:
@@ -204,17 +211,35 @@ def _question_text(result: ExecutionResult, book: ToolBook) -> str:
         if question.expires_at:
             lines.append(f"It can be answered until {question.expires_at}.")
     answer = book.name_of("execution.answer")
-    if answer is None:
-        lines.append("Somebody who may answer has to: this key may not.")
+    if any(question.approvers is not None for question in result.questions):
+        lines.append(f"This is an approval{_by_whom(result)}: a person gives it, never a call of a tool.")
+        lines.append(_elsewhere(result))
+    elif answer is None:
+        lines.append(f"Somebody who may answer has to: this key may not. {_elsewhere(result)}")
     else:
         example: JsonObject = {
-            "execution_id": result.execution_id,
+            "execution_id": result.questions[0].execution_id or result.execution_id,
             "interrupt_id": result.questions[0].interrupt_id,
             "answer": "...",
         }
         lines.append(f"Ask the person, then answer with {answer} {plain_text(example)}")
-    more = _advice(book, result.execution_id, ("execution.cancel", "stop it"))
+        lines.append(_elsewhere(result))
+    ways = (("execution.wait", "wait until it goes on"), ("execution.cancel", "stop it"))
+    more = _advice(book, result.execution_id, *ways)
     return "\n".join((*lines, more) if more else lines)
+
+
+def _by_whom(result: ExecutionResult) -> str:
+    """The group whose approval is wanted, if the questions name one."""
+    named = (question.approvers.get("group") for question in result.questions if isinstance(question.approvers, dict))
+    group = next((group for group in named if isinstance(group, str)), None)
+    return f" by {group}" if group else ""
+
+
+def _elsewhere(result: ExecutionResult) -> str:
+    """Where a person answers who does not sit at this client."""
+    asking = result.questions[0].execution_id or result.execution_id
+    return f"They can answer with `penstock runs answer {asking}`, or over REST."
 
 
 def _advice(book: ToolBook, execution_id: str, *ways: tuple[str, str]) -> str:
@@ -225,11 +250,15 @@ def _advice(book: ToolBook, execution_id: str, *ways: tuple[str, str]) -> str:
 
 def error_result(error: PenstockError, book: ToolBook, tool: Tool | None = None) -> JsonObject:
     """A refusal that a model can do something about."""
-    lines = [f"{error.code}: {error.message}"]
-    for item in _issues(error):
+    lines, issues = [f"{error.code}: {error.message}"], _issues(error)
+    for item in issues[:_ISSUES_SHOWN]:
         pointer = item.get("pointer") or item.get("path") or "/"
         lines.append(f"- {pointer}: {item.get('message')}")
-    if error.hint:
+    if len(issues) > _ISSUES_SHOWN:
+        lines.append(f"- and {len(issues) - _ISSUES_SHOWN} more")
+    if issues and error.code == "INVALID_ARGUMENTS":
+        lines.append("What to do: correct this and call again")
+    elif error.hint:
         lines.append(f"What to do: {error.hint}")
     follow = book.name_of(_NEXT[error.code]) if error.code in _NEXT else None
     if follow is None and error.code == "INVALID_ARGUMENTS" and tool is not None:
@@ -237,9 +266,16 @@ def error_result(error: PenstockError, book: ToolBook, tool: Tool | None = None)
     if follow is not None:
         lines.append(f"Call next: {follow}")
     told: JsonObject = {"code": error.code, "message": error.message}
-    more: JsonObject = {"hint": error.hint, "details": error.details or None, "call_next": follow}
+    published = error.details.get("error")
+    # A function of the workflow profile is refused in the published shape.
+    details = published.get("details") if isinstance(published, dict) else error.details or None
+    more: JsonObject = {"hint": error.hint, "details": details, "call_next": follow}
     told.update({name: value for name, value in more.items() if value is not None})
-    return _complete("\n".join(lines), {"error": told}, is_error=True)
+    most = limits.MCP_RESULT_CHARACTERS_MAX
+    structured: JsonObject = {"error": told}
+    if len(msgspec.json.encode(structured)) > most:
+        structured = _in_part(structured, most)
+    return _complete(_bounded("\n".join(lines), most), structured, is_error=True)
 
 
 def _issues(error: PenstockError) -> list[JsonObject]:

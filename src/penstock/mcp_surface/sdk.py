@@ -1,4 +1,4 @@
-"""What is known here of the SDK's insides, and nowhere else: sessions over HTTP, both eras over one pipe.
+"""What is known of the SDK's insides, here and in `resuming`: sessions over HTTP, both eras over one pipe.
 
 Over HTTP a client of the handshake era gets a session when it asks for one, so that it can be asked questions while it
 waits. A session that this process does not know (it was restarted, or another one began it) is no reason to refuse: the
@@ -13,15 +13,19 @@ Above it: `app` starts these. Below it: the SDK. Provisional parts of it are use
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import anyio
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server import _streamable_http_modern
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, AuthorizationContext
 from mcp.server.auth.provider import AccessToken
 from mcp.server.connection import Connection, NotifyOnlyOutbound
-from mcp.server.lowlevel.server import Server
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
 from mcp.server.runner import (
     ServerRunner,
     _has_modern_envelope,
@@ -30,6 +34,7 @@ from mcp.server.runner import (
     modern_error_data,
     serve_one,
 )
+from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared._context_streams import create_context_streams
 from mcp.shared.dispatcher import DispatchContext
@@ -41,35 +46,108 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types import jsonrpc_message_adapter
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
-from starlette.types import Receive, Scope, Send
+from sse_starlette import EventSourceResponse
+from starlette.types import Message, Receive, Scope, Send
 
 from penstock.base import limits
+from penstock.base.errors import PenstockError
+from penstock.mcp_surface.edge import CALLER, CALLER_STATE
+from penstock.mcp_surface.legacy_sse import LegacySse
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.pipe import Pipe
-from penstock.operations.context import Principal
+from penstock.mcp_surface.resuming import TRANSPORT_STATE, EventMemory, ResumableTransport, SessionEvents
+from penstock.mcp_surface.versions import UNSUPPORTED, is_modern, only_message, pinned_initialize, unsupported
+from penstock.operations.context import Principal, Services
 
-__all__ = ["ERROR_STATUSES", "HttpEngine", "serve_pipe"]
+__all__ = [
+    "ERROR_STATUSES",
+    "HttpEngine",
+    "McpServer",
+    "connection_of",
+    "notify",
+    "serve_pipe",
+    "session_of",
+]
 
 ERROR_STATUSES: Mapping[int, int] = ERROR_CODE_HTTP_STATUS
 """The HTTP status of an error of the protocol by its code, in the newest era; 200 for others."""
 
+_LOGGER = logging.getLogger("penstock.mcp")
 _SESSION = b"mcp-session-id"
 _VERSION = b"mcp-protocol-version"
 # Sessions that clients ended: a request that names one of them must hear so.
 _ENDED_KEPT = 10_000
 
 
-class HttpEngine:
-    """The SDK's Streamable HTTP, with and without sessions, for requests whose caller is known."""
+class _Sessions(StreamableHTTPSessionManager):
+    """Sessions whose streams can be left and gone on with; each belongs to whoever began it, as long as they may."""
 
-    def __init__(self, server: Server[Any], options: McpOptions) -> None:
-        common: dict[str, Any] = {"app": server, "max_request_body_size": options.max_body_bytes}
-        self._with_sessions = StreamableHTTPSessionManager(
-            **common,
+    def __init__(self, options: McpOptions, **more: Any) -> None:
+        super().__init__(
+            **more,
+            retry_interval=options.retry_ms,
             session_idle_timeout=limits.MCP_SESSION_IDLE_SECONDS,
             max_sessions=limits.MCP_SESSIONS_MAX,
         )
+        self._close_after_seconds = options.close_after_seconds
+        self._memory = EventMemory()
+        self._principals: dict[str, Principal] = {}
+        self._ending: set[asyncio.Future[None]] = set()
+
+    def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
+        admitted = super()._admit_session(requestor)
+        name = None if admitted is None else admitted.mcp_session_id
+        if name is None:
+            return None
+        transport = ResumableTransport(
+            SessionEvents(self._memory, name),
+            close_after_seconds=self._close_after_seconds,
+            mcp_session_id=name,
+            retry_interval=self.retry_interval,
+            idle_timeout=self.session_idle_timeout,
+        )
+        self._server_instances[name] = transport
+        caller = CALLER.get()
+        if caller is not None:
+            self._make_room(caller.principal)
+            self._principals[name] = caller.principal
+        return transport
+
+    def _make_room(self, principal: Principal) -> None:
+        """End the oldest sessions of somebody who has too many: nothing that matters is lost with them."""
+        own = [name for name, whose in self._principals.items() if whose.id == principal.id]
+        for name in own[: max(0, len(own) + 1 - limits.MCP_SESSIONS_PER_KEY)]:
+            oldest = self._server_instances.get(name)
+            del self._principals[name]
+            if oldest is not None:
+                ending = asyncio.ensure_future(self._discard_session(name, oldest))
+                self._ending.add(ending)
+                ending.add_done_callback(self._ending.discard)
+
+    async def _discard_session(self, session_id: str, transport: StreamableHTTPServerTransport) -> None:
+        self._principals.pop(session_id, None)
+        await super()._discard_session(session_id, transport)
+        self._memory.forget(session_id)
+
+    async def end_invalid(self, still_valid: Callable[[Principal], Awaitable[bool]]) -> None:
+        """End the sessions of those who may not come in any more, with every stream that they have open."""
+        for name, principal in list(self._principals.items()):
+            transport = self._server_instances.get(name)
+            if transport is not None and not await still_valid(principal):
+                await self._discard_session(name, transport)
+
+
+class HttpEngine:
+    """The SDK's Streamable HTTP, with and without sessions, for requests whose caller is known."""
+
+    def __init__(self, server: Server[Any], options: McpOptions, services: Services) -> None:
+        _beat_every(options.heartbeat_seconds)
+        common: dict[str, Any] = {"app": server, "max_request_body_size": options.max_body_bytes}
+        self._with_sessions = _Sessions(options, **common)
         self._without = StreamableHTTPSessionManager(**common, stateless=True)
+        self._legacy = LegacySse(server, options, services)
+        self._services = services
+        self._checking: asyncio.Future[None] | None = None
         self._ended: dict[str, None] = {}
         self._stop = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -79,31 +157,85 @@ class HttpEngine:
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running = asyncio.create_task(self._run(ready))
         await ready
+        self._services.open_streams.listen(self._check)
+
+    def _check(self) -> None:
+        """A key may have been revoked: what was opened with it ends now."""
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.ensure_future(self._end_invalid())
+
+    async def _end_invalid(self) -> None:
+        holds: dict[str | None, bool] = {}
+
+        async def still_valid(principal: Principal) -> bool:
+            if principal.key_id not in holds:
+                holds[principal.key_id] = await self._services.still_valid(principal)
+            return holds[principal.key_id]
+
+        try:
+            await self._with_sessions.end_invalid(still_valid)
+            await self._legacy.end_invalid(still_valid)
+        except PenstockError as error:
+            _LOGGER.warning("keys cannot be looked at just now: %s", error.code)
 
     async def _run(self, ready: asyncio.Future[None]) -> None:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._with_sessions.run())
             await stack.enter_async_context(self._without.run())
             ready.set_result(None)
-            await self._stop.wait()
+            while not self._stop.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stop.wait(), limits.STREAM_HEARTBEAT_SECONDS)
+                # Nobody tells when a key expires, or is revoked by another process.
+                self._check()
 
     async def stop(self) -> None:
         """End every session and every stream."""
+        self._services.open_streams.leave(self._check)
+        self._legacy.stop()
         self._stop.set()
         if self._running is not None:
             await self._running
 
     async def handle(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of somebody who was let in."""
+        known = CALLER.set(scope["state"][CALLER_STATE])
+        try:
+            await self._answer_within(principal, scope, receive, send)
+        finally:
+            CALLER.reset(known)
+
+    async def _answer_within(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer; who takes nothing of the answer is not waited for."""
+        loop = asyncio.get_running_loop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None) as patience:
+
+                async def bounded(message: Message) -> None:
+                    patience.reschedule(loop.time() + limits.STREAM_SEND_SECONDS_MAX)
+                    await send(message)
+                    patience.reschedule(None)
+
+                await self._answer(principal, scope, receive, bounded)
+
+    async def _answer(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         token = AccessToken(token="", client_id=principal.id, scopes=[], subject=f"{principal.tenant}/{principal.id}")
         scope["user"] = AuthenticatedUser(token)
         # Some HTTP parsers leave blanks at the end of a value, and the SDK compares these with the body.
         scope["headers"] = [(name, value.strip()) for name, value in scope["headers"]]
+        path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
+        if self._legacy.serves(path, scope):
+            await self._legacy.handle(path, scope, receive, send)
+            return
         manager = self._without if self._is_without_session(scope) else self._with_sessions
         named = _header(scope, _SESSION)
         await manager.asgi_app(scope, receive, send)
         if scope["method"] == "DELETE" and named and named not in self._with_sessions._server_instances:
             self._note_end(named)
+
+    def sessions(self) -> int:
+        """How many clients have a session here."""
+        return len(self._with_sessions._server_instances)
 
     def _is_without_session(self, scope: Scope) -> bool:
         """Whether a request of the handshake era names a session that was begun elsewhere or before."""
@@ -119,12 +251,51 @@ class HttpEngine:
             del self._ended[next(iter(self._ended))]
 
 
+def connection_of(context: ServerRequestContext[Any, Any]) -> Connection:
+    """The connection that a request came on: a session of the handshake era, or the request itself."""
+    return context.session._connection
+
+
+def session_of(context: ServerRequestContext[Any, Any]) -> ResumableTransport | None:
+    """The session that a request came in; None over a pipe, for an old client, and without a session."""
+    request: Any = context.request
+    found: ResumableTransport | None = None if request is None else request.scope["state"].get(TRANSPORT_STATE)
+    return found
+
+
+async def notify(context: ServerRequestContext[Any, Any], method: str, params: Mapping[str, Any]) -> None:
+    """Send any notification on the stream that answers a request, and on no other."""
+    await context.session._request_outbound.notify(method, params)
+
+
+class McpServer(Server[Any]):
+    """A server whose lists may change in sessions, too: the SDK wants to be told that for each of them."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """What a session is told when it begins."""
+        told = notification_options or NotificationOptions(
+            prompts_changed=True, resources_changed=True, tools_changed=True
+        )
+        return super().create_initialization_options(told, experimental_capabilities, extensions)
+
+
 def _header(scope: Scope, wanted: bytes) -> str | None:
     return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), None)
 
 
-async def serve_pipe(server: Server[Any], pipe: Pipe, ended: Callable[[], None]) -> None:
-    """Serve one client over a pipe until it closes its end; `ended` hears of that first."""
+def _beat_every(seconds: float) -> None:
+    """How long streams may be silent; the SDK and its library have this for a whole process only."""
+    _streamable_http_modern._SSE_PING_INTERVAL = seconds
+    EventSourceResponse.DEFAULT_PING_INTERVAL = seconds  # type: ignore[assignment]
+
+
+async def serve_pipe(server: Server[Any], pipe: Pipe, ended: Callable[[], None], only: str | None = None) -> None:
+    """Serve one client over a pipe until it closes its end; `ended` hears of that first. `only` is one revision."""
     incoming_writer, incoming = create_context_streams[SessionMessage | Exception](0)
     outgoing, outgoing_reader = create_context_streams[SessionMessage](0)
 
@@ -147,10 +318,10 @@ async def serve_pipe(server: Server[Any], pipe: Pipe, ended: Callable[[], None])
     async with server.lifespan(server) as state, anyio.create_task_group() as tasks:
         tasks.start_soon(read)
         tasks.start_soon(write)
-        await _serve_streams(server, state, incoming, outgoing)
+        await _serve_streams(server, state, incoming, outgoing, only)
 
 
-async def _serve_streams(server: Server[Any], state: Any, incoming: Any, outgoing: Any) -> None:
+async def _serve_streams(server: Server[Any], state: Any, incoming: Any, outgoing: Any, only: str | None) -> None:
     dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(
         incoming, outgoing, inline_methods=frozenset({"initialize"})
     )
@@ -161,8 +332,14 @@ async def _serve_streams(server: Server[Any], state: Any, incoming: Any, outgoin
     async def on_request(
         context: DispatchContext[TransportContext], method: str, params: Mapping[str, Any] | None
     ) -> dict[str, Any]:
-        if method != "initialize" and _has_modern_envelope(params):
+        is_handshake = method == "initialize" or not _has_modern_envelope(params)
+        if only is not None and is_modern(only) == is_handshake:
+            named = "a handshake" if is_handshake else None
+            raise MCPError(code=UNSUPPORTED, message=only_message(only), data=unsupported(only, named))
+        if not is_handshake:
             return await modern.on_request(context, method, params)
+        if only is not None and method == "initialize":
+            params = pinned_initialize(only, params)
         return await handshake.on_request(context, method, params)
 
     try:

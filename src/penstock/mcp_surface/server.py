@@ -5,22 +5,35 @@ Above it: `app` serves it over HTTP, the command line over a pipe. Below it: `ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import mcp_types as types
+import msgspec
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
-from mcp.shared.exceptions import MCPError, NoBackChannelError
+from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from penstock.base.errors import PenstockError
+from penstock.base import limits
+from penstock.base.errors import LimitExceeded, PenstockError
 from penstock.base.json import JsonObject
-from penstock.mcp_surface.calls import Caller, Client, Filled, ProtocolFault, ToolCalls
-from penstock.mcp_surface.contents import TEMPLATES, Contents
+from penstock.mcp_surface.book import Tool
+from penstock.mcp_surface.calls import Caller, Client, Filled, ProtocolFault, ToolCalls, tasks_missing
+from penstock.mcp_surface.changes import Changes
+from penstock.mcp_surface.clients import IDEMPOTENCY_META, client_of, filled_of, kinds_of, takes_tasks, understood
+from penstock.mcp_surface.contents import Contents
+from penstock.mcp_surface.counting import Counting
+from penstock.mcp_surface.edge import resting
+from penstock.mcp_surface.log_messages import set_level
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.questions import Form
+from penstock.mcp_surface.questions import Ask
+from penstock.mcp_surface.sdk import McpServer
+from penstock.mcp_surface.subscriptions import Subscriptions
 from penstock.mcp_surface.tasks import TASKS_EXTENSION, TaskCalls
 from penstock.mcp_surface.tools import ToolShelf
 from penstock.operations.errors import mapping_of
@@ -31,11 +44,14 @@ __all__ = ["IDEMPOTENCY_META", "CallerOf", "build_mcp_server"]
 INSTRUCTIONS = (
     "Penstock runs durable workflows. Workflows are tools of their own: calling one starts an execution and waits for"
     " its result. If it takes longer, or a person has to answer something, the answer says so and names the tools to go"
-    " on with; the execution goes on meanwhile and survives restarts."
+    " on with; the execution goes on meanwhile and survives restarts. A name such as execution.status in a text is the"
+    " tool of that name, however it is spelled in the list."
 )
-IDEMPOTENCY_META = "penstock/idempotency_key"
+CATALOGUE_META = "penstock/catalogue"
+"""Where a list of tools says how large it is."""
 Context = ServerRequestContext[Any, Any]
 CallerOf = Callable[[Context], Caller]
+AskNow = Callable[[Ask], Awaitable[Filled | None]]
 
 
 class TaskParams(types.RequestParams):
@@ -47,7 +63,8 @@ class TaskParams(types.RequestParams):
 class TaskUpdateParams(TaskParams):
     """Which task, and the answers to its questions."""
 
-    input_responses: types.InputResponses | None = None
+    # As it was sent: what is not an answer to a question of ours is left out, and the others count.
+    input_responses: dict[str, Any] | None = None
 
 
 class _Handlers:
@@ -57,31 +74,85 @@ class _Handlers:
         self.shelf = ToolShelf(gate, options) if shelf is None else shelf
         self.calls = ToolCalls(gate, self.shelf, options)
         self.tasks = TaskCalls(gate, self.shelf, options)
-        self.contents = Contents(gate, self.shelf)
+        self.contents = Contents(gate, self.shelf, self.calls)
         self.caller_of = caller_of
+        self.services = gate.services
+        self.hears_logs = options.step_logs
+        self.changes = Changes(gate, self.shelf, self.contents)
+        self.subscriptions = Subscriptions(gate, self.changes, self.tasks, caller_of)
+        self.counting = Counting(gate.services.telemetry, self._tool_of)
+
+    def _tool_of(self, context: Context, name: object) -> Tool | None:
+        caller = self.caller_of(context)
+        book = self.shelf.last_of(caller.principal, caller.toolset)
+        return book.find(name) if book is not None and isinstance(name, str) else None
+
+    @asynccontextmanager
+    async def serving(self, server: Server[Any]) -> AsyncIterator[None]:
+        """What lasts as long as the server does."""
+        try:
+            yield
+        finally:
+            await self.changes.stop()
+
+    def _client(self, context: Context, params: types.InputResponseRequestParams) -> Client:
+        """What the client can do on this request, as far as the operator lets it."""
+        client = client_of(context, params)
+        if client.ask is not None:
+            client = replace(client, ask=self._asking(context, client.ask))
+        return client if self.hears_logs else replace(client, log=None)
+
+    def _asking(self, context: Context, ask: AskNow) -> AskNow:
+        """Ask somebody for no longer than questions are open, and no more of them than one may have streams."""
+        services, owner = self.services, self.caller_of(context).principal.id
+        streams, chosen = services.open_streams, services.limits
+
+        async def asked(question: Ask) -> Filled | None:
+            try:
+                streams.take(owner, at_most=chosen.streams_max, of_one=chosen.streams_per_key)
+            except LimitExceeded:
+                return None
+            try:
+                with resting(context.request.scope) if context.request is not None else nullcontext():
+                    return await asyncio.wait_for(ask(question), limits.MCP_QUESTION_SECONDS_MAX)
+            except TimeoutError:
+                return None
+            finally:
+                streams.give_back(owner)
+
+        return asked
 
     async def list_tools(self, context: Context, params: Any) -> Any:
         caller = self.caller_of(context)
         book = await self.shelf.of(caller.principal, caller.toolset)
-        return {"tools": [tool.listed for tool in book.tools], **_COMPLETE}
+        size = {CATALOGUE_META: book.size()}
+        return {"tools": [tool.listed for tool in book.tools], "_meta": size, **_COMPLETE}
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> Any:
-        caller, client = self.caller_of(context), _client(context, params)
+        caller, client = self.caller_of(context), self._client(context, params)
         result = await _faults_raised(self.calls.call(caller, params.name, dict(params.arguments or {}), client))
-        return await self.tasks.created(caller, result["taskId"]) if result["resultType"] == "task" else result
+        return (
+            await self.tasks.created(caller, result["taskId"], client.kinds)
+            if result["resultType"] == "task"
+            else result
+        )
 
     async def get_task(self, context: Context, params: TaskParams) -> Any:
-        return await _faults_raised(self.tasks.get(self._task_caller(context, params), params.task_id))
+        return await _faults_raised(
+            self.tasks.get(self._task_caller(context, params), params.task_id, kinds_of(context))
+        )
 
     async def update_task(self, context: Context, params: TaskUpdateParams) -> Any:
         caller = self._task_caller(context, params)
-        return await _faults_raised(self.tasks.update(caller, params.task_id, _filled(params.input_responses)))
+        return await _faults_raised(
+            self.tasks.update(caller, params.task_id, filled_of(understood(params.input_responses)), kinds_of(context))
+        )
 
     async def cancel_task(self, context: Context, params: TaskParams) -> Any:
         return await _faults_raised(self.tasks.cancel(self._task_caller(context, params), params.task_id))
 
     def _task_caller(self, context: Context, params: TaskParams) -> Caller:
-        """Who asks about a task; only clients of the newest era can, and over HTTP the header must name the task."""
+        """Who asks about a task; only clients that declare tasks can, and over HTTP the header must name the task."""
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             raise MCPError(code=types.METHOD_NOT_FOUND, message="Method not found")
         if context.request is not None:
@@ -89,33 +160,37 @@ class _Handlers:
             if named != params.task_id:
                 told = f"{MCP_NAME_HEADER} header does not match the request body's 'taskId' parameter"
                 raise MCPError(code=types.HEADER_MISMATCH, message=told)
+        if not takes_tasks(context):
+            fault = tasks_missing(context.method)
+            raise MCPError(code=fault.code, message=fault.message, data=fault.data)
         return self.caller_of(context)
 
     async def list_resources(self, context: Context, params: Any) -> Any:
         return {"resources": await _faults_raised(self.contents.resources(self.caller_of(context))), **_COMPLETE}
 
     async def list_templates(self, context: Context, params: Any) -> Any:
-        return {"resourceTemplates": list(TEMPLATES), **_COMPLETE}
+        found = await _faults_raised(self.contents.templates(self.caller_of(context)))
+        return {"resourceTemplates": found, **_COMPLETE}
 
     async def read_resource(self, context: Context, params: types.ReadResourceRequestParams) -> Any:
         legacy = context.protocol_version not in MODERN_PROTOCOL_VERSIONS
-        read = self.contents.read(self.caller_of(context), str(params.uri), legacy=legacy)
-        return {"contents": await _faults_raised(read), **_COMPLETE}
+        caller, client = self.caller_of(context), self._client(context, params)
+        found = await _faults_raised(self.contents.read(caller, str(params.uri), client, legacy=legacy))
+        return found if found.get("resultType") == "input_required" else {**found, **_COMPLETE}
 
     async def list_prompts(self, context: Context, params: Any) -> Any:
         return {"prompts": await _faults_raised(self.contents.prompts(self.caller_of(context))), **_COMPLETE}
 
     async def get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> Any:
-        found = self.contents.prompt(self.caller_of(context), params.name, dict(params.arguments or {}))
-        return {**await _faults_raised(found), "resultType": "complete"}
+        caller, client = self.caller_of(context), self._client(context, params)
+        found = self.contents.prompt(caller, params.name, dict(params.arguments or {}), client)
+        return {"resultType": "complete", **await _faults_raised(found)}
 
     async def complete(self, context: Context, params: types.CompleteRequestParams) -> Any:
         reference = params.ref.name if isinstance(params.ref, types.PromptReference) else params.ref.uri
-        argument = params.argument
-        values = await _faults_raised(
-            self.contents.completions(self.caller_of(context), str(reference), argument.name, argument.value)
-        )
-        return {"completion": {"values": values, "total": len(values), "hasMore": False}, "resultType": "complete"}
+        argument, chosen = params.argument, params.context.arguments if params.context is not None else None
+        found = self.contents.completion(self.caller_of(context), str(reference), argument.name, argument.value, chosen)
+        return {"completion": await _faults_raised(found), "resultType": "complete"}
 
 
 # Lists depend on who asks, and change when somebody changes a workflow.
@@ -133,57 +208,38 @@ async def _faults_raised(work: Any) -> Any:
         raise MCPError(code=mapping_of(error).json_rpc, message=error.message, data=data) from None
 
 
-def _client(context: Context, params: types.CallToolRequestParams) -> Client:
-    """What the client of a request can do."""
-    session, meta = context.session, context.meta or {}
-    modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-    asked = _takes_forms(session.client_capabilities)
-    key = meta.get(IDEMPOTENCY_META)
+def _one_page(handler: Callable[[Context, Any], Awaitable[Any]]) -> Callable[[Context, Any], Awaitable[Any]]:
+    """A list that is always whole, because most clients read the first page only: there is no cursor to go on from."""
 
-    async def report(progress: float, message: str) -> None:
-        await session.report_progress(progress, message=message)
+    async def handle(context: Context, params: types.PaginatedRequestParams | None) -> Any:
+        if params is not None and params.cursor:
+            told = "Invalid cursor: this list is one page; ask for it without a cursor"
+            raise MCPError(code=types.INVALID_PARAMS, message=told, data={"cursor": params.cursor[:200]})
+        return await handler(context, params)
 
-    async def ask(form: Form) -> Filled | None:
+    return handle
+
+
+def _raising(handler: Callable[[Context, Any], Awaitable[Any]]) -> Callable[[Context, Any], Awaitable[Any]]:
+    """A handler whose faults and refusals are errors of the protocol."""
+
+    async def handle(context: Context, params: Any) -> Any:
+        return await _faults_raised(handler(context, params))
+
+    return handle
+
+
+async def _written(ctx: Context, call_next: Callable[[Context], Awaitable[Any]]) -> Any:
+    """Refuse a request whose texts nobody can write down: the SDK lets halves of characters through."""
+    if ctx.request_id is not None:
         try:
-            answer = await session.elicit_form(form.message, form.schema, related_request_id=context.request_id)
-        except (NoBackChannelError, MCPError):
-            return None
-        return _filled_form(answer)
-
-    return Client(
-        report=report if "progress_token" in meta or "progressToken" in meta else None,
-        ask=ask if asked and not modern and session.can_send_request else None,
-        completes=asked and modern,
-        tasks=modern and _declares(session.client_capabilities, TASKS_EXTENSION),
-        filled=_filled(params.input_responses),
-        state=params.request_state if modern else None,
-        idempotency_key=key if isinstance(key, str) else None,
-    )
-
-
-def _declares(declared: types.ClientCapabilities | None, extension: str) -> bool:
-    return declared is not None and extension in (declared.extensions or {})
-
-
-def _takes_forms(declared: types.ClientCapabilities | None) -> bool:
-    elicitation = declared.elicitation if declared is not None else None
-    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
-
-
-def _filled_form(answer: types.ElicitResult) -> Filled:
-    content: JsonObject = {
-        name: [*value] if isinstance(value, list) else value for name, value in (answer.content or {}).items()
-    }
-    return Filled(action=answer.action, content=content)
-
-
-def _filled(responses: types.InputResponses | None) -> dict[str, Filled]:
-    """The forms that came back with a call."""
-    found: dict[str, Filled] = {}
-    for name, response in (responses or {}).items():
-        if isinstance(response, types.ElicitResult):
-            found[name] = _filled_form(response)
-    return found
+            msgspec.json.encode(ctx.params)
+        except UnicodeEncodeError:
+            told = "Invalid params: a text in them is not Unicode (it has half of a surrogate pair)"
+            raise MCPError(code=types.INVALID_PARAMS, message=told) from None
+        except RecursionError:
+            raise MCPError(code=types.INVALID_PARAMS, message="Invalid params: they are nested too deeply") from None
+    return await call_next(ctx)
 
 
 def build_mcp_server(
@@ -203,21 +259,33 @@ def build_mcp_server(
         tool = book.find(name) if book is not None else None
         return tool.capability.input_schema if tool is not None else None
 
-    server: Server[Any] = Server(
+    server = McpServer(
         "penstock",
         version=options.version,
         title="Penstock",
         instructions=INSTRUCTIONS,
+        lifespan=handlers.serving,
         get_tool_input_schema=input_schema,
-        on_list_tools=handlers.list_tools,
+        on_list_tools=_one_page(handlers.list_tools),
         on_call_tool=handlers.call_tool,
-        on_list_resources=handlers.list_resources,
-        on_list_resource_templates=handlers.list_templates,
+        on_list_resources=_one_page(handlers.list_resources),
+        on_list_resource_templates=_one_page(handlers.list_templates),
         on_read_resource=handlers.read_resource,
-        on_list_prompts=handlers.list_prompts,
+        on_list_prompts=_one_page(handlers.list_prompts),
         on_get_prompt=handlers.get_prompt,
         on_completion=handlers.complete,
+        on_subscribe_resource=_raising(handlers.subscriptions.subscribe),
+        on_unsubscribe_resource=_raising(handlers.subscriptions.unsubscribe),
+        on_subscriptions_listen=_raising(handlers.subscriptions.listen),
     )
+    server.middleware.insert(0, handlers.counting.around)
+    server.middleware.insert(1, _written)
+    server.middleware.append(handlers.subscriptions.begun)
+    initialized = handlers.subscriptions.initialized
+    server.add_notification_handler("notifications/initialized", types.NotificationParams, initialized)
+    if options.step_logs:
+        # Not an argument above: the SDK warns of it, because the newest era names the level in each request instead.
+        server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
     server.extensions[TASKS_EXTENSION] = {}
     server.add_request_handler("tasks/get", TaskParams, handlers.get_task)
     server.add_request_handler("tasks/update", TaskUpdateParams, handlers.update_task)

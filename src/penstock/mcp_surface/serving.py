@@ -33,8 +33,9 @@ async def open_http_engine(gate: Gate, options: McpOptions) -> Engine:
         return caller
 
     shelf = ToolShelf(gate, options)
-    engine = HttpEngine(build_mcp_server(gate, options, caller_of, CALLER.get, shelf=shelf), options)
+    engine = HttpEngine(build_mcp_server(gate, options, caller_of, CALLER.get, shelf=shelf), options, gate.services)
     await engine.start()
+    gate.services.telemetry.mcp_sessions = engine.sessions
     return FastPath(engine, gate, shelf, options, ERROR_STATUSES) if options.fast_path else engine
 
 
@@ -48,4 +49,5 @@ async def serve_stdio(
         return Caller(principal=principal, credentials=credentials, request_id=new_request_id())
 
     # A client that goes away has not cancelled anything: its executions go on with whoever performs next.
-    await serve_pipe(build_mcp_server(gate, options, caller_of), pipe, gate.services.open_streams.end)
+    ended = gate.services.open_streams.end
+    await serve_pipe(build_mcp_server(gate, options, caller_of), pipe, ended, options.protocol_version)

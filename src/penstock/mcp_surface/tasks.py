@@ -8,13 +8,15 @@ Above it: `server`. Below it: `calls`, the views of executions. Nothing here kno
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import msgspec
 
 from penstock.base.errors import NotFound, PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.calls import (
+from penstock.mcp_surface.answer_links import AnswerLinks
+from penstock.mcp_surface.asking import ALREADY_ANSWERED
+from penstock.mcp_surface.callers import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     PROTOCOL_ERROR,
@@ -25,31 +27,38 @@ from penstock.mcp_surface.calls import (
     ask_gate,
 )
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.questions import Form, form_of, input_requests
-from penstock.mcp_surface.results import execution_result
+from penstock.mcp_surface.questions import CLIENT_KINDS, Ask, Kind, ask_of, input_requests
+from penstock.mcp_surface.results import execution_result, plain_text
 from penstock.mcp_surface.tools import ToolShelf
 from penstock.operations.attending import ExecutionResult
 from penstock.operations.execution_views import ExecutionView
+from penstock.operations.execution_waits import QuestionView
 from penstock.operations.pipeline import Gate
 from penstock.operations.views import MCP_TASK_STATUS
 
 __all__ = ["TASKS_EXTENSION", "TaskCalls", "task_of"]
 
 _POLL_MS = 1_000
-_NOTHING_TO_DO = ("ALREADY_ANSWERED", "NO_OPEN_QUESTION", "CANCEL_NOT_ALLOWED", "RUN_ENDED")
+# A line for somebody who looks at a list of tasks; the question itself is in its form.
+_MESSAGE_CHARACTERS_MAX = 200
+_NOTHING_TO_DO = (*ALREADY_ANSWERED, "CANCEL_NOT_ALLOWED", "RUN_ENDED")
+_FORMS: frozenset[Kind] = frozenset({"form"})
 
 
-def task_of(view: ExecutionView, forms: list[Form]) -> JsonObject:
-    """An execution as a task. One that asks what no form can ask goes on working; its message says that it waits."""
+def task_of(view: ExecutionView, asks: list[Ask]) -> JsonObject:
+    """An execution as a task. One that asks what the client cannot be asked goes on working; its message says it."""
     status = MCP_TASK_STATUS[view.status]
     if view.error is not None and view.error.code == PROTOCOL_ERROR and view.status == "failed":
         status = "failed"
-    if status == "input_required" and not forms:
+    if status == "input_required" and not asks:
         status = "working"
+    if view.status.startswith("waiting_") and asks:
+        # Of a child, perhaps, while the execution itself is at something else.
+        status = "input_required"
     return {
         "taskId": view.execution_id,
         "status": status,
-        "statusMessage": view.status,
+        "statusMessage": _message(view),
         "createdAt": view.created_at,
         "lastUpdatedAt": view.updated_at,
         "ttlMs": None,
@@ -57,9 +66,13 @@ def task_of(view: ExecutionView, forms: list[Form]) -> JsonObject:
     }
 
 
-def _forms(view: ExecutionView) -> list[Form]:
-    forms = (form_of(question) for question in view.waiting_for.questions)
-    return [form for form in forms if form is not None]
+def _message(view: ExecutionView) -> str:
+    """How it stands in a line: the status, and what is asked, also for a client that cannot be asked itself."""
+    questions = [question for question in view.waiting_for.questions if question.ask is None]
+    asked = " ".join(plain_text(questions[0].prompt).split()) if questions else ""
+    if len(asked) > _MESSAGE_CHARACTERS_MAX:
+        asked = f"{asked[:_MESSAGE_CHARACTERS_MAX]}…"
+    return f"{view.status}: {asked}" if asked else view.status
 
 
 class TaskCalls:
@@ -69,6 +82,23 @@ class TaskCalls:
         self._gate = gate
         self._shelf = shelf
         self._options = options
+        self._links = AnswerLinks(gate.services, options.answer_path)
+
+    async def _asks(self, caller: Caller, view: ExecutionView, kinds: Set[Kind]) -> list[Ask]:
+        """The questions of a task that its client can be asked, those of its children among them."""
+        questions = view.waiting_for.questions
+        if view.waiting_for.children:
+            looked: JsonObject = {"execution_id": view.execution_id, "wait_seconds": 0}
+            result = await ask_gate(self._gate, caller, "execution.wait", looked)
+            assert isinstance(result, ExecutionResult)
+            questions = result.questions
+
+        def link(question: QuestionView) -> str | None:
+            asking = question.execution_id or view.execution_id
+            return self._links.address(caller, asking, question.interrupt_id)
+
+        asks = (ask_of(question, kinds, link) for question in questions)
+        return [ask for ask in asks if ask is not None]
 
     async def _view(self, caller: Caller, task_id: str) -> ExecutionView:
         """The execution of a task; one that the caller may not see is as unknown as one that there is not."""
@@ -81,18 +111,24 @@ class TaskCalls:
         assert isinstance(value, ExecutionView)
         return value
 
-    async def created(self, caller: Caller, execution_id: str) -> JsonObject:
+    async def _shown_asks(self, caller: Caller, view: ExecutionView, kinds: Set[Kind]) -> list[Ask]:
+        """The same, none for a caller who may not answer."""
+        asks = await self._asks(caller, view, kinds)
+        book = await self._shelf.of(caller.principal, caller.toolset) if asks else None
+        return asks if book is not None and "execution.answer" in book.operations else []
+
+    async def created(self, caller: Caller, execution_id: str, kinds: Set[Kind] = _FORMS) -> JsonObject:
         """What a call is answered with that became a task."""
         view = await self._view(caller, execution_id)
-        return {"resultType": "task", **task_of(view, _forms(view))}
+        return {"resultType": "task", **task_of(view, await self._shown_asks(caller, view, kinds))}
 
-    async def get(self, caller: Caller, task_id: str) -> JsonObject:
-        """How a task stands, with its questions or its result."""
+    async def get(self, caller: Caller, task_id: str, kinds: Set[Kind] = _FORMS) -> JsonObject:
+        """How a task stands, with its questions of the kinds that the client takes, or its result."""
         view = await self._view(caller, task_id)
-        forms = _forms(view)
-        task: JsonObject = {"resultType": "complete", **task_of(view, forms)}
+        asks = await self._shown_asks(caller, view, kinds)
+        task: JsonObject = {"resultType": "complete", **task_of(view, asks)}
         if task["status"] == "input_required":
-            task["inputRequests"] = input_requests(forms)
+            task["inputRequests"] = input_requests(asks)
         if task["status"] == "failed" and view.error is not None:
             task["error"] = {"code": INTERNAL_ERROR, "message": view.error.message}
         if task["status"] == "completed":
@@ -100,19 +136,20 @@ class TaskCalls:
             task["result"] = execution_result(_result_of(view), book, self._options.result_characters)
         return task
 
-    async def update(self, caller: Caller, task_id: str, filled: Mapping[str, Filled]) -> JsonObject:
+    async def update(
+        self, caller: Caller, task_id: str, filled: Mapping[str, Filled], kinds: Set[Kind] = _FORMS
+    ) -> JsonObject:
         """Answer questions of a task. What was answered before, by whomever, is acknowledged and changes nothing."""
-        forms = {form.key: form for form in _forms(await self._view(caller, task_id))}
-        for key, answer in filled.items():
-            form = forms.get(key)
-            if form is None or answer.action != "accept":
+        asks = {ask.key: ask for ask in await self._asks(caller, await self._view(caller, task_id), kinds)}
+        for key, given in filled.items():
+            ask = asks.get(key)
+            answer = None if ask is None else _answer(ask, given)
+            if ask is None or answer is None:
                 continue
-            arguments: JsonObject = {
-                "execution_id": task_id,
-                "interrupt_id": form.interrupt_id,
-                "answer": form.answer(answer.content),
-            }
-            await self._acknowledged(caller, "execution.answer", arguments)
+            asking = ask.execution_id or task_id
+            arguments: JsonObject = {"execution_id": asking, "interrupt_id": ask.interrupt_id, "answer": answer}
+            person = ask.kind not in CLIENT_KINDS
+            await self._acknowledged(caller, "execution.answer", arguments, from_person=person)
         return {"resultType": "complete"}
 
     async def cancel(self, caller: Caller, task_id: str) -> JsonObject:
@@ -123,12 +160,26 @@ class TaskCalls:
         )
         return {"resultType": "complete"}
 
-    async def _acknowledged(self, caller: Caller, operation: str, arguments: JsonObject) -> None:
+    async def _acknowledged(
+        self, caller: Caller, operation: str, arguments: JsonObject, *, from_person: bool = False
+    ) -> None:
         try:
-            await ask_gate(self._gate, caller, operation, arguments)
+            await ask_gate(self._gate, caller, operation, arguments, from_person=from_person)
         except PenstockError as error:
             if error.code not in _NOTHING_TO_DO:
                 raise
+
+
+def _answer(ask: Ask, given: Filled) -> JsonValue:
+    """The answer to a question; None where there is none, and the question stays open."""
+    if given.kind != ask.answered_by:
+        return None
+    if ask.kind in CLIENT_KINDS:
+        return given.result
+    if given.action != "accept":
+        return ask.refusal(given.action)
+    # Who agrees to open a page has not answered yet.
+    return None if ask.kind == "url" else ask.answer(given.content)
 
 
 def _result_of(view: ExecutionView) -> ExecutionResult:

@@ -11,18 +11,16 @@ Above it: `tools` keeps the books, `calls` calls what is found. Below it: what a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Literal, TypeAlias
-
-import msgspec
 
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.book import CATALOGUE, Tool, ToolBook, listed_tool
+from penstock.mcp_surface.book import CATALOGUE, Tool, ToolBook, catalogue_bytes, listed_tool
 from penstock.mcp_surface.options import McpOptions
 from penstock.operations.capability import Annotations, Authorization, Capability, Governance
 
-__all__ = ["EVERYDAY", "TOOLSETS", "chosen_book", "described", "found_tools", "inner_call"]
+__all__ = ["EVERYDAY", "TOOLSETS", "chosen_book", "described", "found_tools", "inner_call", "trio_names"]
 
 TOOLSETS = ("default", "workflows", "operations", "all", "search")
 EVERYDAY = frozenset(
@@ -58,19 +56,19 @@ def chosen_book(whole: ToolBook, toolset: str, options: McpOptions) -> ToolBook:
         return whole
     if not words & {"default", "search"}:
         return _strict(whole, tuple(tool for tool in whole.tools if _is_named(tool, words, whole)))
-    if "default" in words and _size(whole.tools) <= options.catalogue_bytes:
+    if "default" in words and catalogue_bytes(whole.tools) <= options.catalogue_bytes:
         return whole
     first = [tool for tool in whole.tools if tool.capability.name in EVERYDAY or _is_named(tool, words, whole)]
     trio = _trio(options)
-    room = options.catalogue_bytes - _size((*first, *trio)) if "default" in words else 0
+    room = options.catalogue_bytes - catalogue_bytes((*first, *trio)) if "default" in words else 0
     listed = [*first, *trio]
     for tool in whole.tools:
-        size = _size((tool,))
+        size = catalogue_bytes((tool,))
         if tool.starts_execution and tool not in first and size <= room:
             listed.append(tool)
             room -= size
     ordered = tuple(sorted(listed, key=lambda tool: tool.name))
-    spellings = {**{name: tool for tool in trio for name in (tool.name, tool.capability.name)}, **whole.spellings}
+    spellings = {**whole.spellings, **{name: tool for tool in trio for name in (tool.name, tool.capability.name)}}
     return ToolBook(ordered, spellings, whole.operations)
 
 
@@ -83,15 +81,11 @@ def _strict(whole: ToolBook, tools: tuple[Tool, ...]) -> ToolBook:
 def _is_named(tool: Tool, words: frozenset[str], whole: ToolBook) -> bool:
     name = tool.capability.name
     if tool.starts_execution:
-        in_sets = "workflows" in words
+        in_sets = ("upstream" if tool.capability.populator == "upstream" else "workflows") in words
     else:
-        in_sets = "operations" in words or ("workflows" in words and name in _FOLLOWING)
+        in_sets = "operations" in words or (bool(words & {"workflows", "upstream"}) and name in _FOLLOWING)
         in_sets = in_sets or tool.capability.resource in words
     return in_sets or any(whole.find(word) is tool for word in words)
-
-
-def _size(tools: Iterable[Tool]) -> int:
-    return sum(len(msgspec.json.encode(tool.listed)) + 1 for tool in tools)
 
 
 def found_tools(book: ToolBook, arguments: JsonObject) -> JsonObject:
@@ -127,13 +121,18 @@ def inner_call(book: ToolBook, arguments: JsonObject) -> tuple[Tool, JsonObject]
 def _named(book: ToolBook, arguments: JsonObject) -> Tool:
     name = arguments.get("name")
     found = book.find(name) if isinstance(name, str) else None
+    if not isinstance(name, str):
+        raise Rejected(_INVALID, "`name` is missing: the name of a tool", "search for a tool and use its name")
     if found is None or found.capability.populator == CATALOGUE:
-        raise Rejected(_INVALID, f"there is no tool {str(name)[:100]!r}", "search for one and use its name")
+        near = get_close_matches(name[:100], [tool.name for tool in _callable(book)], n=1)
+        hint = f"did you mean {near[0]}? Otherwise search for one" if near else "search for one and use its name"
+        raise Rejected(_INVALID, f"there is no tool {name[:100]!r}", hint)
     return found
 
 
 def _callable(book: ToolBook) -> list[Tool]:
-    by_name = {tool.name: tool for tool in book.spellings.values() if tool.capability.populator != CATALOGUE}
+    every = book.spellings.values()
+    by_name = {tool.name: tool for tool in every if tool.capability.populator != CATALOGUE and not tool.withheld}
     return [by_name[name] for name in sorted(by_name)]
 
 
@@ -202,6 +201,11 @@ def _trio(options: McpOptions) -> tuple[Tool, ...]:
     return tuple(
         listed_tool(f"{prefix}tools{mark}{action}", _capability(action), output_schemas=False) for action in _SCHEMAS
     )
+
+
+def trio_names(options: McpOptions) -> frozenset[str]:
+    """What the three tools are called, whether they are in a list or not."""
+    return frozenset(name for tool in _trio(options) for name in (tool.name, tool.capability.name))
 
 
 def _capability(action: _Action) -> Capability:

@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
+import mcp_types as types
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.live.rest.servers import LiveServer
 
-__all__ = ["ERAS", "connected", "text_of"]
+__all__ = [
+    "ERAS",
+    "SUBSCRIPTION_ID",
+    "connected",
+    "listened",
+    "listening",
+    "new_session",
+    "old_stream",
+    "soon",
+    "text_of",
+]
 
+T = TypeVar("T")
+_SECONDS_MAX = 60
+SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
+_META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {
+        "elicitation": {},
+        "extensions": {"io.modelcontextprotocol/tasks": {}},
+    },
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+}
 ERAS = ("2026-07-28", "legacy")
 
 
@@ -33,3 +57,84 @@ async def connected(
 def text_of(result: Any) -> str:
     """The text of a result."""
     return "\n".join(item.text for item in result.content if item.type == "text")
+
+
+def new_session(server: LiveServer, *, key: str | None = None, version: str = "2025-11-25") -> dict[str, str]:
+    """The headers of a session of the handshake era that has just begun."""
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "Authorization": f"Bearer {server.key if key is None else key}",
+    }
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+    begun = server.request("POST", "/mcp", body, headers=headers)
+    session = {"Mcp-Session-Id": begun.headers["mcp-session-id"], "MCP-Protocol-Version": version, **headers}
+    told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert server.request("POST", "/mcp", told, headers=session).status == 202
+    return session
+
+
+def listening(notifications: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
+    """The headers and the body of `subscriptions/listen`."""
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "subscriptions/listen",
+    }
+    params = {"_meta": _META, "notifications": notifications}
+    return headers, {"jsonrpc": "2.0", "id": "listen-1", "method": "subscriptions/listen", "params": params}
+
+
+@asynccontextmanager
+async def listened(
+    server: LiveServer, notifications: dict[str, Any], *, key: str | None = None
+) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    """The messages of a stream, as they are on the wire."""
+    headers, body = listening(notifications)
+    headers["Authorization"] = f"Bearer {server.key if key is None else key}"
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=_SECONDS_MAX) as http,
+        http.stream("POST", f"{server.url}/mcp", json=body) as response,
+    ):
+        assert response.status_code == 200
+
+        async def messages() -> AsyncIterator[dict[str, Any]]:
+            async for line in response.aiter_lines():
+                if line.startswith("data:"):
+                    yield json.loads(line.removeprefix("data:"))
+
+        yield messages()
+
+
+@asynccontextmanager
+async def old_stream(
+    server: LiveServer, key: str, *, path: str = "/mcp/sse"
+) -> AsyncIterator[tuple[str, AsyncIterator[str]]]:
+    """A stream of an old client: where to post, and its lines."""
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=_SECONDS_MAX) as http,
+        http.stream("GET", f"{server.url}{path}") as response,
+    ):
+        assert response.status_code == 200
+        lines = response.aiter_lines()
+        async for line in lines:
+            if line.startswith("data: "):
+                yield line.removeprefix("data: "), lines
+                return
+
+
+async def sample(context: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+    """What a model says that knows one thing."""
+    content = types.TextContent(type="text", text="Paris")
+    return types.CreateMessageResult(role="assistant", content=content, model="theirs", stop_reason="endTurn")
+
+
+async def list_roots(context: Any) -> types.ListRootsResult:
+    """The folder of a client."""
+    return types.ListRootsResult.model_validate({"roots": [{"uri": "file:///home/ada"}]})
+
+
+async def soon(work: Awaitable[T]) -> T:
+    """What somebody waits for, if it does not take for ever."""
+    async with asyncio.timeout(_SECONDS_MAX):
+        return await work

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -17,8 +18,8 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 
-from tests.live.mcp.clients import ERAS, text_of
-from tests.live.mcp.workflows import ALL
+from tests.live.mcp.clients import ERAS, list_roots, sample, text_of
+from tests.live.mcp.workflows import ALL, GREET, LEARN
 from tests.live.rest.servers import LiveServer, serving
 
 pytestmark = pytest.mark.anyio
@@ -71,13 +72,18 @@ async def test_a_workflow_is_called_over_the_pipe(folder: Path, era: str) -> Non
 
 
 @eras
-async def test_the_person_answers_over_the_pipe(folder: Path, era: str) -> None:
+async def test_the_person_the_model_and_the_client_answer_over_the_pipe(folder: Path, era: str) -> None:
+    (folder / "learn.json").write_text(json.dumps(LEARN), encoding="utf-8")
+
     async def answer(context: Any, params: Any) -> types.ElicitResult:
         return types.ElicitResult(action="accept", content={"approved": True})
 
-    async with piped(local_command(), era, folder, elicitation_callback=answer) as client:
+    callbacks = {"elicitation_callback": answer, "sampling_callback": sample, "list_roots_callback": list_roots}
+    async with piped(local_command(), era, folder, **callbacks) as client:
         result = await client.call_tool("refund_order", {"order": "A-1"})
+        learnt = await client.call_tool("learn")
     assert result.structured_content["output"]["approved"] is True
+    assert learnt.structured_content["output"] == {"what": "Paris", "where": "file:///home/ada"}
 
 
 @eras
@@ -97,6 +103,30 @@ async def test_a_pipe_can_lead_to_a_server(server: LiveServer, tmp_path: Path, e
         asked = await client.call_tool("refund_order", {"order": "A-1"})
         assert asked.structured_content["output"]["approved"] is True
     assert heard
+
+
+async def test_the_pipe_to_a_server_keeps_its_streams_and_its_tools(
+    streaming_server: LiveServer, tmp_path: Path
+) -> None:
+    changed = asyncio.Event()
+
+    async def hear(message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            changed.set()
+
+    # The address has a query already, and the server closes the stream of a call before its answer.
+    command = [sys.executable, "-m", "penstock", "mcp", "--server", f"{streaming_server.url}/?a=b"]
+    environment = {"PENSTOCK_API_KEY": streaming_server.key}
+    more: dict[str, Any] = {"env": environment, "message_handler": hear}
+    async with piped([*command, "--toolset", "nap,later_tool"], "legacy", tmp_path, **more) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["nap"]
+        result = await client.call_tool("nap", {})
+        assert result.structured_content["status"] in ("pending", "running", "waiting_timer")
+        later = {**GREET, "name": "later_tool"}
+        await asyncio.to_thread(streaming_server.call, "POST", "workflows", {"document": later})
+        await asyncio.wait_for(changed.wait(), SECONDS_MAX)
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["later_tool", "nap"]
+    streaming_server.call("DELETE", "workflows/later_tool")
 
 
 def test_a_client_may_look_first_and_then_shake_hands(folder: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.mcp.clients import ERAS, connected, text_of
+from tests.live.mcp.clients import ERAS, connected, listened, old_stream, text_of
 from tests.live.mcp.workflows import ALL
 from tests.live.rest.servers import serving
 
@@ -25,7 +25,11 @@ async def test_who_waits_gets_the_handle_and_the_execution_is_there_afterwards(t
         async def hear(progress: float, total: float | None, message: str | None) -> None:
             begun.set()
 
-        async with connected(server, era) as client:
+        async with (
+            connected(server, era) as client,
+            listened(server, {"toolsListChanged": True}) as messages,
+            old_stream(server, server.key),
+        ):
             # The client wants to know the schemas of results; it would ask for them when the server has stopped.
             await client.list_tools()
             calling = asyncio.ensure_future(client.call_tool("nap", progress_callback=hear))
@@ -36,6 +40,8 @@ async def test_who_waits_gets_the_handle_and_the_execution_is_there_afterwards(t
             assert await stopping == 0
             assert time.perf_counter() - began < 10
             assert "goes on" in text_of(result)
+            async with asyncio.timeout(30):
+                assert "result" in [message async for message in messages][-1]
             server.start()
         found = server.call("GET", f"executions/{result.structured_content['execution_id']}")
         assert found["status"] == "waiting_timer"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
 
+import mcp_types as types
 import pytest
 
+from penstock.app.mcp_client import Manners, connect_mcp
+from penstock.app.mcp_places import HttpPlace
+from penstock.app.mcp_tasks import TaskFollower, TaskState
 from tests.live.mcp.workflows import ALL
-from tests.live.rest.servers import LiveServer, serving
+from tests.live.rest.servers import SECONDS_MAX, LiveServer, serving
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 
@@ -23,11 +28,22 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
         yield running
 
 
-def ask(server: LiveServer, method: str, *, header: str | None = None, key: str | None = None, **params: Any) -> Any:
-    """One request of the newest era, from a client that takes tasks; the answer with its status."""
+TAKES_TASKS: dict[str, Any] = {"extensions": {EXTENSION: {}}, "elicitation": {}}
+
+
+def ask(
+    server: LiveServer,
+    method: str,
+    *,
+    header: str | None = None,
+    key: str | None = None,
+    declared: dict[str, Any] = TAKES_TASKS,
+    **params: Any,
+) -> Any:
+    """One request of the newest era, from a client that takes tasks unless told; the answer with its status."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {"extensions": {EXTENSION: {}}, "elicitation": {}},
+        "io.modelcontextprotocol/clientCapabilities": declared,
     }
     headers = {
         "MCP-Protocol-Version": "2026-07-28",
@@ -98,16 +114,51 @@ def test_the_header_must_name_the_task(server: LiveServer) -> None:
     assert (refused["status"], refused["error"]["code"]) == (400, -32020)
 
 
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
+def test_who_does_not_declare_the_extension_hears_what_is_missing(server: LiveServer, method: str) -> None:
+    refused = ask(server, method, declared={}, taskId="r_nothing")
+    assert (refused["status"], refused["error"]["code"]) == (400, -32021)
+    assert refused["error"]["data"]["requiredCapabilities"] == {"extensions": {EXTENSION: {}}}
+
+
+def test_what_answers_no_question_is_acknowledged_and_changes_nothing(server: LiveServer) -> None:
+    made = task(server, "refund_order", order="A-3")
+    unknown = {"another": {"ignored": True}, "question": {"approved": True}}
+    assert (
+        ask(server, "tasks/update", taskId=made["taskId"], inputResponses=unknown)["result"]["resultType"] == "complete"
+    )
+    assert ask(server, "tasks/get", taskId=made["taskId"])["result"]["status"] == "input_required"
+
+
 def test_methods_of_older_drafts_are_not_there(server: LiveServer) -> None:
     for method in ("tasks/list", "tasks/result"):
         assert ask(server, method)["error"]["code"] == -32601
 
 
-def test_a_task_survives_a_power_failure_and_is_answered_elsewhere(server: LiveServer) -> None:
-    made = task(server, "refund_order", order="A-2")
-    server.kill()
-    server.start()
-    server.call("POST", f"executions/{made['taskId']}/answers", {"answer": {"approved": False}})
-    server.call("GET", f"executions/{made['taskId']}/wait?wait_seconds=20")
-    result = ask(server, "tasks/get", taskId=made["taskId"])["result"]
-    assert result["result"]["structuredContent"]["output"]["approved"] is False
+@pytest.mark.anyio
+async def test_a_client_s_task_completes_after_a_power_failure_when_it_is_answered_elsewhere(
+    server: LiveServer,
+) -> None:
+    asked = asyncio.Event()
+    states: list[TaskState] = []
+
+    async def never_answers(context: Any, params: Any) -> types.ElicitResult:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    manners = Manners(
+        ask=never_answers, extensions=(TaskFollower(states.append, asks=True),), patience_seconds=SECONDS_MAX
+    )
+    place = HttpPlace(url=f"{server.url}/mcp", headers={"Authorization": f"Bearer {server.key}"})
+    async with connect_mcp(place, manners) as client:
+        call = asyncio.ensure_future(client.call_tool("refund_order", {"order": "A-2"}))
+        await asyncio.wait_for(asked.wait(), SECONDS_MAX)
+        await asyncio.to_thread(server.kill)
+        await asyncio.to_thread(server.start)
+        answers = f"executions/{states[0].task_id}/answers"
+        await asyncio.to_thread(server.call, "POST", answers, {"answer": {"approved": False}})
+        result = await asyncio.wait_for(call, SECONDS_MAX)
+    assert result.structured_content["output"]["approved"] is False
+    assert {state.task_id for state in states} == {states[0].task_id}
+    assert [states[0].status, states[-1].status] == ["input_required", "completed"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["ALL", "ASK", "BIG", "FAIL", "GREET", "NAP"]
+__all__ = ["ALL", "ASK", "BIG", "FAIL", "GREET", "LEARN", "NAP", "TALK", "TALKING_STEPS"]
 
 _TOOL = {"tool": {"annotations": {"read_only": True}}, "prompt": True}
 
@@ -70,4 +70,65 @@ BIG: dict[str, Any] = {
     "expose": {"tool": True},
     "nodes": [{"id": "much", "type": "end", "output": {"items": "${ [range(20000)] }"}}],
 }
+LEARN: dict[str, Any] = {
+    "penstock": "v1",
+    "name": "learn",
+    "expose": {"tool": True},
+    "nodes": [
+        {
+            "id": "both",
+            "type": "parallel",
+            "branches": [
+                {
+                    "name": "model",
+                    "nodes": [
+                        {
+                            "id": "thought",
+                            "type": "llm_call",
+                            "provider": "client",
+                            "model": "any",
+                            "prompt": "What is the capital of France?",
+                        }
+                    ],
+                },
+                {
+                    "name": "client",
+                    "nodes": [{"id": "folders", "type": "tool_call", "server": "client", "tool": "roots/list"}],
+                },
+            ],
+        },
+        {"id": "done", "type": "end", "output": {"what": "${ .thought.text }", "where": "${ .folders.roots[0].uri }"}},
+    ],
+}
 ALL = (GREET, ASK, NAP, FAIL, BIG)
+
+TALKING_STEPS = """
+import penstock
+
+@penstock.step(name="talk")
+async def talk(token: str, *, context: penstock.StepContext) -> str:
+    context.logger.debug("looking")
+    context.logger.info("found %d of %s", 3, "them")
+    context.logger.warning("the token is %s", token)
+    return "done"
+
+@penstock.step(name="talk_in_thread")
+def talk_in_thread(*, context: penstock.StepContext) -> str:
+    context.logger.error("badly %s")
+    try:
+        raise ValueError("inside")
+    except ValueError:
+        context.logger.exception("it went wrong")
+    return "done"
+"""
+TALK: dict[str, Any] = {
+    "penstock": "v1",
+    "name": "talk",
+    "secrets": ["TOKEN"],
+    "expose": {"tool": True},
+    "nodes": [
+        {"id": "first", "type": "step", "handler": "talk", "with": {"token": "${secret:TOKEN}"}},
+        {"id": "second", "type": "step", "handler": "talk_in_thread"},
+        {"id": "done", "type": "end"},
+    ],
+}

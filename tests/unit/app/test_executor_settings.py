@@ -20,7 +20,7 @@ from penstock.app.workflow_paths import expand_paths
 from penstock.base.errors import Rejected, Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.executors.mcp_config import command_name
-from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityOutcome
+from penstock.runtime.performing import ActivityAsks, ActivityCall, ActivityDone, ActivityOutcome
 from penstock.runtime.stores.sqlite import SqliteStore
 from tests.fixtures.mcp_tools_server import make_server
 from tests.unit.runtime.executors.asgi_server import serving_asgi
@@ -58,12 +58,24 @@ def delegation(agent_id: str, protocol: str) -> ActivityCall:
     return replace(call, activity=replace(call.activity, delegate=delegate))
 
 
-def test_without_settings_there_is_http_and_nothing_else() -> None:
-    async def work() -> list[str]:
-        async with equipped(Settings()) as equipment:
-            return list(equipment.executors)
+def test_without_settings_there_is_http_and_what_the_starter_of_a_run_can_do() -> None:
+    client = replace(prompt(model="any", provider="client"), client_kinds=("sampling",))
+    outcomes = bounded(performed(Settings(), add(), prompt(model="small"), client))
+    assert [error(outcome).code for outcome in outcomes[:2]] == ["COMPOSITE_EXECUTOR_NOT_CONFIGURED"] * 2
+    assert isinstance(outcomes[2], ActivityAsks)
 
-    assert bounded(work()) == ["http"]
+
+def test_a_person_is_an_agent_that_needs_no_settings() -> None:
+    given: JsonObject = {"message": "Which?", "schema": {"type": "string"}}
+    call = delegation("penstock.person", "sdk")
+    [outcome] = bounded(performed(Settings(), replace(call, activity=replace(call.activity, arguments=given))))
+    assert outcome == ActivityAsks("Which?", {"type": "string"})
+
+
+def test_the_servers_model_stands_in_for_a_client_that_cannot_be_asked() -> None:
+    settings = Settings(models={"small": ModelSettings(provider="mock", replies={"*": "instead"})})
+    [outcome] = bounded(performed(settings, prompt(model="any", provider="client")))
+    assert done(outcome) == {"text": "instead"}
 
 
 def test_a_tool_of_a_started_server_is_called_also_as_an_agent() -> None:

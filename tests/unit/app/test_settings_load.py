@@ -159,7 +159,7 @@ def test_all_mistakes_of_all_sources_are_found_at_once_with_their_places() -> No
     [
         ("port: 80", "did you mean `server.port`?"),
         ("server.port: 80", "write `port` below `server`, without the dot"),
-        ("mcpServers: {}", "did you mean `mcp_servers`?"),
+        ("mcpServer: {}", "did you mean `mcp_servers`?"),
         ("penstock: v1", "this looks like a workflow; settings have no version line"),
         ("limits: {stream_per_key: 5}", "this is `server.streams.per_key`"),
         ("telemetry: {colour: 1}", "there is metrics_public"),
@@ -360,6 +360,8 @@ def test_settings_must_fit_together() -> None:
     assert (shorter.location, "30 s is longer than 10 s" in shorter.message) == ("penstock.yaml:1:10", True)
     same = only("# nothing", {"PENSTOCK_SERVER_MCP_PATH": "/api/v0"})
     assert same.location == "environment PENSTOCK_SERVER_MCP_PATH"
+    taken = only("mcp_servers:\n  client: {url: 'https://mcp.example/'}\n")
+    assert (taken.location, taken.hint) == ("penstock.yaml:2:3", "give it another name")
     program = only("mcp_servers:\n  a: {command: /bin/bash}\n")
     assert (program.location, program.hint) == ("penstock.yaml:2:7", "add bash to `mcp_allow_commands`")
     agent = only("mcp_servers: {shop: {command: uvx}}\nagents:\n  a: {type: mcp, server: shp, tool: b}\n")

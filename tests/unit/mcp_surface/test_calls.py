@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.mcp_surface.calls import Caller, Client, Filled, ProtocolFault, ToolCalls
-from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.tools import ToolShelf
+from penstock.mcp_surface.calls import Filled, ProtocolFault
+from tests.unit.mcp_surface.assistants import Assistant
 from tests.unit.operations.conftest import Caller as GateCaller
 from tests.unit.operations.conftest import OpenGate, open_caller
 from tests.unit.operations.documents import ASK
@@ -16,21 +15,7 @@ from tests.unit.operations.documents import ASK
 __all__ = ["open_caller"]
 
 pytestmark = pytest.mark.anyio
-OPTIONS = McpOptions(patience_seconds=20)
 ASKED = {**ASK, "expose": {"tool": True}}
-
-
-class Assistant:
-    """Calls tools as somebody."""
-
-    def __init__(self, caller: GateCaller) -> None:
-        self.caller = caller
-        self.calls = ToolCalls(caller.gate, ToolShelf(caller.gate, OPTIONS), OPTIONS)
-
-    async def call(self, name: str, arguments: dict[str, Any] | None = None, **client: Any) -> Any:
-        principal = await self.caller.gate.authenticator.authenticate(self.caller.credentials)
-        who = Caller(principal=principal, credentials=self.caller.credentials, request_id="test")
-        return await self.calls.call(who, name, arguments or {}, Client(**client))
 
 
 async def asked(caller: GateCaller) -> tuple[Assistant, Any, dict[str, Filled]]:
@@ -91,12 +76,13 @@ async def test_who_may_not_answer_is_not_asked(open_caller: OpenGate) -> None:
         assert "this key may not" in result["content"][0]["text"]
 
 
-async def test_an_answer_that_does_not_fit_is_told(open_caller: OpenGate) -> None:
+async def test_an_answer_that_does_not_fit_is_asked_for_again(open_caller: OpenGate) -> None:
     async with open_caller() as caller:
         assistant, question, filled = await asked(caller)
         wrong = {key: Filled(action="accept", content={"ok": "perhaps"}) for key in filled}
         result = await assistant.call("ask", completes=True, filled=wrong, state=question["requestState"])
-        assert result["isError"] is True
-        assert result["structuredContent"]["error"]["code"] == "ANSWER_INVALID"
+        assert result["resultType"] == "input_required"
+        [again] = result["inputRequests"].values()
+        assert "does not fit" in again["params"]["message"]
         later = await assistant.call("ask", completes=True, filled=filled, state=question["requestState"])
         assert later["structuredContent"]["output"] == {"ok": True}

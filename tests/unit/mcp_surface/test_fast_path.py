@@ -15,8 +15,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from penstock.app.gateway import local_owner, open_gate
 from penstock.app.penstock import Penstock
+from penstock.mcp_surface.book import ToolBook
 from penstock.mcp_surface.edge import Engine, McpEdge
 from penstock.mcp_surface.fast_path import FastPath
+from penstock.mcp_surface.fast_wire import Hot
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.serving import open_http_engine
 from penstock.operations.context import Principal, Request
@@ -28,7 +30,7 @@ _VERSION = "2026-07-28"
 _PREFIX = "io.modelcontextprotocol/"
 META: dict[str, Any] = {
     f"{_PREFIX}protocolVersion": _VERSION,
-    f"{_PREFIX}clientCapabilities": {},
+    f"{_PREFIX}clientCapabilities": {"extensions": {f"{_PREFIX}tasks": {}}, "elicitation": {}},
     f"{_PREFIX}clientInfo": {"name": "test", "version": "1"},
 }
 GREET: dict[str, Any] = {
@@ -75,6 +77,7 @@ class Both:
     fast: McpEdge
     slow: McpEdge
     counted: list[Counted]
+    paths: list[FastPath]
     key: str
     runs: dict[str, str] = field(default_factory=dict)
 
@@ -142,19 +145,21 @@ def asked(method: str, /, request_id: int | str = 7, **params: Any) -> tuple[dic
 async def opened(path: Path) -> AsyncIterator[Both]:
     async with Penstock.open(path / "penstock.db") as penstock, open_gate(penstock) as gate:
         counted: list[Counted] = []
+        paths: list[FastPath] = []
         options = McpOptions(toolset="all", catalogue_bytes=10_000_000)
 
         async def load_fast() -> Engine:
             engine = await open_http_engine(gate, options)
             assert isinstance(engine, FastPath)
             counted.append(Counted(engine._engine))
+            paths.append(engine)
             engine._engine = counted[-1]
             return engine
 
         async def load_slow() -> Engine:
             return await open_http_engine(gate, replace(options, fast_path=False))
 
-        both = Both(gate, McpEdge(gate, options, load_fast), McpEdge(gate, options, load_slow), counted, "")
+        both = Both(gate, McpEdge(gate, options, load_fast), McpEdge(gate, options, load_slow), counted, paths, "")
         both.key = (await both.call("key.create", name="owner", scopes=["*"])).secret
         for document in (GREET, PLAIN, LONG):
             await both.call("workflow.create", document=document)
@@ -177,6 +182,9 @@ async def test_answers_are_those_of_the_sdk_byte_for_byte(tmp_path: Path) -> Non
             asked("tools/call", name="penstock_workflow_get", arguments={"workflow_id": "plain"}),
             asked("tools/call", name="penstock_workflow_get", arguments={"workflow_id": "greet"}),
             asked("tools/call", name="workflow.get", arguments={"workflow_id": "nothing"}),
+            asked("tools/call", name="penstock_workflow_list", arguments={"limit": "many"}),
+            asked("tools/call", name="penstock_workflow_list", arguments={"unknown": "ü", "limit": -1}),
+            asked("tools/call", name="penstock_workflow_list", arguments={"limit": {"a": [{"b": 1}]}}),
             asked("tools/call", name="penstock_workflow_list"),
             asked("tools/call", "x" * 50, name="penstock.workflow.list", arguments={"limit": 1}),
             *(
@@ -211,8 +219,6 @@ async def test_what_is_unusual_or_wrong_goes_to_the_sdk(tmp_path: Path) -> None:
         asked("tools/list", meta={**META, f"{_PREFIX}clientCapabilities": 5}),
         asked("tools/list", meta={**META, "progressToken": 1}),
         asked("tools/list", cursor="x"),
-        asked("tools/call", name="penstock_workflow_list", arguments={"limit": "many"}),
-        asked("tools/call", name="penstock_workflow_list", arguments={"unknown": 1}),
         asked("tools/call", name="penstock_workflow_list", meta={**META, "progressToken": 1}),
         asked("tools/call", name="nothing"),
         asked("tools/call", name="penstock_workflow_list", requestState="x"),
@@ -231,6 +237,89 @@ async def test_what_is_unusual_or_wrong_goes_to_the_sdk(tmp_path: Path) -> None:
             for _ in range(2):
                 _, alone = await both.compared(body, sent)
                 assert not alone, body
+
+
+async def test_whoever_wants_more_than_an_answer_goes_to_the_sdk(tmp_path: Path) -> None:
+    wishes: list[dict[str, Any]] = [
+        {f"{_PREFIX}logLevel": "debug"},
+        {"progressToken": "p"},
+        {"penstock/idempotency_key": "once"},
+        {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+        {"anything": {"else": 1}},
+    ]
+    reading: dict[str, Any] = {"name": "penstock_workflow_get", "arguments": {"workflow_id": "plain"}}
+    async with opened(tmp_path) as both:
+        for body, headers in (asked("tools/list"), asked("tools/call", **reading)):
+            await both.compared(body, headers)
+            assert (await both.compared(body, headers))[1]
+        for wish in wishes:
+            for body, headers in (
+                asked("tools/list", meta={**META, **wish}),
+                asked("server/discover", meta={**META, **wish}),
+                asked("tools/call", meta={**META, **wish}, **reading),
+            ):
+                for _ in range(2):
+                    assert not (await both.compared(body, headers))[1], body
+        more: list[dict[str, Any]] = [
+            {"inputResponses": {"a": {"action": "accept", "content": {}}}},
+            {"inputResponses": {}},
+            {"requestState": "sealed"},
+            {"task": {"ttl": 1}},
+        ]
+        for params in more:
+            for _ in range(2):
+                assert not (await both.compared(*asked("tools/call", **reading, **params)))[1], params
+        # What changes something, waits, or runs a workflow is nothing to be quick about.
+        for name, arguments in (
+            ("greet", {}),
+            ("penstock_execution_wait", {"execution_id": both.runs["greet"]}),
+            ("penstock_workflow_delete", {"workflow_id": "nothing"}),
+        ):
+            body, headers = asked("tools/call", name=name, arguments=arguments)
+            before = sum(item.asked for item in both.counted)
+            for _ in range(2):
+                await both.post(body, headers, fast=True)
+            assert sum(item.asked for item in both.counted) == before + 2, name
+
+
+async def test_what_a_client_can_be_asked_changes_no_answer_that_only_reads(tmp_path: Path) -> None:
+    able: dict[str, Any] = {
+        "elicitation": {"form": {}, "url": {}},
+        "sampling": {"tools": {}},
+        "roots": {},
+        "extensions": {"io.modelcontextprotocol/tasks": {}},
+    }
+    meta = {**META, f"{_PREFIX}clientCapabilities": able}
+    async with opened(tmp_path) as both:
+        requests = [
+            asked("server/discover", meta=meta),
+            asked("tools/list", meta=meta),
+            asked("tools/call", meta=meta, name="penstock_workflow_get", arguments={"workflow_id": "plain"}),
+            asked("tasks/get", meta=meta, taskId=both.runs["greet"]),
+        ]
+        for body, headers in requests:
+            await both.compared(body, headers)
+            assert (await both.compared(body, headers))[1], body
+
+
+async def test_what_one_result_adds_of_its_own_is_in_no_other(tmp_path: Path) -> None:
+    async with opened(tmp_path) as both:
+        await both.post(*asked("tools/list"), fast=True)
+        fast, book = both.paths[0], ToolBook((), {}, frozenset())
+        hot = Hot("tools/call", 1, json.dumps(META).encode(), "anything", {})
+        info = {f"{_PREFIX}serverInfo": {"name": "penstock", "version": "0"}}
+        for added, is_learnt in (({**info, "theirs": 1}, False), ({}, False), (info, True)):
+            fast._learn(hot, book, json.dumps({"content": [], "_meta": added}).encode() + b"}")
+            assert (fast._envelopes.get((hot.method, hot.meta)) is not None) is is_learnt
+
+
+async def test_large_lists_are_sent_in_parts_and_are_whole(tmp_path: Path) -> None:
+    async with opened(tmp_path) as both:
+        for request_id in (0, -5, 2**40, "x" * 200, 'quote " and ü'):
+            answer, _ = await both.compared(*asked("tools/list", request_id))
+            assert dict(answer[1])[b"content-length"] == str(len(answer[2])).encode()
+            assert json.loads(answer[2])["id"] == request_id
+            assert len(answer[2]) > 16_384
 
 
 async def test_nobody_without_a_valid_key_is_answered(tmp_path: Path) -> None:

@@ -40,6 +40,19 @@ def test_every_spelling_is_found(name: str, spelling: str) -> None:
     assert found.capability.name == "workflow.list"
 
 
+@pytest.mark.parametrize("prefix", ["penstock", ""])
+def test_the_functions_of_the_workflow_profile_answer_to_their_published_names(prefix: str) -> None:
+    book = tool_book(builtin_operations(), McpOptions(tool_prefix=prefix))
+    for function in ("start", "status", "resume", "submit_activity", "signal", "cancel"):
+        found = book.find(f"workflow_{function}")
+        assert found is not None
+        assert found.capability.name == f"control.workflow_{function}"
+    # What is listed under a name comes first.
+    found = book.find("workflow_list")
+    assert found is not None
+    assert found.capability.name == ("workflow.list" if prefix == "" else "control.workflow_list")
+
+
 def test_streams_and_administration_are_no_tools() -> None:
     found = names()
     assert "penstock_execution_stream" not in found

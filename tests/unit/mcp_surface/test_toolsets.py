@@ -97,6 +97,12 @@ def test_a_tool_that_cannot_be_called_so_is_refused(name: object) -> None:
         inner_call(chosen("default"), {"name": name})  # type: ignore[dict-item]
 
 
+def test_an_unknown_tool_is_named_with_the_one_that_may_be_meant() -> None:
+    with pytest.raises(Rejected) as refused:
+        inner_call(chosen("search"), {"name": "penstock_schedule_paus"})
+    assert "did you mean penstock_schedule_pause?" in str(refused.value.hint)
+
+
 @pytest.mark.parametrize("arguments", [{"query": 7}, {"limit": 0}, {"limit": True}, {"limit": "many"}])
 def test_a_search_says_what_it_cannot_read(arguments: dict[str, object]) -> None:
     with pytest.raises(Rejected):

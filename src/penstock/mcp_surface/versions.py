@@ -1,0 +1,102 @@
+"""One revision of the protocol alone, if the operator wants that: who speaks another one hears which there is.
+
+A client of the handshake era is not refused: it names a revision, and the server answers with the one that it offers,
+as that era has it. So what such a client named is replaced before anybody reads it.
+
+Above it: `edge` asks this for HTTP, `sdk` for a pipe. Below it: nothing that knows the SDK.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from starlette.types import Message, Scope
+
+from penstock.base.json import JsonObject
+
+__all__ = [
+    "UNSUPPORTED",
+    "id_in",
+    "is_modern",
+    "only_message",
+    "pinned_body",
+    "pinned_initialize",
+    "refused_version",
+    "unsupported",
+    "with_header",
+]
+
+UNSUPPORTED = -32022
+_MODERN = "2026-07-28"
+_VERSION = b"mcp-protocol-version"
+_SESSION = b"mcp-session-id"
+
+
+def is_modern(version: str) -> bool:
+    """Whether a revision has no handshake."""
+    return version >= _MODERN
+
+
+def unsupported(only: str, requested: str | None) -> JsonObject:
+    """What is told to somebody who speaks another revision, beside the words."""
+    return {"supported": [only], "requested": requested or ""}
+
+
+def only_message(only: str) -> str:
+    """The words for it."""
+    return f"This server speaks revision {only} of the protocol and no other"
+
+
+def refused_version(only: str, scope: Scope) -> str | None:
+    """The revision that a request is refused for; None for one that is welcome.
+
+    Who opens a session may propose any revision of the handshake era, and then uses the one that was agreed on.
+    """
+    named, opens = _header(scope, _VERSION), _header(scope, _SESSION) is None
+    if named == only:
+        return None
+    if is_modern(only):
+        return named or "a handshake"
+    if named is None or (opens and not is_modern(named)):
+        return None
+    return named
+
+
+def with_header(only: str, scope: Scope) -> Scope:
+    """A request of the handshake era, in the one revision that there is."""
+    if _header(scope, _VERSION) in (None, only):
+        return scope
+    headers = [(name, only.encode() if name == _VERSION else value) for name, value in scope["headers"]]
+    return {**scope, "headers": headers}
+
+
+def pinned_initialize(only: str, params: Any) -> Any:
+    """The parameters of `initialize`, with the one revision that there is."""
+    return {**params, "protocolVersion": only} if isinstance(params, dict) else params
+
+
+def pinned_body(only: str, body: bytes) -> Message | None:
+    """An `initialize` with the one revision that there is; None for any other body."""
+    try:
+        sent = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if not isinstance(sent, dict) or sent.get("method") != "initialize":
+        return None
+    changed = {**sent, "params": pinned_initialize(only, sent.get("params"))}
+    return {"type": "http.request", "body": msgspec.json.encode(changed), "more_body": False}
+
+
+def id_in(body: bytes | None) -> int | str | None:
+    """The id of a request, for its refusal."""
+    try:
+        sent = msgspec.json.decode(body or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    found = sent.get("id") if isinstance(sent, dict) else None
+    return found if isinstance(found, int | str) and not isinstance(found, bool) else None
+
+
+def _header(scope: Scope, wanted: bytes) -> str | None:
+    return next((value.decode("latin-1").strip() for name, value in scope["headers"] if name == wanted), None)

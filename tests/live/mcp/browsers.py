@@ -1,0 +1,142 @@
+"""A real browser without a window, spoken to over a pipe: no driver is needed."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+__all__ = ["Browser", "browsing"]
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SECONDS_MAX = 60.0
+_START = (
+    "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
+)
+_FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-sync")
+
+
+@dataclass(slots=True)
+class Browser:
+    """One page of a browser."""
+
+    sending: int
+    receiving: int
+    session: str = ""
+    events: list[dict[str, Any]] = field(default_factory=list)
+    _count: int = 0
+    _rest: bytes = b""
+
+    def command(self, method: str, **params: Any) -> Any:
+        """What the browser answers."""
+        self._count += 1
+        message: dict[str, Any] = {"id": self._count, "method": method, "params": params}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.sending, json.dumps(message).encode() + b"\0")
+        while True:
+            heard = self._heard()
+            if heard.get("id") == self._count:
+                assert "error" not in heard, heard
+                return heard["result"]
+            self.events.append(heard)
+
+    def _heard(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            ready, _, _ = select.select([self.receiving], [], [], SECONDS_MAX)
+            assert ready, "the browser says nothing"
+            part = os.read(self.receiving, 65_536)
+            assert part, "the browser ended"
+            self._rest += part
+        line, _, self._rest = self._rest.partition(b"\0")
+        heard: dict[str, Any] = json.loads(line)
+        return heard
+
+    def wait_for(self, event: str) -> dict[str, Any]:
+        """The next event of a name."""
+        while True:
+            for index, heard in enumerate(self.events):
+                if heard.get("method") == event:
+                    del self.events[: index + 1]
+                    found: dict[str, Any] = heard["params"]
+                    return found
+            self.events.append(self._heard())
+
+    def open(self, url: str) -> None:
+        """Show a page."""
+        self.events.clear()
+        self.command("Page.navigate", url=url)
+        self.wait_for("Page.loadEventFired")
+
+    def evaluate(self, script: str) -> Any:
+        """What a script of the test's finds on the page."""
+        return self.command("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
+
+    def type_into(self, selector: str, text: str) -> None:
+        """Type as a person does."""
+        self.evaluate(f"document.querySelector({json.dumps(selector)}).focus()")
+        self.command("Input.insertText", text=text)
+
+    def press(self, selector: str) -> None:
+        """Press a button and wait for the next page."""
+        self.events.clear()
+        self.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
+        self.wait_for("Page.loadEventFired")
+
+
+@contextmanager
+def browsing(profile: Path) -> Iterator[Browser]:
+    """A browser until the block ends; the test is skipped where there is none."""
+    if CHROMIUM is None:
+        pytest.skip("there is no browser here")
+    # The browser reads from descriptor 3 and writes to 4; ours must be none of these.
+    ends = [*os.pipe(), *os.pipe()]
+    commands, sending, receiving, answers = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends)
+    for end in ends:
+        os.close(end)
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-c", _START, str(commands), str(answers), CHROMIUM, *_FLAGS),
+            *(f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank"),
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(commands, answers),
+        start_new_session=True,
+    )
+    os.close(commands)
+    os.close(answers)
+    browser = Browser(sending, receiving)
+    try:
+        try:
+            browser.command("Browser.getVersion")
+        except (AssertionError, OSError):
+            pytest.skip("the browser does not start here")
+        page = browser.command("Target.createTarget", url="about:blank")["targetId"]
+        attached = browser.command("Target.attachToTarget", targetId=page, flatten=True)
+        browser.session = attached["sessionId"]
+        browser.command("Page.enable")
+        browser.command("Log.enable")
+        yield browser
+        browser.session = ""
+        browser.command("Browser.close")
+    finally:
+        try:
+            process.wait(SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            process.wait()
+        os.close(sending)
+        os.close(receiving)
