@@ -1,7 +1,7 @@
 """A small HTTP/1.1 load client: keep-alive connections, each sending its next request when it has the last answer.
 
-Much cheaper than a general client, so that the server is what is measured. Answers must have a Content-Length. Any
-status but the expected ones counts as a failure.
+Much cheaper than a general client, so that the server is what is measured. Answers have a Content-Length, or come in
+chunks. Any status but the expected ones counts as a failure.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import cast
 
 __all__ = ["Measured", "load", "percentile", "request_bytes"]
 
@@ -43,6 +44,20 @@ def percentile(values: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
 
 
+# What is missing of a body that comes in chunks: nobody knows.
+_CHUNKS = -1
+_LAST_CHUNK = b"\r\n0\r\n\r\n"
+
+
+def _length(head: bytes) -> int:
+    lower = head.lower()
+    if b"\ntransfer-encoding: chunked" in lower:
+        return _CHUNKS
+    at = lower.index(b"content-length:") + len(b"content-length:")
+    end = lower.find(b"\r\n", at)
+    return int(lower[at : end if end >= 0 else None])
+
+
 class _Client(asyncio.Protocol):
     """One connection in a closed loop."""
 
@@ -50,14 +65,16 @@ class _Client(asyncio.Protocol):
         self._next = next_request
         self._statuses = statuses
         self._until = until
-        self._buffer = b""
+        self._head = b""
+        self._missing = 0
+        self._tail = b""
         self._began = 0.0
         self.measured = Measured()
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Not asserted: the transports of uvloop have another base.
+        self._transport = cast("asyncio.Transport", transport)
         self._send()
 
     def _send(self) -> None:
@@ -70,20 +87,34 @@ class _Client(asyncio.Protocol):
         self._transport.write(self._next())
 
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        head, separator, rest = self._buffer.partition(b"\r\n\r\n")
-        if not separator:
+        if self._missing == _CHUNKS:
+            self._missing = self._after_chunks(data)
+        elif self._missing:
+            # Of a body only the length counts: large ones must not cost the client more than the server.
+            self._missing -= len(data)
+        else:
+            self._head += data
+            head, separator, rest = self._head.partition(b"\r\n\r\n")
+            if not separator:
+                return
+            length = _length(head)
+            self._missing = self._after_chunks(rest) if length == _CHUNKS else length - len(rest)
+            self._head = head
+        if self._missing:
             return
-        lower = head.lower()
-        at = lower.find(b"content-length:")
-        length = int(lower[at + 15 : (lower.find(b"\r\n", at) if lower.find(b"\r\n", at) >= 0 else None)])
-        if len(rest) < length:
-            return
-        self._buffer = rest[length:]
         self.measured.latencies_ms.append((time.perf_counter() - self._began) * 1000)
-        if not head[9:12].startswith(self._statuses):
+        if not self._head[9:12].startswith(self._statuses):
             self.measured.failures += 1
+        self._head = b""
         self._send()
+
+    def _after_chunks(self, data: bytes) -> int:
+        """What is missing after some chunks."""
+        self._tail = (self._tail + data)[-len(_LAST_CHUNK) :]
+        if self._tail != _LAST_CHUNK:
+            return _CHUNKS
+        self._tail = b""
+        return 0
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self.done.done():
