@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -32,6 +33,14 @@ def test_every_operation_is_reachable_on_every_surface_and_documented() -> None:
 
 def test_what_is_missing_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     excluded = {("cli", "workflow.gone"): "gone", ("client", "workflow.get"): "there"}
+    whole = looking._tools
+
+    async def other_tools(http: Any, key: str | None) -> dict[str, Any]:
+        tools = {**await whole(http, key)}
+        tools["penstock_workflow_get"] = {**tools["penstock_workflow_get"], "inputSchema": {}}
+        return tools
+
+    monkeypatch.setattr(looking, "_tools", other_tools)
     monkeypatch.setattr(looking, "EXCLUDED", excluded)
     monkeypatch.setattr(looking, "PAGES", {})
     monkeypatch.setattr(looking, "group_of", lambda resource: None if resource == "key" else resource)
@@ -39,6 +48,8 @@ def test_what_is_missing_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "cli: key.create: there is no command" in found.uncovered
     assert "cli: workflow.gone is excluded, but there is no such operation" in found.uncovered
     assert "client: workflow.get is excluded, but is there" in found.uncovered
+    assert "mcp: key.create: there is no tool" in found.uncovered
+    assert "mcp: workflow.get: the tool has another inputSchema" in found.uncovered
     assert "rest: the route /healthz belongs to no operation and is no listed page" in found.uncovered
     assert "docs: rest.md lacks workflow.get (operations)" in found.uncovered
     assert "docs: errors.md lacks WORKFLOW_NOT_FOUND (reasons)" in found.uncovered

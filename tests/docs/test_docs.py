@@ -41,8 +41,13 @@ NOT_FINDINGS = frozenset(
         "QQSTRING_START",
         "EXECUTION_NOT_FOUND",  # refusals of runs, which are not about documents
         "RETRY_NOT_ALLOWED",
+        "CONNECTION_FAILED",
+        "MCP_ERROR",
         "NOTIFY_SOCKET",  # variables of the machine
         "XDG_CONFIG_HOME",
+        "CLAUDE_CONFIG_DIR",
+        "CODEX_HOME",
+        "COPILOT_HOME",
     }
 )
 

@@ -22,6 +22,7 @@ VARIABLE = (
     (re.compile(r"[\d.]+ ms"), "N ms"),
     (re.compile(r" +\+[\dms]+$", re.MULTILINE), ""),
     (re.compile(r"[0-9a-f]{64}"), "HASH"),
+    (re.compile(r"r_[0-9A-Z]{26}"), "RUN"),
     (re.compile(r"127\.0\.0\.1:\d+"), "ADDRESS"),
 )
 
@@ -94,7 +95,7 @@ def test_the_page_is_what_happens(reader: Reader) -> None:
 
 def follow(reader: Reader, server: subprocess.Popen[str], page: list[Block]) -> None:
     """Everything after the server has begun: what is typed prints the next block, the rest is on its terminal."""
-    call, handle, lines, answer, answered, stream, events, history, records, change, mistake = page
+    call, handle, lines, answer, answered, stream, events, history, records, tool, result, change, mistake = page
     assert plain(reader.type(call.text)) == plain(handle.text)
     assert plain(read_until(server, "answer it")) == plain(lines.text)
     file = reader.shop.folder / "workflows" / "refund.yaml"
@@ -107,3 +108,4 @@ def follow(reader: Reader, server: subprocess.Popen[str], page: list[Block]) -> 
     assert plain(reader.type(answer.text)) == plain(answered.text)
     assert plain(reader.type(stream.text)) == plain(events.text)
     assert plain(reader.type(history.text)) == plain(records.text)
+    assert plain(reader.type(tool.text)) == plain(result.text)

@@ -12,7 +12,9 @@ from tests.tidy import checks
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 # Modules that may have more than 500 lines (never more than 800), each with its reason. Better: split the module.
-LONG_MODULES: dict[str, str] = {}
+LONG_MODULES: dict[str, str] = {
+    "src/penstock/base/limits.py": "a table: that every limit is found in one place is its point",
+}
 
 # Folders that are made by tools and hold nothing of ours; needed only where git cannot say what is ignored.
 GENERATED_FOLDERS = frozenset({".git", ".venv", "__pycache__", "build", "dist", "node_modules"})

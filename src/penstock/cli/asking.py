@@ -1,6 +1,7 @@
 """An answer built with a person, field by field, from the JSON Schema of a question.
 
-Truth values are y or n, choices are numbers, texts and numbers are typed as they are, and everything else is JSON.
+Truth values are y or n, choices are numbers (with commas where several may be chosen), texts and numbers are typed as
+they are, and everything else is JSON.
 Every field is checked when it is typed, and the whole at the end; what does not fit is explained and asked again.
 
 Above it: the commands that answer questions. Below it: `json_schemas`. Reading and printing are handed in, so that the
@@ -79,8 +80,36 @@ class _Field:
 
     @property
     def choices(self) -> list[JsonValue]:
-        listed = self.schema.get("enum")
-        return listed if isinstance(listed, list) and 0 < len(listed) <= _CHOICES_MAX else []
+        return [value for value, _ in _choices(self._choosing)]
+
+    @property
+    def labels(self) -> list[str]:
+        """What each choice is called."""
+        return [label for _, label in _choices(self._choosing)]
+
+    @property
+    def takes_several(self) -> bool:
+        return self._choosing is not self.schema
+
+    @property
+    def _choosing(self) -> JsonObject:
+        """The schema that has the choices: a list of choices has them in its items."""
+        items = self.schema.get("items")
+        return items if self.schema.get("type") == "array" and isinstance(items, dict) else self.schema
+
+
+def _choices(schema: JsonObject) -> list[tuple[JsonValue, str]]:
+    """The values that a schema lists, each with what it is called."""
+    listed, names = schema.get("enum"), schema.get("enumNames")
+    if isinstance(listed, list):
+        titles = names if isinstance(names, list) and len(names) == len(listed) else listed
+        found = [(value, _choice_text(title)) for value, title in zip(listed, titles, strict=True)]
+    else:
+        options = schema.get("oneOf", schema.get("anyOf"))
+        known = [item for item in options if isinstance(item, dict)] if isinstance(options, list) else []
+        found = [(item["const"], _choice_text(item.get("title", item["const"]))) for item in known if "const" in item]
+        found = found if isinstance(options, list) and len(found) == len(options) else []
+    return found if len(found) <= _CHOICES_MAX else []
 
 
 async def ask_answer(schema: JsonObject, conversation: Conversation) -> Answered | Abandoned:
@@ -102,13 +131,14 @@ async def _ask_once(schema: JsonObject, conversation: Conversation) -> Answered 
         whole = _Field(name="Answer", schema=schema, required=True, definitions={})
         read = await _ask_field(whole, conversation)
         return Answered(None) if isinstance(read, _Skipped) else read
-    listed = schema.get("required")
+    otherwise = schema.get("else")  # where there is a place to refuse: what is required of whoever does not
+    listed = schema.get("required", otherwise.get("required") if isinstance(otherwise, dict) else None)
     required = listed if isinstance(listed, list) else []
     answer: JsonObject = {}
     fields = [
         _Field(name=name, schema=inner, required=name in required, definitions=definitions)
         for name, inner in properties.items()
-        if isinstance(inner, dict)
+        if isinstance(inner, dict) and inner.get("x-refusal") is not True
     ]
     for field in sorted(fields, key=lambda field: not field.required):
         read = await _ask_field(field, conversation)
@@ -122,8 +152,8 @@ async def _ask_once(schema: JsonObject, conversation: Conversation) -> Answered 
 async def _ask_field(field: _Field, conversation: Conversation) -> Answered | _Skipped | Abandoned:
     if "const" in field.schema:
         return Answered(field.schema["const"])
-    for number, choice in enumerate(field.choices, start=1):
-        conversation.tell(f"  {number}) {_choice_text(choice)}")
+    for number, label in enumerate(field.labels, start=1):
+        conversation.tell(f"  {number}) {label}")
     while True:
         line = await conversation.ask(_prompt(field))
         if line is None:
@@ -150,7 +180,9 @@ def _hint(field: _Field) -> str:
     if field.schema.get("type") == "boolean":
         return "Y/n" if default is True else "y/N"
     if field.choices:
-        return f"1-{len(field.choices)}" + (f", {_choice_text(default)}" if "default" in field.schema else "")
+        several = ", several with commas" if field.takes_several else ""
+        chosen = f", {_choice_text(default)}" if "default" in field.schema else ""
+        return f"1-{len(field.choices)}{several}{chosen}"
     if "default" in field.schema:
         return shorten(default, _CHOICE_CHARACTERS_MAX)
     return "" if field.schema.get("type") in ("string", "number", "integer") else "JSON"
@@ -172,7 +204,7 @@ def _read(field: _Field, line: str) -> _Read:
     if not text:
         return _read_nothing(field, kind)
     if field.choices:
-        return _read_choice(field, text)
+        return _read_choices(field, text) if field.takes_several else _read_choice(field, text)
     match kind:
         case "boolean":
             return _read_truth(text)
@@ -198,13 +230,23 @@ def _read_nothing(field: _Field, kind: JsonValue) -> _Read:
     return Answered("") if kind == "string" and not field.choices else _Unclear("something is needed here")
 
 
-def _read_choice(field: _Field, text: str) -> _Read:
+def _read_choice(field: _Field, text: str) -> Answered | _Unclear:
     if text.isdecimal() and 1 <= int(text) <= len(field.choices):
         return Answered(field.choices[int(text) - 1])
-    for choice in field.choices:
-        if text == choice or text == shorten(choice):
+    for choice, label in zip(field.choices, field.labels, strict=True):
+        if text in (choice, label) or text == shorten(choice):
             return Answered(choice)
     return _Unclear(f"choose a number from 1 to {len(field.choices)}")
+
+
+def _read_choices(field: _Field, text: str) -> _Read:
+    chosen: list[JsonValue] = []
+    for part in text.split(","):
+        read = _read_choice(field, part.strip())
+        if isinstance(read, _Unclear):
+            return read
+        chosen.append(read.value)
+    return Answered(chosen)
 
 
 def _read_truth(text: str) -> _Read:

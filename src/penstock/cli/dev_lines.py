@@ -66,7 +66,7 @@ class DevLines:
         self._field("REST", f"{told.address}{told.base_path}   (described at {told.address}/openapi.json)")
         mcp = self.workshop.settings.server.mcp
         if mcp.enabled and mcp.transport != "stdio":
-            self._field("MCP", f"{told.address}{mcp.path}")
+            self._field("MCP", f"{told.address}{mcp.path}   (for an assistant: penstock mcp install --help)")
         if told.owner_key is not None:
             self._field("key", Text.assemble((told.owner_key, "bold"), "   (may do everything; shown only now)"))
         elif not told.has_keys:

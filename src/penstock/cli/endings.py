@@ -56,6 +56,13 @@ EXIT_CODES: Mapping[int, str] = {
     INTERRUPTED: "Left with Ctrl-C.",
 }
 
+_MISTAKES_MAX = 20
+# Servers speak of headers; whoever types a command has another place for the key.
+_KEY_HINT = (
+    "put the key into PENSTOCK_API_KEY, or name a profile that has one (penstock profile add --help); "
+    "an owner makes one with `penstock key create`"
+)
+
 
 def print_json(value: JsonValue) -> None:
     """Print one JSON value for programs."""
@@ -67,7 +74,8 @@ def report_problem(error: PenstockError | UsageError, *, as_json: bool) -> None:
     if isinstance(error, UsageError):
         _problem("USAGE", str(error), None, {}, as_json=as_json)
     else:
-        _problem(error.code, error.message, error.hint, error.details, as_json=as_json)
+        hint = _KEY_HINT if error.code == "UNAUTHENTICATED" else error.hint
+        _problem(error.code, error.message, hint, error.details, as_json=as_json)
 
 
 def _problem(code: str, message: str, hint: str | None, details: JsonObject, *, as_json: bool) -> None:
@@ -75,8 +83,20 @@ def _problem(code: str, message: str, hint: str | None, details: JsonObject, *, 
         error: JsonObject = {"code": code, "message": message, "hint": hint}
         print_json({"ok": False, "error": {**error, "details": details} if details else error})
         return
-    told = message if code == "USAGE" else f"{code}: {message}"
-    report.print_problem(clean(told) + (f"\n  hint: {clean(hint)}" if hint else ""))
+    lines = [clean(message if code == "USAGE" else f"{code}: {message}")]
+    mistakes = _mistakes(details)
+    # One mistake is in the message already; of several it has the first.
+    lines += [f"  - {clean(mistake)}" for mistake in mistakes] if len(mistakes) > 1 else []
+    if hint and not (mistakes and "`errors`" in hint):
+        lines.append(f"  hint: {clean(hint)}")
+    report.print_problem("\n".join(lines))
+
+
+def _mistakes(details: JsonObject) -> list[str]:
+    """Every mistake that a refusal lists, with its place."""
+    listed = details.get("errors")
+    found = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+    return [f"{item.get('pointer') or '/'}: {item.get('message')}" for item in found[:_MISTAKES_MAX]]
 
 
 def finish(work: Callable[[], int], *, as_json: bool) -> None:

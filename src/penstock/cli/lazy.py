@@ -18,7 +18,9 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-__all__ = ["Place", "built_command", "lazy_group"]
+__all__ = ["Place", "WithTrailing", "built_command", "lazy_group", "trailing_words"]
+
+_TRAILING = "penstock.trailing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,33 @@ class Place:
     argument: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class WithTrailing:
+    """A command whose words after `--` are a command of their own; it finds them with `trailing_words`."""
+
+    function: Callable[..., None]
+
+
+def trailing_words(ctx: typer.Context) -> tuple[str, ...]:
+    """The words that stood after `--`."""
+    found: tuple[str, ...] = ctx.meta.get(_TRAILING, ())
+    return found
+
+
+class _TrailingCommand(TyperCommand):
+    """Keeps what stands after `--` from its own arguments."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_TRAILING] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- COMMAND ...]"]
+
+
 def built_command(name: str, made: Any) -> Any:
     """The command of a function or of a Typer application."""
     if isinstance(made, typer.Typer):
@@ -39,7 +68,10 @@ def built_command(name: str, made: Any) -> Any:
         group.name = name
         return group
     holder = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
-    holder.command(name)(made)
+    if isinstance(made, WithTrailing):
+        holder.command(name, cls=_TrailingCommand)(made.function)
+    else:
+        holder.command(name)(made)
     command: Any = typer.main.get_command(holder)
     every = command.get_params
     command.get_params = lambda ctx: _spared(every(ctx))

@@ -96,7 +96,7 @@ def _object(data: JsonValue) -> dict[str, Any]:
 def open_local_surface(path: Path | None, *, create: bool) -> Iterator[_FileSurface]:
     """The gate on a file, as its owner; without a path, on the file that the settings name."""
     settings = command_settings(flags={"storage.path": path}).settings
-    workshop = Workshop.of(Path(settings.storage.path))
+    workshop = Workshop(database=Path(settings.storage.path), settings=settings)
     pepper = Path(settings.auth.pepper_file) if settings.auth.pepper_file else None
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()

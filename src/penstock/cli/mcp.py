@@ -16,9 +16,12 @@ from penstock.app.mcp_mounting import load_mcp, mcp_options
 from penstock.app.serving import ServerOptions, new_request_id
 from penstock.base.later import later
 from penstock.cli.configuration import ChosenDatabaseOption, ConfigOption, command_settings
+from penstock.cli.endings import finish
 from penstock.cli.lazy import Place, lazy_group
 from penstock.cli.sessions import SecretsOption, StepsOption, Workshop, conduct, opened, until_left
 from penstock.cli.targets import ProfileOption, ServerOption, ServerTarget, choose_target
+from penstock.cli.terminal import can_ask
+from penstock.cli.values import UsageError
 from penstock.cli.working import check_workflows, configure_logging, log_commit, make_known, workflow_files
 from penstock.mcp_surface.pipe import Pipe, standard_pipe
 
@@ -34,11 +37,26 @@ _COMMANDS = {
         "penstock.cli.mcp_install",
         "install_command",
         "Print the entry that an assistant needs to use Penstock, or write it into its file.",
-    )
+    ),
+    "doctor": Place(
+        "penstock.cli.mcp_doctor",
+        "DOCTOR",
+        "Check a connection to an MCP server end to end, step by step, and say what to do.",
+    ),
+    "tools": Place("penstock.cli.mcp_tools", "TOOLS", "List the tools of an MCP server with their sizes, or show one."),
+    "call": Place(
+        "penstock.cli.mcp_call",
+        "CALL",
+        "Call a tool of an MCP server; progress is shown and questions are asked right here.",
+    ),
 }
 mcp_app = typer.Typer(name="mcp", cls=lazy_group(lambda: _COMMANDS), rich_markup_mode="markdown")
 
 _GRACE_SECONDS = 5.0
+_AT_TERMINAL = (
+    "This command is for assistants, which start it and speak MCP with it; Ctrl-C ends it.\n"
+    "`penstock mcp install CLIENT` adds it to one, `penstock mcp tools` and `call` use it from here."
+)
 
 
 @mcp_app.callback(invoke_without_command=True)
@@ -67,13 +85,18 @@ def mcp_command(  # noqa: PLR0913  # every option is one the user can give
     """
 
     if ctx.invoked_subcommand is not None:
+        _refuse_lost_options(ctx)
         return
 
     async def work() -> int:
+        if can_ask():
+            typer.echo(_AT_TERMINAL, err=True)
         target = choose_target(server, profile, database)
         if isinstance(target, ServerTarget):
+            if workflows or steps:
+                raise UsageError("--workflows and --steps go with a file: a server has its own")
             with standard_pipe() as pipe:
-                await until_left(mcp_bridge.bridge(pipe, target.server, target.key))
+                await until_left(mcp_bridge.bridge(pipe, target.server, target.key, toolset))
             return 0
         flags = {
             "storage.path": None if database is None else str(database),
@@ -90,6 +113,23 @@ def mcp_command(  # noqa: PLR0913  # every option is one the user can give
         return 0
 
     conduct(work)
+
+
+def _refuse_lost_options(ctx: typer.Context) -> None:
+    """Refuse options that stand before the name of another command, which does not see them."""
+    given = [item.opts[0] for item in ctx.command.params if str(item.name) in ctx.params and _is_given(ctx, item.name)]
+    if given:
+        told = f"{' and '.join(given)} must stand after {ctx.invoked_subcommand}: penstock mcp {ctx.invoked_subcommand}"
+        finish(lambda: _raise_usage(f"{told} {given[0]} …"), as_json=False)
+
+
+def _is_given(ctx: typer.Context, name: str | None) -> bool:
+    source = ctx.get_parameter_source(name or "")
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _raise_usage(told: str) -> int:
+    raise UsageError(told)
 
 
 async def _serve(workshop: Workshop, pipe: Pipe) -> None:

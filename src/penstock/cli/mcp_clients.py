@@ -10,7 +10,7 @@ Above it: `mcp_install`. Below it: nothing but data. It reads and writes no file
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -41,6 +41,8 @@ class Surroundings:
     """`%APPDATA%` of Windows."""
     configuration: Path | None = None
     """`$XDG_CONFIG_HOME`."""
+    moved: Mapping[str, Path] = field(default_factory=dict)
+    """Folders of single clients that a variable of the environment moves elsewhere, by that variable."""
 
     @property
     def applications(self) -> Path:
@@ -57,6 +59,10 @@ class Surroundings:
     def settings(self) -> Path:
         """Where programs of the terminal keep their settings."""
         return self.configuration or self.home / ".config"
+
+    def folder(self, variable: str, usual: Path) -> Path:
+        """The folder of a client: where its variable says, or where it usually is."""
+        return self.moved.get(variable, usual)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +100,8 @@ class McpClient:
     form: Literal["json", "toml"] = "json"
     speaks_http: bool = True
     asks_for_key: bool = False
+    workspace: str = ""
+    """How the folder of a project is written in its file; empty if programs are started there anyway."""
     afterwards: str = ""
     """What a person does next."""
 
@@ -172,6 +180,11 @@ def _gemini(connection: Connection, name: str) -> JsonObject:
             return {"httpUrl": connection.url, "headers": _authorization(f"${{{connection.key_variable}}}")}
 
 
+def _copilot(connection: Connection, name: str) -> JsonObject:
+    assert isinstance(connection, PipeConnection)  # it takes no reference to a key in a header
+    return {"type": "local", **_started(connection), "tools": ["*"]}
+
+
 def _opencode(connection: Connection, name: str) -> JsonObject:
     match connection:
         case PipeConnection():
@@ -182,6 +195,9 @@ def _opencode(connection: Connection, name: str) -> JsonObject:
             return {"type": "remote", "url": connection.url, "oauth": False, "headers": headers, "enabled": True}
 
 
+# Places and shapes are those of the clients' own documentation. Not all of it is certain: Claude Desktop has no build
+# of its maker for Linux, and its place there is that of the others; whether Copilot CLI resolves a variable in a header
+# has changed with its versions, so it is given the bridge; Codex reads the file of a project if it trusts the project.
 CLIENTS: Mapping[str, McpClient] = {
     "claude-desktop": McpClient(
         title="Claude Desktop",
@@ -195,7 +211,7 @@ CLIENTS: Mapping[str, McpClient] = {
         title="Claude Code",
         places={
             "project": lambda here: here.project / ".mcp.json",
-            "user": lambda here: here.home / ".claude.json",
+            "user": lambda here: here.folder("CLAUDE_CONFIG_DIR", here.home) / ".claude.json",
         },
         members=("mcpServers",),
         entry=_claude_code,
@@ -209,7 +225,8 @@ CLIENTS: Mapping[str, McpClient] = {
         },
         members=("mcpServers",),
         entry=_cursor,
-        afterwards="Open the settings of Cursor, then MCP, and switch the server on.",
+        workspace="${workspaceFolder}",
+        afterwards="Start Cursor again, open Customize, then MCPs, and switch the server on.",
     ),
     "vscode": McpClient(
         title="VS Code",
@@ -221,6 +238,7 @@ CLIENTS: Mapping[str, McpClient] = {
         entry=_vscode,
         beside=_vscode_inputs,
         asks_for_key=True,
+        workspace="${workspaceFolder}",
         afterwards="Run the command `MCP: List Servers` and start the server.",
     ),
     "windsurf": McpClient(
@@ -233,13 +251,13 @@ CLIENTS: Mapping[str, McpClient] = {
     "codex": McpClient(
         title="Codex",
         places={
-            "user": lambda here: here.home / ".codex" / "config.toml",
+            "user": lambda here: here.folder("CODEX_HOME", here.home / ".codex") / "config.toml",
             "project": lambda here: here.project / ".codex" / "config.toml",
         },
         members=("mcp_servers",),
         entry=_codex,
         form="toml",
-        afterwards="Start `codex` again and look with /mcp.",
+        afterwards="Start `codex` again and look with /mcp; the file of a project is read if Codex trusts the project.",
     ),
     "gemini-cli": McpClient(
         title="Gemini CLI",
@@ -260,5 +278,31 @@ CLIENTS: Mapping[str, McpClient] = {
         members=("mcp",),
         entry=_opencode,
         afterwards="Start `opencode` again.",
+    ),
+    "copilot-cli": McpClient(
+        title="GitHub Copilot CLI",
+        places={
+            "user": lambda here: here.folder("COPILOT_HOME", here.home / ".copilot") / "mcp-config.json",
+            "project": lambda here: here.project / ".mcp.json",
+        },
+        members=("mcpServers",),
+        entry=_copilot,
+        speaks_http=False,
+        afterwards="Start `copilot` again and look with /mcp show.",
+    ),
+    "zed": McpClient(
+        title="Zed",
+        places={
+            "user": lambda here: (
+                here.applications / "Zed" / "settings.json"
+                if here.system == "windows"
+                else here.settings / "zed" / "settings.json"
+            ),
+            "project": lambda here: here.project / ".zed" / "settings.json",
+        },
+        members=("context_servers",),
+        entry=_desktop,
+        speaks_http=False,
+        afterwards="Zed starts it at once; look in the settings under AI, then MCP Servers.",
     ),
 }

@@ -11,9 +11,9 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import quote, urlsplit, urlunsplit
 
 import typer
 
@@ -29,16 +29,20 @@ from penstock.cli.mcp_clients import (
     Surroundings,
 )
 from penstock.cli.mcp_files import Addition, Written, snippet, write_addition
+from penstock.cli.mcp_where import mcp_address
 from penstock.cli.values import UsageError
 from penstock.client.options import KEY_VARIABLE
 from penstock.definitions.findings import nearest
 
-__all__ = ["install_command", "mcp_address", "surroundings"]
+__all__ = ["install_command", "surroundings"]
 
 _PROGRAM = "penstock"
+_SETTINGS, _DATABASE = "penstock.yaml", "penstock.db"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEY_BEGINS = "pen_"
+# Variables that move the folder of a client.
+_FOLDERS = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME")
 
 
 def install_command(  # noqa: PLR0913  # every option is one the user can give
@@ -46,6 +50,10 @@ def install_command(  # noqa: PLR0913  # every option is one the user can give
     *,
     server: Annotated[
         str | None, typer.Option("--server", metavar="URL", help="Connect to this server instead of a file.")
+    ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option("--config", metavar="FILE", help="The settings; else penstock.yaml in this folder, if there."),
     ] = None,
     database: Annotated[
         str | None, typer.Option("--db", metavar="FILE", help="The database that the assistant works on.")
@@ -81,15 +89,19 @@ def install_command(  # noqa: PLR0913  # every option is one the user can give
         here = surroundings(os.environ, Path.home(), Path.cwd(), sys.platform)
         chosen = _scope(known, scope)
         _check_names(name, key_env)
-        program = command or (_program() if write and chosen == "user" else _PROGRAM)
-        options = _options(workflows, toolset)
+        program = command or (_program() if chosen == "user" else _PROGRAM)
+        listed = ("--toolset", toolset) if toolset else ()
+        connection: Connection
         if server is not None:
-            if database is not None or workflows:
-                raise UsageError("--server goes without --db and --workflows: the server has its own")
+            if config is not None or database is not None or workflows:
+                raise UsageError("--server goes without --config, --db and --workflows: the server has its own")
             address = mcp_address(server, toolset)
-            connection = _to_server(known, address, key_env, name, program)
+            bridge = ("mcp", "--profile", name, *listed)
+            connection = _to_server(known, address, key_env, PipeConnection(command=program, arguments=bridge))
         else:
-            connection = PipeConnection(command=program, arguments=("mcp", *_database(database, chosen), *options))
+            placed = _Placed(here.project, known.workspace if chosen == "project" else None)
+            files = _files(placed, config, database, workflows or [])
+            connection = PipeConnection(command=program, arguments=("mcp", *files, *listed))
         addition = Addition(
             name=name,
             entry=known.entry(connection, name),
@@ -114,26 +126,15 @@ def surroundings(variables: Mapping[str, str], home: Path, project: Path, platfo
     elif platform in ("win32", "cygwin"):
         system = "windows"
     data, configuration = variables.get("APPDATA"), variables.get("XDG_CONFIG_HOME")
+    moved = {name: Path(folder) for name in _FOLDERS if (folder := variables.get(name, "").strip())}
     return Surroundings(
         system=system,
         home=home,
         project=project,
         application_data=Path(data) if data else None,
         configuration=Path(configuration) if configuration else None,
+        moved=moved,
     )
-
-
-def mcp_address(server: str, toolset: str | None) -> str:
-    """The address for MCP clients of a server."""
-    parts = urlsplit(server)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"--server takes an address such as https://penstock.example.com, not {server!r}")
-    if parts.username or parts.password or _KEY_BEGINS in parts.query:
-        raise UsageError("--server takes an address without a key or password in it")
-    path = parts.path.rstrip("/")
-    path = path if path.endswith("/mcp") else f"{path}/mcp"
-    query = parts.query if toolset is None else f"toolset={quote(toolset, safe=',:.')}"
-    return urlunsplit((parts.scheme, parts.netloc, path, query, ""))
 
 
 def _client(name: str) -> McpClient:
@@ -166,23 +167,33 @@ def _program() -> str:
     return shutil.which(_PROGRAM) or _PROGRAM
 
 
-def _database(given: str | None, scope: Scope) -> tuple[str, ...]:
-    """A file that is meant wherever the assistant starts; what a project shares stays as it was given."""
-    if given is None and scope == "project":
-        return ()
-    path = Path(given or "penstock.db")
-    return ("--db", str(path if scope == "project" else path.absolute()))
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Writes paths so that they are meant wherever the assistant starts the program."""
+
+    project: Path
+    workspace: str | None
+    """How what a project shares is written: below what the client calls its folder; None for whole paths."""
+
+    def path(self, given: str) -> str:
+        if self.workspace is None:
+            return str(self.project / Path(given).expanduser())
+        return f"{self.workspace}/{given}" if self.workspace and not Path(given).is_absolute() else given
 
 
-def _options(workflows: list[str] | None, toolset: str | None) -> tuple[str, ...]:
-    options = [word for path in workflows or () for word in ("--workflows", path)]
-    return (*options, *(("--toolset", toolset) if toolset else ()))
+def _files(placed: _Placed, config: str | None, database: str | None, workflows: list[str]) -> tuple[str, ...]:
+    """What the program works on: the settings of this folder, unless files are named one by one."""
+    if config is None and database is None and not workflows and (placed.project / _SETTINGS).is_file():
+        # A client that starts programs in the folder of the project finds them there.
+        config = None if placed.workspace == "" else _SETTINGS
+    elif config is None and database is None and placed.workspace is None:
+        database = _DATABASE
+    named = (("--config", config), ("--db", database), *(("--workflows", path) for path in workflows))
+    return tuple(word for name, path in named if path is not None for word in (name, placed.path(path)))
 
 
-def _to_server(client: McpClient, address: str, key_variable: str, name: str, program: str) -> Connection:
-    if client.speaks_http:
-        return HttpConnection(url=address, key_variable=key_variable)
-    return PipeConnection(command=program, arguments=("mcp", "--profile", name))
+def _to_server(client: McpClient, address: str, key_variable: str, bridge: PipeConnection) -> Connection:
+    return HttpConnection(url=address, key_variable=key_variable) if client.speaks_http else bridge
 
 
 def _next_steps(

@@ -33,6 +33,7 @@ RESOURCES: Final[dict[str, ResourceGroup]] = {
     "model": ResourceGroup("model", "Registered models."),
     "tool": ResourceGroup("tool", "Registered tools."),
     "agent": ResourceGroup("agent", "Registered agents."),
+    "upstream": ResourceGroup("upstream", "MCP servers whose tools are imported: look, accept, call."),
     "control": ResourceGroup("control", "The control functions of the published workflow format."),
     "system": ResourceGroup("system", "The server itself."),
 }

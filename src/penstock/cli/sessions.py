@@ -19,7 +19,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from penstock.app.executor_settings import equipped, store_of
+from penstock.app.executor_settings import equipped, looking_upstream, store_of
 from penstock.app.penstock import Penstock
 from penstock.app.settings import Settings
 from penstock.app.step_modules import load_steps
@@ -123,7 +123,12 @@ async def opened(
     if folder is not None and not folder.is_dir():
         raise UsageError(f"--secret-file: {folder} is not a folder")
     if not perform:
-        async with Penstock.open(workshop.database, perform=False, family=family, observe=observe) as penstock:
+        async with (
+            looking_upstream(workshop.settings) as upstream,
+            Penstock.open(
+                workshop.database, perform=False, family=family, observe=observe, upstream=upstream
+            ) as penstock,
+        ):
             yield penstock
         return
     async with (
@@ -136,6 +141,7 @@ async def opened(
             secrets=equipment.secrets,
             family=family,
             observe=observe,
+            upstream=equipment.upstream,
         ) as penstock,
     ):
         yield penstock

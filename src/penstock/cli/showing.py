@@ -29,10 +29,17 @@ _HASH_SHOWN: Final = 12
 _CELL_CHARACTERS_MAX: Final = 60
 _LINE_CHARACTERS_MAX: Final = 200
 # Addresses that repeat the id.
-_LEFT_OUT: Final = frozenset({"url", "stream_url"})
+_LEFT_OUT: Final = frozenset({"url", "stream_url", "input_schema", "output_schema", "claims"})
 # Wide enough that nothing is cut where nobody looks at a terminal.
 _WIDTH_ELSEWHERE: Final = 400
-_STATUS_STYLES: Final = {"completed": "green", "failed": "red", "cancelled": "yellow", "revoked": "red"}
+_STATUS_STYLES: Final = {
+    "completed": "green",
+    "failed": "red",
+    "cancelled": "yellow",
+    "revoked": "red",
+    "pinned": "green",
+    "changed": "red",
+}
 
 
 def show_answer(value: JsonValue) -> None:

@@ -1,7 +1,8 @@
 """Is everything reachable everywhere, and written down? Looked at from the outside, not from the tables.
 
 - Every operation answers on REST (a call without a key is refused with 401, so there is something), has a command with
-  an option for each of its arguments, and a method of the client with a parameter for each; or it is excluded below.
+  an option for each of its arguments, a method of the client with a parameter for each, and is a tool of MCP with the
+  schemas that REST has; or it is excluded below.
 - Every route of the server belongs to an operation, or is one of the pages below.
 - Every operation, command, reason code, event and setting is in the documentation, where there is a folder with it.
 
@@ -22,6 +23,8 @@ from typing import Any, Final
 import httpx2
 import typer
 
+from penstock.app.gateway import create_owner_key
+from penstock.app.mcp_mounting import is_mcp_installed
 from penstock.app.penstock import Penstock
 from penstock.app.serving import ServerOptions, open_application
 from penstock.app.settings import settings_outline
@@ -33,6 +36,7 @@ from penstock.client.client import Client
 from penstock.client.client_async import AsyncClient
 from penstock.client.errors import CLIENT_REASONS
 from penstock.client.table import method_name, operation_table, resource_attribute
+from penstock.mcp_surface.options import McpOptions
 from penstock.operations.builtin import builtin_operations
 from penstock.operations.capability import Capability
 from penstock.operations.execution_events import EVENT_TYPES as STREAM_EVENT_TYPES
@@ -41,9 +45,27 @@ from penstock.runtime.run_events import EVENT_TYPES as WEBHOOK_EVENT_TYPES
 
 __all__ = ["EXCLUDED", "PAGES", "SURFACES", "Coverage", "surface_coverage"]
 
-SURFACES: Final = ("rest", "cli", "client")
+SURFACES: Final = ("rest", "cli", "client", "mcp")
+_FOR_PEOPLE: Final = "for people who run the server: an assistant must not make keys, read the trail or trust others"
 # What a surface leaves out on purpose, by surface and operation, with the reason.
-EXCLUDED: Final[Mapping[tuple[str, str], str]] = {}
+EXCLUDED: Final[Mapping[tuple[str, str], str]] = {
+    ("mcp", "execution.stream"): "tools answer once; progress, tasks and resources tell how an execution goes on",
+    **{
+        ("mcp", name): _FOR_PEOPLE
+        for name in (
+            "audit.export",
+            "audit.list",
+            "audit.verify",
+            "key.create",
+            "key.get",
+            "key.list",
+            "key.revoke",
+            "key.rotate",
+            "upstream.accept",
+            "upstream.revoke",
+        )
+    },
+}
 # Addresses that are no operations, with the reason. A name that ends in `/*` stands for all below it.
 PAGES: Final[Mapping[str, str]] = {
     "/healthz": "a probe for whoever keeps the process alive; needs no key",
@@ -55,6 +77,9 @@ PAGES: Final[Mapping[str, str]] = {
     "/v1/*": "the wire of the published protocol; each of its routes calls operations",
     "/mcp": "the MCP surface; operations are its tools",
     "/mcp/healthz": "a probe of the MCP surface; needs no key",
+    "/mcp/sse": "the MCP surface for clients of 2024-11-05, if the settings want that",
+    "/mcp/messages": "where these clients send their messages",
+    "/answer/{token}": "a page that answers one question; `execution.answer` does the same",
     "/hooks/{path:path}": "webhooks that come in; their address is their workflow's choice, `trigger.list` lists them",
 }
 _SERVER: Final = "http://coverage.invalid"
@@ -90,11 +115,12 @@ def surface_coverage(documentation: Path | None) -> Coverage:
     """Look at every surface, and at the documentation if there is a folder with it."""
     capabilities = builtin_operations()
     found = Coverage(operations=len(capabilities))
-    served, paths = asyncio.run(_served(capabilities))
+    served, paths, tools = asyncio.run(_served(capabilities))
     missing = {
         "rest": [item.name for item in capabilities if item.name not in served],
         "cli": [problem for item in capabilities for problem in _command_problems(item)],
         "client": list(_client_problems(capabilities)),
+        "mcp": [problem for item in capabilities for problem in _tool_problems(item, tools)],
     }
     for surface, problems in missing.items():
         found.uncovered.extend(_unless_excluded(surface, problems, found.excluded))
@@ -128,12 +154,13 @@ def _stale_exclusions(capabilities: Iterable[Capability], missing: Mapping[str, 
             yield f"{surface}: {operation} is excluded, but is there"
 
 
-async def _served(capabilities: Iterable[Capability]) -> tuple[set[str], list[str]]:
-    """The operations that answer on REST, and the paths of every route."""
+async def _served(capabilities: Iterable[Capability]) -> tuple[set[str], list[str], Mapping[str, JsonObject]]:
+    """The operations that answer on REST, the paths of every route, and the tools by name."""
+    options = ServerOptions(mcp=McpOptions(output_schemas=True))
     with tempfile.TemporaryDirectory() as folder:
         async with (
             Penstock.open(Path(folder) / "coverage.db", perform=False) as penstock,
-            open_application(penstock, ServerOptions()) as (application, _),
+            open_application(penstock, options) as (application, gate),
             httpx2.AsyncClient(transport=httpx2.ASGITransport(app=application), base_url=_SERVER) as http,
         ):
             base_path = ServerOptions().rest.base_path
@@ -145,7 +172,38 @@ async def _served(capabilities: Iterable[Capability]) -> tuple[set[str], list[st
                 response = await http.request(item.route.method, path)
                 if response.status_code == _UNAUTHENTICATED:
                     served.add(item.name)
-            return served, [route.path for route in _routes(application)]
+            tools = await _tools(http, await create_owner_key(gate))
+            return served, [route.path for route in _routes(application)], tools
+
+
+async def _tools(http: httpx2.AsyncClient, key: str | None) -> Mapping[str, JsonObject]:
+    """The tools that a key for everything is offered; none without the libraries."""
+    if not is_mcp_installed():
+        return {}
+    method, version = "tools/list", "2026-07-28"
+    meta: JsonObject = {
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    headers = {
+        "Authorization": f"Bearer {key}",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": version,
+        "Mcp-Method": method,
+    }
+    asked: JsonObject = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta}}
+    answer = await http.post(f"{McpOptions().path}?toolset=all", json=asked, headers=headers)
+    return {tool["name"]: tool for tool in answer.json()["result"]["tools"]}
+
+
+def _tool_problems(capability: Capability, tools: Mapping[str, JsonObject]) -> Iterator[str]:
+    tool = tools.get(f"{McpOptions().tool_prefix}_{capability.name.replace('.', '_')}")
+    if tool is None:
+        yield f"{capability.name}: there is no tool"
+        return
+    for member, schema in (("inputSchema", capability.input_schema), ("outputSchema", capability.output_schema)):
+        if tool.get(member) != schema:
+            yield f"{capability.name}: the tool has another {member}"
 
 
 def _routes(application: Any) -> Iterable[Any]:

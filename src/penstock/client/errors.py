@@ -39,6 +39,7 @@ CLIENT_REASONS: Mapping[str, str] = {
     "ANSWER_UNREADABLE": "The answer is not what the operation gives; client and server may be of different versions.",
     "CONNECTION_FAILED": "The server cannot be reached.",
     "HTTP_ERROR": "Something that is no Penstock server answered, for example a proxy.",
+    "MCP_ERROR": "An MCP server answered with an error of the protocol.",
     "SERVER_ADDRESS_INVALID": "The address of the server cannot be used.",
     "STREAM_CUT": "A stream was cut off again and again.",
     "TIMEOUT": "The server did not answer in the time that the client gave it.",

@@ -16,6 +16,7 @@ from penstock.client.generated.system import System
 from penstock.client.generated.tasks import Tasks
 from penstock.client.generated.tools import Tools
 from penstock.client.generated.triggers import Triggers
+from penstock.client.generated.upstreams import Upstreams
 from penstock.client.generated.webhooks import Webhooks
 from penstock.client.generated.workflows import Workflows
 
@@ -37,6 +38,7 @@ class Resources:
         self.models = Models(caller)
         self.tools = Tools(caller)
         self.agents = Agents(caller)
+        self.upstreams = Upstreams(caller)
         self.webhooks = Webhooks(caller)
         self.deliveries = Deliveries(caller)
         self.triggers = Triggers(caller)

@@ -16,6 +16,7 @@ from penstock.client.generated.system_async import AsyncSystem
 from penstock.client.generated.tasks_async import AsyncTasks
 from penstock.client.generated.tools_async import AsyncTools
 from penstock.client.generated.triggers_async import AsyncTriggers
+from penstock.client.generated.upstreams_async import AsyncUpstreams
 from penstock.client.generated.webhooks_async import AsyncWebhooks
 from penstock.client.generated.workflows_async import AsyncWorkflows
 
@@ -37,6 +38,7 @@ class AsyncResources:
         self.models = AsyncModels(caller)
         self.tools = AsyncTools(caller)
         self.agents = AsyncAgents(caller)
+        self.upstreams = AsyncUpstreams(caller)
         self.webhooks = AsyncWebhooks(caller)
         self.deliveries = AsyncDeliveries(caller)
         self.triggers = AsyncTriggers(caller)

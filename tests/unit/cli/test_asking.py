@@ -140,3 +140,25 @@ def test_texts_of_a_schema_cannot_write_control_characters() -> None:
     schema = object_of({"ok": {"type": "string", "title": "\x1b[31mred", "enum": ["\x1b[2Ja", "b"]}}, "ok")
     _, heard = converse(schema, ["1"])
     assert "\x1b" not in heard
+
+
+def test_choices_have_titles() -> None:
+    named: JsonObject = {"oneOf": [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]}
+    older: JsonObject = {"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]}
+    for schema in (named, older):
+        outcome, heard = converse(object_of({"colour": schema}, "colour"), ["2"])
+        assert outcome == Answered({"colour": "g"})
+        assert "1) Red" in heard
+        assert answer(object_of({"colour": schema}, "colour"), "Red") == {"colour": "r"}
+
+
+def test_several_are_chosen_with_commas() -> None:
+    items: JsonObject = {"anyOf": [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]}
+    plain: JsonObject = {"type": "string", "enum": ["r", "g"]}
+    for inner in (items, plain):
+        schema = object_of({"colours": {"type": "array", "items": inner, "minItems": 1}}, "colours")
+        assert answer(schema, "1, 2") == {"colours": ["r", "g"]}
+        outcome, heard = converse(schema, ["1,3", "g"])
+        assert outcome == Answered({"colours": ["g"]})
+        assert "several with commas" in heard
+        assert "choose a number from 1 to 2" in heard

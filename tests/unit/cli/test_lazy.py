@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from typing import Annotated
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from penstock.cli.lazy import WithTrailing, built_command, trailing_words
 from penstock.cli.main import COMMANDS, app
 
 GROUP = typer.main.get_command(app)
@@ -63,3 +65,23 @@ def test_underscores_are_taken_for_dashes() -> None:
     result = CliRunner().invoke(app, ["schedule", "run_now", "--help"])
     assert result.exit_code == 0
     assert "SCHEDULE_ID" in result.output
+
+
+def test_the_commands_below_mcp_say_what_the_list_says_of_them() -> None:
+    group = GROUP.commands["mcp"]  # type: ignore[attr-defined]  # the top level is a group
+    assert set(group.commands) == {"install", "doctor", "tools", "call"}
+    for name, command in group.commands.items():
+        assert " ".join((command.help or "").split("\n\n")[0].split()) == group.commands.listed(name).help
+
+
+def test_words_after_two_dashes_are_kept_apart() -> None:
+    heard: list[tuple[object, ...]] = []
+
+    def take(ctx: typer.Context, name: str, more: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+        heard.append((name, more, trailing_words(ctx)))
+
+    command = built_command("take", WithTrailing(take))
+    for words in (["a", "b", "--", "npx", "--loud", "--", "c"], ["a"]):
+        command.main(words, standalone_mode=False)
+    assert heard == [("a", ["b"], ("npx", "--loud", "--", "c")), ("a", None, ())]
+    assert "[-- COMMAND ...]" in command.get_usage(typer.Context(command))

@@ -43,3 +43,30 @@ def test_an_unknown_client_is_answered_with_one_that_exists() -> None:
     result = RUNNER.invoke(app, ["mcp", "install", "claude-dektop"])
     assert result.exit_code == 2
     assert "claude-desktop" in result.output
+
+
+def arguments(*command: str) -> list[str]:
+    told = json.loads(RUNNER.invoke(app, ["mcp", "install", *command, "--json"]).stdout)
+    servers = next(iter(json.loads(told["snippet"]).values()))
+    found: list[str] = servers["penstock"]["args"]
+    return found
+
+
+def test_the_settings_of_a_folder_are_meant_wherever_the_assistant_starts(home: Path) -> None:
+    (home / "penstock.yaml").write_text("", encoding="utf-8")
+    assert arguments("claude-desktop") == ["mcp", "--config", str(home / "penstock.yaml")]
+    assert arguments("vscode") == ["mcp", "--config", "${workspaceFolder}/penstock.yaml"]
+    assert arguments("claude-code") == ["mcp"]
+    assert arguments("claude-code", "--config", "other.yaml") == ["mcp", "--config", "other.yaml"]
+
+
+def test_files_that_are_named_one_by_one_have_whole_paths(home: Path) -> None:
+    (home / "penstock.yaml").write_text("", encoding="utf-8")
+    named = ["mcp", "--db", str(home / "shop.db"), "--workflows", str(home / "flows")]
+    assert arguments("claude-desktop", "--db", "shop.db", "--workflows", "flows") == named
+    assert arguments("vscode", "--db", "shop.db") == ["mcp", "--db", "${workspaceFolder}/shop.db"]
+
+
+def test_without_settings_an_assistant_works_on_the_usual_file(home: Path) -> None:
+    assert arguments("claude-desktop") == ["mcp", "--db", str(home / "penstock.db")]
+    assert arguments("claude-code") == ["mcp"]

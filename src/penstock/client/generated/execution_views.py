@@ -120,10 +120,12 @@ class QuestionView(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: str | None = None
     prompt_ref: Any = None
     approvers: Any = None
+    ask: dict[str, Any] | None = None
+    execution_id: str | None = None
 
 
 class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How an execution ended, or how it stands; questions are those that somebody may answer now."""
+    """How an execution ended, or how it stands; questions are open ones, those of its children among them."""
 
     execution_id: str
     workflow_id: str

@@ -133,7 +133,9 @@ class Executions:
             "execution.query", {"execution_id": execution_id, "expression": expression}, QueryAnswer
         )
 
-    def wait(self, execution_id: str, *, wait_seconds: float | None = None) -> ExecutionResult:
+    def wait(
+        self, execution_id: str, *, wait_seconds: float | None = None, after_sequence: int | None = None
+    ) -> ExecutionResult:
         """Wait for an execution.
 
         Comes back as soon as it has ended or asks somebody something, and otherwise when the time is up: then
@@ -141,7 +143,9 @@ class Executions:
         and again.
         """
         return self._caller.invoke(
-            "execution.wait", {"execution_id": execution_id, "wait_seconds": wait_seconds}, ExecutionResult
+            "execution.wait",
+            {"execution_id": execution_id, "wait_seconds": wait_seconds, "after_sequence": after_sequence},
+            ExecutionResult,
         )
 
     def pause(

@@ -135,7 +135,9 @@ class AsyncExecutions:
             "execution.query", {"execution_id": execution_id, "expression": expression}, QueryAnswer
         )
 
-    async def wait(self, execution_id: str, *, wait_seconds: float | None = None) -> ExecutionResult:
+    async def wait(
+        self, execution_id: str, *, wait_seconds: float | None = None, after_sequence: int | None = None
+    ) -> ExecutionResult:
         """Wait for an execution.
 
         Comes back as soon as it has ended or asks somebody something, and otherwise when the time is up: then
@@ -143,7 +145,9 @@ class AsyncExecutions:
         and again.
         """
         return await self._caller.invoke(
-            "execution.wait", {"execution_id": execution_id, "wait_seconds": wait_seconds}, ExecutionResult
+            "execution.wait",
+            {"execution_id": execution_id, "wait_seconds": wait_seconds, "after_sequence": after_sequence},
+            ExecutionResult,
         )
 
     async def pause(

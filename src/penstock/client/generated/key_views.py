@@ -22,6 +22,7 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: str | None
     last_used_at: str | None
     replaces: str | None
+    toolset: str | None = None
 
 
 class KeyPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ class Keys:
         scopes: str | Sequence[str],
         expires_in: str | None = None,
         tenant: str | None = None,
+        toolset: str | None = None,
         idempotency_key: str | None = None,
     ) -> NewKey:
         """Create an API key.
@@ -32,7 +33,7 @@ class Keys:
         """
         return self._caller.invoke(
             "key.create",
-            {"name": name, "scopes": scopes, "expires_in": expires_in, "tenant": tenant},
+            {"name": name, "scopes": scopes, "expires_in": expires_in, "tenant": tenant, "toolset": toolset},
             NewKey,
             idempotency_key=idempotency_key,
         )
@@ -67,7 +68,7 @@ class Keys:
     def rotate(self, key_id: str, *, overlap: str | None = None, idempotency_key: str | None = None) -> NewKey:
         """Replace an API key.
 
-        Makes a key with the same name, scopes and expiry, and ends the old one, at once or after `overlap`.
+        Makes a key with the same name, scopes, tools and expiry, and ends the old one, at once or after `overlap`.
         """
         return self._caller.invoke(
             "key.rotate", {"key_id": key_id, "overlap": overlap}, NewKey, idempotency_key=idempotency_key

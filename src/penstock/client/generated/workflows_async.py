@@ -234,7 +234,7 @@ class AsyncWorkflows:
         """Start a workflow.
 
         Starts a durable execution of the newest version and answers with a handle at once; look at it with
-        execution.status or follow it with execution.stream. With `sync` the call waits for the end, for a bounded
+        execution.status or wait for it with execution.wait. With `sync` the call waits for the end, for a bounded
         time, and answers with the finished execution; if it takes longer, the handle comes back and the execution
         goes on.
         """
