@@ -51,9 +51,7 @@ def _parts() -> Iterator[str]:
     yield _table([member for member in outline.members.values() if isinstance(member, Setting)])
     for member in outline.members.values():
         if isinstance(member, Setting) and isinstance(member.kind, Table) and isinstance(member.kind.items, Record):
-            yield f"### {member.path}.NAME"
-            yield prose(member.kind.items.made.__doc__ or "")
-            yield _record(member.kind.items)
+            yield from _records(f"{member.path}.NAME", member.kind.items)
     yield "## References to secrets"
     yield (
         "`{env: NAME}` is the value of a variable, `{file: PATH}` the content of a file, `{command: [PROGRAM, …]}` "
@@ -86,6 +84,18 @@ def _row(setting: Setting) -> list[str]:
     flag = "" if setting.key.flag is None else code(setting.key.flag)
     variables = ", ".join(code(name) for name in setting.variables)
     return [code(setting.path), _expected(setting), _default(setting), variables, flag, prose(setting.key.description)]
+
+
+def _records(path: str, kind: Record) -> Iterator[str]:
+    """An object, and every object in it that has members of its own to be explained."""
+    yield f"### {path}"
+    yield prose(kind.made.__doc__ or "")
+    yield _record(kind)
+    for member in kind.members:
+        if isinstance(member.kind, Record):
+            yield from _records(f"{path}.{member.name}", member.kind)
+        elif isinstance(member.kind, Table) and isinstance(member.kind.items, Record):
+            yield from _records(f"{path}.{member.name}.NAME", member.kind.items)
 
 
 def _record(kind: Record) -> str:

@@ -143,6 +143,14 @@ _DATA: Mapping[str, Note] = {
         "A webhook names no secret, or `verify: {strategy: none}`: anybody who knows the address can start runs.",
         "Name a `secret`; servers refuse unsigned requests unless operators allow them.",
     ),
+    "RESOURCE_ADDRESS": Note(
+        "`expose.resource.uri` is no address that a resource can have, or does not fit the input.",
+        "Write an address with a scheme of your own; its variables are members of the input, and all that it requires.",
+    ),
+    "UNKNOWN_ARGUMENT": Note(
+        "A message of a prompt shows an argument that the input does not have.",
+        "Add it to `input`, or correct the name in `{{ }}`.",
+    ),
     "TOO_MANY_EXPRESSIONS": Note("The document has more jq than is checked.", "Split it with `subworkflow` nodes."),
     "UNKNOWN_REFERENCE": Note(
         "An expression reads a name that is no node, or one inside a `for_each` it is not in.",

@@ -9,6 +9,7 @@ from docs.generator.events import events_page
 from docs.generator.fields import document_page, nodes_page
 from docs.generator.findings import findings_page
 from docs.generator.limits import limits_page
+from docs.generator.mcp_tools import mcp_tools_page
 from docs.generator.records import history_page
 from docs.generator.rest import rest_page
 from docs.generator.states import states_page
@@ -25,6 +26,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/findings.md": findings_page,
     "reference/history.md": history_page,
     "reference/limits.md": limits_page,
+    "reference/mcp-tools.md": mcp_tools_page,
     "reference/nodes.md": nodes_page,
     "reference/rest.md": rest_page,
 }

@@ -20,9 +20,15 @@ ROOT = Path(__file__).parents[2]
 # Pages with transcripts, by their path from the root.
 TRANSCRIPT_PAGES = (
     "README.md",
+    "docs/guides/mcp-claude-desktop.md",
+    "docs/guides/mcp-vscode.md",
+    "docs/guides/mcp-windsurf.md",
     "docs/guides/mcp.md",
     "docs/guides/published-format.md",
+    "docs/guides/upstream-servers.md",
     "docs/guides/writing-workflows.md",
+    "docs/tutorials/code-review.md",
+    "docs/tutorials/daily-report.md",
 )
 
 _TRANSCRIPT = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
