@@ -5,12 +5,13 @@ Above it: `executions`, `execution_changes`, `execution_streams`. Below it: noth
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from penstock.base import limits
+from penstock.operations.views import RunStatusName
 from penstock.operations.workflow_views import Cursor, Limit, WorkflowId
 
 __all__ = [
@@ -29,7 +30,6 @@ __all__ = [
     "ReadHistory",
     "ReasonedChange",
     "RetryActivity",
-    "RunStatusName",
     "ShortText",
     "SignalExecution",
     "StreamExecution",
@@ -43,24 +43,6 @@ CHOSEN_ID = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$"
 _ID_CHARACTERS_MAX = 512
 # Whoever asks for more than the server grants gets what it grants; this only keeps out nonsense.
 _WAIT_SECONDS_ACCEPTED = 86_400
-
-RunStatusName: TypeAlias = Literal[
-    "pending",
-    "running",
-    "paused",
-    "waiting_input",
-    "waiting_approval",
-    "waiting_activity",
-    "waiting_signal",
-    "waiting_timer",
-    "waiting_child",
-    "waiting_decision",
-    "compensating",
-    "completed",
-    "failed",
-    "cancelling",
-    "cancelled",
-]
 
 # Bounds stand on the types that have them, descriptions on what may be left out.
 ShortText = Annotated[str, Meta(max_length=64)]

@@ -8,14 +8,15 @@ Above it: operations and surfaces. Below it: the engine's words.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
 from penstock.base.errors import Rejected
 
-__all__ = ["MCP_TASK_STATUS", "OPENWOP_STATUS", "RUN_STATUSES", "Deleted", "instant", "milliseconds"]
+__all__ = ["MCP_TASK_STATUS", "OPENWOP_STATUS", "RUN_STATUSES", "Deleted", "RunStatusName", "instant", "milliseconds"]
 
-RUN_STATUSES = (
+RunStatusName: TypeAlias = Literal[
     "pending",
     "running",
     "paused",
@@ -31,7 +32,8 @@ RUN_STATUSES = (
     "failed",
     "cancelling",
     "cancelled",
-)
+]
+RUN_STATUSES: tuple[str, ...] = get_args(RunStatusName)
 
 # A failed run is a completed task whose result is an error: only a failure of the host itself fails a task.
 MCP_TASK_STATUS: dict[str, str] = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 from penstock.base import limits
 from penstock.base.clock import ManualClock
+from penstock.definitions import fields_document
 from penstock.operations.capability import Reply
 from penstock.operations.context import Context
-from penstock.operations.execution_inputs import RunStatusName
 from penstock.operations.views import RUN_STATUSES
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import ASK, DOUBLE_STEP, PARENT, workflow
@@ -18,7 +18,7 @@ from tests.unit.operations.running import ended, read_stream, run, status
 
 
 def test_the_statuses_to_filter_by_are_those_that_executions_have() -> None:
-    assert get_args(RunStatusName) == RUN_STATUSES
+    assert sorted(RUN_STATUSES) == sorted(fields_document.RUN_STATUSES)
 
 
 def test_a_start_is_accepted_with_a_handle_and_its_place(open_caller: OpenGate) -> None:
