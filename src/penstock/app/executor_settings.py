@@ -37,7 +37,7 @@ from penstock.runtime.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from penstock.app import executor_models
-    from penstock.runtime.executors import agent_port, client_asks, http, llm, person
+    from penstock.runtime.executors import agent_port, client_asks, http, llm, mcp_tools, person
     from penstock.runtime.executors import agents as agents_executor
 else:
     executor_models = later("penstock.app.executor_models")
@@ -46,6 +46,7 @@ else:
     client_asks = later("penstock.runtime.executors.client_asks")
     http = later("penstock.runtime.executors.http")
     llm = later("penstock.runtime.executors.llm")
+    mcp_tools = later("penstock.runtime.executors.mcp_tools")
     person = later("penstock.runtime.executors.person")
 
 __all__ = ["Equipment", "check_extras", "equipped", "looking_upstream", "secrets_of", "store_of"]
@@ -120,8 +121,6 @@ def store_of(settings: Settings, path: Path | None = None) -> Store:
 
 def check_extras(settings: Settings) -> None:
     """Miss what is not installed before anything starts; `Unavailable` says what to install."""
-    if any(not server.disabled for server in settings.mcp_servers.values()):
-        require_extra("mcp")
     if any(model.provider != "mock" for model in settings.models.values()):
         require_extra("llm")
     if any(agent.type == "a2a" for agent in settings.agents.values()):
@@ -142,7 +141,7 @@ def _tool_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLi
         return lambda: servers.update({name: _server(listed[name], secrets)})
 
     def make() -> ClosableExecutor:
-        made: ClosableExecutor = load_executor("mcp").McpToolExecutor(
+        made: ClosableExecutor = mcp_tools.McpToolExecutor(
             servers,
             allow_commands=settings.mcp_allow_commands,
             on_progress=link.told,

@@ -1,8 +1,8 @@
 """Executors that need more than the standard installation, loaded only when an operator configures them.
 
-    tools = load_executor("mcp").McpToolExecutor(servers)
+    agents = load_executor("a2a").A2aClients()
 
-Above it: whatever composes executors. Below it: the executor modules that import `mcp`, `pydantic_ai` and `a2a`. These
+Above it: whatever composes executors. Below it: the executor modules that import `pydantic_ai` and `a2a`. These
 libraries take seconds to import and tens of megabytes on disk, so nothing else may import those modules.
 """
 
@@ -35,10 +35,6 @@ EXTRA_EXECUTORS = {
     # PydanticProvider: language models; the scripted one needs no extra.
     "llm": ExtraExecutor(
         module="penstock.runtime.executors.llm_pydantic", extra="llm", libraries=("pydantic_ai", "openai")
-    ),
-    # McpToolExecutor: tools of MCP servers.
-    "mcp": ExtraExecutor(
-        module="penstock.runtime.executors.mcp_tools", extra="mcp", libraries=("mcp", "mcp_types", "anyio", "pydantic")
     ),
 }
 

@@ -11,7 +11,6 @@ import gc
 import importlib
 import ipaddress
 from contextlib import suppress
-from importlib.util import find_spec
 from types import ModuleType
 from urllib.parse import urlsplit
 
@@ -23,17 +22,16 @@ from penstock import __version__
 from penstock.api.pages import PageAnswer, page
 from penstock.app.settings import Settings
 from penstock.base import limits
-from penstock.base.errors import PenstockError, Unavailable
+from penstock.base.errors import PenstockError
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.mcp_surface.answer_page import AnswerPage
 from penstock.mcp_surface.edge import Engine, McpEdge
 from penstock.mcp_surface.options import MESSAGES_PATH, SSE_PATH, McpOptions
 from penstock.operations.pipeline import Gate
 
-__all__ = ["McpMount", "is_mcp_installed", "load_mcp", "mcp_options", "require_mcp"]
+__all__ = ["McpMount", "load_mcp", "mcp_options"]
 
 _MODULE = "penstock.mcp_surface.serving"
-_LIBRARIES = ("mcp", "mcp_types")
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 
@@ -92,20 +90,8 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def is_mcp_installed() -> bool:
-    """Whether the libraries are there, without importing them."""
-    return all(find_spec(library) is not None for library in _LIBRARIES)
-
-
-def require_mcp() -> None:
-    """Say what to install if the libraries are missing."""
-    if not is_mcp_installed():
-        raise Unavailable("NOT_CONFIGURED", "MCP needs libraries that are not installed", "install penstock[mcp]")
-
-
 def load_mcp() -> ModuleType:
-    """The part of the surface that needs the SDK; says what to install if it is missing."""
-    require_mcp()
+    """The part of the surface that needs the SDK, which takes most of a second to import."""
     # An import makes no garbage; looking for some takes a fifth of its time, and later as long again and again.
     gc.disable()
     try:
@@ -152,11 +138,7 @@ class McpMount:
         return [page(f"{own}/healthz", self._health), Route(own, self._edge), *older, answering]
 
     async def _health(self, scope: Scope) -> PageAnswer:
-        installed = await asyncio.to_thread(is_mcp_installed)
-        body = {"status": "ok"} if installed else {"status": "unavailable", "missing": "install penstock[mcp]"}
-        return PageAnswer(
-            body=msgspec.json.encode(body), media_type="application/json", status=200 if installed else 503
-        )
+        return PageAnswer(body=msgspec.json.encode({"status": "ok"}), media_type="application/json", status=200)
 
     async def __aenter__(self) -> McpMount:
         """Nothing to do before somebody comes, but to be ready for those who can be expected."""

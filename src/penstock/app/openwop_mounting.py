@@ -8,7 +8,7 @@ from __future__ import annotations
 from starlette.types import ASGIApp
 
 from penstock.api.openwop_discovery import mcp_claim
-from penstock.app.mcp_mounting import McpMount, is_mcp_installed
+from penstock.app.mcp_mounting import McpMount
 from penstock.base.json import JsonObject
 from penstock.mcp_surface.openwop_mount import OpenwopMount
 from penstock.mcp_surface.options import McpOptions
@@ -42,7 +42,7 @@ class OpenwopMcp:
         versions: tuple[str, ...] = ()
         if self._mount is not None:
             urls.append(MOUNT_PATH)
-        if self._options.enabled and is_mcp_installed():
+        if self._options.enabled:
             urls.append(self._options.path)
             versions = (self._options.protocol_version or _CURRENT,)
         mounted = self._mount is not None

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from penstock.app.mcp_mounting import require_mcp
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.later import later
@@ -97,7 +96,6 @@ def call_command(  # noqa: PLR0913  # every option is one the user can give
     )
 
     def work() -> int:
-        require_mcp()
         hush_sdk()
         given = _given(arguments, pairs or ())
         call = mcp_calling.ToolCall(

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from penstock.app.mcp_mounting import is_mcp_installed
 from penstock.app.mcp_places import HttpPlace, Place
 from penstock.base.later import later
 from penstock.cli.endings import finish, print_json
@@ -103,10 +102,6 @@ async def _examined(place: Place, *, ours: bool, quiet: bool) -> list[Check]:
 
 
 async def _checks(place: Place, *, ours: bool) -> AsyncIterator[Check]:
-    if not is_mcp_installed():
-        todo = "install penstock[mcp]"
-        yield Check(name="library", status="fail", told="the MCP libraries are not installed here", todo=todo)
-        return
     async for check in mcp_examining.examine(place, ours=ours):
         yield check
     here = surroundings(os.environ, Path.home(), Path.cwd(), sys.platform)

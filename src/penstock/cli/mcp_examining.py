@@ -41,7 +41,7 @@ _STRANGE_ORIGIN = "http://rebinding.invalid"
 _SKEW_SECONDS_MAX = 30.0
 _HARMLESS = "penstock_system_info"
 _WRONG_HOST, _REFUSED, _NO_KEY = 421, 403, 401
-_UNAVAILABLE, _NOT_THERE = 501, 404
+_NOT_THERE = 404
 _FAILURES: tuple[type[Exception], ...] = (MCPError, PenstockError, TimeoutError, *ANSWER_ERRORS)
 _META = {
     "io.modelcontextprotocol/protocolVersion": _MODERN,
@@ -139,9 +139,6 @@ class _Probes:
         response = await self._post(http, dict(self.place.headers)) if self.place.headers else without
         if response.status_code == _NO_KEY:
             return Check(name="key", status="fail", told=_refused(response), todo=self._key_advice())
-        if response.status_code == _UNAVAILABLE:
-            todo = "install penstock[mcp] where the server runs"
-            return Check(name="key", status="fail", told=_refused(response), todo=todo)
         if response.status_code >= 500:  # noqa: PLR2004
             return Check(name="key", status="fail", told=_refused(response), todo="look at the log of the server")
         if without.status_code == _NO_KEY:

@@ -163,8 +163,11 @@ def _check_names(name: str, key_variable: str) -> None:
 
 
 def _program() -> str:
-    """Where this program is: assistants with a window of their own rarely have the path of a terminal."""
-    return shutil.which(_PROGRAM) or _PROGRAM
+    """Where this program is: assistants with a window of their own rarely have the path of a terminal.
+
+    The one beside this interpreter comes first: an environment need not be active to be the one that is meant.
+    """
+    return shutil.which(_PROGRAM, path=str(Path(sys.executable).parent)) or shutil.which(_PROGRAM) or _PROGRAM
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from penstock.app.mcp_mounting import require_mcp
 from penstock.base.json import JsonObject
 from penstock.base.later import later
 from penstock.cli.endings import finish, print_json
@@ -81,7 +80,6 @@ def tools_command(  # noqa: PLR0913  # every option is one the user can give
     )
 
     def work() -> int:
-        require_mcp()
         hush_sdk()
         listing = asyncio.run(mcp_listing.listed(place_of(where), ERAS[era]))
         chosen = _chosen(listing, tool)

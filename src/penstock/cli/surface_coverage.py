@@ -24,7 +24,6 @@ import httpx2
 import typer
 
 from penstock.app.gateway import create_owner_key
-from penstock.app.mcp_mounting import is_mcp_installed
 from penstock.app.penstock import Penstock
 from penstock.app.serving import ServerOptions, open_application
 from penstock.app.settings import settings_outline
@@ -177,9 +176,7 @@ async def _served(capabilities: Iterable[Capability]) -> tuple[set[str], list[st
 
 
 async def _tools(http: httpx2.AsyncClient, key: str | None) -> Mapping[str, JsonObject]:
-    """The tools that a key for everything is offered; none without the libraries."""
-    if not is_mcp_installed():
-        return {}
+    """The tools that a key for everything is offered."""
     method, version = "tools/list", "2026-07-28"
     meta: JsonObject = {
         "io.modelcontextprotocol/protocolVersion": version,

@@ -232,7 +232,6 @@ def test_private_addresses_are_opened_by_settings() -> None:
 WITH_EXTRAS = {
     "a2a": Settings(agents={"a": AgentSettings(url="http://x")}),
     "llm": Settings(models={"a": ModelSettings(provider="openai")}),
-    "mcp": Settings(mcp_servers={"a": McpServerSettings(url="http://x")}),
 }
 
 

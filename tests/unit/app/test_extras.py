@@ -9,7 +9,7 @@ import pytest
 from penstock.app.extras import EXTRA_EXECUTORS, load_executor
 from penstock.base.errors import Rejected, Unavailable
 
-CLASSES = {"a2a": "A2aClients", "llm": "PydanticProvider", "mcp": "McpToolExecutor"}
+CLASSES = {"a2a": "A2aClients", "llm": "PydanticProvider"}
 
 
 @pytest.mark.parametrize("name", sorted(EXTRA_EXECUTORS))
@@ -34,7 +34,7 @@ def test_a_missing_library_is_answered_with_what_to_install(name: str, monkeypat
 def test_an_unknown_executor_is_named_with_the_known_ones() -> None:
     with pytest.raises(Rejected) as caught:
         load_executor("telepathy")
-    assert caught.value.hint == "known: a2a, llm, mcp"
+    assert caught.value.hint == "known: a2a, llm"
 
 
 def test_importing_the_product_imports_none_of_these_libraries() -> None:

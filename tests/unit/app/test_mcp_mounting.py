@@ -1,4 +1,4 @@
-"""MCP in a server: its choices, and what a server without the libraries says."""
+"""MCP in a server: its choices, and when its libraries are loaded."""
 
 from __future__ import annotations
 
@@ -18,36 +18,6 @@ from penstock.base import limits
 from penstock.mcp_surface.options import McpOptions
 from penstock.operations.context import Request
 from penstock.operations.pipeline import Answered
-
-WITHOUT_LIBRARIES = """
-import sys
-from importlib.abc import MetaPathFinder
-
-class Nothing(MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("mcp", "mcp_types"):
-            raise ModuleNotFoundError(name)
-
-sys.meta_path.insert(0, Nothing())
-import importlib.util
-found = importlib.util.find_spec
-importlib.util.find_spec = lambda name: None if name in ("mcp", "mcp_types") else found(name)
-from penstock.app.mcp_mounting import load_mcp
-from penstock.base.errors import PenstockError
-import penstock.app.serving
-try:
-    load_mcp()
-except PenstockError as error:
-    print(error)
-"""
-
-
-def test_without_the_libraries_everything_else_is_there() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_LIBRARIES], check=True, capture_output=True, text=True, timeout=60
-    )
-    assert done.stdout.startswith("NOT_CONFIGURED")
-    assert "install penstock[mcp]" in done.stdout
 
 
 def test_a_server_that_is_built_has_not_imported_the_sdk() -> None:

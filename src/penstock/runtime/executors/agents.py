@@ -109,7 +109,7 @@ class AgentExecutor:
         match agent:
             case A2aAgent():
                 if self.a2a is None:
-                    return _without("A2A", "penstock[a2a]")
+                    return _without("A2A", "install penstock[a2a] and configure it")
                 return await self.a2a.delegate(agent, task)
             case TaskApiAgent():
                 if not agent.api_key:
@@ -123,7 +123,7 @@ class AgentExecutor:
                 return await host.delegate(task)
             case McpAgent():
                 if self.tools is None:
-                    return _without("MCP", "penstock[mcp]")
+                    return _without("MCP", "configure a server in mcp_servers")
                 return await _call_tool(self.tools, call, agent, task)
             case SdkAgent():
                 return await _call_function(agent, task)
@@ -139,8 +139,8 @@ def _spoken(agent: AgentConfig) -> str:
             return "sdk"
 
 
-def _without(name: str, extra: str) -> ActivityError:
-    told = f"agents that speak {name} cannot be reached here; install {extra} and configure it"
+def _without(name: str, todo: str) -> ActivityError:
+    told = f"agents that speak {name} cannot be reached here; {todo}"
     return ActivityError(told, "DELEGATE_PROTOCOL_UNSUPPORTED", retryable=False)
 
 

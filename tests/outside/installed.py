@@ -1,0 +1,80 @@
+"""An installation as `pip install penstock` makes it: the built wheel, and what the wheel asks for, and nothing else.
+
+What the wheel asks for is taken from the environment of the tests instead of a package index, so it is made in a second
+and without a network. A library that only the tests or an extra bring is not there.
+"""
+
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterable, Iterator
+from email.parser import Parser
+from importlib.metadata import distribution
+from pathlib import Path
+
+from hatchling.builders.wheel import WheelBuilder
+
+__all__ = ["install_wheel"]
+
+_ROOT = Path(__file__).parents[2]
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_SECONDS_MAX = 120
+
+
+def install_wheel(folder: Path) -> Path:
+    """Build the wheel and install it into an empty environment; the folder with its programs."""
+    wheel = Path(next(WheelBuilder(str(_ROOT)).build(directory=str(folder / "dist"), versions=["standard"])))
+    environment = folder / "environment"
+    _run("venv", "--quiet", "--offline", "--python", sys.executable, str(environment))
+    programs = environment / "bin"
+    _run("pip", "install", "--quiet", "--offline", "--no-deps", "--python", str(programs / "python"), str(wheel))
+    packages = next(environment.glob("lib/python*/site-packages"))
+    for name in _closure(_required_by(wheel)):
+        _link(name, packages)
+    return programs
+
+
+def _run(*words: str) -> None:
+    subprocess.run([sys.executable, "-m", "uv", *words], check=True, capture_output=True, timeout=_SECONDS_MAX)
+
+
+def _required_by(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(item for item in archive.namelist() if item.endswith(".dist-info/METADATA"))
+        return Parser().parsestr(archive.read(name).decode()).get_all("Requires-Dist", [])
+
+
+def _closure(requirements: Iterable[str]) -> Iterator[str]:
+    """The distributions that requirements bring: those of extras are left out, those of other systems are not here."""
+    waiting, seen = list(requirements), set[str]()
+    while waiting:
+        requirement = waiting.pop()
+        name = _NAME.match(requirement)
+        if name is None or "extra ==" in requirement or name[0].lower() in seen:
+            continue
+        seen.add(name[0].lower())
+        try:
+            found = distribution(name[0])
+        except ModuleNotFoundError:
+            assert ";" in requirement, f"{requirement} is asked for and not installed where the tests run"
+            continue
+        yield name[0]
+        # An extra that a requirement names ([crypto]) is part of what it brings.
+        asked = re.findall(r"\[([^]]*)\]", requirement)
+        extras = {extra.strip() for item in asked for extra in item.split(",")}
+        for inner in found.requires or ():
+            marked = re.search(r"extra == ['\"]([^'\"]+)", inner)
+            if marked is None:
+                waiting.append(inner)
+            elif marked[1] in extras:
+                waiting.append(inner.partition(";")[0])
+
+
+def _link(name: str, packages: Path) -> None:
+    found = distribution(name)
+    tops = {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}
+    for top in tops:
+        source, target = Path(str(found.locate_file(top))), packages / top
+        if not target.exists():
+            target.symlink_to(source)

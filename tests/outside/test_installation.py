@@ -1,0 +1,71 @@
+"""The first minutes with an installed Penstock: nothing but the wheel and what it asks for."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.outside.installed import install_wheel
+
+SECONDS_MAX = 120
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return install_wheel(tmp_path_factory.mktemp("installed"))
+
+
+def ran(program: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    # Neither the tests' environment nor the project's source may be found by accident.
+    variables = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "LANG": "C.UTF-8"}
+    command = [str(program), *words]
+    return subprocess.run(
+        command, check=False, cwd=folder, env=variables, capture_output=True, text=True, timeout=SECONDS_MAX
+    )
+
+
+def test_an_entry_names_the_program_of_an_environment_that_is_not_active(programs: Path, tmp_path: Path) -> None:
+    printed = ran(programs / "penstock", tmp_path, "mcp", "install", "claude-desktop")
+    assert printed.returncode == 0, printed.stderr
+    entry = json.loads(printed.stdout)["mcpServers"]["penstock"]
+    assert Path(entry["command"]) == programs / "penstock"
+    assert os.access(entry["command"], os.X_OK)
+
+
+def test_help_loads_none_of_the_large_libraries(programs: Path, tmp_path: Path) -> None:
+    program = (
+        "import sys\nfrom penstock.cli.main import main\nsys.argv = ['penstock', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print([name for name in ('mcp', 'pydantic', 'starlette', 'uvicorn') if name in sys.modules], file=sys.stderr)"
+    )
+    shown = ran(programs / "python", tmp_path, "-c", program)
+    assert shown.stderr.strip() == "[]", shown.stderr
+
+
+def readme_commands() -> list[tuple[list[str], str]]:
+    """The commands that README begins with, each with what it says that they print."""
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    section = text.split("## Install, and the first call\n")[1].split("\n## ")[0]
+    found = re.findall(r"```sh\n(.*?)```\n(?:\n```text\n(.*?)```)?", section, re.DOTALL)
+    return [(commands.splitlines(), printed) for commands, printed in found]
+
+
+def without_ids(text: str) -> str:
+    return re.sub(r"r_[0-9A-Z]{26}", "r_…", text)
+
+
+def test_the_first_commands_of_the_readme_work_on_a_plain_installation(programs: Path, tmp_path: Path) -> None:
+    blocks = readme_commands()
+    assert blocks[0][0][:2] == ["pip install penstock", "penstock init shop"]
+    assert ran(programs / "penstock", tmp_path, "init", "shop").returncode == 0
+    for commands, printed in blocks[1:]:
+        for command in commands:
+            done = ran(programs / "penstock", tmp_path / "shop", *shlex.split(command)[1:])
+            assert done.returncode in (0, 3), done.stderr
+            if printed:
+                assert without_ids(done.stderr + done.stdout) == without_ids(printed)
+    assert list(tmp_path.rglob("claude_desktop_config.json"))
