@@ -21,6 +21,7 @@ from penstock.engine.effects import (
     WakeUp,
 )
 from penstock.engine.evolve import fold
+from penstock.engine.inputs import Input
 from penstock.engine.records import Record, record_of, row_of
 from penstock.engine.state import RunState
 
@@ -65,6 +66,8 @@ class Ledger:
     signals: set[str] = field(default_factory=set)
     questions: set[str] = field(default_factory=set)
     leases: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
+    # Every input that was decided on, with how many of its records were written and how many there were.
+    taken: list[tuple[Input, int, int]] = field(default_factory=list)
     cuts: int = 0  # how often only a part of a decision was written
 
     def append(self, records: Sequence[Record]) -> None:

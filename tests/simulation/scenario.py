@@ -29,7 +29,7 @@ from tests.simulation.ledger import InvariantBroken, require
 from tests.simulation.workflows import SIGNALS, family
 from tests.simulation.world import Crashed, Faults, Flight, World
 
-__all__ = ["Report", "simulate_seed"]
+__all__ = ["Report", "lived", "simulate_seed"]
 
 _MAIN = "main"
 _SIBLING = "sibling"
@@ -78,6 +78,13 @@ def simulate_seed(
         report.statuses = world.statuses()
     report.seconds = time.perf_counter() - began
     return report
+
+
+def lived(seed: int, *, torn: bool = False) -> World:
+    """The world of a seed after its life, with the histories of all its runs."""
+    scenario = _Scenario(seed=seed, torn=torn, tell=lambda line: None)
+    scenario.live()
+    return scenario.world
 
 
 def _compiled(document: dict[str, JsonValue]) -> Workflow:

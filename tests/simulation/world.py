@@ -102,7 +102,7 @@ class World:
         decision = decide(workflow, RunState(), given)
         if isinstance(decision, Accepted):
             try:
-                self._keep(run, decision)
+                self._keep(run, given, decision)
             finally:
                 if run.ledger.rows:
                     self.runs[run_id] = run
@@ -113,10 +113,11 @@ class World:
         run = self.runs[run_id]
         if run.state is None:
             run.state = run.ledger.recovered()
-            decision = decide(run.workflow, run.state, inputs.ContinueRun(at=self.now))
+            given = inputs.ContinueRun(at=self.now)
+            decision = decide(run.workflow, run.state, given)
             if isinstance(decision, Accepted) and decision.records:
                 self.tell(f"{self.now} {run_id} continued with {len(decision.records)} records")
-                self._keep(run, decision)
+                self._keep(run, given, decision)
         if run.state is None:
             raise Crashed
         return run.state
@@ -135,7 +136,7 @@ class World:
                 require(state == run.ledger.state, f"a refused {type(given).__name__} changed the state")
             case Accepted():
                 self.counts["accepted"] += 1
-                self._keep(run, decision)
+                self._keep(run, given, decision)
         return decision
 
     def newest(self, run_id: str) -> str:
@@ -154,7 +155,7 @@ class World:
             decision = self.start(given.run_id, run.workflow, given)
             require(isinstance(decision, Accepted), f"the next run after {run_id} was refused: {decision}")
 
-    def _keep(self, run: SimulatedRun, decision: Accepted) -> None:
+    def _keep(self, run: SimulatedRun, given: inputs.Input, decision: Accepted) -> None:
         records = decision.records
         crash = bool(records) and self.rng.random() < self.faults.append
         written = len(records)
@@ -163,6 +164,7 @@ class World:
         if 0 < written < len(records):
             run.ledger.cuts += 1
         run.ledger.append(records[:written])
+        run.ledger.taken.append((given, written, len(records)))
         if crash:
             self.counts["crashes"] += 1
             self.tell(f"{self.now} {run.ledger.run_id} CRASH, {written} of {len(records)} records written")

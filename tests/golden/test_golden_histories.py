@@ -1,0 +1,135 @@
+"""Golden histories: what earlier releases recorded is read, replayed and written again to the byte, for ever."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from penstock.definitions.model import NodeType, Workflow
+from penstock.engine.decide import decide
+from penstock.engine.evolve import fold
+from penstock.engine.outcomes import Accepted
+from penstock.engine.records import COMMANDS, EVENTS
+from penstock.engine.replay import Replayed, replay
+from penstock.engine.state import RunState
+from penstock.engine.status import run_status
+from tests.golden.history import Golden, due_ids, golden_files, limited, portrait, read, row_bytes
+
+FILES = golden_files()
+HISTORIES_MIN = 100
+# What only documents of the native format can lead to.
+NATIVE_RECORDS = {
+    "ActivityOutcomeUnknown",
+    "ActivityRetried",
+    "EmitSignal",
+    "ExecutionContinued",
+    "ForEachStarted",
+    "LoopStarted",
+    "SignalEmitted",
+    "StartCompensation",
+}
+PUBLISHED_NODES = {
+    NodeType.AGENT_DELEGATE,
+    NodeType.END,
+    NodeType.INTERRUPT,
+    NodeType.LLM_CALL,
+    NodeType.PARALLEL,
+    NodeType.SET_STATE,
+    NodeType.START,
+    NodeType.STEP,
+    NodeType.SUBWORKFLOW,
+    NodeType.SWITCH,
+    NodeType.TOOL_CALL,
+    NodeType.WAIT,
+}
+
+each = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+golden = cache(read)
+
+
+@cache
+def compiled(path: Path) -> Workflow:
+    return golden(path).workflow()
+
+
+def names_in(form: str) -> set[str]:
+    found = [golden(path) for path in FILES]
+    return {record.name for item in found if item.heading.format == form for record in item.records()}
+
+
+def nodes_in(form: str) -> set[NodeType]:
+    found = [path for path in FILES if golden(path).heading.format == form]
+    return {node.type for path in found for node in compiled(path).nodes.values()}
+
+
+def test_there_are_histories_of_every_record_in_both_formats() -> None:
+    assert len(FILES) >= HISTORIES_MIN
+    assert names_in("native") == COMMANDS | EVENTS
+    assert names_in("published") >= (COMMANDS | EVENTS) - NATIVE_RECORDS
+
+
+def test_there_are_histories_of_every_node_type() -> None:
+    assert nodes_in("native") == set(NodeType) - {NodeType.START}
+    assert nodes_in("published") >= PUBLISHED_NODES
+
+
+@each
+def test_the_document_has_the_hash_that_its_runs_are_pinned_to(path: Path) -> None:
+    item = golden(path)
+    assert compiled(path).hash == item.heading.definition_hash
+
+
+@each
+def test_a_history_is_read_to_the_same_state_and_written_to_the_same_bytes(path: Path) -> None:
+    item = golden(path)
+    workflow, state = compiled(path), RunState()
+    with limited(item.heading.limits):
+        for step in item.steps:
+            state = fold(step.records(), state)
+            assert run_status(state) == step.status
+            assert due_ids(workflow, state, step.input().at) == step.due
+        assert portrait(workflow, state, item.steps[-1].input().at) == item.portrait
+    written = [row_bytes(state.run_id, record) for record in item.records()]
+    assert written == [bytes(row) for step in item.steps for row in step.rows]
+
+
+@each
+def test_the_same_inputs_lead_to_the_same_rows(path: Path) -> None:
+    item = golden(path)
+    workflow, state = compiled(path), RunState()
+    with limited(item.heading.limits):
+        for step in item.steps:
+            decision = decide(workflow, state, step.input())
+            assert isinstance(decision, Accepted), decision
+            rows = [row_bytes(decision.state.run_id, record) for record in decision.records]
+            recorded = [bytes(row) for row in step.rows]
+            assert rows[: len(recorded)] == recorded
+            assert step.cut or rows == recorded
+            state = fold(step.records(), state) if step.cut else decision.state
+            assert run_status(state) == step.status
+    assert portrait(workflow, state, item.steps[-1].input().at) == item.portrait
+
+
+@each
+def test_a_history_replays_without_divergence(path: Path) -> None:
+    item = golden(path)
+    with limited(item.heading.limits):
+        outcome = replay(compiled(path), item.records())
+    assert isinstance(outcome, Replayed), outcome
+    assert run_status(outcome.state) == item.portrait["status"]
+    assert outcome.state.result == item.portrait["result"]
+
+
+def test_a_changed_byte_is_a_difference() -> None:
+    item = golden(FILES[0])
+    first = item.steps[0]
+    changed = bytes(first.rows[0]).replace(b'"seq":1', b'"seq":2')
+    forged = msgspec.structs.replace(first, rows=(msgspec.Raw(changed), *first.rows[1:]))
+    assert _rows(item) != _rows(msgspec.structs.replace(item, steps=(forged, *item.steps[1:])))
+
+
+def _rows(item: Golden) -> list[bytes]:
+    return [row_bytes("run", record) for record in item.records()]
