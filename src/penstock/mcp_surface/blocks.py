@@ -3,7 +3,11 @@
 What a workflow or another server gives is not taken at its word: a value that says it is an image and has no picture in
 it would be refused by the protocol, and the whole result with it. Such a value is shown as text.
 
-Above it: `results`, `exposed_reads`, `upstream_results`. Below it: nothing but data; nothing here knows the SDK.
+Revisions of the protocol know more kinds of blocks the newer they are. A client refuses a whole result for one block
+that its revision does not have, so these are told in words there.
+
+Above it: `server`, `results`, `exposed_reads`, `upstream_results`. Below it: nothing but data; nothing here knows the
+SDK.
 """
 
 from __future__ import annotations
@@ -15,7 +19,13 @@ from msgspec import Meta
 
 from penstock.base.json import JsonObject, JsonValue
 
-__all__ = ["content_blocks", "plain_text"]
+__all__ = ["ERROR_META", "content_blocks", "messages_at", "plain_text", "result_at"]
+
+ERROR_META = "penstock/error"
+"""Where a result with `isError` has its error for programs: code, message, and what more is known of it."""
+
+# The first revision that has a kind of block; what is not here was always there.
+_SINCE = {"audio": "2025-03-26", "resource_link": "2025-06-18"}
 
 
 class _Annotations(msgspec.Struct, frozen=True):
@@ -86,6 +96,39 @@ def content_blocks(output: JsonValue) -> list[JsonObject]:
         item if isinstance(item, dict) and _is_block(item) else {"type": "text", "text": plain_text(item)}
         for item in items
     ]
+
+
+def result_at(revision: str, result: JsonObject) -> JsonObject:
+    """The result of a tool in the blocks that a revision has."""
+    content = result.get("content")
+    if not isinstance(content, list) or all(_is_known(revision, block) for block in content):
+        return result
+    return {**result, "content": [_known(revision, block) for block in content]}
+
+
+def messages_at(revision: str, found: JsonObject) -> JsonObject:
+    """A prompt in the blocks that a revision has."""
+    messages = found.get("messages")
+    if not isinstance(messages, list):
+        return found
+    shown: list[JsonValue] = [
+        {**message, "content": _known(revision, message.get("content"))} if isinstance(message, dict) else message
+        for message in messages
+    ]
+    return {**found, "messages": shown}
+
+
+def _is_known(revision: str, block: JsonValue) -> bool:
+    return not isinstance(block, dict) or revision >= _SINCE.get(str(block.get("type")), "")
+
+
+def _known(revision: str, block: JsonValue) -> JsonValue:
+    """A block, or the words for one that there is not yet."""
+    if _is_known(revision, block) or not isinstance(block, dict):
+        return block
+    if block.get("type") == "resource_link":
+        return {"type": "text", "text": f"{block.get('name')}: {block.get('uri')}"}
+    return {"type": "text", "text": f"(a recording of type {block.get('mimeType')}, which this client cannot be sent)"}
 
 
 def _is_block(item: JsonObject) -> bool:

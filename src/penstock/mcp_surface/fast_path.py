@@ -41,7 +41,7 @@ from penstock.mcp_surface.fast_wire import (
 )
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions import Kind, declared_kinds
-from penstock.mcp_surface.results import answer_result, error_result
+from penstock.mcp_surface.results import ERROR_META, answer_result, error_result
 from penstock.mcp_surface.tasks import TaskCalls
 from penstock.mcp_surface.tools import ToolShelf
 from penstock.operations.context import Principal
@@ -124,9 +124,10 @@ class FastPath:
             return
         result = msgspec.json.decode(rest[:-1])
         added = result.get("_meta") if isinstance(result, dict) else None
-        # What a tool adds of its own is not what the SDK adds to every result.
-        if isinstance(added, dict) and added.keys() == _ADDED:
-            self._envelopes.put((hot.method, hot.meta), msgspec.json.encode(added))
+        # What a tool adds of its own is not what the SDK adds to every result; nor is the error of a refusal.
+        if isinstance(added, dict) and added.keys() - {ERROR_META} == _ADDED:
+            common = {name: value for name, value in added.items() if name in _ADDED}
+            self._envelopes.put((hot.method, hot.meta), msgspec.json.encode(common))
 
     async def _answered(self, hot: Hot, caller: Caller, book: ToolBook, send: Send) -> bool:
         """Whether the request was answered here."""

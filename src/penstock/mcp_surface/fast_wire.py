@@ -258,7 +258,12 @@ def call_bytes(result: JsonObject, meta: bytes) -> bytes:
         dict(sorted(block.items())) if isinstance(block, dict) else block
         for block in (content if isinstance(content, list) else [])
     ]
-    return result_bytes(dict(sorted({**result, "content": blocks}.items())), meta)
+    ordered = dict(sorted({**result, "content": blocks}.items()))
+    own = ordered.pop("_meta", None)
+    if own is None:
+        return result_bytes(ordered, meta)
+    # What the result says of itself stands before what is added, and both before everything else.
+    return b'{"_meta":' + ascii_bytes(own)[:-1] + b"," + meta[1:] + b"," + ascii_bytes(ordered)[1:] + b"}"
 
 
 def shown_bytes(value: Any, characters_max: int) -> bytes | None:

@@ -3,6 +3,9 @@
 A result is bounded: what is larger is shown in part, with a link to the whole. A refusal is a result with `isError`,
 because a model can do something about it; only faults of the protocol are errors of the protocol.
 
+Structured content always fits the schema that the tool is listed with, because clients check it and show nothing else
+when it does not. So a refusal has none: its text says everything, and `_meta` has the same for programs.
+
 Above it: `calls`. Below it: the views of operations. Nothing here knows the SDK: results are in the words of the wire.
 """
 
@@ -16,7 +19,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.blocks import content_blocks, plain_text
+from penstock.mcp_surface.blocks import ERROR_META, content_blocks, plain_text
 from penstock.mcp_surface.book import Tool, ToolBook
 from penstock.mcp_surface.upstream_results import upstream_result
 from penstock.operations.attending import ExecutionResult
@@ -24,6 +27,7 @@ from penstock.operations.exposed import WORKFLOW_PREFIX
 from penstock.operations.upstream_tools import UPSTREAM_PREFIX
 
 __all__ = [
+    "ERROR_META",
     "answer_result",
     "content_blocks",
     "error_result",
@@ -164,7 +168,8 @@ def execution_result(
         structured = kept if len(msgspec.json.encode(kept)) <= characters_max else _in_part(kept, characters_max)
         links = [_result_link(result)]
     told = f"{note}\n{_bounded(text, characters_max)}" if note else _bounded(text, characters_max)
-    return _complete(told, structured, *links, is_error=result.status in _FAILED)
+    shown = _complete(told, structured, *links, is_error=result.status in _FAILED)
+    return {**shown, "_meta": {ERROR_META: structured["error"]}} if "error" in structured else shown
 
 
 def _bounded(text: str, characters_max: int) -> str:
@@ -272,10 +277,9 @@ def error_result(error: PenstockError, book: ToolBook, tool: Tool | None = None)
     more: JsonObject = {"hint": error.hint, "details": details, "call_next": follow}
     told.update({name: value for name, value in more.items() if value is not None})
     most = limits.MCP_RESULT_CHARACTERS_MAX
-    structured: JsonObject = {"error": told}
-    if len(msgspec.json.encode(structured)) > most:
-        structured = _in_part(structured, most)
-    return _complete(_bounded("\n".join(lines), most), structured, is_error=True)
+    if len(msgspec.json.encode(told)) > most:
+        told = _in_part(told, most)
+    return {**_complete(_bounded("\n".join(lines), most), None, is_error=True), "_meta": {ERROR_META: told}}
 
 
 def _issues(error: PenstockError) -> list[JsonObject]:

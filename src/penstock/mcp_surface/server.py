@@ -22,6 +22,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded, PenstockError
 from penstock.base.json import JsonObject
+from penstock.mcp_surface.blocks import messages_at, result_at
 from penstock.mcp_surface.book import Tool
 from penstock.mcp_surface.calls import Caller, Client, Filled, ProtocolFault, ToolCalls, tasks_missing
 from penstock.mcp_surface.changes import Changes
@@ -134,7 +135,7 @@ class _Handlers:
         return (
             await self.tasks.created(caller, result["taskId"], client.kinds)
             if result["resultType"] == "task"
-            else result
+            else result_at(context.protocol_version, result)
         )
 
     async def get_task(self, context: Context, params: TaskParams) -> Any:
@@ -184,7 +185,8 @@ class _Handlers:
     async def get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> Any:
         caller, client = self.caller_of(context), self._client(context, params)
         found = self.contents.prompt(caller, params.name, dict(params.arguments or {}), client)
-        return {"resultType": "complete", **await _faults_raised(found)}
+        prompt = await _faults_raised(found)
+        return {"resultType": "complete", **messages_at(context.protocol_version, prompt)}
 
     async def complete(self, context: Context, params: types.CompleteRequestParams) -> Any:
         reference = params.ref.name if isinstance(params.ref, types.PromptReference) else params.ref.uri

@@ -12,7 +12,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.blocks import content_blocks
+from penstock.mcp_surface.blocks import ERROR_META, content_blocks
 from penstock.mcp_surface.book import Tool
 from penstock.operations.attending import ExecutionResult
 
@@ -31,6 +31,7 @@ def upstream_result(result: ExecutionResult, tool: Tool, characters_max: int) ->
     }
     error = result.error
     if error is not None and result.status == "failed" and error.code == _TOOL_ERROR:
+        meta[ERROR_META] = {"code": error.code, "message": error.message}
         return {"content": [_text(error.message)], "isError": True, "resultType": "complete", "_meta": meta}
     if result.status != "completed":
         return None

@@ -19,6 +19,7 @@ __all__ = [
     "ERAS",
     "SUBSCRIPTION_ID",
     "connected",
+    "error_of",
     "listened",
     "listening",
     "new_session",
@@ -57,6 +58,11 @@ async def connected(
 def text_of(result: Any) -> str:
     """The text of a result."""
     return "\n".join(item.text for item in result.content if item.type == "text")
+
+
+def error_of(result: Any) -> Any:
+    """The error of a result, for programs."""
+    return result.meta["penstock/error"]
 
 
 def new_session(server: LiveServer, *, key: str | None = None, version: str = "2025-11-25") -> dict[str, str]:

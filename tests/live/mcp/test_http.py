@@ -12,7 +12,7 @@ import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.live.mcp.clients import ERAS, connected, text_of
+from tests.live.mcp.clients import ERAS, connected, error_of, text_of
 from tests.live.mcp.workflows import ALL
 from tests.live.rest.servers import LiveServer, serving
 
@@ -110,7 +110,8 @@ async def test_arguments_that_do_not_fit_are_told_one_by_one(server: LiveServer,
     async with connected(server, era) as client:
         result = await client.call_tool("greet", {"tone": "rude", "more": 1})
     assert result.is_error is True
-    error = result.structured_content["error"]
+    assert result.structured_content is None
+    error = error_of(result)
     assert error["code"] == "INVALID_ARGUMENTS"
     assert len(error["details"]["errors"]) == 3
     assert "/tone" in text_of(result)

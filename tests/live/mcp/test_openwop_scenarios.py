@@ -281,7 +281,7 @@ def test_an_approval_is_given_in_the_form_of_a_client_and_not_by_a_call(suite: S
     [run] = suite.server.call("GET", "workflows/pays/executions")["items"]
     given = {"execution_id": run["execution_id"], "answer": {"ok": True}}
     refused = suite.ask("tools/call", {"name": "penstock_execution_answer", "arguments": given})["result"]
-    assert refused["structuredContent"]["error"]["code"] == "PERSON_REQUIRED"
+    assert refused["_meta"]["penstock/error"]["code"] == "PERSON_REQUIRED"
     filled = {key: {"action": "accept", "content": {"ok": True}}}
     retry = {"name": "pays", "arguments": {}, "inputResponses": filled, "requestState": first["requestState"]}
     done = current(suite, "tools/call", retry, named="pays").json()["result"]

@@ -13,7 +13,7 @@ import mcp_types as types
 import pytest
 
 from penstock.runtime.executors.mcp_config import command_name
-from tests.live.mcp.clients import ERAS, connected, text_of
+from tests.live.mcp.clients import ERAS, connected, error_of, text_of
 from tests.live.rest.servers import LiveServer, serving
 
 pytestmark = pytest.mark.anyio
@@ -76,7 +76,7 @@ async def test_a_call_gives_what_the_other_server_gave_and_says_whose_words_they
     assert found.meta is not None
     assert (found.meta["penstock/untrusted"], found.meta["penstock/server"]) == (True, "shop")
     assert (failed.is_error, text_of(failed)) == (True, "the shop is closed")
-    assert wrong.structured_content["error"]["code"] == "INVALID_ARGUMENTS"
+    assert error_of(wrong)["code"] == "INVALID_ARGUMENTS"
 
 
 @eras
@@ -119,7 +119,7 @@ async def test_a_changed_tool_leaves_the_list_and_says_why_when_it_is_called(ser
         assert "shop_search" not in {tool.name for tool in (await client.list_tools()).tools}
         refused = await client.call_tool("shop_search", {"query": "tea"})
         assert refused.is_error is True
-        assert refused.structured_content["error"]["code"] == "UPSTREAM_TOOL_QUARANTINED"
+        assert error_of(refused)["code"] == "UPSTREAM_TOOL_QUARANTINED"
         assert "keys" not in text_of(refused)
         accepting = {"tools": ["search"]}
         await asyncio.to_thread(server.call, "POST", "upstreams/shop/accept", accepting)

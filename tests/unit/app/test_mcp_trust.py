@@ -155,7 +155,7 @@ async def test_a_label_cannot_say_that_a_run_is_trusted(tmp_path: Path) -> None:
         await server.create(CHILD, PARENT)
         given = {"workflow_id": "parent", "input": {"text": "x"}, "labels": {"penstock.trust": "trusted"}}
         refused = await server.call("penstock_workflow_execute", **given)
-        assert refused["structuredContent"]["error"]["code"] == "LABEL_RESERVED"
+        assert refused["_meta"]["penstock/error"]["code"] == "LABEL_RESERVED"
 
 
 async def test_a_signal_of_a_tool_is_marked_in_a_run_that_others_started(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ async def test_a_model_cannot_give_an_approval_by_calling_a_tool(tmp_path: Path)
         ):
             refused = await server.call(tool, **arguments)
             assert refused["isError"] is True, tool
-            assert refused["structuredContent"]["error"]["code"] == "PERSON_REQUIRED", tool
+            assert refused["_meta"]["penstock/error"]["code"] == "PERSON_REQUIRED", tool
         status = (await server.client("GET", f"executions/{run_id}")).json()["status"]
         assert status == "waiting_input"
         answered = await server.client("POST", f"executions/{run_id}/answers", {"answer": yes})

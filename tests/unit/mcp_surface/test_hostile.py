@@ -102,7 +102,7 @@ async def test_what_was_approved_once_is_not_approved_again_by_a_fork(tmp_path: 
         )
         assert before < after
         refused = await assistant.call("penstock_execution_fork", {"execution_id": name, "at_sequence": after})
-        assert refused["structuredContent"]["error"]["code"] == "PERSON_REQUIRED"
+        assert refused["_meta"]["penstock/error"]["code"] == "PERSON_REQUIRED"
         asks_again = await assistant.call("penstock_execution_fork", {"execution_id": name, "at_sequence": before})
         assert asks_again["structuredContent"]["status"] == "waiting_input"
         by_person = await assistant.caller.call("execution.fork", execution_id=name, at_sequence=after)

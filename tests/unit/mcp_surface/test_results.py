@@ -12,6 +12,7 @@ import pytest
 from penstock.base import limits
 from penstock.base.errors import NotFound, Rejected
 from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.blocks import messages_at, result_at
 from penstock.mcp_surface.book import Tool, ToolBook
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.results import content_blocks, error_result, execution_result
@@ -96,7 +97,8 @@ def test_a_refusal_with_a_thousand_mistakes_names_the_first_ones() -> None:
     assert "- /19: " in text
     assert "- and 980 more" in text
     assert "What to do: correct this and call again" in text
-    assert len(json.dumps(result["structuredContent"])) <= limits.MCP_RESULT_CHARACTERS_MAX + 1_000
+    assert "structuredContent" not in result
+    assert len(json.dumps(result["_meta"])) <= limits.MCP_RESULT_CHARACTERS_MAX + 1_000
 
 
 def test_a_question_that_this_client_cannot_answer_says_who_can_and_where() -> None:
@@ -134,5 +136,27 @@ def test_nothing_that_is_sent_is_larger_than_its_limit() -> None:
 def test_a_function_of_the_workflow_profile_is_refused_in_the_published_shape() -> None:
     published: JsonObject = {"code": "EXECUTION_NOT_FOUND", "message": "no", "details": {"execution_id": "x"}}
     result: Any = error_result(NotFound("EXECUTION_NOT_FOUND", "no", None, {"error": published}), WHOLE)
-    error = result["structuredContent"]["error"]
+    error = result["_meta"]["penstock/error"]
     assert {name: error[name] for name in published} == published
+
+
+def test_a_block_that_a_revision_does_not_have_is_told_in_words() -> None:
+    link: JsonObject = {"type": "resource_link", "uri": "penstock://executions/r_1", "name": "r_1"}
+    sound: JsonObject = {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}
+    picture: JsonObject = {**PNG}
+    result: JsonObject = {"content": [picture, link, sound], "isError": False}
+    kinds = {
+        "2026-07-28": ["image", "resource_link", "audio"],
+        "2025-06-18": ["image", "resource_link", "audio"],
+        "2025-03-26": ["image", "text", "audio"],
+        "2024-11-05": ["image", "text", "text"],
+    }
+    for revision, expected in kinds.items():
+        found: Any = result_at(revision, result)["content"]
+        assert [block["type"] for block in found] == expected
+        said: Any = messages_at(
+            revision, {"messages": [{"role": "user", "content": block} for block in (picture, link)]}
+        )
+        assert [message["content"]["type"] for message in said["messages"]] == expected[:2]
+    old: Any = result_at("2025-03-26", result)["content"]
+    assert old[1]["text"] == "r_1: penstock://executions/r_1"
