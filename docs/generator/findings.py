@@ -62,6 +62,10 @@ _SHAPE: Mapping[str, Note] = {
     "INVALID_SCHEMA": Note(
         "A JSON Schema in the document is itself wrong.", "The message has the schema compiler's word."
     ),
+    "SCHEMA_TOO_COSTLY": Note(
+        "Checking a value against a JSON Schema would take too many steps.",
+        "References are expanded once per use; use fewer alternatives over shared references, or split the schema.",
+    ),
     "UNKNOWN_NODE_TYPE": Note("No node has this type.", "The hint names what to write; see [Node types](nodes.md)."),
     "UNKNOWN_REDUCER": Note("No reducer has this name.", "Use `overwrite`, `append` or `merge`."),
     "UNKNOWN_CHECKPOINT_STRATEGY": Note(

@@ -33,9 +33,13 @@ __all__ = [
     "DELIVERY_FIRST_DELAY_MS",
     "DELIVERY_RETENTION_MS",
     "DOCUMENT_BYTES_MAX",
+    "DOCUMENT_CHECK_MS_MAX",
     "DOCUMENT_DEPTH_MAX",
     "DOCUMENT_EXPRESSIONS_MAX",
+    "DOCUMENT_IN_PROCESS_BYTES_MAX",
     "DOCUMENT_VALUES_MAX",
+    "DOCUMENT_WORKERS_MAX",
+    "DOCUMENT_WORKERS_PER_TENANT",
     "DRAIN_SECONDS",
     "DRAIN_WAIT_SECONDS",
     "DURATION_MS_MAX",
@@ -70,11 +74,13 @@ __all__ = [
     "JQ_CACHE_ENTRIES_MAX",
     "JQ_CONSTANT_CHARACTERS_MAX",
     "JQ_IN_PROCESS_BYTES_MAX",
+    "JQ_IN_PROCESS_CHARACTERS_MAX",
     "JQ_OUTPUTS_MAX",
     "JQ_OUTPUT_BYTES_MAX",
     "JQ_PROGRAM_CHARACTERS_MAX",
     "JQ_TIME_BUDGET_MS",
     "JQ_WORKERS_MAX",
+    "JQ_WORKERS_PER_HOLDER",
     "JQ_WORKER_MEMORY_BYTES_MAX",
     "JQ_WORKER_START_MS_MAX",
     "JSON_DEPTH_MAX",
@@ -143,7 +149,17 @@ __all__ = [
     "RUNS_PAGE_MAX",
     "SCHEDULES_PER_TENANT_MAX",
     "SCHEMA_CACHE_ENTRIES_MAX",
+    "SCHEMA_DEFAULTS_MAX",
+    "SCHEMA_IN_PROCESS_BYTES_MAX",
+    "SCHEMA_IN_PROCESS_EXPANDED_MAX",
+    "SCHEMA_IN_PROCESS_LISTING_BYTES_MAX",
+    "SCHEMA_IN_PROCESS_MATCHING_MAX",
+    "SCHEMA_IN_PROCESS_PATTERN_UNITS_MAX",
+    "SCHEMA_IN_PROCESS_VISITS_MAX",
+    "SCHEMA_NESTING_MAX",
     "SCHEMA_VIOLATIONS_MAX",
+    "SCHEMA_VIOLATION_BYTES_MAX",
+    "SCHEMA_VISITS_MAX",
     "SCOPE_CHARACTERS_MAX",
     "SEARCH_TEXT_CHARACTERS_MAX",
     "SECRET_BYTES_MAX",
@@ -191,6 +207,15 @@ DOCUMENT_DEPTH_MAX = 64
 # Values in a document after YAML aliases are expanded; stops documents that grow exponentially ("billion laughs").
 DOCUMENT_VALUES_MAX = 100_000
 
+# A document up to this size, without references and with short expressions, is checked in a thread of the server; any
+# other in a process that can be stopped.
+DOCUMENT_IN_PROCESS_BYTES_MAX = 4_096
+# How long checking a document may take; the largest real ones take some seconds on a slow machine.
+DOCUMENT_CHECK_MS_MAX = 20_000
+# Processes that check documents, and how many of them one tenant has at a time.
+DOCUMENT_WORKERS_MAX = 3
+DOCUMENT_WORKERS_PER_TENANT = 1
+
 # Ten years: longer waits are mistakes, and the sum with any instant stays well inside 64 bits.
 DURATION_MS_MAX = 10 * 366 * 24 * 60 * 60 * 1000
 
@@ -213,15 +238,42 @@ JQ_IN_PROCESS_BYTES_MAX = 65_536
 JQ_WORKER_MEMORY_BYTES_MAX = 536_870_912
 # Guarded evaluations at once: one that uses up its time must not hold up the next run's.
 JQ_WORKERS_MAX = 4
+# Of these, for one tenant or one caller: whoever asks for endless ones must not make others wait.
+JQ_WORKERS_PER_HOLDER = 2
 # Workflows known to have expressions that need a worker; forgetting one costs an attempt that is given up.
 SLOW_WORKFLOWS_REMEMBERED = 10_000
 # Starting a worker loads an interpreter and libjq; even a busy machine does it in a second or two.
 JQ_WORKER_START_MS_MAX = 20_000
 
+# Programs up to this length are compiled inside the server; libjq takes up to 20 ms for them, and ever more per
+# character for longer ones, while nothing else moves.
+JQ_IN_PROCESS_CHARACTERS_MAX = 1_000
+
 # Compiled schemas kept; one definition has a handful (state, input, answers, outputs).
 SCHEMA_CACHE_ENTRIES_MAX = 2_048
 # Violations reported for one value; more do not help a reader.
 SCHEMA_VIOLATIONS_MAX = 200
+# All texts of reported violations together; names and places in them come from the value.
+SCHEMA_VIOLATION_BYTES_MAX = 65_536
+# Subschemas visited by one check, references expanded. The largest real schemas for the input of a tool have some
+# thousands; what has more is a mistake, or made to keep a processor busy.
+SCHEMA_VISITS_MAX = 100_000
+# Schemas inside each other, through references too: the validator's stack. Values are not nested deeper than 64 levels.
+SCHEMA_NESTING_MAX = 256
+# Filling in defaults: schemas looked at for one value. Defaults inside defaults may double with each level.
+SCHEMA_DEFAULTS_MAX = 100_000
+# What is checked inside the server, because it takes a few milliseconds at most: about 50 ns a visit.
+SCHEMA_IN_PROCESS_VISITS_MAX = 50_000
+# The value is first copied for the validator, at a few hundred nanoseconds per element.
+SCHEMA_IN_PROCESS_BYTES_MAX = 65_536
+# With `unevaluatedProperties` references are expanded when the schema is compiled: about 20 µs a visit.
+SCHEMA_IN_PROCESS_EXPANDED_MAX = 1_000
+# Patterns of a schema, counted repetitions written out: compiling takes about a microsecond per unit.
+SCHEMA_IN_PROCESS_PATTERN_UNITS_MAX = 20_000
+# Units of patterns times bytes of text: the matcher's work in the worst case, at ten nanoseconds each.
+SCHEMA_IN_PROCESS_MATCHING_MAX = 2_000_000
+# Violations that may be found times the bytes of the value that each of them copies: about 25 ms.
+SCHEMA_IN_PROCESS_LISTING_BYTES_MAX = 100_000
 
 # A loop that needs more rounds is a job for a step or for several runs; each round costs several history rows.
 LOOP_ITERATIONS_MAX = 10_000

@@ -174,9 +174,10 @@ def _check_strategy(value: JsonValue, place: Place) -> Iterator[Defect]:
 def _check_json_schema(value: JsonValue, place: Place) -> Iterator[Defect]:
     problem = compile_schema(value) if isinstance(value, dict) else SchemaProblem("it is not an object", "")
     if isinstance(problem, SchemaProblem):
-        message = f"{place.label} is not a valid JSON Schema: {problem.message}"
+        is_costly = problem.code == "SCHEMA_TOO_COSTLY"
+        message = f"{place.label} {'' if is_costly else 'is not a valid JSON Schema: '}{problem.message}"
         inner = Place(path=place.path + problem.path)
-        yield _extra("INVALID_SCHEMA", inner, message, 'must match format "json-schema"')
+        yield _extra(problem.code, inner, message, 'must match format "json-schema"', problem.hint)
 
 
 def _check_state_schema(value: JsonValue, place: Place) -> Iterator[Defect]:
