@@ -186,6 +186,9 @@ __all__ = [
     "SYNC_WAIT_SECONDS_MAX",
     "UPSTREAM_ANSWER_BYTES_MAX",
     "UPSTREAM_LOOK_SECONDS",
+    "UPSTREAM_SESSIONS_MAX",
+    "UPSTREAM_SESSIONS_PER_TENANT_MAX",
+    "UPSTREAM_SESSION_WAIT_SECONDS_MAX",
     "UPSTREAM_TOOLS_MAX",
     "UPSTREAM_TOOL_BYTES_MAX",
     "WATCHED_RUNS_PER_READ",
@@ -399,6 +402,11 @@ MCP_PARKED_CALLS_MAX = 100
 MCP_PARKED_SECONDS_MAX = 3_600.0
 # The longest pause before a server whose tools are imported is tried again; the first is a fraction of a second.
 MCP_RECONNECT_SECONDS_MAX = 60.0
+# Sessions with one MCP server at a time, each of one principal: over a pipe each is a process of tens of megabytes. A
+# tenant has at most half of them, and whoever finds none free waits this long for one.
+UPSTREAM_SESSIONS_MAX = 32
+UPSTREAM_SESSIONS_PER_TENANT_MAX = 16
+UPSTREAM_SESSION_WAIT_SECONDS_MAX = 10.0
 # How often the tools of such a server are listed when it says nothing of changes.
 UPSTREAM_LOOK_SECONDS = 300.0
 # What such a server may send over HTTP in one answer or event: there is room for as many tools as are read.

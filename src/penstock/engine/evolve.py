@@ -103,6 +103,7 @@ def _execution_started(draft: RunState, record: Record) -> None:
     draft.tenant = text_of(payload.get("tenant")) or DEFAULT_TENANT
     kinds = payload.get("clientKinds")
     draft.client_kinds = tuple(str(kind) for kind in kinds) if isinstance(kinds, list) else ()
+    draft.started_by = text_of(payload.get("startedBy"))
     draft.parent_run_id = text_of(payload.get("parentExecutionId"))
     draft.depth = number_of(payload.get("depth"))
     draft.input = payload.get("input")

@@ -41,10 +41,13 @@ _TIMED = frozenset(
 )
 
 
-def fork(records: Sequence[Record], *, at_seq: int, run_id: str, at: int | None = None) -> tuple[Record, ...]:
+def fork(
+    records: Sequence[Record], *, at_seq: int, run_id: str, at: int | None = None, by: str | None = None
+) -> tuple[Record, ...]:
     """The records of a new run: those of another up to and including `at_seq`.
 
     `at` is when it begins: the run has all of its time from then on, and what was under way has what it had left.
+    `by` is on whose behalf it runs; without it, on that of the original's principal.
     """
     if not records or not 1 <= at_seq <= records[-1].seq:
         last = records[-1].seq if records else 0
@@ -59,6 +62,8 @@ def fork(records: Sequence[Record], *, at_seq: int, run_id: str, at: int | None 
         first.payload.pop(name, None)  # the fork is the first run of a chain of its own
     source: JsonObject = {"executionId": original, "seq": at_seq}
     origin: JsonObject = {**first.payload, "forkedFrom": source}
+    if by is not None:
+        origin["startedBy"] = by
     if at is not None:
         source["at"] = at
         for name in ("deadline", "chainDeadline"):

@@ -65,6 +65,7 @@ class StartRun(msgspec.Struct, frozen=True, kw_only=True):
     predecessor: Predecessor | None = None
     tenant: str = DEFAULT_TENANT
     client_kinds: tuple[str, ...] = ()  # what the program that started it can be asked: sampling, roots
+    started_by: str | None = None  # the principal on whose behalf it runs, and all that it starts
 
 
 class ContinueRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -115,6 +115,7 @@ def _beginning(workflow: Workflow, records: Sequence[Record], start: inputs.Star
                 predecessor=_predecessor(payload),
                 tenant=_text(payload.get("tenant")) or DEFAULT_TENANT,
                 client_kinds=_texts(payload.get("clientKinds")),
+                started_by=_text(payload.get("startedBy")),
             )
     return start
 

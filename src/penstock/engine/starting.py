@@ -72,6 +72,8 @@ def _circumstances(given: StartRun) -> JsonObject:
         told["tenant"] = given.tenant
     if given.client_kinds:
         told["clientKinds"] = list(given.client_kinds)
+    if given.started_by is not None:
+        told["startedBy"] = given.started_by
     if given.run_attempt != 1:
         told["runAttempt"] = given.run_attempt
     if given.parent_run_id is not None:
@@ -177,6 +179,7 @@ def successor_start(workflow: Workflow, state: RunState, *, at: int) -> StartRun
         mode=state.mode,
         tenant=state.tenant,
         client_kinds=state.client_kinds,
+        started_by=state.started_by,
         parent_run_id=state.parent_run_id,
         depth=state.depth,
         predecessor=Predecessor(

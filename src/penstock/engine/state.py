@@ -220,6 +220,7 @@ class RunState(msgspec.Struct, gc=False):
     attempt: int = 1
     tenant: str = DEFAULT_TENANT
     client_kinds: tuple[str, ...] = ()  # what the program that started the run can be asked
+    started_by: str | None = None  # the principal on whose behalf it runs
     client_questions: int = 0  # how often it was asked
     parent_run_id: str | None = None
     depth: int = 0

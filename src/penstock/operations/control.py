@@ -130,7 +130,9 @@ class WorkflowList(msgspec.Struct, frozen=True, kw_only=True):
 async def _called(context: Context, function: str) -> dict[str, Any]:
     """Call a published function on the runs of the caller's tenant."""
     services, tenant = context.services, context.tenant
-    host = control_hosts.EmbeddedControl(services.host, tenant=tenant, labels=with_origin(context, {}))
+    host = control_hosts.EmbeddedControl(
+        services.host, tenant=tenant, labels=with_origin(context, {}), principal=context.principal.id
+    )
     plane = control_plane.ControlPlane(host=host, new_id=services.new_id, by_model=is_by_model(context))
     # A member that is null is one that was left out: the published functions know no nulls there.
     arguments: JsonObject = {

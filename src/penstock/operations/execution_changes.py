@@ -135,7 +135,8 @@ async def execution_fork(context: Context, given: ForkExecution) -> Reply[Execut
     run_id, _ = new_run_id(context, given.new_execution_id)
     if not await _is_that_fork(context, run_id, row.run_id, given.at_sequence):
         try:
-            await context.run(row.run_id).fork(at_seq=given.at_sequence, run_id=run_id)
+            forked = context.run(row.run_id)
+            await forked.fork(at_seq=given.at_sequence, run_id=run_id, by=context.principal.id)
         except Conflict as error:
             if error.code != "DUPLICATE_EXECUTION_ID" or not await _is_that_fork(
                 context, run_id, row.run_id, given.at_sequence

@@ -70,6 +70,7 @@ class ChildRuns:
             parent_run_id=live.state.run_id,
             depth=effect.depth,
             client_kinds=live.state.client_kinds,
+            started_by=live.state.started_by,
         )
         decision = await self.host.start(given, workflow_hash=workflow.hash, labels=own_labels(live.row.labels))
         if isinstance(decision, Refused) and decision.code != "DUPLICATE_EXECUTION_ID":

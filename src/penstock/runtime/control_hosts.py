@@ -140,6 +140,8 @@ class EmbeddedControl:
     tenant: str = DEFAULT_TENANT
     labels: Mapping[str, str] = field(default_factory=dict)
     """What runs are labelled with that are started here."""
+    principal: str | None = None
+    """On whose behalf they run."""
 
     def now_ms(self) -> int:
         """The present instant."""
@@ -148,20 +150,20 @@ class EmbeddedControl:
     async def start(self, workflow: Workflow, given: inputs.StartRun) -> Decision:
         """Keep the definition and start a run of it."""
         await self.host.register(workflow, tenant=self.tenant)
-        labels = dict(self.labels)
-        return await self.host.start(given, workflow_hash=workflow.hash, tenant=self.tenant, labels=labels)
+        labels, theirs = dict(self.labels), replace(given, started_by=self.principal)
+        return await self.host.start(theirs, workflow_hash=workflow.hash, tenant=self.tenant, labels=labels)
 
     async def send(self, run_id: str, given: inputs.Input) -> Decision:
         """Give a run an input."""
         return await self.host.send(run_id, given, tenant=self.tenant)
 
     async def adopt(self, workflow: Workflow, state: RunState, records: tuple[Record, ...]) -> None:
-        """Take over a run whose history came from elsewhere; whatever tenant it was in, it is in this one now."""
+        """Take over a run whose history came from elsewhere; whoever it was of, it is of this one now."""
         await self.host.register(workflow, tenant=self.tenant)
-        if state.tenant != self.tenant:
-            records = tuple(_in_tenant(record, self.tenant) for record in records)
-            state = replace(state, tenant=self.tenant)
-        refused = await self.host.adopt(state, records)
+        if (state.tenant, state.started_by) != (self.tenant, self.principal):
+            records = tuple(_owned(record, self.tenant, self.principal) for record in records)
+            state = replace(state, tenant=self.tenant, started_by=self.principal)
+        refused = await self.host.adopt(state, records, labels=dict(self.labels))
         if refused is not None:
             raise Rejected(refused.code, refused.message, refused.hint)
 
@@ -237,11 +239,15 @@ class EmbeddedControl:
                 return Listing([_listed_row(row) for row in rows], cursor)
 
 
-def _in_tenant(record: Record, tenant: str) -> Record:
+def _owned(record: Record, tenant: str, principal: str | None) -> Record:
     if record.name != "ExecutionStarted":
         return record
-    payload = {name: value for name, value in record.payload.items() if name != "tenant"}
-    return replace(record, payload=payload if tenant == DEFAULT_TENANT else {**payload, "tenant": tenant})
+    payload = {name: value for name, value in record.payload.items() if name not in ("tenant", "startedBy")}
+    if tenant != DEFAULT_TENANT:
+        payload["tenant"] = tenant
+    if principal is not None:
+        payload["startedBy"] = principal
+    return replace(record, payload=payload)
 
 
 def _busy(state: RunState, known: set[str]) -> bool:

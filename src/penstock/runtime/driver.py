@@ -224,6 +224,7 @@ class Driver:
             values=state.values,
             tenant=state.tenant,
             client_kinds=state.client_kinds,
+            principal=state.started_by,
         )
         try:
             if not self._slots.try_enter():

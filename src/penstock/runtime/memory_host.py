@@ -261,6 +261,7 @@ class MemoryHost:
             parent_run_id=run_id,
             depth=effect.depth,
             client_kinds=run.state.client_kinds,
+            started_by=run.state.started_by,
         )
         decision = self.start(workflow, given)
         return decision if isinstance(decision, Refused) else None

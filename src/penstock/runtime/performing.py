@@ -125,6 +125,8 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Values of secrets that stand in the arguments: nobody may be told what contains one of them."""
     client_kinds: tuple[str, ...] = ()
     """What the program that started the run can be asked."""
+    principal: str | None = None
+    """On whose behalf the run is; None where nobody said so."""
 
 
 class AsyncPerformer(Protocol):

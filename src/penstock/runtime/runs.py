@@ -306,12 +306,13 @@ class Run:
             raise Rejected("JQ_FAILED", outcome.message)
         return outcome.value
 
-    async def fork(self, *, at_seq: int, run_id: str | None = None) -> Run:
+    async def fork(self, *, at_seq: int, run_id: str | None = None, by: str | None = None) -> Run:
         """A new run that begins where this one was after a record, with the same labels, and with all of its time."""
         row = await self.host.store.row(self.id)
         if row is None:
             raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {self.id}")
-        records = fork(await self.history(), at_seq=at_seq, run_id=run_id or self.new_id(), at=self._now())
+        chosen = run_id or self.new_id()
+        records = fork(await self.history(), at_seq=at_seq, run_id=chosen, at=self._now(), by=by)
         state = fold(records)
         refused = await self.host.adopt(state, records, labels=own_labels(row.labels))
         if refused is not None:

@@ -384,7 +384,13 @@ class Scheduler:
         if workflow is None:
             return Skipped(f"there is no workflow {row.workflow_name}")
         run_id = f"{row.schedule_id}@{mark}"
-        start = inputs.StartRun(at=self.host.clock.now_ms(), run_id=run_id, input=timetable.input, tenant=row.tenant)
+        start = inputs.StartRun(
+            at=self.host.clock.now_ms(),
+            run_id=run_id,
+            input=timetable.input,
+            tenant=row.tenant,
+            started_by=f"schedule:{id_for_callers(row.tenant, row.schedule_id)}",
+        )
         labels = {"schedule": id_for_callers(row.tenant, row.schedule_id)}
         decision = await self.host.start(start, workflow_hash=workflow.hash, labels=labels)
         if isinstance(decision, Refused) and decision.code != "DUPLICATE_EXECUTION_ID":

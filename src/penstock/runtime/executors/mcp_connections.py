@@ -1,12 +1,12 @@
-"""Sessions with MCP servers that stay open between calls: one per server, opened when needed, closed when idle.
+"""One session with an MCP server, which stays open between calls.
 
 A session lives in a task of its own, because the library ties its streams to the task that opened them; calls from any
 task borrow it. A server that dies, or an address that stops answering, costs the calls that are under way; the next
 call opens a new session. One failing HTTP request does not disturb the others of its session. Where somebody wants to
 know the server's tools, they are listed before the session is lent for the first time, and again when they change.
 
-Above it: `mcp_tools`. Below it: the official `mcp` client, which speaks both protocol eras and chooses between them.
-It knows nothing of activities, results or error codes.
+Above it: `mcp_pool` decides who gets which session. Below it: the official `mcp` client, which speaks both protocol
+eras and chooses between them. It knows nothing of activities, results or error codes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context
 from importlib.metadata import version
@@ -44,7 +44,7 @@ from penstock.base import limits
 from penstock.runtime.executors.mcp_config import McpServerConfig
 from penstock.runtime.executors.mcp_questions import CallDesk
 
-__all__ = ["UNSENT", "Look", "McpConnection", "McpConnections"]
+__all__ = ["UNSENT", "Look", "McpConnection", "Owner"]
 
 _LOGGER = logging.getLogger("penstock.mcp")
 _CLIENT_INFO = Implementation(name="penstock", version=version("penstock"))
@@ -54,6 +54,8 @@ _CONNECT_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 0.5
 _EVENT_END = b"\n\n"
 
+# Whose calls a session carries: a tenant, and the principal on whose behalf its run is.
+Owner: TypeAlias = tuple[str, str | None]
 # Lists the tools of a server over a session, for whoever wants to know.
 Look: TypeAlias = Callable[[str, Client], Awaitable[None]]
 _Streams = tuple[Any, Any]
@@ -148,10 +150,18 @@ class McpConnection:
     """One session with one server, and the task that owns it."""
 
     def __init__(
-        self, name: str, config: McpServerConfig, on_end: Callable[[McpConnection], None], look: Look | None = None
+        self,
+        name: str,
+        config: McpServerConfig,
+        on_end: Callable[[McpConnection], None],
+        look: Look | None = None,
+        owner: Owner | None = None,
     ) -> None:
         self.name = name
         self.config = config
+        self.owner = owner
+        self.shared = False
+        """Whether calls of anybody may be in it: it asks nothing but in answer to a call."""
         self.desk = CallDesk()
         self.lost = False
         self.borrowed = 0
@@ -219,6 +229,9 @@ class McpConnection:
                 if self._look is not None:
                     await self._look(self.name, client)
                 patience.reschedule(None)
+                # A server of the newest era asks by answering, and over HTTP it knows no sessions.
+                self.shared = self.config.url is not None and client.protocol_version in MODERN_PROTOCOL_VERSIONS
+                self.desk.only_named = self.shared
                 self._client.set_result(client)
                 _LOGGER.debug("%s: session open (%s)", self.name, client.protocol_version)
                 async with self._looking(client):
@@ -342,40 +355,3 @@ def _innermost(error: Exception) -> Exception:
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
-
-
-class McpConnections:
-    """Open sessions by server name."""
-
-    def __init__(
-        self,
-        servers: Mapping[str, McpServerConfig],
-        *,
-        idle_seconds: float = limits.MCP_IDLE_SECONDS_MAX,
-        looks: Mapping[str, Look] | None = None,
-    ) -> None:
-        self.servers = servers
-        self.idle_seconds = idle_seconds
-        self._looks = looks or {}
-        self._open: dict[str, McpConnection] = {}
-        self._alive: set[McpConnection] = set()
-
-    @asynccontextmanager
-    async def borrow(self, name: str) -> AsyncIterator[tuple[McpConnection, Client]]:
-        """The session of a server, opened if there is none; raises what the server or the library raises."""
-        connection = self._open.get(name)
-        if connection is None or connection.lost:
-            connection = self._open[name] = McpConnection(
-                name, self.servers[name], self._alive.discard, self._looks.get(name)
-            )
-            self._alive.add(connection)
-        connection.lend()
-        try:
-            yield connection, await connection.client()
-        finally:
-            connection.give_back(self.idle_seconds)
-
-    async def close(self) -> None:
-        """Close every session; servers that were started are stopped."""
-        self._open.clear()
-        await asyncio.gather(*(connection.close() for connection in tuple(self._alive)))

@@ -154,6 +154,8 @@ class CallDesk:
         self._calls: set[LiveCall] = set()
         self._unclear: list[asyncio.Future[LiveCall | None]] = []
         self._takes_turns = False
+        self.only_named = False
+        """Whether a question that does not say whose it is goes to nobody: the calls are of different people."""
         self._turn = asyncio.Lock()
 
     @asynccontextmanager
@@ -173,6 +175,8 @@ class CallDesk:
     async def asked(self, context: object, params: Params) -> ElicitResult | ErrorData:
         """A question of the server."""
         named = CALL.get()
+        if self.only_named and named not in self._calls:
+            return ErrorData(code=INVALID_REQUEST, message="nothing says which call asks this")
         self._takes_turns = self._takes_turns or named not in self._calls
         call = named if named in self._calls else await self._only()
         if call is None:

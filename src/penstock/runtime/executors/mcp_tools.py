@@ -8,7 +8,7 @@ their own. A server that asks something asks a person through the run. Cancellin
 is told to the server. Where tools are imported, a guard is asked before each call whether the tool is still the one
 that somebody accepted.
 
-Above it: `app` loads this module only when servers are configured (extra `mcp`). Below it: `mcp_connections`,
+Above it: `app` loads this module only when servers are configured (extra `mcp`). Below it: `mcp_pool`,
 `mcp_questions`, `mcp_watch`.
 """
 
@@ -42,7 +42,8 @@ from penstock.base.errors import PenstockError, Unavailable
 from penstock.base.json import JsonObject, JsonValue, exceeds_depth
 from penstock.runtime.executors.failures import shortened
 from penstock.runtime.executors.mcp_config import DEFAULT_ALLOWED_COMMANDS, McpServerConfig, command_name
-from penstock.runtime.executors.mcp_connections import UNSENT, McpConnection, McpConnections
+from penstock.runtime.executors.mcp_connections import UNSENT, McpConnection
+from penstock.runtime.executors.mcp_pool import McpConnections
 from penstock.runtime.executors.mcp_questions import (
     LiveCall,
     LiveQuestion,
@@ -154,6 +155,10 @@ class McpToolExecutor:
         """What keeps the session of a server open, so that changes are heard of."""
         return ServerWatch(server=server, connections=self._connections, guard=self._guard, refusal=self._watch_refusal)
 
+    def open_sessions(self, server: str) -> int:
+        """How many sessions with a server are open."""
+        return len(self._connections.sessions(server))
+
     async def close(self) -> None:
         """Close all sessions and stop the servers that were started."""
         for name in tuple(self._parked):
@@ -261,7 +266,8 @@ class McpToolExecutor:
     ) -> ActivityOutcome | _SendAgain:
         connection: McpConnection | None = None  # None: the server has not even said hello
         try:
-            async with self._connections.borrow(wanted.server) as (connection, client):
+            owner = (call.tenant, call.principal)
+            async with self._connections.borrow(wanted.server, owner) as (connection, client):
                 refused = await self._guard.refusal(call.tenant, wanted.server, wanted.tool)
                 if refused is not None:
                     return ActivityError(refused.message, refused.code, retryable=False)

@@ -3,7 +3,7 @@
 A server that cannot be reached is tried again with growing pauses; meanwhile everybody else works on. Whoever wants to
 know is told how the connection stands.
 
-Above it: `mcp_tools`, through which `app` starts it. Below it: `mcp_connections`.
+Above it: `mcp_tools`, through which `app` starts it. Below it: `mcp_pool`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mcp_types import METHOD_NOT_FOUND, Tool
 
 from penstock.base import limits
 from penstock.runtime.executors.failures import shortened
-from penstock.runtime.executors.mcp_connections import McpConnections
+from penstock.runtime.executors.mcp_pool import McpConnections
 from penstock.runtime.upstream import ServerState, ToolGuard, UpstreamTool
 
 __all__ = ["ServerWatch", "listed_tools"]

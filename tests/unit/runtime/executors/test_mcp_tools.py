@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.executors.mcp_config import McpServerConfig, ServerProblem, command_name, read_servers
-from penstock.runtime.executors.mcp_connections import McpConnections
+from penstock.runtime.executors.mcp_pool import McpConnections
 from penstock.runtime.executors.mcp_tools import McpToolExecutor, ToolProgress
 from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityOutcome
 from tests.fixtures.mcp_tools_server import make_server
