@@ -10,8 +10,8 @@ forty operations and, for the rest, workflows; with their input and output schem
 
 - The product does all that it does for anybody: the key is looked up in the store and checked, tools that the key may
   not use are filtered out, the call (`execution.status` of an ended run) is validated, authorized, charged, answered
-  from the store, counted and written down. Rates are lifted, because one key sends everything here. By default at most
-  40 kB of tools are listed and a search finds the rest; `server.mcp.catalogue_bytes` is raised so that all 200 are.
+  from the store, counted and written down. Rates are lifted, because one key sends everything here. By default
+  workflows are listed and what follows their runs; `server.mcp.toolset` is `all` so that operations are listed, too.
 - The others (`mcp_peers`) hold what they answer ready and do nothing else. `sdk` is the SDK's server as it comes, which
   can stream, as the product's can; `sdk_json` gives that up for speed. `fastmcp` is FastMCP as it comes.
 - Rounds alternate between the servers; a figure is the median of its rounds, a ratio that of the medians. Processor

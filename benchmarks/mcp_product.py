@@ -33,8 +33,8 @@ ENVIRONMENT = {
     "PENSTOCK_LIMITS_READ_PER_MINUTE": "100000000",
     "PENSTOCK_LIMITS_WRITE_PER_MINUTE": "100000000",
     "PENSTOCK_LIMITS_CONCURRENT_PER_KEY": "100000",
-    # The default shows 40 kB of tools and leaves the others to a search; here all of them are to be listed.
-    "PENSTOCK_SERVER_MCP_CATALOGUE_BYTES": "10000000",
+    # The default lists workflows and what follows their runs; here operations are to be listed and filtered as well.
+    "PENSTOCK_SERVER_MCP_TOOLSET": "all",
     # The cache of compiled modules is what makes a start warm.
     "PYTHONDONTWRITEBYTECODE": "",
 }

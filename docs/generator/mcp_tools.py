@@ -104,7 +104,7 @@ def _hints(tool: Tool) -> str:
     given = tool.listed["annotations"]
     hints = given if isinstance(given, dict) else {}
     said = [words for name, words in _HINTS if hints.get(name)]
-    said.append("reaches other systems" if hints.get("openWorldHint") else "stays within the server")
+    said.append("reaches other systems" if hints.get("openWorldHint", True) else "stays within the server")
     return ", ".join(said)
 
 

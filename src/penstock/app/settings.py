@@ -136,13 +136,18 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     ] = False
     toolset: Annotated[
         str,
-        Key("The tools that are listed to clients whose address has no `?toolset=`.", "--toolset", form=TOOLSET),
+        Key(
+            "The tools that clients have whose address names none with `?toolset=`: exposed workflows, imported tools "
+            "and what follows their runs, unless it says `management` or names others.",
+            "--toolset",
+            form=TOOLSET,
+        ),
     ] = "default"
     catalogue_bytes: Annotated[
         int,
         Key(
-            "How large the list of tools may be before the toolset `default` leaves the long tail to a search; a "
-            "token is about four bytes.",
+            "How large the list of tools may be before the toolset `management` leaves operations to a search; exposed "
+            "workflows are always listed. A token is about four bytes.",
             minimum=0,
         ),
     ] = limits.MCP_CATALOGUE_BYTES_MAX

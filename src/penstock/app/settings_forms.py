@@ -74,7 +74,7 @@ TOOL_PREFIX = Form(
     pattern=r"[A-Za-z][A-Za-z0-9_-]{0,31}",
 )
 TOOLSET = Form(
-    expected="`default`, `workflows`, `operations`, `all`, `search`, things or names, with commas between",
+    expected="`default`, `management`, `workflows`, `all`, `search`, things or names, with commas between",
     pattern=r"[A-Za-z0-9_.:-]+(, ?[A-Za-z0-9_.:-]+)*",
 )
 SECRET_NAME = Form(expected="a name as in ${secret:NAME}", pattern=r"[A-Za-z_][A-Za-z0-9_]*")

@@ -18,6 +18,7 @@ from penstock.base.later import later
 from penstock.cli.configuration import ChosenDatabaseOption, ConfigOption, command_settings
 from penstock.cli.endings import finish
 from penstock.cli.lazy import Place, lazy_group
+from penstock.cli.mcp_where import ManagementOption, ToolsetOption, chosen_toolset
 from penstock.cli.sessions import SecretsOption, StepsOption, Workshop, conduct, opened, until_left
 from penstock.cli.targets import ProfileOption, ServerOption, ServerTarget, choose_target
 from penstock.cli.terminal import can_ask
@@ -73,9 +74,8 @@ def mcp_command(  # noqa: PLR0913  # every option is one the user can give
         typer.Option("--workflows", metavar="PATH", help="Workflow files or folders to make known; repeatable."),
     ] = None,
     secret_folder: SecretsOption = None,
-    toolset: Annotated[
-        str | None, typer.Option("--toolset", metavar="NAMES", help="The tools to list: workflows, all, names …")
-    ] = None,
+    toolset: ToolsetOption = None,
+    management: ManagementOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more, to standard error.")] = False,
 ) -> None:
     """Offer the workflows as MCP tools over standard input and output.
@@ -91,18 +91,19 @@ def mcp_command(  # noqa: PLR0913  # every option is one the user can give
     async def work() -> int:
         if can_ask():
             typer.echo(_AT_TERMINAL, err=True)
+        tools = chosen_toolset(toolset, management=management)
         target = choose_target(server, profile, database)
         if isinstance(target, ServerTarget):
             if workflows or steps:
                 raise UsageError("--workflows and --steps go with a file: a server has its own")
             with standard_pipe() as pipe:
-                await until_left(mcp_bridge.bridge(pipe, target.server, target.key, toolset))
+                await until_left(mcp_bridge.bridge(pipe, target.server, target.key, tools))
             return 0
         flags = {
             "storage.path": None if database is None else str(database),
             "steps.modules": steps or None,
             "workflows.paths": workflows or None,
-            "server.mcp.toolset": toolset,
+            "server.mcp.toolset": tools,
             "logging.level": "debug" if verbose else "warning",
         }
         settings = command_settings(config, flags).settings

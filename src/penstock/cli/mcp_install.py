@@ -29,7 +29,7 @@ from penstock.cli.mcp_clients import (
     Surroundings,
 )
 from penstock.cli.mcp_files import Addition, Written, snippet, write_addition
-from penstock.cli.mcp_where import mcp_address
+from penstock.cli.mcp_where import ManagementOption, ToolsetOption, chosen_toolset, mcp_address
 from penstock.cli.values import UsageError
 from penstock.client.options import KEY_VARIABLE
 from penstock.definitions.findings import nearest
@@ -62,9 +62,8 @@ def install_command(  # noqa: PLR0913  # every option is one the user can give
         list[str] | None,
         typer.Option("--workflows", metavar="PATH", help="Workflow files or folders to make known; repeatable."),
     ] = None,
-    toolset: Annotated[
-        str | None, typer.Option("--toolset", metavar="NAMES", help="The tools to list: workflows, all, names …")
-    ] = None,
+    toolset: ToolsetOption = None,
+    management: ManagementOption = False,
     key_env: Annotated[
         str, typer.Option("--key-env", metavar="NAME", help="The variable of the environment that has the key.")
     ] = KEY_VARIABLE,
@@ -90,12 +89,13 @@ def install_command(  # noqa: PLR0913  # every option is one the user can give
         chosen = _scope(known, scope)
         _check_names(name, key_env)
         program = command or (_program() if chosen == "user" else _PROGRAM)
-        listed = ("--toolset", toolset) if toolset else ()
+        tools = chosen_toolset(toolset, management=management)
+        listed = ("--toolset", tools) if tools else ()
         connection: Connection
         if server is not None:
             if config is not None or database is not None or workflows:
                 raise UsageError("--server goes without --config, --db and --workflows: the server has its own")
-            address = mcp_address(server, toolset)
+            address = mcp_address(server, tools)
             bridge = ("mcp", "--profile", name, *listed)
             connection = _to_server(known, address, key_env, PipeConnection(command=program, arguments=bridge))
         else:

@@ -145,7 +145,7 @@ def _say_why_none(toolset: str | None) -> None:
     """Why there may be nothing to list, where the list itself says nothing."""
     told = "expose a workflow (expose.tool: true), or use a key with more scopes"
     if toolset is not None:
-        sets = "workflows, operations, upstream, all, search, or names of tools"
+        sets = "workflows, management, operations, upstream, all, search, or names of tools"
         told = f"--toolset {clean(toolset)} has nothing for this key; it takes {sets}"
     console_for(sys.stdout).print(Text.assemble(("hint", "cyan"), f": {told}"))
 

@@ -32,10 +32,12 @@ __all__ = [
     "EraOption",
     "HeaderOption",
     "KeyVariableOption",
+    "ManagementOption",
     "ToolsetOption",
     "UrlOption",
     "Where",
     "WorkflowsOption",
+    "chosen_toolset",
     "mcp_address",
     "place_of",
 ]
@@ -72,7 +74,11 @@ WorkflowsOption = Annotated[
     ),
 ]
 ToolsetOption = Annotated[
-    str | None, typer.Option("--toolset", metavar="NAMES", help="The tools to list: workflows, all, names …")
+    str | None, typer.Option("--toolset", metavar="NAMES", help="The tools to list: workflows, management, names …")
+]
+ManagementOption = Annotated[
+    bool,
+    typer.Option("--management", help="Offer the operations too, with which an assistant can change workflows."),
 ]
 EraOption = Annotated[
     Literal["auto", "modern", "legacy"],
@@ -131,6 +137,13 @@ def _local(path: Path | None, where: Where, environment: Mapping[str, str]) -> P
     return PipePlace(
         command=sys.executable, arguments=("-m", "penstock", "mcp", *options), environment=dict(environment)
     )
+
+
+def chosen_toolset(toolset: str | None, *, management: bool) -> str | None:
+    """The toolset that the options ask for; None for that of the settings."""
+    if toolset is not None and management:
+        raise UsageError("--management is short for --toolset management: give one of them")
+    return "management" if management else toolset
 
 
 def mcp_address(server: str, toolset: str | None) -> str:

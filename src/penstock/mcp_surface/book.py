@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from penstock.base.json import JsonObject
+from penstock.mcp_surface.wording import PLAIN, Wording
 from penstock.operations.capability import Capability
 
 __all__ = ["BYTES_PER_TOKEN", "CATALOGUE", "Tool", "ToolBook", "catalogue_bytes", "listed_tool", "pinned_version"]
@@ -54,6 +55,8 @@ class ToolBook:
     spellings: dict[str, Tool] = field(repr=False)
     operations: frozenset[str] = field(repr=False)
     """Everything that the caller may call through the gate, whether it is a tool or not."""
+    wording: Wording = field(default=PLAIN, repr=False)
+    """What texts for models call the tools."""
 
     def size(self) -> JsonObject:
         """What the list costs: whoever reads it has so much less room to think."""
@@ -81,24 +84,21 @@ def pinned_version(capability: Capability) -> JsonObject:
     return {f"{_META}{key}": capability.metadata[key] for key in known}
 
 
-def listed_tool(name: str, capability: Capability, *, output_schemas: bool) -> Tool:
-    """A capability under a name. `output_schemas` is about built-in operations; workflows always have theirs."""
-    hints = capability.annotations
+def listed_tool(name: str, capability: Capability, *, output_schemas: bool, wording: Wording = PLAIN) -> Tool:
+    """A capability under a name. `output_schemas` is about built-in operations; workflows always have theirs.
+
+    `wording` is about built-in operations too: what authors write stays as they wrote it.
+    """
+    said = wording if capability.populator == "builtin" else PLAIN
     listed: JsonObject = {
         "name": name,
         "title": capability.title,
-        "description": capability.description,
-        "inputSchema": capability.input_schema,
-        "annotations": {
-            "title": capability.title,
-            "readOnlyHint": hints.read_only,
-            "destructiveHint": hints.destructive,
-            "idempotentHint": hints.idempotent,
-            "openWorldHint": hints.open_world,
-        },
+        "description": said.of(capability.description),
+        "inputSchema": said.of_schema(capability.input_schema),
+        "annotations": _hints(capability),
     }
     if capability.output_schema is not None and (output_schemas or capability.populator != "builtin"):
-        listed["outputSchema"] = capability.output_schema
+        listed["outputSchema"] = said.of_schema(capability.output_schema)
     if capability.metadata.get("icons"):
         listed["icons"] = capability.metadata["icons"]
     if capability.populator == "workflow":
@@ -106,3 +106,18 @@ def listed_tool(name: str, capability: Capability, *, output_schemas: bool) -> T
     if capability.populator == "upstream":
         listed["_meta"] = {f"{_META}{key}": capability.metadata.get(key) for key in ("server", "upstream", "hash")}
     return Tool(name, capability, listed)
+
+
+def _hints(capability: Capability) -> JsonObject:
+    """What a client may assume. What the protocol assumes anyway is left out, but for what clients ask people about."""
+    said = capability.annotations
+    hints: JsonObject = {
+        "title": capability.title,
+        "readOnlyHint": said.read_only,
+        "destructiveHint": said.destructive,
+    }
+    if said.idempotent:
+        hints["idempotentHint"] = True
+    if not said.open_world:
+        hints["openWorldHint"] = False
+    return hints

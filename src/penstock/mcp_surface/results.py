@@ -255,7 +255,8 @@ def _advice(book: ToolBook, execution_id: str, *ways: tuple[str, str]) -> str:
 
 def error_result(error: PenstockError, book: ToolBook, tool: Tool | None = None) -> JsonObject:
     """A refusal that a model can do something about."""
-    lines, issues = [f"{error.code}: {error.message}"], _issues(error)
+    message, hint = book.wording.of(error.message), book.wording.of(error.hint or "")
+    lines, issues = [f"{error.code}: {message}"], _issues(error)
     for item in issues[:_ISSUES_SHOWN]:
         pointer = item.get("pointer") or item.get("path") or "/"
         lines.append(f"- {pointer}: {item.get('message')}")
@@ -263,18 +264,18 @@ def error_result(error: PenstockError, book: ToolBook, tool: Tool | None = None)
         lines.append(f"- and {len(issues) - _ISSUES_SHOWN} more")
     if issues and error.code == "INVALID_ARGUMENTS":
         lines.append("What to do: correct this and call again")
-    elif error.hint:
-        lines.append(f"What to do: {error.hint}")
+    elif hint:
+        lines.append(f"What to do: {hint}")
     follow = book.name_of(_NEXT[error.code]) if error.code in _NEXT else None
     if follow is None and error.code == "INVALID_ARGUMENTS" and tool is not None:
         follow = tool.name
     if follow is not None:
         lines.append(f"Call next: {follow}")
-    told: JsonObject = {"code": error.code, "message": error.message}
+    told: JsonObject = {"code": error.code, "message": message}
     published = error.details.get("error")
     # A function of the workflow profile is refused in the published shape.
     details = published.get("details") if isinstance(published, dict) else error.details or None
-    more: JsonObject = {"hint": error.hint, "details": details, "call_next": follow}
+    more: JsonObject = {"hint": hint or None, "details": details, "call_next": follow}
     told.update({name: value for name, value in more.items() if value is not None})
     most = limits.MCP_RESULT_CHARACTERS_MAX
     if len(msgspec.json.encode(told)) > most:

@@ -45,8 +45,7 @@ __all__ = ["IDEMPOTENCY_META", "CallerOf", "build_mcp_server"]
 INSTRUCTIONS = (
     "Penstock runs durable workflows. Workflows are tools of their own: calling one starts an execution and waits for"
     " its result. If it takes longer, or a person has to answer something, the answer says so and names the tools to go"
-    " on with; the execution goes on meanwhile and survives restarts. A name such as execution.status in a text is the"
-    " tool of that name, however it is spelled in the list."
+    " on with; the execution goes on meanwhile and survives restarts."
 )
 CATALOGUE_META = "penstock/catalogue"
 """Where a list of tools says how large it is."""

@@ -17,6 +17,7 @@ from penstock.base import limits
 from penstock.mcp_surface.book import ToolBook, listed_tool
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.toolsets import chosen_book, trio_names
+from penstock.mcp_surface.wording import Wording
 from penstock.operations.capability import Capability
 from penstock.operations.context import Principal
 from penstock.operations.pipeline import Gate
@@ -89,7 +90,8 @@ def tool_book(capabilities: Iterable[Capability], options: McpOptions, reserved:
     taken: dict[str, Capability] = {}
     excluded = [_pattern(text) for text in options.exclude_endpoints]
     allowed = tuple(capabilities)
-    own = frozenset(_own_names((*allowed, *reserved), options))
+    known = (*allowed, *reserved)
+    own = frozenset(_own_names(known, options))
     # What is withheld takes no name from what is not.
     ordered = sorted(allowed, key=lambda item: (_ORDER.get(item.populator, 1), _is_withheld(item), item.name))
     for capability in ordered:
@@ -99,14 +101,24 @@ def tool_book(capabilities: Iterable[Capability], options: McpOptions, reserved:
             if name not in taken and (name not in own or capability.populator == "builtin"):
                 taken[name] = capability
                 break
-    tools = {name: listed_tool(name, found, output_schemas=options.output_schemas) for name, found in taken.items()}
+    wording = _wording(known, excluded, options)
+    tools = {
+        name: listed_tool(name, found, output_schemas=options.output_schemas, wording=wording)
+        for name, found in taken.items()
+    }
     spellings = dict(tools)
     for tool in tools.values():
         for other in _spellings(tool.capability, options):
             if other not in own or tool.capability.populator == "builtin":
                 spellings.setdefault(other, tool)
     shown = tuple(tools[name] for name in sorted(tools) if not tools[name].withheld)
-    return ToolBook(shown, spellings, frozenset(capability.name for capability in allowed))
+    return ToolBook(shown, spellings, frozenset(capability.name for capability in allowed), wording)
+
+
+def _wording(capabilities: Iterable[Capability], excluded: list[re.Pattern[str]], options: McpOptions) -> Wording:
+    """What texts call the operations that are tools, whether this caller has them or not."""
+    offered = (item for item in capabilities if item.populator == "builtin" and _is_offered(item, excluded, options))
+    return Wording({item.name: _names(item, options)[0] for item in offered})
 
 
 def _own_names(capabilities: Iterable[Capability], options: McpOptions) -> Iterator[str]:

@@ -1,9 +1,10 @@
 """Toolsets: which of a caller's tools are listed, so that a model is not given more than it can use.
 
 The address says which (`/mcp?toolset=workflows`, or sets, kinds of things and names of tools with commas between them);
-the setting says it for those whose address does not. By default everything is listed as long as it is small. What is
-larger becomes the exposed workflows, the operations of every day, and three tools that find, describe and call the
-rest. A set that was asked for is also all that can be called.
+the setting says it for those whose address does not. By default these are the exposed workflows, the imported tools
+and what goes on with their executions: who offers a workflow to a model does not mean to let it change the workflow.
+`management` adds the operations. As long as that is small it is listed whole; then the operations of every day, and at
+last only three tools that find, describe and call, stand for the rest. A set without them is all that can be called.
 
 Above it: `tools` keeps the books, `calls` calls what is found. Below it: what a tool is. It widens nobody's rights.
 """
@@ -11,6 +12,7 @@ Above it: `tools` keeps the books, `calls` calls what is found. Below it: what a
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
@@ -20,9 +22,9 @@ from penstock.mcp_surface.book import CATALOGUE, Tool, ToolBook, catalogue_bytes
 from penstock.mcp_surface.options import McpOptions
 from penstock.operations.capability import Annotations, Authorization, Capability, Governance
 
-__all__ = ["EVERYDAY", "TOOLSETS", "chosen_book", "described", "found_tools", "inner_call", "trio_names"]
+__all__ = ["EVERYDAY", "FOLLOWING", "TOOLSETS", "chosen_book", "described", "found_tools", "inner_call", "trio_names"]
 
-TOOLSETS = ("default", "workflows", "operations", "all", "search")
+TOOLSETS = ("default", "management", "workflows", "upstream", "operations", "all", "search")
 EVERYDAY = frozenset(
     {
         "workflow.list",
@@ -38,8 +40,11 @@ EVERYDAY = frozenset(
         "system.info",
     }
 )
-# What goes on with an execution that a workflow's tool began.
-_FOLLOWING = frozenset({"execution.status", "execution.answer", "execution.cancel", "execution.wait"})
+FOLLOWING = frozenset({"execution.status", "execution.answer", "execution.cancel", "execution.wait"})
+"""What goes on with an execution that a workflow's tool began."""
+_SEARCHING = frozenset({"management", "search"})
+# The sets that have every workflow and every imported tool.
+_EVERY_START = frozenset({"default", "management"})
 _FOUND_DEFAULT = 10
 _FOUND_MAX = 50
 _WORDS = re.compile(r"[a-z0-9]+")
@@ -54,38 +59,40 @@ def chosen_book(whole: ToolBook, toolset: str, options: McpOptions) -> ToolBook:
     words = frozenset(word for word in (part.strip() for part in toolset.split(",")) if word) or frozenset({"default"})
     if "all" in words:
         return whole
-    if not words & {"default", "search"}:
-        return _strict(whole, tuple(tool for tool in whole.tools if _is_named(tool, words, whole)))
-    if "default" in words and catalogue_bytes(whole.tools) <= options.catalogue_bytes:
+    if words & _SEARCHING:
+        return _with_search(whole, words, options)
+    spellings = {name: tool for name, tool in whole.spellings.items() if _is_named(tool, words, whole)}
+    tools = tuple(tool for tool in whole.tools if tool.name in spellings)
+    return replace(whole, tools=tools, spellings=spellings)
+
+
+def _with_search(whole: ToolBook, words: frozenset[str], options: McpOptions) -> ToolBook:
+    """Everything can be called, and what does not fit into the list is found by a search.
+
+    Workflows were exposed to be called: none is left out because others are there. Management makes room for them.
+    """
+    manages, trio = "management" in words, _trio(options)
+    if manages and catalogue_bytes(whole.tools) <= options.catalogue_bytes:
         return whole
-    first = [tool for tool in whole.tools if tool.capability.name in EVERYDAY or _is_named(tool, words, whole)]
-    trio = _trio(options)
-    room = options.catalogue_bytes - catalogue_bytes((*first, *trio)) if "default" in words else 0
-    listed = [*first, *trio]
-    for tool in whole.tools:
-        size = catalogue_bytes((tool,))
-        if tool.starts_execution and tool not in first and size <= room:
-            listed.append(tool)
-            room -= size
-    ordered = tuple(sorted(listed, key=lambda tool: tool.name))
+    listed: tuple[Tool, ...] = ()
+    for kept in (EVERYDAY, FOLLOWING):
+        listed = (*(tool for tool in whole.tools if _is_kept(tool, kept, words, whole)), *trio)
+        if not manages or catalogue_bytes(listed) <= options.catalogue_bytes:
+            break
     spellings = {**whole.spellings, **{name: tool for tool in trio for name in (tool.name, tool.capability.name)}}
-    return ToolBook(ordered, spellings, whole.operations)
+    return replace(whole, tools=tuple(sorted(listed, key=lambda tool: tool.name)), spellings=spellings)
 
 
-def _strict(whole: ToolBook, tools: tuple[Tool, ...]) -> ToolBook:
-    kept = frozenset(tool.name for tool in tools)
-    spellings = {name: tool for name, tool in whole.spellings.items() if tool.name in kept}
-    return ToolBook(tools, spellings, whole.operations)
+def _is_kept(tool: Tool, kept: frozenset[str], words: frozenset[str], whole: ToolBook) -> bool:
+    return tool.capability.name in kept or _is_named(tool, words, whole)
 
 
 def _is_named(tool: Tool, words: frozenset[str], whole: ToolBook) -> bool:
-    name = tool.capability.name
-    if tool.starts_execution:
-        in_sets = ("upstream" if tool.capability.populator == "upstream" else "workflows") in words
-    else:
-        in_sets = "operations" in words or (bool(words & {"workflows", "upstream"}) and name in _FOLLOWING)
-        in_sets = in_sets or tool.capability.resource in words
-    return in_sets or any(whole.find(word) is tool for word in words)
+    kinds = {"upstream" if tool.capability.populator == "upstream" else "workflows", *_EVERY_START}
+    if not tool.starts_execution:
+        kinds = {"operations", tool.capability.resource}
+        kinds |= {"workflows", "upstream", "default"} if tool.capability.name in FOLLOWING else set()
+    return bool(words & kinds) or any(whole.find(word) is tool for word in words)
 
 
 def found_tools(book: ToolBook, arguments: JsonObject) -> JsonObject:
@@ -107,7 +114,7 @@ def described(book: ToolBook, arguments: JsonObject) -> JsonObject:
     """A tool as a list would show it, with its schemas."""
     tool = _named(book, arguments)
     output = tool.capability.output_schema
-    return tool.listed if output is None else {**tool.listed, "outputSchema": output}
+    return tool.listed if output is None else {"outputSchema": book.wording.of_schema(output), **tool.listed}
 
 
 def inner_call(book: ToolBook, arguments: JsonObject) -> tuple[Tool, JsonObject]:
@@ -138,13 +145,13 @@ def _callable(book: ToolBook) -> list[Tool]:
 
 def _score(tool: Tool, words: frozenset[str]) -> int:
     named = set(_WORDS.findall(f"{tool.name} {tool.capability.title}".lower().replace("_", " ")))
-    told = set(_WORDS.findall(tool.capability.description.lower()))
+    told = set(_WORDS.findall(str(tool.listed["description"]).lower()))
     near = sum(any(word in other or other in word for other in named) for word in words)
     return _TITLE_WEIGHT * len(words & named) + near + len(words & told)
 
 
 def _short(tool: Tool) -> JsonObject:
-    first = tool.capability.description.partition(". ")[0]
+    first = str(tool.listed["description"]).partition(". ")[0]
     return {"name": tool.name, "title": tool.capability.title, "description": first}
 
 

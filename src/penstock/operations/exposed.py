@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
 from types import MappingProxyType
 
@@ -22,11 +22,9 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
-from penstock.operations.attending import ExecutionResult
 from penstock.operations.capability import Capability
 from penstock.operations.client_needs import client_needs
 from penstock.operations.context import Services
-from penstock.operations.declaring import schema_of
 from penstock.operations.exposed_contents import (
     PROMPT_PREFIX,
     RESOURCE_PREFIX,
@@ -220,7 +218,7 @@ def _capability(row: DefinitionRow, shown: JsonObject) -> Capability:
         "tool": text_of(shown.get("name")) or row.name,
         "version": row.version,
         "hash": row.hash,
-        "schema_hash": sha256(_encode([input_schema, output_schema])).hexdigest()[:32],
+        "schema_hash": sha256(_encode([input_schema, output_schema])).hexdigest()[:_SCHEMA_DIGITS],
         "result": text_of(shown.get("result")) or "data",
         "task": text_of(shown.get("task")) or "auto",
         "icons": icons_of(shown),
@@ -244,14 +242,21 @@ def _capability(row: DefinitionRow, shown: JsonObject) -> Capability:
     )
 
 
-@cache
-def _standing_schema() -> JsonObject:
-    return schema_of(ExecutionResult)
+# How an execution stands (`ExecutionResult`), said as briefly as can be: every tool of a list repeats it, and a model
+# needs to know no more of errors and questions than that there may be some. `execution.wait` says all of it.
+_STANDING: JsonObject = {
+    "execution_id": {"type": "string"},
+    "status": {"type": "string"},
+    "error": {},
+    "questions": {"type": "array"},
+}
+_ALWAYS: list[JsonValue] = ["execution_id", "status"]
+# Enough to notice a change of the schemas; the version itself is named by its whole hash.
+_SCHEMA_DIGITS = 16
 
 
 def _result_schema(output: JsonObject) -> JsonObject:
     """What comes back from a call: how the execution stands, with the output that the document promises."""
-    schema = _standing_schema()
     nested, definitions = nested_schema(output)
-    properties = {**object_at(schema, "properties"), "output": nested}
-    return {**schema, "properties": properties, "$defs": {**object_at(schema, "$defs"), **definitions}}
+    schema: JsonObject = {"type": "object", "properties": {**_STANDING, "output": nested}, "required": _ALWAYS}
+    return {**schema, "$defs": definitions} if definitions else schema

@@ -84,7 +84,7 @@ class CreateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         Annotated[
             str,
             Meta(
-                description="The MCP tools it offers and can call: `workflows`, `operations`, or names, with commas.",
+                description="The MCP tools it offers and can call: `workflows`, `management`, or names, with commas.",
                 min_length=1,
                 max_length=limits.MCP_TOOLSET_CHARACTERS_MAX,
             ),

@@ -37,7 +37,11 @@ WORKFLOWS = (GREET, ASK, ECHO)
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     """A server that does not mind how many calls there are."""
-    settings = {"PENSTOCK_LIMITS_READ_PER_MINUTE": "1000000", "PENSTOCK_LIMITS_WRITE_PER_MINUTE": "1000000"}
+    settings = {
+        "PENSTOCK_LIMITS_READ_PER_MINUTE": "1000000",
+        "PENSTOCK_LIMITS_WRITE_PER_MINUTE": "1000000",
+        "PENSTOCK_SERVER_MCP_TOOLSET": "management",
+    }
     with serving(tmp_path_factory.mktemp("broken"), **settings) as running:
         for document in WORKFLOWS:
             running.call("POST", "workflows", {"document": document})

@@ -51,7 +51,7 @@ async def test_what_was_called_is_in_the_audit_trail(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         for document in ALL:
             server.call("POST", "workflows", {"document": document})
-        async with connected(server) as client:
+        async with connected(server, toolset="management") as client:
             await client.call_tool("greet", {"name": "Ada"})
             await client.call_tool("penstock_workflow_delete", {"workflow_id": "big"})
         kept = [(item["surface"], item["operation"]) for item in server.call("GET", "audit?limit=100")["items"]]

@@ -121,7 +121,7 @@ def test_requests_of_mcp_are_counted_and_those_that_read_are_not_logged(
                 **({"mcp-name": params["name"]} if "name" in params else {}),
             }
             body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta, **params}}
-            assert (await client("POST", "/mcp", body, headers=headers)).status == 200
+            assert (await client("POST", "/mcp?toolset=management", body, headers=headers)).status == 200
 
         with caplog.at_level(logging.INFO, "penstock.access"):
             for _ in range(3):

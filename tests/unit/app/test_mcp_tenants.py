@@ -41,7 +41,7 @@ async def asked(client: Client, key: str, method: str, params: dict[str, Any]) -
     named = params.get("uri", params.get("taskId"))
     if named is not None:
         headers["mcp-name"] = named
-    answer = await client("POST", "/mcp", body, headers={**_HEADERS, **headers}, key=key)
+    answer = await client("POST", "/mcp?toolset=management", body, headers={**_HEADERS, **headers}, key=key)
     found: dict[str, Any] = answer.json()
     return found
 

@@ -42,7 +42,7 @@ async def with_toolset(caller: Caller, toolset: str) -> Caller:
 async def test_a_key_offers_its_own_tools_and_no_others(open_caller: OpenGate) -> None:
     async with open_caller() as caller:
         await caller.call("workflow.create", document=DOUBLED)
-        assert "penstock_workflow_list" in names(await book(caller))
+        assert "penstock_workflow_list" in names(await book(caller, "management"))
         holder = await with_toolset(caller, "shop_double, workflow.get")
         offered = await book(holder)
         assert names(offered) == ["penstock_workflow_get", "shop_double"]

@@ -67,6 +67,7 @@ def test_excluded_paths_are_no_tools() -> None:
 
 
 def test_schemas_are_those_of_the_catalogue() -> None:
-    for tool in tool_book(builtin_operations(), McpOptions()).tools:
-        assert tool.listed["inputSchema"] is tool.capability.input_schema
+    book = tool_book(builtin_operations(), McpOptions())
+    for tool in book.tools:
+        assert tool.listed["inputSchema"] == book.wording.of_schema(tool.capability.input_schema)
         assert tool.listed["inputSchema"]["type"] == "object"

@@ -9,7 +9,7 @@ from penstock.base.errors import Rejected
 from penstock.mcp_surface.book import ToolBook
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.tools import tool_book
-from penstock.mcp_surface.toolsets import EVERYDAY, chosen_book, described, found_tools, inner_call
+from penstock.mcp_surface.toolsets import EVERYDAY, FOLLOWING, chosen_book, described, found_tools, inner_call
 from penstock.operations.builtin import builtin_operations
 
 WHOLE = tool_book(builtin_operations(), McpOptions())
@@ -27,19 +27,25 @@ def size(book: ToolBook) -> int:
     return len(msgspec.json.encode([tool.listed for tool in book.tools]))
 
 
-def test_the_default_list_fits_the_budget_and_has_what_is_used_every_day() -> None:
+def test_by_default_nothing_is_listed_or_called_but_workflows_and_what_goes_on_with_them() -> None:
     book = chosen("default")
+    assert {tool.capability.name for tool in book.tools} == FOLLOWING
+    assert {tool.capability.name for tool in book.spellings.values()} == FOLLOWING
+
+
+def test_the_list_for_management_fits_the_budget_and_has_what_is_used_every_day() -> None:
+    book = chosen("management")
     assert size(book) < McpOptions().catalogue_bytes
     assert {tool.capability.name for tool in book.tools} == EVERYDAY | {"tools.search", "tools.describe", "tools.call"}
     assert names(book) == sorted(names(book))
 
 
 def test_a_small_catalogue_is_listed_whole() -> None:
-    assert chosen("default", catalogue_bytes=1_000_000) is WHOLE
+    assert chosen("management", catalogue_bytes=1_000_000) is WHOLE
 
 
 def test_what_is_not_listed_can_still_be_called() -> None:
-    book = chosen("default")
+    book = chosen("management")
     assert "penstock_schedule_pause" not in names(book)
     assert book.find("penstock_schedule_pause") is WHOLE.find("penstock_schedule_pause")
 
@@ -70,20 +76,20 @@ def test_names_that_do_not_exist_add_nothing() -> None:
 
 
 def test_a_search_finds_a_tool_by_what_it_does() -> None:
-    found = found_tools(chosen("default"), {"query": "pause a schedule", "limit": 3})
+    found = found_tools(chosen("management"), {"query": "pause a schedule", "limit": 3})
     assert found["items"][0]["name"] == "penstock_schedule_pause"  # type: ignore[index,call-overload]
 
 
 def test_a_search_without_words_lists_everything_that_can_be_called() -> None:
-    assert found_tools(chosen("default"), {})["total"] == len(WHOLE.tools)
+    assert found_tools(chosen("management"), {})["total"] == len(WHOLE.tools)
 
 
 def test_a_description_has_both_schemas() -> None:
-    told = described(chosen("default"), {"name": "penstock.schedule.pause"})
+    told = described(chosen("management"), {"name": "penstock.schedule.pause"})
     tool = WHOLE.find("schedule.pause")
     assert tool is not None
     assert told["inputSchema"] == tool.capability.input_schema
-    assert told["outputSchema"] == tool.capability.output_schema
+    assert told["outputSchema"] == WHOLE.wording.of_schema(tool.capability.output_schema or {})
 
 
 def test_a_call_names_its_tool_and_arguments() -> None:
@@ -94,7 +100,7 @@ def test_a_call_names_its_tool_and_arguments() -> None:
 @pytest.mark.parametrize("name", ["nothing", "penstock_tools_call", None, 7])
 def test_a_tool_that_cannot_be_called_so_is_refused(name: object) -> None:
     with pytest.raises(Rejected):
-        inner_call(chosen("default"), {"name": name})  # type: ignore[dict-item]
+        inner_call(chosen("management"), {"name": name})  # type: ignore[dict-item]
 
 
 def test_an_unknown_tool_is_named_with_the_one_that_may_be_meant() -> None:
@@ -106,10 +112,11 @@ def test_an_unknown_tool_is_named_with_the_one_that_may_be_meant() -> None:
 @pytest.mark.parametrize("arguments", [{"query": 7}, {"limit": 0}, {"limit": True}, {"limit": "many"}])
 def test_a_search_says_what_it_cannot_read(arguments: dict[str, object]) -> None:
     with pytest.raises(Rejected):
-        found_tools(chosen("default"), arguments)  # type: ignore[arg-type]
+        found_tools(chosen("management"), arguments)  # type: ignore[arg-type]
 
 
 def test_lists_leave_out_what_operations_answer_with_unless_asked() -> None:
     assert not [tool for tool in WHOLE.tools if "outputSchema" in tool.listed]
     full = tool_book(builtin_operations(), McpOptions(output_schemas=True))
-    assert all(tool.listed["outputSchema"] is tool.capability.output_schema for tool in full.tools)
+    for tool in full.tools:
+        assert tool.listed["outputSchema"] == full.wording.of_schema(tool.capability.output_schema or {})
