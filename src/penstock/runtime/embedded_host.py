@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,16 +29,16 @@ from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.later import later
 from penstock.definitions.expressions import Evaluator, InProcessEvaluator
 from penstock.definitions.model import Workflow
-from penstock.engine.effects import Effect, PerformActivity, WakeUp
+from penstock.engine.effects import Effect
 from penstock.engine.evolve import fold
 from penstock.engine.inputs import HANDED_ON, ContinueRun, Input, StartRun
 from penstock.engine.outcomes import Accepted, Decision, Refused
-from penstock.engine.pending import next_wake_up_at, pending
+from penstock.engine.pending import pending
 from penstock.engine.records import Record
 from penstock.engine.starting import successor_start
 from penstock.engine.state import RunState
-from penstock.engine.status import run_status
 from penstock.runtime.chains import latest_in_chain, successor_labels
+from penstock.runtime.commits import commit_of
 from penstock.runtime.deciding import Decider
 from penstock.runtime.ports import (
     ANY,
@@ -53,6 +54,7 @@ from penstock.runtime.ports import (
     in_family,
 )
 from penstock.runtime.progress import ProgressBroadcast
+from penstock.runtime.run_rows import first_row, next_write
 from penstock.runtime.turnstiles import Turnstile
 from penstock.runtime.watching import Moved, RunWatch, moved_within
 
@@ -181,11 +183,11 @@ class EmbeddedHost:
         if isinstance(decision, Refused):
             return decision
         effects = tuple(pending(workflow, decision.state, given.at))
-        row = self._row(decision.state, effects, created_at=given.at, labels=labels or {})
-        outcome = await self.store.append(RunWrite(expected_seq=0, row=row, records=decision.records))
-        if not isinstance(outcome, Appended):
+        row = self._first_row(decision.state, effects, created_at=given.at, labels=labels)
+        begun = LiveRun(workflow, decision.state, row)
+        write = RunWrite(expected_seq=0, row=row, records=decision.records)
+        if not await self._append(write, partial(self._begun, begun, decision.records, effects)):
             return Refused("DUPLICATE_EXECUTION_ID", f"run {given.run_id} exists already")
-        self._begun(LiveRun(workflow, decision.state, row), decision.records, effects)
         return decision
 
     async def send(self, run_id: str, given: Input, *, tenant: str | None = None) -> Decision:
@@ -241,13 +243,31 @@ class EmbeddedHost:
             if isinstance(decision, Refused) or not decision.records:
                 return decision
             effects = tuple(pending(live.workflow, decision.state, given.at))
-            write = self._write(live, decision, effects)
-            row = write.row
-            if isinstance(await self.store.append(write), Appended):
-                live.state, live.row = decision.state, row
-                self._committed(Committed(live, decision.records, effects, given))
+            write = next_write(live.row, live.state.seq, decision, effects, owner=self._owner_of(live.state.run_id))
+            if await self._append(write, partial(self._moved, live, decision, write.row, effects, given)):
                 return decision
             await self._reload(live)
+
+    async def _append(self, write: RunWrite, follow: Callable[[], None]) -> bool:
+        """Store a decision and do what follows from it; False when it was made on an outdated state.
+
+        The two are one piece: who is cancelled meanwhile hears of that when both are done.
+        """
+        commit = commit_of(self.store.append(write))
+        try:
+            outcome = await commit
+        except asyncio.CancelledError:
+            if commit.done() and commit.exception() is None and isinstance(commit.result(), Appended):
+                follow()
+            raise
+        if not isinstance(outcome, Appended):
+            return False
+        follow()
+        return True
+
+    def _moved(self, live: LiveRun, decision: Accepted, row: RunRow, effects: tuple[Effect, ...], given: Input) -> None:
+        live.state, live.row = decision.state, row
+        self._committed(Committed(live, decision.records, effects, given))
 
     def due(self, live: LiveRun) -> list[Effect]:
         """What is to be done for a run now.
@@ -276,44 +296,15 @@ class EmbeddedHost:
         """Whether the work of a run may be done here."""
         return self.performs and in_family(run_id, self.family)
 
-    def _write(self, live: LiveRun, decision: Accepted, effects: tuple[Effect, ...]) -> RunWrite:
-        """A decision to be stored for a run that exists: of its index row only what has changed is new."""
-        was, state = live.row, decision.state
-        has_work = _has_work(state, effects)
-        owner = was.owner
-        if not has_work:
-            owner = None
-        elif not was.has_work or owner is None:
-            # Whoever has the run may be busy with it. It keeps the run until its lease is over, and finds the change.
-            owner = self.worker_id if self.may_perform(state.run_id) else None
-        status, wake_at, terminal = run_status(state), next_wake_up_at(state), state.terminal
-        row = replace(was, seq=state.seq, updated_at=state.updated_at)
-        before = (was.status, was.wake_at, was.has_work, was.owner, was.terminal)
-        same_index = before == (status, wake_at, has_work, owner, terminal)
-        if not same_index:
-            row = replace(row, status=status, wake_at=wake_at, has_work=has_work, owner=owner, terminal=terminal)
-        return RunWrite(expected_seq=live.state.seq, row=row, records=decision.records, same_index=same_index)
+    def _owner_of(self, run_id: str) -> str | None:
+        """Who performs work of a run that nobody has: this process, if it may."""
+        return self.worker_id if self.may_perform(run_id) else None
 
-    def _row(self, state: RunState, effects: tuple[Effect, ...], *, created_at: int, labels: dict[str, str]) -> RunRow:
-        has_work = _has_work(state, effects)
-        owner = self.worker_id if self.may_perform(state.run_id) else None
-        return RunRow(
-            run_id=state.run_id,
-            workflow_name=state.workflow_name,
-            workflow_version=state.workflow_version,
-            definition_hash=state.definition_hash,
-            status=run_status(state),
-            seq=state.seq,
-            created_at=created_at,
-            updated_at=state.updated_at,
-            parent_run_id=state.parent_run_id,
-            labels=labels,
-            wake_at=next_wake_up_at(state),
-            has_work=has_work,
-            owner=owner if has_work else None,
-            terminal=state.terminal,
-            tenant=state.tenant,
-        )
+    def _first_row(
+        self, state: RunState, effects: tuple[Effect, ...], *, created_at: int, labels: dict[str, str] | None
+    ) -> RunRow:
+        owner = self._owner_of(state.run_id)
+        return first_row(state, effects, created_at=created_at, labels=labels or {}, owner=owner)
 
     def _committed(self, committed: Committed) -> None:
         live = committed.live
@@ -337,11 +328,11 @@ class EmbeddedHost:
         if isinstance(decision, Refused):
             return decision
         effects = tuple(pending(workflow, decision.state, at))
-        row = self._row(decision.state, effects, created_at=at, labels=labels or {})
+        row = self._first_row(decision.state, effects, created_at=at, labels=labels)
         write = RunWrite(expected_seq=0, row=row, records=(*records, *decision.records))
-        if not isinstance(await self.store.append(write), Appended):
+        begun = LiveRun(workflow, decision.state, row)
+        if not await self._append(write, partial(self._begun, begun, write.records, effects)):
             return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} exists already")
-        self._begun(LiveRun(workflow, decision.state, row), write.records, effects)
         return None
 
     # --- runs in memory --------------------------------------------------------------------------
@@ -480,17 +471,3 @@ class EmbeddedHost:
     async def next_commit(self, *, timeout_seconds: float) -> None:
         """Wait for any commit here, or until time is up."""
         await self._watch.next_commit(timeout_seconds=timeout_seconds)
-
-
-def _has_work(state: RunState, effects: tuple[Effect, ...]) -> bool:
-    for effect in effects:  # noqa: SIM110  # asked after every decision, and a generator costs three times as much
-        if _is_work(state, effect):
-            return True
-    return False
-
-
-def _is_work(state: RunState, effect: Effect) -> bool:
-    """True for what this process must do itself: not timers, and not what the caller said it would do."""
-    if isinstance(effect, PerformActivity):
-        return state.mode != "host_mediated"
-    return not isinstance(effect, WakeUp)

@@ -249,7 +249,11 @@ class Store(Protocol):
         """Finish what is under way and let go."""
 
     def append(self, write: RunWrite) -> Awaitable[AppendOutcome]:
-        """Store a decision. Returns at once; the answer comes when it is durable."""
+        """Store a decision. Returns at once; the answer comes when it is durable.
+
+        It is stored whether anybody waits for the answer or not. A store that gives back a `commits.Commit` spares the
+        host a task.
+        """
 
     async def load(self, run_id: str) -> StoredRun | None:
         """A run with its whole history."""

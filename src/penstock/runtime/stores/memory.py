@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from penstock.base import limits
 from penstock.base.ids import chain_of
 from penstock.engine.records import Record
+from penstock.runtime.commits import settled
 from penstock.runtime.ports import (
     ANY,
     DEFAULT_TENANT,
@@ -82,9 +83,9 @@ class MemoryStore:
     def append(self, write: RunWrite) -> Awaitable[AppendOutcome]:
         """Store a decision."""
         check_write(write)
-        return self._append(write)
+        return settled(self._append(write))
 
-    async def _append(self, write: RunWrite) -> AppendOutcome:
+    def _append(self, write: RunWrite) -> AppendOutcome:
         self.before_write("append")
         kept = self._runs.get(write.row.run_id)
         if (kept.row.seq if kept else 0) != write.expected_seq:

@@ -22,6 +22,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 from penstock.base.errors import Rejected, Unavailable
+from penstock.runtime.commits import Commit
 from penstock.runtime.stores.sqlite_errors import explain
 
 __all__ = ["Gathered", "GroupCommitWriter", "NotTogetherError"]
@@ -113,14 +114,15 @@ class GroupCommitWriter:
 
     def submit_with_others(
         self, apply_all: Callable[[sqlite3.Connection, list[Item]], list[T]], item: Item
-    ) -> asyncio.Future[T]:
+    ) -> Commit[T]:
         """As `submit`, for jobs of which many come at once: those that follow each other are written by one call.
 
-        If that call raises `NotTogetherError` nothing of it stays, and it is made for each item by itself.
+        If that call raises `NotTogetherError` nothing of it stays, and it is made for each item by itself. What is
+        given back cannot be cancelled: the job is committed whether anybody waits for it or not.
         """
-        future: asyncio.Future[T] = self._loop.create_future()
-        self._queue(_Job(future, apply_all=apply_all, item=item))
-        return future
+        commit: Commit[T] = Commit(loop=self._loop)
+        self._queue(_Job(commit, apply_all=apply_all, item=item))
+        return commit
 
     def _queue(self, job: _Job) -> None:
         if self._closed:

@@ -1,0 +1,73 @@
+"""Commits that outlast whoever asked for them.
+
+A caller may be cancelled at any `await`: a client hangs up, a timeout runs out. What is on its way to the disk is
+stored all the same, and so what follows from it has to happen all the same. A `Commit` is a future that cannot be
+cancelled: a task that is cancelled while it waits for one learns of it when the commit is settled, which takes as long
+as the disk takes. It costs no task and no turn of the loop. `CarriedThrough` is for what takes several steps, and has a
+task.
+
+Above it: the stores make commits, the host waits for them. Below it: asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Coroutine
+from typing import Any, Generic, TypeVar
+
+__all__ = ["CarriedThrough", "Commit", "commit_of", "settled"]
+
+T = TypeVar("T")
+
+
+class Commit(asyncio.Future[T], Generic[T]):
+    """A future that no cancellation reaches; see above."""
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Refuse: what was handed to the store cannot be taken back."""
+        return False
+
+
+def settled(outcome: T) -> Commit[T]:
+    """A commit of a store that does not have to wait for anything."""
+    commit: Commit[T] = Commit(loop=asyncio.get_running_loop())
+    commit.set_result(outcome)
+    return commit
+
+
+def commit_of(appending: Awaitable[T]) -> Commit[T]:
+    """What a store gave back, as a commit; what is none yet is waited for in a task of its own."""
+    if isinstance(appending, Commit):
+        return appending
+    work = asyncio.ensure_future(appending)
+    commit: Commit[T] = Commit(loop=work.get_loop())
+
+    def settle(done: asyncio.Future[T]) -> None:
+        if done.cancelled():
+            commit.set_exception(asyncio.CancelledError())
+        elif (error := done.exception()) is not None:
+            commit.set_exception(error)
+        else:
+            commit.set_result(done.result())
+
+    work.add_done_callback(settle)
+    return commit
+
+
+class CarriedThrough:
+    """Work of several steps that is done to its end although its caller may be cancelled."""
+
+    def __init__(self) -> None:
+        self._under_way: set[asyncio.Future[Any]] = set()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """What comes of the work, in a task that the caller's cancellation does not reach."""
+        task = asyncio.ensure_future(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(task)
+
+    async def finish(self) -> None:
+        """Wait for what is under way; for a process that stops."""
+        while self._under_way:
+            await asyncio.wait(tuple(self._under_way))

@@ -1,0 +1,75 @@
+"""The index row of a run: how it stands, when it wakes up, whether it has work, and who does that.
+
+Above it: `EmbeddedHost`, which stores the row with every decision. Below it: the engine's state. Pure.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from penstock.engine.effects import Effect, PerformActivity, WakeUp
+from penstock.engine.outcomes import Accepted
+from penstock.engine.pending import next_wake_up_at
+from penstock.engine.state import RunState
+from penstock.engine.status import run_status
+from penstock.runtime.ports import RunRow, RunWrite
+
+__all__ = ["first_row", "is_work", "next_write"]
+
+
+def first_row(
+    state: RunState, effects: tuple[Effect, ...], *, created_at: int, labels: dict[str, str], owner: str | None
+) -> RunRow:
+    """The row of a run that is stored for the first time; `owner` is who does its work, if it has any."""
+    has_work = _has_work(state, effects)
+    return RunRow(
+        run_id=state.run_id,
+        workflow_name=state.workflow_name,
+        workflow_version=state.workflow_version,
+        definition_hash=state.definition_hash,
+        status=run_status(state),
+        seq=state.seq,
+        created_at=created_at,
+        updated_at=state.updated_at,
+        parent_run_id=state.parent_run_id,
+        labels=labels,
+        wake_at=next_wake_up_at(state),
+        has_work=has_work,
+        owner=owner if has_work else None,
+        terminal=state.terminal,
+        tenant=state.tenant,
+    )
+
+
+def next_write(
+    was: RunRow, seq: int, decision: Accepted, effects: tuple[Effect, ...], *, owner: str | None
+) -> RunWrite:
+    """A decision to be stored for a run that exists: of its index row only what has changed is new."""
+    state = decision.state
+    has_work = _has_work(state, effects)
+    if not has_work:
+        owner = None
+    elif was.has_work and was.owner is not None:
+        # Whoever has the run may be busy with it. It keeps the run until its lease is over, and finds the change.
+        owner = was.owner
+    status, wake_at, terminal = run_status(state), next_wake_up_at(state), state.terminal
+    row = replace(was, seq=state.seq, updated_at=state.updated_at)
+    before = (was.status, was.wake_at, was.has_work, was.owner, was.terminal)
+    same_index = before == (status, wake_at, has_work, owner, terminal)
+    if not same_index:
+        row = replace(row, status=status, wake_at=wake_at, has_work=has_work, owner=owner, terminal=terminal)
+    return RunWrite(expected_seq=seq, row=row, records=decision.records, same_index=same_index)
+
+
+def _has_work(state: RunState, effects: tuple[Effect, ...]) -> bool:
+    for effect in effects:  # noqa: SIM110  # asked after every decision, and a generator costs three times as much
+        if is_work(state, effect):
+            return True
+    return False
+
+
+def is_work(state: RunState, effect: Effect) -> bool:
+    """True for what this process must do itself: not timers, and not what the caller said it would do."""
+    if isinstance(effect, PerformActivity):
+        return state.mode != "host_mediated"
+    return not isinstance(effect, WakeUp)
