@@ -7,6 +7,8 @@ a lighthouse-like routing (model call, switch, tool call). Each run goes through
 driver would use them: every activity result is an input of its own. No store, no I/O; times are CPU times, best of
 several rounds.
 
+Items: the cost per item of a `for_each` over 1,000 and over 10,000 of them, ten at a time.
+
 The anchor is a bare loop that only builds as many equal-sized records and appends them to a list: no engine can be
 faster than that. Length: the cost per record of one run of 1,000 records and one of 100,000 (a loop of steps).
 
@@ -31,6 +33,7 @@ from penstock.engine.effects import PerformActivity
 
 TARGET_RUNS_PER_CPU_SECOND = 3_000
 TARGET_COST_RATIO = 1.5  # "linear": a record of a long run may cost at most this much more than one of a short run
+TARGET_FOR_EACH_RATIO = 1.3
 PUBLISHED_ENGINE_RUNS_PER_CPU_SECOND = (47, 74)
 ROUNDS = 5
 RUNS_PER_ROUND = 1_500
@@ -123,6 +126,25 @@ LONG: JsonObject = {
 }
 
 
+ITEMS: JsonObject = {
+    "penstock": "v1",
+    "name": "items",
+    "nodes": [
+        {
+            "id": "each",
+            "type": "for_each",
+            "items": ".input.items",
+            "as": "item",
+            "concurrency": 10,
+            "nodes": [
+                {"id": "work", "type": "step", "handler": "urn:benchmark:step", "with": {"item": "${ .item }"}},
+            ],
+        },
+        {"id": "done", "type": "end", "output": "${ .each | length }"},
+    ],
+}
+
+
 @dataclass(frozen=True)
 class Measured:
     """One workload: how many runs and records, in how many CPU seconds."""
@@ -211,21 +233,30 @@ def constant(value: JsonValue) -> Callable[[str, int], JsonValue]:
     return lambda node_id, visit: value
 
 
-def cost_by_length(rounds: int, repeat: int) -> tuple[Measured, list[Record]]:
-    """The cost of one long run: `rounds` iterations of three steps."""
-    workflow = build_workflow(LONG)
+def one_run(document: JsonObject, given: JsonValue, repeat: int) -> tuple[Measured, list[Record]]:
+    """The cost of one run, the best of several."""
+    workflow = build_workflow(document)
     best: Measured | None = None
     records: list[Record] = []
     for _ in range(repeat):
         gc.collect()
         began = time.process_time()
-        records = run_once(workflow, {"rounds": rounds}, lambda node_id, visit: {"n": visit})
+        records = run_once(workflow, given, lambda node_id, visit: {"n": visit})
         found = Measured(1, len(records), time.process_time() - began)
         if best is None or found.seconds < best.seconds:
             best = found
     if best is None:
         raise SystemExit("no rounds were measured")
     return best, records
+
+
+def cost_ratio_of_items() -> float:
+    """What an item of 10,000 costs more than one of 1,000; as many items in both rounds."""
+    few, times = 1_000, 10
+    workflow, done = build_workflow(ITEMS), constant({"n": 1})
+    short = measure(workflow, {"items": list(range(few))}, done, times)
+    long = measure(workflow, {"items": list(range(few * times))}, done, 1)
+    return long.seconds / short.seconds
 
 
 def fold_and_replay(records: list[Record]) -> JsonObject:
@@ -259,8 +290,9 @@ def main() -> int:
         print(f"{name:16} {found.report()}", file=sys.stderr)
     single = measured["start_step_end"]
     anchor = bare_loop(single.records // single.runs, RUNS_PER_ROUND)
-    short, _ = cost_by_length(59, repeat=40)
-    long, records = cost_by_length(5_883, repeat=3)
+    short, _ = one_run(LONG, {"rounds": 59}, repeat=40)
+    long, records = one_run(LONG, {"rounds": 5_883}, repeat=3)
+    items_ratio = cost_ratio_of_items()
     ratio = (long.seconds / long.records) / (short.seconds / short.records)
     runs_per_second = single.runs / single.seconds
     report: JsonObject = {
@@ -268,6 +300,7 @@ def main() -> int:
         "records_per_second": round(single.records / single.seconds),
         "us_per_record": round(single.seconds / single.records * 1e6, 2),
         "cost_ratio_100k_to_1k_records": round(ratio, 3),
+        "for_each_cost_ratio_10k_to_1k": round(items_ratio, 3),
         "records_of_short_run": short.records,
         "records_of_long_run": long.records,
         "bare_append_records_per_second": round(anchor.records / anchor.seconds),
@@ -279,9 +312,11 @@ def main() -> int:
         "targets": {
             "start_step_end_runs_per_cpu_second": TARGET_RUNS_PER_CPU_SECOND,
             "cost_ratio_100k_to_1k_records": TARGET_COST_RATIO,
+            "for_each_cost_ratio_10k_to_1k": TARGET_FOR_EACH_RATIO,
         },
     }
     ok = runs_per_second >= TARGET_RUNS_PER_CPU_SECOND and ratio <= TARGET_COST_RATIO
+    ok = ok and items_ratio <= TARGET_FOR_EACH_RATIO
     print(json.dumps({**report, "ok": ok}))
     return 0 if ok else 1
 

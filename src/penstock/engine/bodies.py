@@ -90,10 +90,10 @@ def complete_join(turn: Turn, scope: Scope, node: Node, activation: Activation) 
         return
     names = {index: turn.workflow.bodies[body].name for index, body in enumerate(detail.bodies)}
     if node.type is NodeType.RACE:
-        winner = min(frame.results)
-        complete(turn, scope, node, {"winner": names[winner], "output": frame.results[winner]})
+        winner, output = frame.results.in_order()[0]
+        complete(turn, scope, node, {"winner": names[winner], "output": output})
         return
-    complete(turn, scope, node, {names[index]: frame.results[index] for index in sorted(frame.results)})
+    complete(turn, scope, node, {names[index]: output for index, output in frame.results.in_order()})
 
 
 def _advance_for_each(turn: Turn, scope: Scope, node: Node, activation: Activation, frame: Frame) -> None:
@@ -105,7 +105,7 @@ def _advance_for_each(turn: Turn, scope: Scope, node: Node, activation: Activati
     elif frame.started < frame.total:
         _open(turn, activation, frame.started, detail.body, {"itemName": detail.item_name})
     else:
-        complete(turn, scope, node, [frame.results[index] for index in sorted(frame.results)])
+        complete(turn, scope, node, [output for _, output in frame.results.in_order()])
 
 
 def _advance_loop(turn: Turn, scope: Scope, node: Node, activation: Activation, frame: Frame) -> None:

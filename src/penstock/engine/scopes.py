@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from penstock.base.json import JsonObject
-from penstock.engine.state import Activation, Failure, RunState, Scope
+from penstock.engine.state import Activation, Failure, IndexedResults, RunState, Scope
 from penstock.engine.transitions import READY_PHASES, Phase
 
 __all__ = ["abandon_child", "book", "close_scope", "drop_bodies", "drop_scope", "open_scope"]
@@ -75,9 +75,9 @@ def close_scope(
         failure=frame.failure or failure,
     )
     if frame.kind == "loop":
-        counted = replace(counted, results={0: payload.get("output")})
+        counted = replace(counted, results=IndexedResults().added(0, payload.get("output")))
     elif failure is None or "output" in payload:
-        counted = replace(counted, results={**frame.results, index: payload.get("output")})
+        counted = replace(counted, results=frame.results.added(index, payload.get("output")))
     if frame.kind == "parallel":
         outputs = {**frame.outputs, index: closed.outputs} if failure is None and closed.outputs else frame.outputs
         counted = replace(counted, settled=frame.settled | {index}, outputs=outputs)

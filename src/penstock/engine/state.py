@@ -31,6 +31,7 @@ __all__ = [
     "Ending",
     "Failure",
     "Frame",
+    "IndexedResults",
     "Key",
     "Lease",
     "Owed",
@@ -40,6 +41,8 @@ __all__ = [
 
 # The node id under which the undoing of a node is recorded; native ids cannot contain a colon.
 COMPENSATION_PREFIX = "compensate:"
+# About the root of the largest number of items, so that neither a block nor the table of blocks is long.
+_RESULTS_PER_BLOCK = 128
 
 Key = tuple[str, int]  # node id and visit: one activation, once and for all
 
@@ -55,6 +58,30 @@ class Failure(msgspec.Struct, frozen=True):
     details: JsonValue = None
 
 
+class IndexedResults(msgspec.Struct, frozen=True):
+    """Results by index, kept in blocks: adding one copies its block, not all that came before it."""
+
+    blocks: dict[int, dict[int, JsonValue]] = msgspec.field(default_factory=dict)
+
+    def added(self, index: int, result: JsonValue) -> IndexedResults:
+        """These results and one more."""
+        number = index // _RESULTS_PER_BLOCK
+        block = {**self.blocks.get(number, {}), index: result}
+        return IndexedResults({**self.blocks, number: block})
+
+    def in_order(self) -> list[tuple[int, JsonValue]]:
+        """Every result with its index, by index."""
+        return [pair for number in sorted(self.blocks) for pair in sorted(self.blocks[number].items(), key=_index)]
+
+    def get(self, index: int) -> JsonValue:
+        """One result; None where there is none."""
+        return self.blocks.get(index // _RESULTS_PER_BLOCK, {}).get(index)
+
+
+def _index(pair: tuple[int, JsonValue]) -> int:
+    return pair[0]
+
+
 class Frame(msgspec.Struct, frozen=True):
     """The bodies of one activation: how many there are, how many run, what became of them."""
 
@@ -68,7 +95,7 @@ class Frame(msgspec.Struct, frozen=True):
     failed: int = 0
     items: tuple[JsonValue, ...] = ()
     open: dict[int, int] = msgspec.field(default_factory=dict)  # index -> scope serial
-    results: dict[int, JsonValue] = msgspec.field(default_factory=dict)
+    results: IndexedResults = IndexedResults()
     outputs: dict[int, JsonObject] = msgspec.field(default_factory=dict)
     settled: frozenset[int] = frozenset()  # branches that completed, failed or were cancelled
     failure: Failure | None = None
