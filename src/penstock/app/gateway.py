@@ -15,11 +15,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
+from secrets import token_bytes
 
 from penstock import __version__
 from penstock.app.housekeeping import Retention, forget_old
 from penstock.app.penstock import Penstock
-from penstock.app.pepper import pepper_path, read_pepper
+from penstock.app.pepper import PEPPER_BYTES, pepper_path, unsealed_with
 from penstock.base import limits
 from penstock.base.errors import PenstockError, Rejected
 from penstock.base.ids import DEFAULT_TENANT
@@ -56,28 +57,39 @@ async def open_gate(
     pepper_file: Path | None = None,
     webhooks: WebhookChoices | None = None,
     retention: Retention | None = None,
+    looks_only: bool = False,
 ) -> AsyncIterator[Gate]:
-    """A gate on an open store; what it gathers is written while it is open, and at the end."""
+    """A gate on an open store; what it gathers is written while it is open, and at the end.
+
+    `looks_only` is for whoever calls nothing that changes something: a store without a secret stays without one.
+    """
     store = penstock.store
     if not isinstance(store, SqliteStore):
         raise Rejected("STORE_UNSUITABLE", "a gate needs a store in a file", "open Penstock with a path")
-    pepper = await asyncio.to_thread(read_pepper, pepper_file or pepper_path(store.path))
+    platform = SqlitePlatformStore(store)
+    secret = pepper_file or pepper_path(store.path)
+    pepper = await unsealed_with(secret, store.path, platform, looks_only=looks_only)
     services = Services(
         store=store,
-        platform=SqlitePlatformStore(store),
+        platform=platform,
         host=penstock.host,
         scheduler=penstock.scheduler,
         clock=penstock.host.clock,
         new_id=new_run_id,
         new_key_material=new_key_material,
-        pepper=pepper,
+        # Without one, nothing was made with a secret, and nothing will be: any bytes do.
+        pepper=pepper or token_bytes(PEPPER_BYTES),
+        audited=pepper is not None,
         limits=chosen or GateLimits(),
         information={"version": __version__},
         resolve_secret=penstock.secrets,
         webhooks=webhooks or WebhookChoices(),
     )
     services.upstreams = upstreams = Upstreams(
-        platform=services.platform, clock=services.clock, seal=seal_with(pepper), rules=penstock.upstream.rules
+        platform=services.platform,
+        clock=services.clock,
+        seal=None if pepper is None else seal_with(pepper),
+        rules=penstock.upstream.rules,
     )
     catalogue = Catalogue(builtin_operations())
     services.catalogue = catalogue

@@ -1,28 +1,95 @@
 """The server's own secret: the key of the hashes of API keys and of the audit chain, kept beside the store, not in it.
 
-Whoever copies the store alone can neither use its hashes nor forge its audit trail. It is made at the first start, and
-readable for its owner only.
+Whoever copies the store alone can neither use its hashes nor forge its audit trail. The secret is made once, for a
+store that nothing was sealed in yet, and is readable for its owner only. Its fingerprint stands in the store from then
+on: a store is opened with the secret that sealed it or not at all, and one that was lost is never replaced.
 
-Above it: `gateway`. Below it: the file system.
+Above it: `gateway`, `penstock doctor`. Below it: the platform store, the file system.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hmac
 import os
 import secrets
 import stat
 from pathlib import Path
 
 from penstock.base.errors import Rejected, Unavailable
+from penstock.operations.trail import seal_with
+from penstock.runtime.platform import AuditQuery, PlatformStore
 
-__all__ = ["PEPPER_BYTES", "pepper_path", "read_pepper"]
+__all__ = ["FINGERPRINT_MARK", "PEPPER_BYTES", "fingerprint", "pepper_path", "read_pepper", "unsealed_with"]
 
 PEPPER_BYTES = 32
+FINGERPRINT_MARK = "pepper_fingerprint"
+_PURPOSE = b"penstock store fingerprint"
+# Long enough that no two secrets share one, short enough to be compared by eye; it says nothing about the secret.
+_FINGERPRINT_CHARACTERS = 16
 
 
 def pepper_path(store_path: str | Path) -> Path:
     """Where the secret of a store is kept unless the operator says otherwise."""
     return Path(f"{store_path}.secret")
+
+
+def fingerprint(pepper: bytes) -> str:
+    """What tells one secret from another without telling the secret."""
+    return hmac.digest(pepper, _PURPOSE, "sha256").hex()[:_FINGERPRINT_CHARACTERS]
+
+
+async def unsealed_with(
+    path: Path, store_path: str, platform: PlatformStore, *, looks_only: bool = False
+) -> bytes | None:
+    """The secret of a store; refuses one that did not seal it, and a store whose secret is gone.
+
+    A store that nothing was sealed in gets a new secret; `looks_only` makes nothing and gives None instead.
+    """
+    known = await platform.mark(FINGERPRINT_MARK)
+    is_used = known is not None or await _is_sealed(platform)
+    if not await asyncio.to_thread(path.exists):
+        if is_used:
+            raise _missing(path, store_path, known)
+        if looks_only:
+            return None
+    pepper = await asyncio.to_thread(read_pepper, path)
+    if known is None:
+        await _recognise(pepper, path, store_path, platform)
+        if not looks_only:
+            await platform.set_mark(FINGERPRINT_MARK, fingerprint(pepper))
+    elif not hmac.compare_digest(str(known), fingerprint(pepper)):
+        raise _another(path, store_path, f"{fingerprint(pepper)}, not {known}")
+    return pepper
+
+
+async def _is_sealed(platform: PlatformStore) -> bool:
+    """Whether a store without a fingerprint has something that was made with a secret."""
+    return bool((await platform.keys(tenant=None, limit=1)).rows) or bool(await platform.audit_tenants())
+
+
+async def _recognise(pepper: bytes, path: Path, store_path: str, platform: PlatformStore) -> None:
+    """See that a store from before there were fingerprints was sealed with a secret: its newest records tell."""
+    seal = seal_with(pepper)
+    for tenant in await platform.audit_tenants():
+        for record in (await platform.audit(AuditQuery(tenant=tenant, limit=1))).records:
+            if not hmac.compare_digest(seal(record.previous_hash, record.seq, record.entry), record.hash):
+                raise _another(path, store_path, f"{fingerprint(pepper)}; the audit trail was sealed with another")
+
+
+def _missing(path: Path, store_path: str, known: object) -> Unavailable:
+    which = f" (fingerprint {known})" if known is not None else ""
+    told = f"the secret{which} that {store_path} was sealed with is not at {path}"
+    hint = "put the file back from where the database came from, or name it in auth.pepper_file; none is made instead"
+    return Unavailable("PEPPER_MISSING", told, hint)
+
+
+def _another(path: Path, store_path: str, compared: str) -> Rejected:
+    told = f"{path} is not the secret that {store_path} was sealed with (fingerprint {compared})"
+    hint = (
+        "put the secret of this database there, or name its file in auth.pepper_file; with another one no key is valid"
+    )
+    return Rejected("PEPPER_MISMATCH", told, hint)
 
 
 def read_pepper(path: Path) -> bytes:

@@ -29,6 +29,7 @@ __all__ = [
     "ConfigOption",
     "DatabaseOption",
     "command_settings",
+    "is_store",
     "print_mistaken_settings",
 ]
 
@@ -52,6 +53,14 @@ def command_settings(
         print_mistaken_settings(error)
         told = f"the settings have {report.count_words(len(error.findings), 'mistake')}; correct them first"
         raise UsageError(told) from None
+
+
+def is_store(path: Path) -> bool:
+    """Whether there is a database; an empty file is none, and looking shall not make one of it."""
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def print_mistaken_settings(error: InvalidSettings) -> None:

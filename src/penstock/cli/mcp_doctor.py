@@ -71,6 +71,7 @@ def doctor_command(  # noqa: PLR0913  # every option is one the user can give
         workflows=tuple(workflows or ()),
         toolset=toolset,
         command=trailing_words(ctx),
+        looks_only=True,
     )
 
     def work() -> int:

@@ -77,6 +77,7 @@ def tools_command(  # noqa: PLR0913  # every option is one the user can give
         workflows=tuple(workflows or ()),
         toolset=toolset,
         command=trailing_words(ctx),
+        looks_only=True,
     )
 
     def work() -> int:

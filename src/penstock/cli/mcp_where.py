@@ -11,8 +11,11 @@ Above it: `mcp_call`, `mcp_tools`, `mcp_doctor`, `mcp_install`, the bridge. Belo
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +25,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 import typer
 
 from penstock.app.mcp_places import HttpPlace, PipePlace, Place
+from penstock.cli.configuration import command_settings, is_store
 from penstock.cli.targets import FileTarget, ServerTarget, choose_target
 from penstock.cli.values import UsageError
 from penstock.client.options import KEY_VARIABLE
@@ -99,6 +103,8 @@ class Where:
     workflows: tuple[str, ...] = ()
     toolset: str | None = None
     command: tuple[str, ...] = ()
+    looks_only: bool = False
+    """Nothing shall be left behind: a database that is not there is made elsewhere, and is gone afterwards."""
 
 
 def place_of(where: Where, variables: Mapping[str, str] | None = None) -> Place:
@@ -131,6 +137,8 @@ def place_of(where: Where, variables: Mapping[str, str] | None = None) -> Place:
 
 
 def _local(path: Path | None, where: Where, environment: Mapping[str, str]) -> PipePlace:
+    if where.looks_only and not is_store(database := _database(path)):
+        path = _temporary(database.name)
     options = [] if path is None else ["--db", str(path)]
     options += [word for item in where.workflows for word in ("--workflows", item)]
     options += ["--toolset", where.toolset] if where.toolset else []
@@ -144,6 +152,17 @@ def chosen_toolset(toolset: str | None, *, management: bool) -> str | None:
     if toolset is not None and management:
         raise UsageError("--management is short for --toolset management: give one of them")
     return "management" if management else toolset
+
+
+def _database(path: Path | None) -> Path:
+    return path or Path(command_settings().settings.storage.path)
+
+
+def _temporary(name: str) -> Path:
+    folder = tempfile.mkdtemp(prefix="penstock-")
+    # Whoever looks has left by then, and so has the program that it started.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder) / name
 
 
 def mcp_address(server: str, toolset: str | None) -> str:

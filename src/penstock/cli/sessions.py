@@ -24,7 +24,7 @@ from penstock.app.penstock import Penstock
 from penstock.app.settings import Settings
 from penstock.app.step_modules import load_steps
 from penstock.base.errors import PenstockError
-from penstock.cli.configuration import DatabaseOption
+from penstock.cli.configuration import DatabaseOption, is_store
 from penstock.cli.endings import print_json, report_problem
 from penstock.cli.values import UsageError
 from penstock.definitions.drawing_text import clean
@@ -117,7 +117,7 @@ async def opened(
     `family` is the run whose work is performed: steps given for one workflow must not be tried on the runs of others.
     `steps` are those of the workshop if somebody has loaded them already.
     """
-    if not create and not workshop.database.exists():
+    if not create and not is_store(workshop.database):
         raise UsageError(f"there is no database {workshop.database}; `penstock run` makes one, --db names another")
     folder = workshop.secret_folder
     if folder is not None and not folder.is_dir():

@@ -147,6 +147,8 @@ class Services:
     new_key_material: Callable[[], ParsedKey]
     pepper: bytes
     """Key of the hashes of API keys, and of the audit chain; kept outside the store."""
+    audited: bool = True
+    """False for a look into a store that has no secret yet: nothing is sealed there, and looking seals nothing."""
     limits: GateLimits = field(default_factory=GateLimits)
     catalogue: CatalogueView | None = None
     information: JsonObject = field(default_factory=dict)

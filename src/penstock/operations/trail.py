@@ -52,6 +52,8 @@ class AuditTrail:
 
     async def write(self, entry: AuditEntry, *, gather: bool) -> None:
         """Note what happened; durable on return, unless it is gathered."""
+        if not self._services.audited:
+            return
         if not gather:
             await self._services.platform.append_audit([entry], seal=self._seal)
             return

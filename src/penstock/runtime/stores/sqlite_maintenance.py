@@ -77,7 +77,7 @@ def backup(path: str | Path, target: str | Path, *, overwrite: bool = False) -> 
         raise Conflict("BACKUP_EXISTS", f"{goal} exists already", "name another file, or allow it to be replaced")
     with _copied(source, goal) as copy:
         version, runs = _verified(copy, source)
-        replaced = _replace(copy, goal, permissions_of=source)
+        replaced = _replace(copy, goal)
     if replaced is not None:
         _remove(replaced)
     return BackupResult(path=str(goal), size_bytes=goal.stat().st_size, runs=runs, format_version=version)
@@ -94,7 +94,7 @@ def restore(source: str | Path, path: str | Path, *, force: bool = False) -> Res
         raise Conflict("STORE_EXISTS", told, "name another file, or insist; the file that is there is kept")
     with _copied(backup_file, goal) as copy:
         version, runs = _verified(copy, backup_file)
-        kept_as = _replace(copy, goal, permissions_of=goal if goal.exists() else backup_file)
+        kept_as = _replace(copy, goal, permissions_of=goal if goal.exists() else None)
     return RestoreResult(
         path=str(goal), kept_as=None if kept_as is None else str(kept_as), runs=runs, format_version=version
     )
@@ -238,9 +238,10 @@ def _version(connection: sqlite3.Connection, path: str | Path) -> int:
 # --- taking the place of a file ------------------------------------------------------------------
 
 
-def _replace(copy: Path, goal: Path, *, permissions_of: Path) -> Path | None:
-    """Move a copy to its goal; where the file that was there before is now."""
-    shutil.copymode(permissions_of, copy)
+def _replace(copy: Path, goal: Path, *, permissions_of: Path | None = None) -> Path | None:
+    """Move a copy to its goal; where the file that was there before is now. A new name is its owner's alone."""
+    if permissions_of is not None:
+        shutil.copymode(permissions_of, copy)
     kept_as = None
     # Also a log without its file: SQLite would take it for the log of the new one.
     if any(Path(f"{goal}{suffix}").exists() for suffix in ("", *_COMPANIONS)):

@@ -9,8 +9,10 @@ Above it: `sqlite`, `sqlite_maintenance`. Below it: `sqlite_platform_tables`,
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -119,6 +121,7 @@ def open_for_writing(
     path: str, *, synchronous: Synchronous = "FULL", busy_timeout_ms: int = limits.STORE_BUSY_TIMEOUT_MS
 ) -> sqlite3.Connection:
     """Open or create a file, bring it to the current version, and make sure that it can be written."""
+    _make_private(path)
     connection = connect(path, mode="rwc", busy_timeout_ms=busy_timeout_ms)
     try:
         identify(connection, path)
@@ -133,6 +136,15 @@ def open_for_writing(
         connection.close()
         raise
     return connection
+
+
+def _make_private(path: str) -> None:
+    """Make a file that only its owner can read; its log and the log's index get their permissions from it.
+
+    One that is there already is left as it is: who else may read it is the operator's word.
+    """
+    with suppress(OSError):  # a folder that is not there, or cannot be written: SQLite says so in its own words
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _check_writable(connection: sqlite3.Connection) -> None:

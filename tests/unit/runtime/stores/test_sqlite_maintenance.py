@@ -194,10 +194,14 @@ def test_a_backup_in_a_folder_that_cannot_be_written_can_be_read(path: Path, tmp
     assert files(folder) == ["copy.db"]
 
 
-def test_a_copy_may_be_read_by_whoever_may_read_the_store(path: Path, tmp_path: Path) -> None:
+def test_a_copy_is_its_owners_and_one_that_replaces_a_store_keeps_its_permissions(path: Path, tmp_path: Path) -> None:
     path.chmod(0o640)
     backup(path, tmp_path / "copy.db")
-    assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
+    restore(tmp_path / "copy.db", tmp_path / "elsewhere.db")
+    assert (tmp_path / "elsewhere.db").stat().st_mode & 0o777 == 0o600
+    restore(tmp_path / "copy.db", path, force=True)
+    assert path.stat().st_mode & 0o777 == 0o640
 
 
 # --- restore -------------------------------------------------------------------------------------
