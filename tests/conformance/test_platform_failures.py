@@ -14,7 +14,7 @@ import pytest
 
 from penstock.base.errors import PenstockError
 from penstock.governance.audit_chain import ChainVerified
-from penstock.runtime.platform import ANY_ETAG, PlatformStore
+from penstock.runtime.platform import ANY_ETAG, PlatformStore, Receipt
 from penstock.runtime.stores.memory_platform import MemoryPlatformStore
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.stores.sqlite_platform import SqlitePlatformStore
@@ -38,6 +38,11 @@ Operation = Callable[[PlatformStore], Awaitable[object]]
 OPERATIONS: list[Operation] = [
     lambda store: store.put_key(key_row()),
     lambda store: store.put_key(key_row("bbbbbbbbbbbb", created_at=AT + 1)),
+    lambda store: store.replace_key(
+        key_row("bbbbbbbbbbbb", created_at=AT + 1, revoked_at=AT + 2),
+        key_row("cccccccccccc", created_at=AT + 2, replaces="bbbbbbbbbbbb"),
+    ),
+    lambda store: store.replace_key(key_row("bbbbbbbbbbbb"), key_row("dddddddddddd")),  # replaced already
     lambda store: store.touch_keys({"aaaaaaaaaaaa": AT + 1, "bbbbbbbbbbbb": AT + 2}),
     lambda store: store.put_key(key_row(revoked_at=AT + 3)),
     lambda store: store.claim_call(claim()),
@@ -47,6 +52,7 @@ OPERATIONS: list[Operation] = [
     lambda store: store.claim_call(claim(digest="digest-3")),  # finished
     lambda store: store.release_call(OTHER),
     lambda store: store.claim_call(OTHER),
+    lambda store: store.put_resource(resource("third"), expected_etag=None, receipt=Receipt(claim=OTHER, answer={})),
     lambda store: store.append_audit([entry(0), entry(1, tenant="other"), entry(2)], seal=SEAL),
     lambda store: store.append_audit([entry(3, outcome="refused")], seal=SEAL),
     lambda store: store.forget_audit(tenant="acme", before_seq=2),

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.base import limits
-from penstock.base.errors import Rejected
+from penstock.base.errors import Conflict, Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.governance.audit_chain import GENESIS_HASH, ChainVerified, verify_chain
 from penstock.runtime.platform import (
@@ -18,9 +18,13 @@ from penstock.runtime.platform import (
     Claimed,
     DeliveryRow,
     Finished,
+    IdempotencyClaim,
     InFlight,
+    KeyNotReplaced,
+    KeyReplaced,
     KeyRow,
     PlatformStore,
+    Receipt,
     ResourceChanged,
     ResourceDeleted,
     ResourcePut,
@@ -231,6 +235,73 @@ async def test_what_is_past_its_time_is_forgotten_in_pieces(store: PlatformStore
     assert await store.claim_call(claim("key-4", now=AT + 5)) == InFlight("digest-1", AT + 60_004)
     assert await store.claim_call(claim("key-1", now=AT + 5)) == Finished("digest-1", {"number": 1})
     assert await store.forget_calls(now=AT + 200_000_000, limit=10) == 3
+
+
+def receipt(one: IdempotencyClaim, answer: str = "made") -> Receipt:
+    return Receipt(claim=one, answer={"value": answer})
+
+
+@on_every_platform_store
+async def test_a_change_and_its_answer_are_kept_together(store: PlatformStore) -> None:
+    names = ("key", "put", "deleted", "replaced")
+    key, put, deleted, replaced = (claim(name) for name in names)
+    for one in (key, put, deleted, replaced):
+        assert await store.claim_call(one) == Claimed()
+    await store.put_key(key_row(), receipt=receipt(key))
+    await store.put_resource(resource(), expected_etag=None, receipt=receipt(put))
+    await store.delete_resource("acme", "schema", "refund", expected_etag=ANY_ETAG, receipt=receipt(deleted))
+    successor = key_row("bbbbbbbbbbbb", replaces="aaaaaaaaaaaa")
+    assert await store.replace_key(key_row(revoked_at=AT), successor, receipt=receipt(replaced)) == KeyReplaced()
+    for name in names:
+        assert await store.claim_call(claim(name, now=AT + 1)) == Finished("digest-1", {"value": "made"})
+
+
+@on_every_platform_store
+async def test_a_change_that_is_not_made_keeps_no_answer(store: PlatformStore) -> None:
+    await store.put_resource(resource(), expected_etag=None)
+    await store.claim_call(claim())
+    given = receipt(claim())
+    assert isinstance(await store.put_resource(resource(), expected_etag=None, receipt=given), ResourceChanged)
+    gone = await store.delete_resource("acme", "schema", "nothing", expected_etag=ANY_ETAG, receipt=given)
+    assert isinstance(gone, ResourceChanged)
+    assert await store.replace_key(key_row(), key_row("bbbbbbbbbbbb"), receipt=given) == KeyNotReplaced(None)
+    assert isinstance(await store.claim_call(claim(now=AT + 1)), InFlight)
+
+
+@on_every_platform_store
+async def test_a_call_that_lost_its_claim_makes_no_change(store: PlatformStore) -> None:
+    slow = claim()
+    await store.claim_call(slow)
+    faster = claim(now=slow.in_flight_until + 1)
+    assert await store.claim_call(faster) == Claimed()
+    for answered in (False, True):
+        changes = (
+            store.put_key(key_row(), receipt=receipt(slow)),
+            store.put_resource(resource(), expected_etag=None, receipt=receipt(slow)),
+        )
+        for change in changes:
+            with pytest.raises(Conflict) as refused:
+                await change
+            assert refused.value.code == "IDEMPOTENCY_IN_FLIGHT"
+        if not answered:
+            await store.complete_call(faster, {"value": "faster"})
+    assert await store.key("aaaaaaaaaaaa") is None
+    assert await store.resource("acme", "schema", "refund") is None
+
+
+@on_every_platform_store
+async def test_a_key_is_replaced_once(store: PlatformStore) -> None:
+    await store.put_key(key_row())
+    ended = key_row(revoked_at=AT + 1)
+    successors = [key_row(name * 12, replaces="aaaaaaaaaaaa") for name in "bcdef"]
+    outcomes = await asyncio.gather(*(store.replace_key(ended, successor) for successor in successors))
+    assert outcomes.count(KeyReplaced()) == 1
+    made = successors[outcomes.index(KeyReplaced())].key_id
+    assert set(outcomes) == {KeyReplaced(), KeyNotReplaced(made)}
+    assert {row.key_id for row in (await store.keys(tenant="acme", limit=10)).rows} == {"aaaaaaaaaaaa", made}
+    await store.put_key(key_row("gggggggggggg", revoked_at=AT))
+    late = key_row("hhhhhhhhhhhh", replaces="gggggggggggg")
+    assert await store.replace_key(key_row("gggggggggggg"), late) == KeyNotReplaced(None)
 
 
 @on_every_platform_store

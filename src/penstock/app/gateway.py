@@ -18,10 +18,9 @@ from pathlib import Path
 from secrets import token_bytes
 
 from penstock import __version__
-from penstock.app.housekeeping import Retention, forget_old
+from penstock.app.housekeeping import Retention, forget_calls, forget_old
 from penstock.app.penstock import Penstock
 from penstock.app.pepper import PEPPER_BYTES, pepper_path, unsealed_with
-from penstock.base import limits
 from penstock.base.errors import PenstockError, Rejected
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.operations.builtin import builtin_operations
@@ -117,7 +116,7 @@ async def _flush_regularly(gate: Gate, retention: Retention) -> None:
         try:
             await gate.flush()
             platform, now = gate.services.platform, gate.services.clock.now_ms()
-            await platform.forget_calls(now=now, limit=limits.CLAIM_BATCH_MAX)
+            await forget_calls(platform, now)
             if turn % _FLUSHES_PER_FORGETTING == 0:
                 await forget_old(gate.services, retention)
         except PenstockError:

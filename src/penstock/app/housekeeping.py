@@ -1,4 +1,4 @@
-"""What is forgotten in time: runs and deliveries that ended, and audit records past their retention.
+"""What is forgotten in time: runs and deliveries that ended, audit records and answers past their retention.
 
 Above it: `gateway` calls it every so often while a gate is open. Below it: the platform store.
 """
@@ -6,14 +6,15 @@ Above it: `gateway` calls it every so often while a gate is open. Below it: the 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from penstock.base import limits
 from penstock.operations.context import Services
-from penstock.runtime.platform import AuditQuery
+from penstock.runtime.platform import AuditQuery, PlatformStore
 
-__all__ = ["Retention", "forget_old"]
+__all__ = ["Retention", "forget_calls", "forget_old"]
 
 # The rest goes a minute later.
 _PIECES_MAX = 50
@@ -41,6 +42,29 @@ async def forget_old(services: Services, retention: Retention) -> None:
     if retention.audit_ms is not None:
         for tenant in await platform.audit_tenants():
             await _forget_audit(services, tenant, now - retention.audit_ms)
+
+
+async def forget_calls(platform: PlatformStore, now_ms: int) -> int:
+    """Drop the answers to idempotent calls that are past their time, as fast as they come; how many.
+
+    Each piece is as large as can be forgotten in a moment, as the pieces before it showed.
+    """
+    forgotten, size = 0, limits.CLAIM_BATCH_MAX
+    ends_at = time.perf_counter() + limits.RETENTION_ROUND_SECONDS
+    while (began := time.perf_counter()) < ends_at:
+        count = await platform.forget_calls(now=now_ms, limit=size)
+        forgotten += count
+        if count < size:
+            break
+        size = _next_size(size, (time.perf_counter() - began) * 1000)
+        await asyncio.sleep(limits.RETENTION_PAUSE_SECONDS)
+    return forgotten
+
+
+def _next_size(size: int, took_ms: float) -> int:
+    """At most twice as many as before, and as many as would have taken the time that a piece may take."""
+    fitting = int(size * min(2.0, limits.RETENTION_BATCH_MS / max(took_ms, 0.001)))
+    return max(limits.CLAIM_BATCH_MAX, min(fitting, limits.RETENTION_BATCH_CALLS_MAX))
 
 
 async def _forget_audit(services: Services, tenant: str, before: int) -> None:

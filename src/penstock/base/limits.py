@@ -143,9 +143,12 @@ __all__ = [
     "REQUEST_HEAD_SECONDS_MAX",
     "REQUEST_TARGET_BYTES_MAX",
     "RESOURCE_URI_CHARACTERS_MAX",
+    "RETENTION_BATCH_CALLS_MAX",
+    "RETENTION_BATCH_MS",
     "RETENTION_BATCH_RECORDS_MAX",
     "RETENTION_BATCH_RUNS_MAX",
     "RETENTION_PAUSE_SECONDS",
+    "RETENTION_ROUND_SECONDS",
     "RUNS_PAGE_MAX",
     "SCHEDULES_PER_TENANT_MAX",
     "SCHEMA_CACHE_ENTRIES_MAX",
@@ -432,6 +435,12 @@ SCOPE_CHARACTERS_MAX = 200
 RETENTION_BATCH_RUNS_MAX = 200
 # Records forgotten in one transaction, for the same reason; a single longer history still goes in one piece.
 RETENTION_BATCH_RECORDS_MAX = 20_000
+# How long a transaction that forgets answers to repeated calls should take: others that write wait for it.
+RETENTION_BATCH_MS = 20
+# Answers forgotten in one transaction at most, however fast the disk is.
+RETENTION_BATCH_CALLS_MAX = 20_000
+# How long forgetting them goes on before the next round; what is left then goes on at once.
+RETENTION_ROUND_SECONDS = 4.0
 # Between two such transactions, so that forgetting much takes a small part of the disk's time only.
 RETENTION_PAUSE_SECONDS = 0.05
 # How long a worker that stopped without a word stays listed: long enough to see that it is gone.
@@ -451,8 +460,9 @@ CONCURRENT_CALLS_PER_KEY = 256
 RATE_BUCKETS_MAX = 100_000
 # How long the answer to an idempotent call is kept: as long as clients may retry after an outage.
 IDEMPOTENCY_TTL_MS = 24 * 60 * 60 * 1000
-# After this an unfinished call counts as lost with its process, and may be made again.
-IDEMPOTENCY_IN_FLIGHT_MS = 60_000
+# After this an unfinished call counts as lost with its process, and may be made again. It may be short: whoever repeats
+# a call that still goes on joins its execution, and a change is stored only by whoever holds the claim then.
+IDEMPOTENCY_IN_FLIGHT_MS = 10_000
 # A key is an identifier, not a document.
 IDEMPOTENCY_KEY_CHARACTERS_MAX = 255
 # Waiting for a run: long enough for most, short enough for proxies that cut idle connections.

@@ -9,6 +9,7 @@ Above it: `operations`, `runtime.system` (which makes new ones). It draws no ran
 
 from __future__ import annotations
 
+import base64
 import hmac
 import re
 from collections.abc import Iterable
@@ -21,6 +22,7 @@ __all__ = [
     "KEY_ID_CHARACTERS",
     "SECRET_BYTES",
     "ParsedKey",
+    "derived_key",
     "hash_secret",
     "is_scope",
     "parse_key",
@@ -55,6 +57,12 @@ def parse_key(text: str) -> ParsedKey | None:
     """The parts of a key; None for anything that cannot be one."""
     found = _KEY.fullmatch(text)
     return None if found is None else ParsedKey(key_id=found[1], secret=found[2])
+
+
+def derived_key(pepper: bytes, key_id: str, seed: str) -> ParsedKey:
+    """A key whose secret can be made again as long as its seed is kept; the seed tells nothing without the pepper."""
+    digest = hmac.digest(pepper, f"api-key-secret\0{key_id}\0{seed}".encode(), "sha256")
+    return ParsedKey(key_id=key_id, secret=base64.urlsafe_b64encode(digest).decode("ascii").rstrip("="))
 
 
 def hash_secret(pepper: bytes, key_id: str, secret: str) -> str:

@@ -94,11 +94,12 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
 class Reply(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """What a handler gives back when a plain value does not say enough.
 
-    `kept` is what is stored for a repeated call instead of the value, when the value holds a secret.
+    `kept` is what is stored for a repeated call instead of the value, when the value holds a secret; `repeat` of the
+    capability makes the value of it again.
     """
 
     value: T
-    kept: T | None = None
+    kept: JsonObject | None = None
     status: int | None = None
     etag: str | None = None
     location: str | None = None
@@ -144,6 +145,8 @@ class Capability:
     route: Route | None = None
     errors: tuple[str, ...] = ()
     examples: tuple[Example, ...] = ()
+    repeat: Callable[[Any, JsonObject], JsonValue] | None = None
+    """From the services and what was kept of an answer to that answer, for a repeated call; as it was kept without."""
     populator: str = "builtin"
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
 

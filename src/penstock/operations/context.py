@@ -21,12 +21,13 @@ from penstock.operations.recent import Recent
 from penstock.operations.telemetry import Telemetry
 from penstock.operations.upstream_board import Upstreams
 from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.platform import PlatformStore
+from penstock.runtime.platform import IdempotencyClaim, PlatformStore, Receipt
 from penstock.runtime.ports import Store
 from penstock.runtime.runs import Run
 from penstock.runtime.schedules import Scheduler
 
 __all__ = [
+    "Attempt",
     "CatalogueView",
     "Context",
     "Credentials",
@@ -177,6 +178,14 @@ class Services:
     """Where the operations stand in REST, for the addresses in answers."""
 
 
+@dataclass(slots=True)
+class Attempt:
+    """A call with an idempotency key, under way. `receipt` is the answer that went to the store with the change."""
+
+    claim: IdempotencyClaim
+    receipt: Receipt | None = None
+
+
 class Context(msgspec.Struct, frozen=True, kw_only=True):
     """One call on its way through a handler."""
 
@@ -184,6 +193,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     principal: Principal
     request: Request
     capability: Capability
+    attempt: Attempt | None = None
+    """With an idempotency key; see `once.receipt`."""
 
     @property
     def tenant(self) -> str:

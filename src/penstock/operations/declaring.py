@@ -71,6 +71,7 @@ def operation(  # noqa: PLR0913  # everything that there is to say about an oper
     subject: str | None = None,
     errors: Sequence[str] = (),
     examples: Sequence[Example] = (),
+    repeat: Callable[[Any, JsonObject], JsonValue] | None = None,
 ) -> Callable[[Handler], Capability]:
     """Make a capability of a function. `subject` is the member of the input that names what the call is about."""
 
@@ -94,6 +95,7 @@ def operation(  # noqa: PLR0913  # everything that there is to say about an oper
             route=route,
             errors=tuple(errors),
             examples=tuple(examples),
+            repeat=repeat,
         )
 
     return declare

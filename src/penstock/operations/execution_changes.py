@@ -11,6 +11,7 @@ from __future__ import annotations
 from penstock.base import limits
 from penstock.base.errors import Conflict
 from penstock.base.ids import id_for_callers
+from penstock.operations import once
 from penstock.operations.approvals import refuse_used_approval
 from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context
@@ -178,11 +179,12 @@ async def execution_delete(context: Context, given: NamedExecution) -> Deleted:
     """
     row = await visible_run(context, given.execution_id)
     family = [row.run_id, *await _descendants(context, row.run_id)]
-    await context.services.store.delete_runs(family)
+    answer = Deleted(id=id_for_callers(context.tenant, row.run_id))
+    await context.services.store.delete_runs(family, receipt=once.receipt(context, Reply(value=answer)))
     if await context.services.store.row(row.run_id) is not None:
         told = f"the execution {given.execution_id} is {row.status}, or another one still needs it"
         raise Conflict("EXECUTION_NOT_ENDED", told, "cancel it first, or delete its parent")
-    return Deleted(id=id_for_callers(context.tenant, row.run_id))
+    return answer
 
 
 async def _descendants(context: Context, run_id: str) -> list[str]:

@@ -1,7 +1,8 @@
 """Operations on API keys: create, list, revoke, rotate.
 
-A key is shown once, when it is made. Nobody can give what they do not have: the scopes of a new key are within those of
-its maker, and its tenant is the maker's, unless the maker is the operator: somebody who owns everything in the default
+A key is shown when it is made. Nobody can give what they do not have, or take what they could not give: the scopes,
+tools and expiry of a new key are within those of its maker's, a key with further scopes can be neither revoked nor
+replaced, and its tenant is the maker's, unless the maker is the operator: somebody who owns everything in the default
 tenant. Whoever owns everything in another tenant owns that tenant, and knows of no other.
 
 Above it: the catalogue. Below it: the platform port, `governance.keys`.
@@ -17,17 +18,21 @@ from msgspec import Meta
 from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, NotFound, Rejected
 from penstock.base.ids import DEFAULT_TENANT
+from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import parse_native_duration_ms
-from penstock.governance.keys import EVERYTHING, hash_secret, is_scope, scope_allows
+from penstock.governance.keys import EVERYTHING, ParsedKey, derived_key, hash_secret, is_scope, scope_allows
+from penstock.operations import once
 from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context, Services
 from penstock.operations.declaring import operation
 from penstock.operations.views import instant
 from penstock.operations.workflow_views import Cursor, Limit
-from penstock.runtime.platform import KeyRow
+from penstock.runtime.platform import KeyNotReplaced, KeyRow
 
 __all__ = ["OPERATIONS", "make_key"]
 
+# The toolset that leaves nothing out, as `/mcp?toolset=all` does; a key without a toolset has it too.
+_ALL_TOOLS = "all"
 _TENANT = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 KeyId = Annotated[str, Meta(description="The key's id, as listed.", max_length=40, examples=["k7qm2xw4htnb"])]
 
@@ -115,7 +120,10 @@ class RotateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 def make_key(services: Services, row: KeyRow) -> tuple[KeyRow, str]:
     """A row with a new id and secret, and the key as its owner needs it."""
-    material = services.new_key_material()
+    return _row_with(services, row, services.new_key_material())
+
+
+def _row_with(services: Services, row: KeyRow, material: ParsedKey) -> tuple[KeyRow, str]:
     hashed = hash_secret(services.pepper, material.key_id, material.secret)
     return msgspec.structs.replace(row, key_id=material.key_id, secret_hash=hashed), material.text
 
@@ -141,10 +149,28 @@ def _view(row: KeyRow, now: int) -> KeyView:
     )
 
 
-def _shown_once(text: str, view: KeyView) -> Reply[NewKey]:
-    """The answer with the secret; what is kept for a repeated call has none."""
-    kept = NewKey(secret="(was shown when the key was made)", key=view)
-    return Reply(value=NewKey(secret=text, key=view), kept=kept, location=f"/keys/{view.id}")
+def _new_key(context: Context, row: KeyRow) -> tuple[KeyRow, Reply[NewKey]]:
+    """A new key and the answer with its secret, which is kept nowhere.
+
+    With an idempotency key the secret is derived from a seed that is kept with the answer, for as long as that is: a
+    repeated call gets the same secret, and neither the file alone nor anybody later can make it again.
+    """
+    services, material = context.services, context.services.new_key_material()
+    seed = material.secret
+    if context.attempt is not None:
+        material = derived_key(services.pepper, material.key_id, seed)
+    made, text = _row_with(services, row, material)
+    view = _view(made, row.created_at)
+    kept: JsonObject = {"seed": seed, "key": msgspec.to_builtins(view)}
+    return made, Reply(value=NewKey(secret=text, key=view), kept=kept, location=f"/keys/{view.id}")
+
+
+def _repeat(services: Services, kept: JsonObject) -> JsonValue:
+    """The answer with the secret again."""
+    seed, key = kept.get("seed"), kept.get("key")
+    if not isinstance(seed, str) or not isinstance(key, dict):
+        return kept  # of an older version, which kept the answer without the secret
+    return {"secret": derived_key(services.pepper, str(key["id"]), seed).text, "key": key}
 
 
 def _duration_ms(text: str, name: str) -> int:
@@ -174,19 +200,56 @@ def _check_scopes(context: Context, scopes: list[str]) -> None:
             raise Denied("SCOPE_REQUIRED", told, "ask somebody who has it", {"scope": scope})
 
 
+async def _own_row(context: Context) -> KeyRow | None:
+    """The key that a call is made with; None for somebody whom the process itself vouches for."""
+    key_id = context.principal.key_id
+    return None if key_id is None else await context.services.platform.key(key_id)
+
+
+def _within_own(own: KeyRow | None, row: KeyRow) -> KeyRow:
+    """A new key within the bounds of its maker's: what is left out is as there, what goes beyond is refused."""
+    if own is None:
+        return row
+    row = msgspec.structs.replace(
+        row,
+        expires_at=own.expires_at if row.expires_at is None else row.expires_at,
+        toolset=own.toolset if row.toolset is None else row.toolset,
+    )
+    _refuse_beyond(own, row)
+    return row
+
+
+def _refuse_beyond(own: KeyRow | None, row: KeyRow) -> None:
+    """Nobody gives tools that they do not have, or time beyond their own."""
+    if own is None:
+        return
+    if own.expires_at is not None and (row.expires_at is None or row.expires_at > own.expires_at):
+        told = f"your key expires at {instant(own.expires_at)}, and a key that you make cannot be valid for longer"
+        raise Denied("KEY_BEYOND_YOURS", told, "leave `expires_in` out, or ask somebody whose key is valid for longer")
+    if not _names(own.toolset) & {_ALL_TOOLS} and not _names(row.toolset) <= _names(own.toolset):
+        told = f"your key offers the tools {own.toolset}, and a key that you make cannot offer others"
+        raise Denied("KEY_BEYOND_YOURS", told, "leave `toolset` out, or name some of these")
+
+
+def _names(toolset: str | None) -> set[str]:
+    return {name.strip() for name in (toolset or _ALL_TOOLS).split(",")}
+
+
 @operation(
     "key.create",
     route=Route(method="POST", path="/keys", status=201),
     scopes=("key:write",),
     risk="high",
     bucket="admin",
-    errors=("SCOPE_INVALID", "SCOPE_REQUIRED"),
+    errors=("SCOPE_INVALID", "SCOPE_REQUIRED", "KEY_BEYOND_YOURS"),
+    repeat=_repeat,
     examples=(Example(arguments={"name": "reporting", "scopes": ["workflow:read", "execution:read"]}),),
 )
 async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
     """Create an API key.
 
-    The answer holds the secret, which is shown this once and stored nowhere. It can do no more than its maker's key.
+    The answer holds the secret, which is stored nowhere; a repeated call with the same idempotency key gets it again.
+    A key can do no more than its maker's: it has no further scopes and tools, and does not outlive it.
     """
     _check_scopes(context, given.scopes)
     tenant = given.tenant or context.tenant
@@ -194,22 +257,20 @@ async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
         told = "only who owns everything in the default tenant may make keys of other tenants"
         raise Denied("SCOPE_REQUIRED", told, "leave `tenant` out", {"scope": EVERYTHING})
     now = context.now_ms()
-    row, text = make_key(
-        context.services,
-        KeyRow(
-            key_id="",
-            tenant=tenant,
-            name=given.name,
-            secret_hash="",
-            scopes=tuple(given.scopes),
-            created_at=now,
-            created_by=context.principal.id,
-            expires_at=None if given.expires_in is None else now + _duration_ms(given.expires_in, "expires_in"),
-            toolset=given.toolset,
-        ),
+    row = KeyRow(
+        key_id="",
+        tenant=tenant,
+        name=given.name,
+        secret_hash="",
+        scopes=tuple(given.scopes),
+        created_at=now,
+        created_by=context.principal.id,
+        expires_at=None if given.expires_in is None else now + _duration_ms(given.expires_in, "expires_in"),
+        toolset=given.toolset,
     )
-    await context.services.platform.put_key(row)
-    return _shown_once(text, _view(row, now))
+    made, reply = _new_key(context, _within_own(await _own_row(context), row))
+    await context.services.platform.put_key(made, receipt=once.receipt(context, reply))
+    return reply
 
 
 @operation(
@@ -259,20 +320,24 @@ async def key_get(context: Context, given: OneKey) -> KeyView:
     risk="high",
     bucket="admin",
     subject="key_id",
-    errors=("KEY_NOT_FOUND",),
+    errors=("KEY_NOT_FOUND", "SCOPE_REQUIRED"),
 )
 async def key_revoke(context: Context, given: OneKey) -> KeyView:
     """Revoke an API key.
 
-    It fails from the very next request on, also inside open streams. This cannot be taken back.
+    It fails from the very next request on, and what it has under way ends. This cannot be taken back. A key that may do
+    more than yours can only be revoked by somebody who may do as much.
     """
     row = await _own_key(context, given.key_id)
+    _check_scopes(context, list(row.scopes))
     now = context.now_ms()
-    if row.revoked_at is None:
-        row = msgspec.structs.replace(row, revoked_at=now)
-        await context.services.platform.put_key(row)
-        context.services.keys_changed()
-    return _view(row, now)
+    if row.revoked_at is not None:
+        return _view(row, now)
+    row = msgspec.structs.replace(row, revoked_at=now)
+    view = _view(row, now)
+    await context.services.platform.put_key(row, receipt=once.receipt(context, Reply(value=view)))
+    context.services.keys_changed()
+    return view
 
 
 @operation(
@@ -282,12 +347,14 @@ async def key_revoke(context: Context, given: OneKey) -> KeyView:
     risk="high",
     bucket="admin",
     subject="key_id",
-    errors=("KEY_NOT_FOUND", "KEY_NOT_ACTIVE", "SCOPE_REQUIRED"),
+    errors=("KEY_NOT_FOUND", "KEY_NOT_ACTIVE", "SCOPE_REQUIRED", "KEY_BEYOND_YOURS"),
+    repeat=_repeat,
 )
 async def key_rotate(context: Context, given: RotateKey) -> Reply[NewKey]:
     """Replace an API key.
 
-    Makes a key with the same name, scopes, tools and expiry, and ends the old one, at once or after `overlap`.
+    Makes a key with the same name, scopes, tools and expiry, and ends the old one, at once or after `overlap`. A key is
+    replaced once: of several calls at once one makes the new key.
     """
     old = await _own_key(context, given.key_id)
     now = context.now_ms()
@@ -295,18 +362,22 @@ async def key_rotate(context: Context, given: RotateKey) -> Reply[NewKey]:
         raise Conflict("KEY_NOT_ACTIVE", f"the key {old.name} is not active any more", "create a new one")
     _check_scopes(context, list(old.scopes))
     overlap_ms = _duration_ms(given.overlap, "overlap")
-    made = msgspec.structs.replace(
+    like_old = msgspec.structs.replace(
         old, created_at=now, created_by=context.principal.id, last_used_at=None, replaces=old.key_id
     )
-    row, text = make_key(context.services, made)
-    await context.services.platform.put_key(row)
+    own = await _own_row(context)
+    _refuse_beyond(own if own is not None and own.key_id != old.key_id else None, like_old)
+    made, reply = _new_key(context, like_old)
     ends_at = now + overlap_ms if old.expires_at is None else min(old.expires_at, now + overlap_ms)
     ended = (
         msgspec.structs.replace(old, expires_at=ends_at) if overlap_ms else msgspec.structs.replace(old, revoked_at=now)
     )
-    await context.services.platform.put_key(ended)
+    outcome = await context.services.platform.replace_key(ended, made, receipt=once.receipt(context, reply))
+    if isinstance(outcome, KeyNotReplaced):
+        hint = f"rotate its successor {outcome.successor}" if outcome.successor else "create a new one"
+        raise Conflict("KEY_NOT_ACTIVE", f"the key {old.name} was replaced or revoked already", hint)
     context.services.keys_changed()
-    return _shown_once(text, _view(row, now))
+    return reply
 
 
 OPERATIONS: tuple[Capability, ...] = (key_create, key_list, key_get, key_revoke, key_rotate)

@@ -23,11 +23,11 @@ from penstock.operations.admission import Admission
 from penstock.operations.authentication import Authenticator
 from penstock.operations.capability import Capability, EventStream, Reply
 from penstock.operations.catalogue import Catalogue
-from penstock.operations.context import Context, Principal, Request, Services
+from penstock.operations.context import Attempt, Context, Principal, Request, Services
 from penstock.operations.errors import internal_error
 from penstock.operations.exposed import ExposedWorkflows
 from penstock.operations.trail import AuditTrail, Place
-from penstock.runtime.platform import AuditEntry, IdempotencyClaim
+from penstock.runtime.platform import AuditEntry
 
 __all__ = ["Answered", "Gate", "Outcome", "RefusedCall"]
 
@@ -73,7 +73,7 @@ class Gate:
 
     async def call(self, request: Request) -> Outcome:
         """Take a call from credentials to an audited outcome. Never raises but for cancellation."""
-        principal, capability, claim = _NOBODY, None, None
+        principal, capability, attempt = _NOBODY, None, None
         began = time.perf_counter()
         outcome: Outcome
         try:
@@ -88,15 +88,22 @@ class Gate:
                 if isinstance(begun, Reply):
                     outcome = Answered(capability=capability, principal=principal, reply=begun, replayed=True)
                 else:
-                    claim = begun
-                    reply = await self._execute(capability, principal, request, given)
-                    if claim is not None:
-                        await once.complete(self.services, claim, reply)
+                    attempt = begun
+                    context = Context(
+                        services=self.services,
+                        principal=principal,
+                        request=request,
+                        capability=capability,
+                        attempt=attempt,
+                    )
+                    reply = await _execute(context, given)
+                    if attempt is not None:
+                        await once.complete(self.services, attempt, reply)
                     outcome = Answered(capability=capability, principal=principal, reply=reply)
             finally:
                 self.admission.leave(principal.id)
         except PenstockError as error:
-            await self._release(claim)
+            await self._release(attempt)
             outcome = RefusedCall(error=error, capability=capability, principal=principal)
         except Exception:
             # The claim stays: nobody knows what happened, and its time limit says when to try again.
@@ -128,16 +135,9 @@ class Gate:
         await self.trail.flush()
         await self.authenticator.flush()
 
-    async def _execute(
-        self, capability: Capability, principal: Principal, request: Request, given: Any
-    ) -> Reply[Any] | EventStream:
-        context = Context(services=self.services, principal=principal, request=request, capability=capability)
-        answer = await capability.handler(context, given)
-        return answer if isinstance(answer, Reply | EventStream) else Reply(value=answer)
-
-    async def _release(self, claim: IdempotencyClaim | None) -> None:
-        if claim is not None:
-            await once.release(self.services, claim)
+    async def _release(self, attempt: Attempt | None) -> None:
+        if attempt is not None:
+            await once.release(self.services, attempt)
 
     async def _audit(self, request: Request, principal: Principal, outcome: Outcome) -> None:
         error = outcome.error if isinstance(outcome, RefusedCall) else None
@@ -173,6 +173,11 @@ class Gate:
         except PenstockError:
             # The call was made; that it could not be written down must not hide its outcome from the caller.
             _LOGGER.exception("request %s has no audit record", request.request_id)
+
+
+async def _execute(context: Context, given: Any) -> Reply[Any] | EventStream:
+    answer = await context.capability.handler(context, given)
+    return answer if isinstance(answer, Reply | EventStream) else Reply(value=answer)
 
 
 def _details(request: Request, outcome: Outcome) -> JsonObject:

@@ -129,7 +129,8 @@ REASONS: dict[str, Reason] = {
     "ENGINE_VERSION_FORCED": Reason(Denied, "The request asks for a version of the engine, which nobody may choose."),
     # Keys.
     "KEY_NOT_FOUND": Reason(NotFound, "There is no such key."),
-    "KEY_NOT_ACTIVE": Reason(Conflict, "The key was revoked or has expired."),
+    "KEY_NOT_ACTIVE": Reason(Conflict, "The key was revoked or replaced, or has expired."),
+    "KEY_BEYOND_YOURS": Reason(Denied, "The new key would offer more tools, or be valid for longer, than yours."),
     "SCOPE_INVALID": Reason(Rejected, "A scope is not written as scopes are."),
     # Registries.
     "SCHEMA_EXISTS": Reason(Conflict, "There is a schema of that id."),

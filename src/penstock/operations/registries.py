@@ -20,6 +20,7 @@ from penstock.base import limits
 from penstock.base.errors import Conflict, NotFound, Rejected
 from penstock.base.json import JsonObject
 from penstock.definitions.json_schemas import SchemaProblem, compile_schema
+from penstock.operations import once
 from penstock.operations.capability import Reply
 from penstock.operations.context import Context
 from penstock.operations.views import Deleted, instant
@@ -121,11 +122,14 @@ class Registry(Generic[View]):
     async def create(self, context: Context, resource_id: str, given: Body) -> Reply[View]:
         """Keep something new; refused if the id is taken."""
         row = self._row(context, resource_id, given)
-        outcome = await context.services.platform.put_resource(row, expected_etag=None)
+        reply = Reply(value=self.view_of(row), etag=row.etag, location=f"{self.path}/{resource_id}")
+        outcome = await context.services.platform.put_resource(
+            row, expected_etag=None, receipt=once.receipt(context, reply)
+        )
         if isinstance(outcome, ResourceChanged):
             told = f"there is a {self.kind} {resource_id} already"
             raise Conflict(f"{self.kind.upper()}_EXISTS", told, f"change it with {self.kind}.update")
-        return Reply(value=self.view_of(row), etag=row.etag, location=f"{self.path}/{resource_id}")
+        return reply
 
     async def get(self, context: Context, resource_id: str) -> Reply[View]:
         """Something by id."""
@@ -143,20 +147,28 @@ class Registry(Generic[View]):
         """Replace the body of something that exists."""
         current = await self.found(context, resource_id)
         row = self._row(context, resource_id, given, created_at=current.created_at)
-        outcome = await context.services.platform.put_resource(row, expected_etag=expected_etag(if_match))
+        reply = Reply(value=self.view_of(row), etag=row.etag)
+        outcome = await context.services.platform.put_resource(
+            row, expected_etag=expected_etag(if_match), receipt=once.receipt(context, reply)
+        )
         if isinstance(outcome, ResourceChanged):
             raise self._changed(resource_id, outcome)
-        return Reply(value=self.view_of(row), etag=row.etag)
+        return reply
 
     async def delete(self, context: Context, resource_id: str, if_match: str | None) -> Deleted:
         """Remove something that exists."""
         await self.found(context, resource_id)
+        answer = Deleted(id=resource_id)
         outcome = await context.services.platform.delete_resource(
-            context.tenant, self.kind, resource_id, expected_etag=expected_etag(if_match)
+            context.tenant,
+            self.kind,
+            resource_id,
+            expected_etag=expected_etag(if_match),
+            receipt=once.receipt(context, Reply(value=answer)),
         )
         if isinstance(outcome, ResourceChanged):
             raise self._changed(resource_id, outcome)
-        return Deleted(id=resource_id)
+        return answer
 
     def _row(self, context: Context, resource_id: str, given: Body, created_at: int | None = None) -> ResourceRow:
         members = {name: getattr(given, name) for name in self.body.__struct_fields__}

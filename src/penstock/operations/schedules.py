@@ -17,6 +17,7 @@ from penstock.base import limits
 from penstock.base.errors import Conflict, LimitExceeded, NotFound
 from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
+from penstock.operations import once
 from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
@@ -201,11 +202,17 @@ async def schedule_create(context: Context, given: CreateSchedule) -> Reply[Sche
             told = f"there are {limits.SCHEDULES_PER_TENANT_MAX} schedules already"
             raise LimitExceeded("SCHEDULES_LIMITED", told, "delete some that are not needed any more")
         await _check_start(context, given.workflow_id, given.input)
-        there = await scheduler.create(stored_id, given.workflow_id, spec, tenant=context.tenant, paused=given.paused)
-    if there is None:
-        told = f"there is a schedule {given.schedule_id} already"
-        raise Conflict("SCHEDULE_EXISTS", told, "change it with schedule.update, or choose another id")
-    view = await _view(context, there)
+        there = scheduler.fresh(stored_id, given.workflow_id, spec, tenant=context.tenant, paused=given.paused)
+        reply = await _created(context, there)
+        if not await scheduler.keep(there, None, receipt=once.receipt(context, reply)):
+            told = f"there is a schedule {given.schedule_id} already"
+            raise Conflict("SCHEDULE_EXISTS", told, "change it with schedule.update, or choose another id")
+        return reply
+    return await _created(context, there)
+
+
+async def _created(context: Context, row: ScheduleRow) -> Reply[ScheduleView]:
+    view = await _view(context, row)
     return Reply(value=view, location=f"/schedules/{view.schedule_id}")
 
 
@@ -251,7 +258,7 @@ async def schedule_get(context: Context, given: NamedSchedule) -> ScheduleView:
 @operation(
     "schedule.update",
     route=Route(method="PATCH", path="/schedules/{schedule_id}"),
-    scopes=("schedule:write",),
+    scopes=("schedule:write", "workflow:run"),
     idempotent=True,
     risk="medium",
     subject="schedule_id",
@@ -298,8 +305,11 @@ async def schedule_delete(context: Context, given: NamedSchedule) -> Deleted:
     """
     row = await _found(context, given.schedule_id)
     _refuse_of_document(row, given.schedule_id)
-    await context.services.store.delete_schedule(row.schedule_id)
-    return Deleted(id=id_for_callers(row.tenant, row.schedule_id))
+    answer = Deleted(id=id_for_callers(row.tenant, row.schedule_id))
+    receipt = once.receipt(context, Reply(value=answer))
+    if not await context.services.store.delete_schedule(row.schedule_id, receipt=receipt):
+        raise NotFound("SCHEDULE_NOT_FOUND", f"the schedule {given.schedule_id} was deleted in between")
+    return answer
 
 
 @operation(
@@ -321,13 +331,16 @@ async def schedule_pause(context: Context, given: NamedSchedule) -> ScheduleView
 @operation(
     "schedule.resume",
     route=Route(method="POST", path="/schedules/{schedule_id}/resume"),
-    scopes=("schedule:write",),
+    scopes=("schedule:write", "workflow:run"),
     idempotent=True,
     subject="schedule_id",
     errors=("SCHEDULE_NOT_FOUND",),
 )
 async def schedule_resume(context: Context, given: NamedSchedule) -> ScheduleView:
-    """Let a paused schedule go on, from now."""
+    """Let a paused schedule go on, from now.
+
+    It starts executions again, so that it needs the right to start them.
+    """
     return await _paused(context, given.schedule_id, paused=False)
 
 

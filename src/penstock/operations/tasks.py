@@ -7,7 +7,8 @@ Above it: the catalogue. Below it: `workflows`, `documents`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -25,6 +26,8 @@ from penstock.operations.workflows import expected_hash, found_definition, put_w
 from penstock.runtime.ports import ANY, DefinitionRow
 
 __all__ = ["OPERATIONS"]
+
+T = TypeVar("T")
 
 TaskId = Annotated[str, Meta(description="The node's id.", min_length=1, max_length=64, examples=["charge"])]
 Task = Annotated[
@@ -118,8 +121,12 @@ def _view(row: DefinitionRow, number: int) -> TaskView:
 
 
 async def _with_nodes(
-    context: Context, row: DefinitionRow, nodes: list[JsonObject], if_match: str | None
-) -> DefinitionRow:
+    context: Context,
+    row: DefinitionRow,
+    nodes: list[JsonObject],
+    if_match: str | None,
+    answer: Callable[[DefinitionRow], Reply[T]],
+) -> Reply[T]:
     """The new version with these nodes; never on top of a version that the change was not made for."""
     expected = expected_hash(if_match)
     if expected is not ANY and expected != row.hash:
@@ -128,7 +135,7 @@ async def _with_nodes(
     document: JsonObject = {**row.document, "nodes": list(nodes)}
     # A signature was of the document as it was.
     document.pop("signature", None)
-    return await put_workflow(context, await compiled(document), expected_hash=row.hash)
+    return answer(await put_workflow(context, await compiled(document), expected_hash=row.hash, answer=answer))
 
 
 @operation(
@@ -153,10 +160,14 @@ async def task_create(context: Context, given: CreateTask) -> Reply[TaskView]:
         told = f"{row.name} has a task {given.task.get('id')} already"
         raise Conflict("TASK_EXISTS", told, "change it with task.update")
     number = len(nodes) if given.after is None else _position(row, given.after) + 1
-    stored = await _with_nodes(context, row, [*nodes[:number], given.task, *nodes[number:]], given.if_match)
-    view = _view(stored, number)
-    place = f"/workflows/{quote(row.name, safe='')}/tasks/{quote(view.id, safe='')}"
-    return Reply(value=view, etag=stored.hash, location=place)
+
+    def created(stored: DefinitionRow) -> Reply[TaskView]:
+        view = _view(stored, number)
+        place = f"/workflows/{quote(row.name, safe='')}/tasks/{quote(view.id, safe='')}"
+        return Reply(value=view, etag=stored.hash, location=place)
+
+    nodes = [*nodes[:number], given.task, *nodes[number:]]
+    return await _with_nodes(context, row, nodes, given.if_match, created)
 
 
 @operation(
@@ -222,8 +233,11 @@ async def task_update(context: Context, given: UpdateTask) -> Reply[TaskView]:
         raise Rejected("TASK_ID_DIFFERS", told, "a task keeps its id; create another one instead")
     nodes = _nodes(row)
     nodes[number] = given.task
-    stored = await _with_nodes(context, row, nodes, given.if_match)
-    return Reply(value=_view(stored, number), etag=stored.hash)
+
+    def changed(stored: DefinitionRow) -> Reply[TaskView]:
+        return Reply(value=_view(stored, number), etag=stored.hash)
+
+    return await _with_nodes(context, row, nodes, given.if_match, changed)
 
 
 @operation(
@@ -235,7 +249,7 @@ async def task_update(context: Context, given: UpdateTask) -> Reply[TaskView]:
     subject="workflow_id",
     errors=_ERRORS,
 )
-async def task_delete(context: Context, given: DeleteTask) -> Deleted:
+async def task_delete(context: Context, given: DeleteTask) -> Reply[Deleted]:
     """Remove a task from a workflow.
 
     Makes a new version of the workflow without the node; refused if others still lead to it.
@@ -243,8 +257,8 @@ async def task_delete(context: Context, given: DeleteTask) -> Deleted:
     row = await found_definition(context, given.workflow_id)
     nodes = _nodes(row)
     del nodes[_position(row, given.task_id)]
-    await _with_nodes(context, row, nodes, given.if_match)
-    return Deleted(id=given.task_id)
+    answer = Reply(value=Deleted(id=given.task_id))
+    return await _with_nodes(context, row, nodes, given.if_match, lambda stored: answer)
 
 
 OPERATIONS: tuple[Capability, ...] = (task_create, task_get, task_list, task_update, task_delete)

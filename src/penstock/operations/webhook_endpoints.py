@@ -10,15 +10,19 @@ deliveries`; what is received is `webhook_triggers`.
 
 from __future__ import annotations
 
+from typing import Any
+
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.errors import Conflict, LimitExceeded, NotFound, Rejected
+from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import parse_native_duration_ms
 from penstock.governance.webhook_signatures import endpoint_secret, secret_text
 from penstock.operations import once
 from penstock.operations.capability import Capability, Example, Reply, Route
-from penstock.operations.context import Context
+from penstock.operations.context import Context, Services
 from penstock.operations.declaring import operation
 from penstock.operations.registries import expected_etag
 from penstock.operations.views import Deleted
@@ -83,16 +87,26 @@ def _endpoint(context: Context, given: EndpointBody) -> Endpoint:
     )
 
 
-def _shown_once(context: Context, row: ResourceRow, version: int) -> Reply[NewEndpoint]:
-    """The answer with the secret; what is kept for a repeated call has none."""
+def _with_secret(context: Context, row: ResourceRow, version: int) -> Reply[NewEndpoint]:
+    """The answer with the secret; what is kept for a repeated call says only from what the secret is derived."""
     secret = secret_text(endpoint_secret(context.services.pepper, row.tenant, row.resource_id, version))
     view = endpoint_view(row)
     return Reply(
         value=NewEndpoint(secret=secret, webhook=view),
-        kept=NewEndpoint(secret="(was shown when it was made)", webhook=view),
+        kept={"derived_from": [row.tenant, row.resource_id, version], "webhook": to_builtins(view)},
         etag=row.etag,
         location=f"/webhooks/{row.resource_id}",
     )
+
+
+def _repeat(services: Services, kept: JsonObject) -> JsonValue:
+    """The answer with the secret again."""
+    match kept.get("derived_from"):
+        case [str(tenant), str(endpoint_id), int(version)]:
+            secret = secret_text(endpoint_secret(services.pepper, tenant, endpoint_id, version))
+            return {"secret": secret, "webhook": kept["webhook"]}
+        case _:
+            return kept  # of an older version, which kept the answer without the secret
 
 
 def _new_id(context: Context, prefix: str) -> str:
@@ -102,8 +116,10 @@ def _new_id(context: Context, prefix: str) -> str:
     return prefix + (derived or context.services.new_id().removeprefix("r_").lower())
 
 
-async def _put(context: Context, row: ResourceRow, expected: str | None) -> None:
-    outcome = await context.services.platform.put_resource(row, expected_etag=expected)
+async def _put(context: Context, row: ResourceRow, expected: str | None, reply: Reply[Any]) -> None:
+    """Store an endpoint with the answer that tells of it."""
+    receipt = once.receipt(context, reply)
+    outcome = await context.services.platform.put_resource(row, expected_etag=expected, receipt=receipt)
     if isinstance(outcome, ResourceChanged):
         if outcome.current_etag is None:
             raise NotFound("WEBHOOK_NOT_FOUND", f"the webhook {row.resource_id} was deleted in between")
@@ -119,6 +135,7 @@ async def _put(context: Context, row: ResourceRow, expected: str | None) -> None
     open_world=True,
     risk="high",
     errors=("WEBHOOK_URL_INVALID", "WEBHOOKS_LIMITED"),
+    repeat=_repeat,
     examples=(
         Example(
             arguments={"url": "https://example.com/events", "events": ["run.completed", "run.failed"]},
@@ -141,8 +158,8 @@ async def webhook_create(context: Context, given: CreateEndpoint) -> Reply[NewEn
             told = f"there are {limits.ENDPOINTS_PER_TENANT_MAX} webhooks already"
             raise LimitExceeded("WEBHOOKS_LIMITED", told, "delete those that nobody needs")
         known = _row(context, endpoint_id, endpoint)
-        await _put(context, known, None)
-    return _shown_once(context, known, endpoint_of(known).secret_version)
+        await _put(context, known, None, _with_secret(context, known, endpoint.secret_version))
+    return _with_secret(context, known, endpoint_of(known).secret_version)
 
 
 @operation(
@@ -211,14 +228,15 @@ async def webhook_update(context: Context, given: UpdateEndpoint) -> Reply[Endpo
             disabled_because=None if given.enabled else known.disabled_because,
         )
         row = _row(context, given.endpoint_id, changed, was)
+        reply = Reply(value=endpoint_view(row), etag=row.etag)
         try:
             # What stays as it was is what was read: a secret that was replaced meanwhile must not come back.
-            await _put(context, row, was.etag if expected == ANY_ETAG else expected)
-        except Conflict:
-            if expected == ANY_ETAG:
+            await _put(context, row, was.etag if expected == ANY_ETAG else expected, reply)
+        except Conflict as error:
+            if expected == ANY_ETAG and error.code == "PRECONDITION_FAILED":
                 continue
             raise
-        return Reply(value=endpoint_view(row), etag=row.etag)
+        return reply
 
 
 @operation(
@@ -236,13 +254,20 @@ async def webhook_delete(context: Context, given: DeleteEndpoint) -> Deleted:
     Nothing more is sent there, not even what waits to be sent again.
     """
     await _found(context, given.endpoint_id)
+    answer = Deleted(id=given.endpoint_id)
     outcome = await context.services.platform.delete_resource(
-        context.tenant, ENDPOINT_KIND, given.endpoint_id, expected_etag=expected_etag(given.if_match)
+        context.tenant,
+        ENDPOINT_KIND,
+        given.endpoint_id,
+        expected_etag=expected_etag(given.if_match),
+        receipt=once.receipt(context, Reply(value=answer)),
     )
-    if isinstance(outcome, ResourceChanged) and outcome.current_etag is not None:
+    if isinstance(outcome, ResourceChanged):
+        if outcome.current_etag is None:
+            raise NotFound("WEBHOOK_NOT_FOUND", f"the webhook {given.endpoint_id} was deleted in between")
         told = f"the webhook {given.endpoint_id} was changed in between; its ETag is {outcome.current_etag} now"
         raise Conflict("PRECONDITION_FAILED", told, "read it again")
-    return Deleted(id=given.endpoint_id)
+    return answer
 
 
 @operation(
@@ -252,6 +277,7 @@ async def webhook_delete(context: Context, given: DeleteEndpoint) -> Deleted:
     risk="high",
     subject="endpoint_id",
     errors=("WEBHOOK_NOT_FOUND", "DURATION_INVALID", "PRECONDITION_FAILED"),
+    repeat=_repeat,
 )
 async def webhook_rotate(context: Context, given: RotateSecret) -> Reply[NewEndpoint]:
     """Replace the secret of a webhook.
@@ -270,8 +296,9 @@ async def webhook_rotate(context: Context, given: RotateSecret) -> Reply[NewEndp
         previous_until=context.now_ms() + overlap_ms if overlap_ms else None,
     )
     row = _row(context, given.endpoint_id, endpoint, was)
-    await _put(context, row, was.etag)
-    return _shown_once(context, row, endpoint.secret_version)
+    reply = _with_secret(context, row, endpoint.secret_version)
+    await _put(context, row, was.etag, reply)
+    return reply
 
 
 @operation(

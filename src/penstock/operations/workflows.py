@@ -8,17 +8,20 @@ Above it: the catalogue. Below it: `definitions`, the store's definitions. Start
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
 
 from penstock.base import limits
-from penstock.base.errors import Conflict, NotFound, Rejected
+from penstock.base.errors import Conflict, Denied, NotFound, Rejected
 from penstock.base.json import JsonObject
 from penstock.base.later import later
 from penstock.definitions.findings import Severity
 from penstock.definitions.model import Workflow
+from penstock.governance.keys import scope_allows
+from penstock.operations import once
 from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
@@ -45,6 +48,7 @@ from penstock.operations.workflow_views import (
     summary_of,
     view_of,
 )
+from penstock.runtime.platform import Receipt
 from penstock.runtime.ports import ANY, AnyHash, DefinitionChanged, DefinitionRow
 
 if TYPE_CHECKING:
@@ -52,8 +56,9 @@ if TYPE_CHECKING:
 else:
     diff = later("penstock.definitions.diff")
 
-__all__ = ["OPERATIONS", "expected_hash", "found_definition", "put_workflow"]
+__all__ = ["OPERATIONS", "RUN_SCOPE", "expected_hash", "found_definition", "put_workflow"]
 
+RUN_SCOPE = "workflow:run"
 _EXAMPLE: JsonObject = {
     "penstock": "v1",
     "name": "greet",
@@ -74,11 +79,25 @@ async def found_definition(context: Context, workflow_id: str, definition_hash: 
     return row
 
 
-async def put_workflow(context: Context, workflow: Workflow, *, expected_hash: str | AnyHash | None) -> DefinitionRow:
-    """Store a version and what follows from it (schedules); Conflict if somebody else was faster."""
+async def put_workflow(
+    context: Context,
+    workflow: Workflow,
+    *,
+    expected_hash: str | AnyHash | None,
+    answer: Callable[[DefinitionRow], Reply[Any]] | None = None,
+) -> DefinitionRow:
+    """Store a version and what follows from it (schedules); Conflict if somebody else was faster.
+
+    `answer` is what the call says of the version, which is kept with it.
+    """
+    _refuse_triggers(context, workflow)
     services = context.services
+
+    def receipt(row: DefinitionRow) -> Receipt | None:
+        return None if answer is None else once.receipt(context, answer(row))
+
     outcome = await services.host.register(
-        workflow, tenant=context.tenant, created_by=context.principal.id, expected_hash=expected_hash
+        workflow, tenant=context.tenant, created_by=context.principal.id, expected_hash=expected_hash, receipt=receipt
     )
     if isinstance(outcome, DefinitionChanged):
         if expected_hash is None:
@@ -87,23 +106,20 @@ async def put_workflow(context: Context, workflow: Workflow, *, expected_hash: s
         told = f"{workflow.name} was changed in between: its newest version is {outcome.current_hash}"
         raise Conflict("PRECONDITION_FAILED", told, "read it again, and apply the change to that version")
     services.definitions_changed(context.tenant)
-    await _follow_triggers(context, workflow.name)
+    await services.scheduler.follow(workflow.name, tenant=context.tenant)
     row = await services.store.definition(workflow.hash, tenant=context.tenant)
     if row is None:
         raise NotFound("WORKFLOW_NOT_FOUND", f"the workflow {workflow.name} is gone")
     return row
 
 
-async def _follow_triggers(context: Context, name: str) -> None:
-    """Make the schedules of a workflow those of its newest version, also when somebody changes it meanwhile."""
-    services, tenant = context.services, context.tenant
-    followed: str | None = None
-    while (newest := await services.host.workflow_named(name, tenant=tenant)) is not None:
-        if newest.hash == followed:
-            return
-        await services.scheduler.put_triggers(newest, tenant=tenant)
-        followed = newest.hash
-    await services.scheduler.drop_triggers(name, tenant=tenant)
+def _refuse_triggers(context: Context, workflow: Workflow) -> None:
+    """A trigger starts executions in the name of nobody: only who may start them may ask for one."""
+    starts = any(trigger.get("enabled") is not False for trigger in workflow.triggers)
+    if starts and not scope_allows(context.principal.scopes, RUN_SCOPE):
+        told = f"the triggers of {workflow.name} start executions, which needs the scope {RUN_SCOPE}"
+        hint = "ask the owner for a key with that scope, or store the workflow without `triggers`"
+        raise Denied("SCOPE_REQUIRED", told, hint, {"scope": RUN_SCOPE})
 
 
 def expected_hash(if_match: str | None) -> str | AnyHash:
@@ -129,8 +145,15 @@ async def workflow_create(context: Context, given: CreateWorkflow) -> Reply[Work
     """
     document = await document_of(given.document, given.source, given.id, given.name, given.tasks)
     workflow = await compiled(document)
-    row = await put_workflow(context, workflow, expected_hash=None)
+    return _created(await put_workflow(context, workflow, expected_hash=None, answer=_created))
+
+
+def _created(row: DefinitionRow) -> Reply[WorkflowView]:
     return Reply(value=view_of(row), etag=row.hash, location=f"/workflows/{quote(row.name, safe='')}")
+
+
+def _changed(row: DefinitionRow) -> Reply[WorkflowView]:
+    return Reply(value=view_of(row), etag=row.hash)
 
 
 @operation(
@@ -205,9 +228,8 @@ async def workflow_update(context: Context, given: UpdateWorkflow) -> Reply[Work
         raise Rejected("WORKFLOW_NAME_DIFFERS", told, "a workflow keeps its name; create another one instead")
     expected = expected_hash(given.if_match)
     if workflow.hash == current.hash and expected in (ANY, current.hash):
-        return Reply(value=view_of(current), etag=current.hash)
-    row = await put_workflow(context, workflow, expected_hash=expected)
-    return Reply(value=view_of(row), etag=row.hash)
+        return _changed(current)
+    return _changed(await put_workflow(context, workflow, expected_hash=expected, answer=_changed))
 
 
 @operation(
@@ -226,16 +248,17 @@ async def workflow_delete(context: Context, given: DeleteWorkflow) -> Deleted:
     """
     row = await found_definition(context, given.workflow_id)
     scheduler, store = context.services.scheduler, context.services.store
-    expected = expected_hash(given.if_match)
-    if not await store.delete_definition(row.name, tenant=context.tenant, expected_hash=expected):
+    expected, answer = expected_hash(given.if_match), Deleted(id=row.name)
+    receipt = once.receipt(context, Reply(value=answer))
+    if not await store.delete_definition(row.name, tenant=context.tenant, expected_hash=expected, receipt=receipt):
         row = await found_definition(context, given.workflow_id)
         told = f"{row.name} was changed in between: its newest version is {row.hash}"
         raise Conflict("PRECONDITION_FAILED", told, "read it again")
     deleted = await context.services.host.workflow(row.hash)
     await scheduler.drop_triggers(row.name, tenant=context.tenant, workflow=deleted)
-    await _follow_triggers(context, row.name)  # somebody may have created it anew meanwhile
+    await scheduler.follow(row.name, tenant=context.tenant)  # somebody may have created it anew meanwhile
     context.services.definitions_changed(context.tenant)
-    return Deleted(id=row.name)
+    return answer
 
 
 @operation(

@@ -40,6 +40,7 @@ from penstock.engine.state import RunState
 from penstock.runtime.chains import latest_in_chain, successor_labels
 from penstock.runtime.commits import commit_of
 from penstock.runtime.deciding import Decider
+from penstock.runtime.platform import Receipt
 from penstock.runtime.ports import (
     ANY,
     AnyHash,
@@ -125,10 +126,12 @@ class EmbeddedHost:
         tenant: str = DEFAULT_TENANT,
         created_by: str | None = None,
         expected_hash: str | AnyHash | None = ANY,
+        receipt: Callable[[DefinitionRow], Receipt | None] = lambda row: None,
     ) -> DefinitionOutcome:
         """Keep a definition: new runs of its name get it, running ones stay with theirs.
 
-        With `expected_hash` only if that is the newest of the name now; None: only if the name is free.
+        With `expected_hash` only if that is the newest of the name now; None: only if the name is free. `receipt` makes
+        the answer that is kept with it.
         """
         known = await self.store.definition_named(workflow.name, tenant=tenant) if expected_hash is ANY else None
         if known is None or known.hash != workflow.hash:
@@ -141,7 +144,7 @@ class EmbeddedHost:
                 tenant=tenant,
                 created_by=created_by,
             )
-            outcome = await self.store.put_definition(row, expected_hash=expected_hash)
+            outcome = await self.store.put_definition(row, expected_hash=expected_hash, receipt=receipt(row))
             if isinstance(outcome, DefinitionChanged):
                 return outcome
         self._workflows[workflow.hash] = workflow

@@ -30,9 +30,12 @@ __all__ = [
     "Finished",
     "IdempotencyClaim",
     "InFlight",
+    "KeyNotReplaced",
     "KeyPage",
+    "KeyReplaced",
     "KeyRow",
     "PlatformStore",
+    "Receipt",
     "ResourceChanged",
     "ResourceDeleted",
     "ResourcePage",
@@ -67,6 +70,16 @@ class KeyPage(msgspec.Struct, frozen=True):
 
     rows: tuple[KeyRow, ...]
     next_cursor: str | None
+
+
+class KeyReplaced(msgspec.Struct, frozen=True):
+    """The successor is kept, and the old key ends as it was said to."""
+
+
+class KeyNotReplaced(msgspec.Struct, frozen=True):
+    """Nothing was changed: the key was ended or replaced in between, or there is none. `successor` replaces it."""
+
+    successor: str | None
 
 
 class IdempotencyClaim(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +118,17 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 ClaimOutcome: TypeAlias = Claimed | InFlight | Finished
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a call, to be kept in the transaction that makes the change which the answer tells of.
+
+    A store that takes one makes the change only while the claim is still its caller's, and raises `Conflict` with the
+    code IDEMPOTENCY_IN_FLIGHT otherwise. A change that is not made keeps no answer.
+    """
+
+    claim: IdempotencyClaim
+    answer: JsonObject
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,11 +250,19 @@ class DeliveryPage(msgspec.Struct, frozen=True):
 class PlatformStore(Protocol):
     """Keeps what is not a run. Every method either happened when it returns, or raises and did not."""
 
-    async def put_key(self, key: KeyRow) -> None:
+    async def put_key(self, key: KeyRow, *, receipt: Receipt | None = None) -> None:
         """Keep a key, or change the one of that id.
 
         Whoever writes what it read a moment ago undoes neither a revocation nor a later use: `revoked_at` stays once
         it is set, and `last_used_at` never goes back.
+        """
+
+    async def replace_key(
+        self, ended: KeyRow, successor: KeyRow, *, receipt: Receipt | None = None
+    ) -> KeyReplaced | KeyNotReplaced:
+        """Keep a successor and end the key that it replaces, both or neither: of many at once one does.
+
+        Not if the old key was revoked by then, or has a successor already.
         """
 
     async def key(self, key_id: str) -> KeyRow | None:
@@ -276,7 +308,9 @@ class PlatformStore(Protocol):
     async def audit_tenants(self) -> tuple[str, ...]:
         """Every tenant that has records, by name."""
 
-    async def put_resource(self, resource: ResourceRow, *, expected_etag: str | None) -> ResourcePut | ResourceChanged:
+    async def put_resource(
+        self, resource: ResourceRow, *, expected_etag: str | None, receipt: Receipt | None = None
+    ) -> ResourcePut | ResourceChanged:
         """Store a resource if its etag is the expected one: `ANY_ETAG` for whatever is there or not, None for nothing.
 
         `created_at` stays what it was when the resource was stored first.
@@ -294,7 +328,7 @@ class PlatformStore(Protocol):
         """Resources of a kind of every tenant, by tenant and id."""
 
     async def delete_resource(
-        self, tenant: str, kind: str, resource_id: str, *, expected_etag: str
+        self, tenant: str, kind: str, resource_id: str, *, expected_etag: str, receipt: Receipt | None = None
     ) -> ResourceDeleted | ResourceChanged:
         """Remove a resource if its etag is the expected one (`ANY_ETAG` for whatever is there)."""
 

@@ -23,6 +23,7 @@ from penstock.engine.inputs import Input, StartRun
 from penstock.engine.outcomes import Decision
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
+from penstock.runtime.platform import Receipt
 
 __all__ = [
     "ANY",
@@ -313,7 +314,11 @@ class Store(Protocol):
         """Every worker that was ever alive and is not forgotten."""
 
     async def put_definition(
-        self, definition: DefinitionRow, *, expected_hash: str | AnyHash | None = ANY
+        self,
+        definition: DefinitionRow,
+        *,
+        expected_hash: str | AnyHash | None = ANY,
+        receipt: Receipt | None = None,
     ) -> DefinitionOutcome:
         """Keep a definition; the newest of a tenant's name is the one that new runs get.
 
@@ -344,14 +349,25 @@ class Store(Protocol):
         """As `definitions`, by name and in pages; with `prefix` only the names that begin so."""
 
     async def delete_definition(
-        self, name: str, *, tenant: str = DEFAULT_TENANT, expected_hash: str | AnyHash = ANY
+        self,
+        name: str,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        expected_hash: str | AnyHash = ANY,
+        receipt: Receipt | None = None,
     ) -> bool:
         """Hide a name, so that no run starts by it; whether there was one. By its hash it is found as before.
 
         With `expected_hash` only if that is the newest of the name.
         """
 
-    async def put_schedule(self, schedule: ScheduleRow, *, expected: ScheduleRow | AnyHash | None = ANY) -> bool:
+    async def put_schedule(
+        self,
+        schedule: ScheduleRow,
+        *,
+        expected: ScheduleRow | AnyHash | None = ANY,
+        receipt: Receipt | None = None,
+    ) -> bool:
         """Keep a schedule; whether it was kept.
 
         With `expected` only if it stands so now; None: only if there is none of its id.
@@ -360,11 +376,11 @@ class Store(Protocol):
     async def schedules(self, *, tenant: str | None = None) -> tuple[ScheduleRow, ...]:
         """Every schedule, or those of a tenant."""
 
-    async def delete_schedule(self, schedule_id: str) -> bool:
-        """Forget a schedule."""
+    async def delete_schedule(self, schedule_id: str, *, receipt: Receipt | None = None) -> bool:
+        """Forget a schedule; whether there was one."""
 
-    async def delete_runs(self, run_ids: Sequence[str]) -> int:
-        """Forget runs; how many were forgotten.
+    async def delete_runs(self, run_ids: Sequence[str], *, receipt: Receipt | None = None) -> int:
+        """Forget runs; how many were forgotten. A receipt tells of the first one.
 
         Only runs that have ended are, owe nothing (`has_work`), and whose parent has ended too or is forgotten: a
         parent that goes on would start a child that it cannot find again. The first run of a chain is kept until the

@@ -20,7 +20,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 from msgspec.structs import replace
 
-from penstock.base.errors import Conflict, NotFound, Rejected
+from penstock.base import limits
+from penstock.base.errors import Conflict, NotFound, PenstockError, Rejected
 from penstock.base.ids import DEFAULT_TENANT, id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import parse_native_duration_ms
@@ -28,6 +29,7 @@ from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
 from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.platform import Receipt
 from penstock.runtime.ports import ScheduleRow
 
 __all__ = ["Scheduler", "Timetable", "check_schedules", "next_fire_at", "origin_of", "timetable_of"]
@@ -197,14 +199,14 @@ class Scheduler:
             if known is not None and known.spec == spec and known.workflow_name == workflow_name:
                 return known
             row = replace(
-                self._fresh(schedule_id, workflow_name, spec, tenant),
+                self.fresh(schedule_id, workflow_name, spec, tenant=tenant),
                 paused=known.paused if known else paused,
                 last_run_id=known.last_run_id if known else None,
             )
-            if await self._kept(row, known):
+            if await self.keep(row, known):
                 return row
 
-    async def create(
+    def fresh(
         self,
         schedule_id: str,
         workflow_name: str,
@@ -212,10 +214,16 @@ class Scheduler:
         *,
         tenant: str = DEFAULT_TENANT,
         paused: bool = False,
-    ) -> ScheduleRow | None:
-        """Create a schedule; None when there is one of that id, which stays as it is."""
-        row = replace(self._fresh(schedule_id, workflow_name, spec, tenant), paused=paused)
-        return row if await self._kept(row, None) else None
+    ) -> ScheduleRow:
+        """A schedule as it begins, to be kept."""
+        return ScheduleRow(
+            schedule_id=schedule_id,
+            workflow_name=workflow_name,
+            spec=spec,
+            next_at=self._next_at(schedule_id, spec),
+            tenant=tenant,
+            paused=paused,
+        )
 
     async def change(self, schedule_id: str, changes: JsonObject) -> ScheduleRow:
         """Change members of a specification, as it stands then; None removes one."""
@@ -228,21 +236,12 @@ class Scheduler:
 
         return await self._changed(schedule_id, changed)
 
-    def _fresh(self, schedule_id: str, workflow_name: str, spec: JsonObject, tenant: str) -> ScheduleRow:
-        return ScheduleRow(
-            schedule_id=schedule_id,
-            workflow_name=workflow_name,
-            spec=spec,
-            next_at=self._next_at(schedule_id, spec),
-            tenant=tenant,
-        )
-
     def _next_at(self, schedule_id: str, spec: JsonObject) -> int | None:
         return next_fire_at(schedule_id, timetable_of(spec), self.host.clock.now_ms())
 
-    async def _kept(self, row: ScheduleRow, known: ScheduleRow | None) -> bool:
+    async def keep(self, row: ScheduleRow, known: ScheduleRow | None, *, receipt: Receipt | None = None) -> bool:
         """Keep a schedule, unless somebody changed it in between: nothing that others did may be lost."""
-        kept = await self.host.store.put_schedule(row, expected=known)
+        kept = await self.host.store.put_schedule(row, expected=known, receipt=receipt)
         self.nudge()
         return kept
 
@@ -251,7 +250,7 @@ class Scheduler:
         while True:
             row = await self._row(schedule_id)
             changed = change(row)
-            if changed == row or await self._kept(changed, row):
+            if changed == row or await self.keep(changed, row):
                 return changed
 
     async def put_triggers(self, workflow: Workflow, *, tenant: str = DEFAULT_TENANT) -> list[ScheduleRow]:
@@ -277,6 +276,34 @@ class Scheduler:
             if row.workflow_name == workflow.name and origin_of(row) == "document" and row.schedule_id not in asked_for:
                 await self.host.store.delete_schedule(row.schedule_id)
         return rows
+
+    async def follow(self, workflow_name: str, *, tenant: str = DEFAULT_TENANT) -> None:
+        """Make the schedules of a workflow those of its newest version, also when somebody changes it meanwhile."""
+        followed: str | None = None
+        while (newest := await self.host.workflow_named(workflow_name, tenant=tenant)) is not None:
+            if newest.hash == followed:
+                return
+            await self.put_triggers(newest, tenant=tenant)
+            followed = newest.hash
+        await self.drop_triggers(workflow_name, tenant=tenant)
+
+    async def follow_all(self) -> None:
+        """Do so for every workflow with triggers: a process may have died after it stored one, and before that."""
+        cursor: str | None = None
+        while True:
+            page = await self.host.store.list_definitions(tenant=None, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
+            for row in page.rows:
+                if row.document.get("triggers"):
+                    await self._followed(row.name, row.tenant)
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def _followed(self, workflow_name: str, tenant: str) -> None:
+        try:
+            await self.follow(workflow_name, tenant=tenant)
+        except PenstockError as error:  # one document must not keep the others from being started
+            self.report(f"the schedules of {workflow_name}", error)
 
     async def drop_triggers(
         self, workflow_name: str, *, tenant: str = DEFAULT_TENANT, workflow: Workflow | None = None
@@ -330,6 +357,10 @@ class Scheduler:
                 return
 
     async def _loop(self) -> None:
+        try:
+            await self.follow_all()
+        except Exception as error:  # the store may be back in a moment
+            self.report("schedules", error)
         while True:
             self._wake.clear()
             try:

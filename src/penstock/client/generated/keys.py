@@ -28,8 +28,8 @@ class Keys:
     ) -> NewKey:
         """Create an API key.
 
-        The answer holds the secret, which is shown this once and stored nowhere. It can do no more than its maker's
-        key.
+        The answer holds the secret, which is stored nowhere; a repeated call with the same idempotency key gets it
+        again. A key can do no more than its maker's: it has no further scopes and tools, and does not outlive it.
         """
         return self._caller.invoke(
             "key.create",
@@ -61,7 +61,8 @@ class Keys:
     def revoke(self, key_id: str, *, idempotency_key: str | None = None) -> KeyView:
         """Revoke an API key.
 
-        It fails from the very next request on, also inside open streams. This cannot be taken back.
+        It fails from the very next request on, and what it has under way ends. This cannot be taken back. A key
+        that may do more than yours can only be revoked by somebody who may do as much.
         """
         return self._caller.invoke("key.revoke", {"key_id": key_id}, KeyView, idempotency_key=idempotency_key)
 
@@ -69,6 +70,7 @@ class Keys:
         """Replace an API key.
 
         Makes a key with the same name, scopes, tools and expiry, and ends the old one, at once or after `overlap`.
+        A key is replaced once: of several calls at once one makes the new key.
         """
         return self._caller.invoke(
             "key.rotate", {"key_id": key_id, "overlap": overlap}, NewKey, idempotency_key=idempotency_key

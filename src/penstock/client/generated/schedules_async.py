@@ -132,7 +132,10 @@ class AsyncSchedules:
         )
 
     async def resume(self, schedule_id: str, *, idempotency_key: str | None = None) -> ScheduleView:
-        """Let a paused schedule go on, from now."""
+        """Let a paused schedule go on, from now.
+
+        It starts executions again, so that it needs the right to start them.
+        """
         return await self._caller.invoke(
             "schedule.resume", {"schedule_id": schedule_id}, ScheduleView, idempotency_key=idempotency_key
         )

@@ -14,6 +14,7 @@ from penstock.base import limits
 from penstock.base.ids import chain_of
 from penstock.engine.records import Record
 from penstock.runtime.commits import settled
+from penstock.runtime.platform import Receipt
 from penstock.runtime.ports import (
     ANY,
     DEFAULT_TENANT,
@@ -21,6 +22,7 @@ from penstock.runtime.ports import (
     Appended,
     AppendOutcome,
     ChangePage,
+    DefinitionChanged,
     DefinitionOutcome,
     DefinitionPage,
     DefinitionRow,
@@ -36,6 +38,7 @@ from penstock.runtime.ports import (
     WorkerRow,
     in_family,
 )
+from penstock.runtime.stores.memory_calls import MemoryCalls
 from penstock.runtime.stores.memory_definitions import MemoryDefinitions
 from penstock.runtime.stores.store_rules import (
     check_write,
@@ -66,6 +69,8 @@ class MemoryStore:
     """Dictionaries with the manners of a store. `before_write` lets tests fail any write."""
 
     before_write: Callable[[str], None] = lambda operation: None
+    calls: MemoryCalls = field(default_factory=MemoryCalls)
+    """Shared with the platform store, if changes come with answers."""
     _runs: dict[str, _Kept] = field(default_factory=dict)
     _stored: list[tuple[_Kept, int, int]] = field(default_factory=list)  # the run, first and last sequence number
     _definitions: MemoryDefinitions = field(default_factory=MemoryDefinitions)
@@ -219,11 +224,19 @@ class MemoryStore:
         return tuple(WorkerRow(worker_id=name, expires_at=until) for name, until in sorted(self._workers.items()))
 
     async def put_definition(
-        self, definition: DefinitionRow, *, expected_hash: str | AnyHash | None = ANY
+        self,
+        definition: DefinitionRow,
+        *,
+        expected_hash: str | AnyHash | None = ANY,
+        receipt: Receipt | None = None,
     ) -> DefinitionOutcome:
         """Keep a definition."""
         self.before_write("put_definition")
-        return self._definitions.put(definition, expected_hash)
+        self.calls.check(receipt)
+        outcome = self._definitions.put(definition, expected_hash)
+        if not isinstance(outcome, DefinitionChanged):
+            self.calls.keep(receipt)
+        return outcome
 
     async def definition(self, definition_hash: str, *, tenant: str | None = None) -> DefinitionRow | None:
         """A definition by hash."""
@@ -250,34 +263,57 @@ class MemoryStore:
         return self._definitions.page(tenant, prefix or "", limit=limit, cursor=cursor)
 
     async def delete_definition(
-        self, name: str, *, tenant: str = DEFAULT_TENANT, expected_hash: str | AnyHash = ANY
+        self,
+        name: str,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        expected_hash: str | AnyHash = ANY,
+        receipt: Receipt | None = None,
     ) -> bool:
         """Hide a name."""
         self.before_write("delete_definition")
-        return self._definitions.delete(name, tenant, expected_hash)
+        self.calls.check(receipt)
+        return self._told(self._definitions.delete(name, tenant, expected_hash), receipt)
 
-    async def put_schedule(self, schedule: ScheduleRow, *, expected: ScheduleRow | AnyHash | None = ANY) -> bool:
+    def _told(self, happened: bool, receipt: Receipt | None) -> bool:
+        """Whether something happened; what a receipt tells of it is kept."""
+        if happened:
+            self.calls.keep(receipt)
+        return happened
+
+    async def put_schedule(
+        self,
+        schedule: ScheduleRow,
+        *,
+        expected: ScheduleRow | AnyHash | None = ANY,
+        receipt: Receipt | None = None,
+    ) -> bool:
         """Keep a schedule, if it stands as expected."""
         self.before_write("put_schedule")
+        self.calls.check(receipt)
         if expected is not ANY and self._schedules.get(schedule.schedule_id) != expected:
             return False
         self._schedules[schedule.schedule_id] = schedule
-        return True
+        return self._told(True, receipt)
 
     async def schedules(self, *, tenant: str | None = None) -> tuple[ScheduleRow, ...]:
         """Every schedule."""
         return tuple(row for _, row in sorted(self._schedules.items()) if tenant in (None, row.tenant))
 
-    async def delete_schedule(self, schedule_id: str) -> bool:
+    async def delete_schedule(self, schedule_id: str, *, receipt: Receipt | None = None) -> bool:
         """Forget a schedule."""
         self.before_write("delete_schedule")
-        return self._schedules.pop(schedule_id, None) is not None
+        self.calls.check(receipt)
+        return self._told(self._schedules.pop(schedule_id, None) is not None, receipt)
 
-    async def delete_runs(self, run_ids: Sequence[str]) -> int:
+    async def delete_runs(self, run_ids: Sequence[str], *, receipt: Receipt | None = None) -> int:
         """Forget runs that have ended and that nobody needs any more."""
         self.before_write("delete_runs")
+        self.calls.check(receipt)
         # One after the other: a child can go when its parent went before it.
-        return sum(self._delete(name, self._chains()) for name in run_ids)
+        deleted = [self._delete(name, self._chains()) for name in run_ids]
+        self._told(deleted[:1] == [1], receipt)
+        return sum(deleted)
 
     async def delete_ended(self, *, before: int, limit: int) -> int:
         """Forget the runs that ended longest ago."""

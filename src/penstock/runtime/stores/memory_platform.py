@@ -24,15 +24,15 @@ from penstock.runtime.platform import (
     AuditPage,
     AuditQuery,
     AuditRecord,
-    Claimed,
     ClaimOutcome,
     DeliveryPage,
     DeliveryRow,
-    Finished,
     IdempotencyClaim,
-    InFlight,
+    KeyNotReplaced,
     KeyPage,
+    KeyReplaced,
     KeyRow,
+    Receipt,
     ResourceChanged,
     ResourceDeleted,
     ResourcePage,
@@ -40,6 +40,7 @@ from penstock.runtime.platform import (
     ResourceRow,
     Seal,
 )
+from penstock.runtime.stores.memory_calls import MemoryCalls
 from penstock.runtime.stores.platform_rules import (
     due_at,
     id_cursor,
@@ -52,17 +53,7 @@ from penstock.runtime.stores.store_rules import cursor_of, position_of
 
 __all__ = ["MemoryPlatformStore"]
 
-_CallName: TypeAlias = tuple[str, str, str, str]
 _ResourceName: TypeAlias = tuple[str, str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """In flight until a moment, or answered and kept until one."""
-
-    digest: str
-    until: int
-    answer: JsonObject | None
 
 
 @dataclass(slots=True)
@@ -71,7 +62,8 @@ class MemoryPlatformStore:
 
     before_write: Callable[[str], None] = lambda operation: None
     _keys: dict[str, KeyRow] = field(default_factory=dict)
-    _calls: dict[_CallName, _Call] = field(default_factory=dict)
+    calls: MemoryCalls = field(default_factory=MemoryCalls)
+    """Shared with the store of runs, if its changes come with answers."""
     _chains: dict[str, list[AuditRecord]] = field(default_factory=dict)
     _resources: dict[_ResourceName, ResourceRow] = field(default_factory=dict)
     _deliveries: dict[tuple[str, str], tuple[int, DeliveryRow]] = field(default_factory=dict)
@@ -80,15 +72,37 @@ class MemoryPlatformStore:
 
     # --- keys ------------------------------------------------------------------------------------
 
-    async def put_key(self, key: KeyRow) -> None:
+    async def put_key(self, key: KeyRow, *, receipt: Receipt | None = None) -> None:
         """Keep a key, or change the one of that id; a revocation stays, and the last use never goes back."""
         self.before_write("put_key")
         _check_text(key)
+        self.calls.check(receipt)
+        self._put_key(key)
+        self.calls.keep(receipt)
+
+    def _put_key(self, key: KeyRow) -> None:
         kept = self._keys.get(key.key_id)
         if kept is not None:
             revoked_at = key.revoked_at if kept.revoked_at is None else kept.revoked_at
             key = replace(key, revoked_at=revoked_at, last_used_at=_later(kept.last_used_at, key.last_used_at))
         self._keys[key.key_id] = key
+
+    async def replace_key(
+        self, ended: KeyRow, successor: KeyRow, *, receipt: Receipt | None = None
+    ) -> KeyReplaced | KeyNotReplaced:
+        """Keep a successor and end the key that it replaces."""
+        self.before_write("replace_key")
+        _check_text(successor)
+        current = self._keys.get(ended.key_id)
+        found = [key for key in self._keys.values() if (key.tenant, key.replaces) == (ended.tenant, ended.key_id)]
+        if found or current is None or current.revoked_at is not None:
+            found.sort(key=lambda key: (key.created_at, key.key_id))
+            return KeyNotReplaced(found[0].key_id if found else None)
+        self.calls.check(receipt)
+        self._put_key(successor)
+        self._put_key(ended)
+        self.calls.keep(receipt)
+        return KeyReplaced()
 
     async def key(self, key_id: str) -> KeyRow | None:
         """A key by id."""
@@ -124,35 +138,22 @@ class MemoryPlatformStore:
         """Be the one call with a key."""
         self.before_write("claim_call")
         _check_text(claim)
-        kept = self._calls.get(_call_name(claim))
-        if kept is None or kept.until < claim.now:
-            self._calls[_call_name(claim)] = _Call(claim.digest, claim.in_flight_until, None)
-            return Claimed()
-        return InFlight(kept.digest, kept.until) if kept.answer is None else Finished(kept.digest, kept.answer)
+        return self.calls.claim(claim)
 
     async def complete_call(self, claim: IdempotencyClaim, answer: JsonObject) -> None:
         """Keep the answer, unless the claim was lost to another call."""
         self.before_write("complete_call")
-        if _call_name(claim) not in self._calls or self._is_own(claim):
-            self._calls[_call_name(claim)] = _Call(claim.digest, claim.keep_until, answer)
+        self.calls.complete(claim, answer)
 
     async def release_call(self, claim: IdempotencyClaim) -> None:
         """The call did not happen."""
         self.before_write("release_call")
-        if self._is_own(claim):
-            del self._calls[_call_name(claim)]
-
-    def _is_own(self, claim: IdempotencyClaim) -> bool:
-        kept = self._calls.get(_call_name(claim))
-        return kept is not None and kept.answer is None and kept.until == claim.in_flight_until
+        self.calls.release(claim)
 
     async def forget_calls(self, *, now: int, limit: int) -> int:
         """Drop what is past its time."""
         self.before_write("forget_calls")
-        past = sorted((call.until, name) for name, call in self._calls.items() if call.until < now)[:limit]
-        for _, name in past:
-            del self._calls[name]
-        return len(past)
+        return self.calls.forget(now=now, limit=limit)
 
     # --- audit -----------------------------------------------------------------------------------
 
@@ -202,7 +203,9 @@ class MemoryPlatformStore:
 
     # --- resources -------------------------------------------------------------------------------
 
-    async def put_resource(self, resource: ResourceRow, *, expected_etag: str | None) -> ResourcePut | ResourceChanged:
+    async def put_resource(
+        self, resource: ResourceRow, *, expected_etag: str | None, receipt: Receipt | None = None
+    ) -> ResourcePut | ResourceChanged:
         """Store a resource if its etag is the expected one."""
         self.before_write("put_resource")
         _check_text(resource)
@@ -211,7 +214,9 @@ class MemoryPlatformStore:
         current_etag = None if kept is None else kept.etag
         if expected_etag not in (ANY_ETAG, current_etag):
             return ResourceChanged(current_etag)
+        self.calls.check(receipt)
         self._resources[name] = resource if kept is None else replace(resource, created_at=kept.created_at)
+        self.calls.keep(receipt)
         return ResourcePut(created=kept is None)
 
     async def resource(self, tenant: str, kind: str, resource_id: str) -> ResourceRow | None:
@@ -238,14 +243,16 @@ class MemoryPlatformStore:
         return tuple(resource for name, resource in sorted(self._resources.items()) if name[0] == kind)
 
     async def delete_resource(
-        self, tenant: str, kind: str, resource_id: str, *, expected_etag: str
+        self, tenant: str, kind: str, resource_id: str, *, expected_etag: str, receipt: Receipt | None = None
     ) -> ResourceDeleted | ResourceChanged:
         """Remove a resource if its etag is the expected one."""
         self.before_write("delete_resource")
         kept = self._resources.get((kind, tenant, resource_id))
         if kept is None or expected_etag not in (ANY_ETAG, kept.etag):
             return ResourceChanged(None if kept is None else kept.etag)
+        self.calls.check(receipt)
         del self._resources[kind, tenant, resource_id]
+        self.calls.keep(receipt)
         return ResourceDeleted()
 
     # --- deliveries ------------------------------------------------------------------------------
@@ -335,10 +342,6 @@ class MemoryPlatformStore:
 
 def _later(one: int | None, other: int | None) -> int | None:
     return max((moment for moment in (one, other) if moment is not None), default=None)
-
-
-def _call_name(claim: IdempotencyClaim) -> _CallName:
-    return claim.tenant, claim.principal, claim.operation, claim.key
 
 
 def _matches(record: AuditRecord, query: AuditQuery) -> bool:

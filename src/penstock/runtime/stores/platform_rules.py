@@ -14,10 +14,11 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from penstock.base import limits
-from penstock.base.errors import Rejected
+from penstock.base.errors import Conflict, Rejected
 from penstock.runtime.platform import DeliveryRow
 
 __all__ = [
+    "claim_lost",
     "due_at",
     "id_cursor",
     "id_position",
@@ -37,6 +38,12 @@ def rows_wanted(limit: int) -> int:
     if limit < 1:
         raise Rejected("INVALID_LIST_LIMIT", f"a page cannot have {limit} rows", "ask for at least one")
     return min(limit, limits.PLATFORM_PAGE_MAX)
+
+
+def claim_lost() -> Conflict:
+    """What a call hears whose idempotency key another one took over, because it took too long."""
+    told = "another call with this idempotency key was faster"
+    return Conflict("IDEMPOTENCY_IN_FLIGHT", told, "ask again in a second", {"retry_after_seconds": 1})
 
 
 def key_cursor(created_at: int, key_id: str) -> str:

@@ -25,6 +25,7 @@ from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
 from penstock.base.ids import chain_of
 from penstock.engine.records import Record
+from penstock.runtime.platform import Receipt
 from penstock.runtime.ports import (
     ANY,
     DEFAULT_TENANT,
@@ -44,6 +45,7 @@ from penstock.runtime.ports import (
     WorkerRow,
 )
 from penstock.runtime.stores import sqlite_definitions, sqlite_schedules
+from penstock.runtime.stores.sqlite_calls import with_receipt
 from penstock.runtime.stores.sqlite_changes import read_changes
 from penstock.runtime.stores.sqlite_errors import explain
 from penstock.runtime.stores.sqlite_listing import list_runs
@@ -391,41 +393,57 @@ class SqliteStore:
         await self.writer.submit(apply)
 
     async def put_definition(
-        self, definition: DefinitionRow, *, expected_hash: str | AnyHash | None = ANY
+        self,
+        definition: DefinitionRow,
+        *,
+        expected_hash: str | AnyHash | None = ANY,
+        receipt: Receipt | None = None,
     ) -> DefinitionOutcome:
         """Keep a definition and make it the newest of its name."""
         document = encode_json(definition.document)
-        return await self.writer.submit(
-            lambda connection: sqlite_definitions.put_definition(connection, definition, document, expected_hash)
+        job = partial(
+            sqlite_definitions.put_definition, definition=definition, document=document, expected_hash=expected_hash
         )
+        return await self.writer.submit(with_receipt(job, receipt))
 
     async def delete_definition(
-        self, name: str, *, tenant: str = DEFAULT_TENANT, expected_hash: str | AnyHash = ANY
+        self,
+        name: str,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        expected_hash: str | AnyHash = ANY,
+        receipt: Receipt | None = None,
     ) -> bool:
         """Hide a name."""
-        return await self.writer.submit(
-            lambda connection: sqlite_definitions.delete_definition(connection, name, tenant, expected_hash)
-        )
+        job = partial(sqlite_definitions.delete_definition, name=name, tenant=tenant, expected_hash=expected_hash)
+        return await self.writer.submit(with_receipt(job, receipt))
 
-    async def put_schedule(self, schedule: ScheduleRow, *, expected: ScheduleRow | AnyHash | None = ANY) -> bool:
+    async def put_schedule(
+        self,
+        schedule: ScheduleRow,
+        *,
+        expected: ScheduleRow | AnyHash | None = ANY,
+        receipt: Receipt | None = None,
+    ) -> bool:
         """Keep a schedule, if it stands as expected."""
         spec = encode_json(schedule.spec)
-        return await self.writer.submit(
-            lambda connection: sqlite_schedules.put_schedule(connection, schedule, spec, expected)
-        )
+        job = partial(sqlite_schedules.put_schedule, schedule=schedule, spec=spec, expected=expected)
+        return await self.writer.submit(with_receipt(job, receipt))
 
-    async def delete_schedule(self, schedule_id: str) -> bool:
+    async def delete_schedule(self, schedule_id: str, *, receipt: Receipt | None = None) -> bool:
         """Forget a schedule."""
-        return await self._execute("DELETE FROM schedules WHERE schedule_id = ?", (schedule_id,)) > 0
+        job = partial(sqlite_schedules.delete_schedule, schedule_id=schedule_id)
+        return await self.writer.submit(with_receipt(job, receipt))
 
-    async def delete_runs(self, run_ids: Sequence[str]) -> int:
+    async def delete_runs(self, run_ids: Sequence[str], *, receipt: Receipt | None = None) -> int:
         """Forget runs that have ended and that nobody needs any more, with their histories."""
         statement = f"DELETE FROM runs WHERE run_id = ? AND {_FORGETTABLE} RETURNING {FORGOTTEN}"
 
-        def apply(connection: sqlite3.Connection) -> int:
-            return sum(delete_run(connection, statement, run_id, self._state) for run_id in run_ids)
+        def apply(connection: sqlite3.Connection) -> list[int]:
+            return [delete_run(connection, statement, run_id, self._state) for run_id in run_ids]
 
-        return await self.writer.submit(apply, is_long=True)
+        job = with_receipt(apply, receipt, lambda deleted: deleted[:1] == [1])
+        return sum(await self.writer.submit(job, is_long=True))
 
     async def delete_ended(self, *, before: int, limit: int) -> int:
         """Forget the runs that ended longest ago, in one bounded piece."""

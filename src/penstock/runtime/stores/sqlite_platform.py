@@ -21,8 +21,11 @@ from penstock.runtime.platform import (
     DeliveryPage,
     DeliveryRow,
     IdempotencyClaim,
+    KeyNotReplaced,
     KeyPage,
+    KeyReplaced,
     KeyRow,
+    Receipt,
     ResourceChanged,
     ResourceDeleted,
     ResourcePage,
@@ -30,6 +33,7 @@ from penstock.runtime.platform import (
     ResourceRow,
     Seal,
 )
+from penstock.runtime.stores import sqlite_calls as calls
 from penstock.runtime.stores import sqlite_platform_audit as trail
 from penstock.runtime.stores import sqlite_platform_deliveries as queue
 from penstock.runtime.stores import sqlite_platform_keys as gate
@@ -51,9 +55,17 @@ class SqlitePlatformStore:
 
     # --- keys ------------------------------------------------------------------------------------
 
-    async def put_key(self, key: KeyRow) -> None:
+    async def put_key(self, key: KeyRow, *, receipt: Receipt | None = None) -> None:
         """Keep a key, or change the one of that id."""
-        await self._store.writer.submit(lambda connection: gate.put_key(connection, key))
+        await self._store.writer.submit(calls.with_receipt(lambda connection: gate.put_key(connection, key), receipt))
+
+    async def replace_key(
+        self, ended: KeyRow, successor: KeyRow, *, receipt: Receipt | None = None
+    ) -> KeyReplaced | KeyNotReplaced:
+        """Keep a successor and end the key that it replaces."""
+        return await self._store.writer.submit(
+            calls.with_receipt(lambda connection: gate.replace_key(connection, ended, successor), receipt)
+        )
 
     async def key(self, key_id: str) -> KeyRow | None:
         """A key by id, as it is now in the file."""
@@ -85,21 +97,21 @@ class SqlitePlatformStore:
 
     async def claim_call(self, claim: IdempotencyClaim) -> ClaimOutcome:
         """Be the one call with a key."""
-        return await self._store.writer.submit(lambda connection: gate.claim_call(connection, claim))
+        return await self._store.writer.submit(lambda connection: calls.claim_call(connection, claim))
 
     async def complete_call(self, claim: IdempotencyClaim, answer: JsonObject) -> None:
         """Keep the answer, unless the claim was lost to another call."""
         encoded = encode_json(answer)
-        await self._store.writer.submit(lambda connection: gate.complete_call(connection, claim, encoded))
+        await self._store.writer.submit(lambda connection: calls.complete_call(connection, claim, encoded))
 
     async def release_call(self, claim: IdempotencyClaim) -> None:
         """The call did not happen."""
-        await self._store.writer.submit(lambda connection: gate.release_call(connection, claim))
+        await self._store.writer.submit(lambda connection: calls.release_call(connection, claim))
 
     async def forget_calls(self, *, now: int, limit: int) -> int:
         """Drop what is past its time."""
         return await self._store.writer.submit(
-            lambda connection: gate.forget_calls(connection, now=now, limit=limit), is_long=True
+            lambda connection: calls.forget_calls(connection, now=now, limit=limit), is_long=True
         )
 
     # --- audit -----------------------------------------------------------------------------------
@@ -128,11 +140,15 @@ class SqlitePlatformStore:
 
     # --- resources -------------------------------------------------------------------------------
 
-    async def put_resource(self, resource: ResourceRow, *, expected_etag: str | None) -> ResourcePut | ResourceChanged:
+    async def put_resource(
+        self, resource: ResourceRow, *, expected_etag: str | None, receipt: Receipt | None = None
+    ) -> ResourcePut | ResourceChanged:
         """Store a resource if its etag is the expected one."""
         body = encode_json(resource.body)
         return await self._store.writer.submit(
-            lambda connection: registry.put_resource(connection, resource, body, expected_etag)
+            calls.with_receipt(
+                lambda connection: registry.put_resource(connection, resource, body, expected_etag), receipt
+            )
         )
 
     async def resource(self, tenant: str, kind: str, resource_id: str) -> ResourceRow | None:
@@ -156,11 +172,14 @@ class SqlitePlatformStore:
         return await self._store.read(lambda connection: registry.read_all_resources(connection, kind))
 
     async def delete_resource(
-        self, tenant: str, kind: str, resource_id: str, *, expected_etag: str
+        self, tenant: str, kind: str, resource_id: str, *, expected_etag: str, receipt: Receipt | None = None
     ) -> ResourceDeleted | ResourceChanged:
         """Remove a resource if its etag is the expected one."""
         return await self._store.writer.submit(
-            lambda connection: registry.delete_resource(connection, tenant, kind, resource_id, expected_etag)
+            calls.with_receipt(
+                lambda connection: registry.delete_resource(connection, tenant, kind, resource_id, expected_etag),
+                receipt,
+            )
         )
 
     # --- deliveries ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""API keys and idempotent calls in the SQLite file: what every request asks for.
+"""API keys in the SQLite file: what every request asks for.
 
 Functions of a connection. Those that write run inside a transaction of the file's one writer, which no other process
 can share: what they look at cannot change before they are done.
@@ -14,19 +14,15 @@ from typing import Any
 
 import msgspec
 
-from penstock.base.json import JsonObject
-from penstock.runtime.platform import Claimed, ClaimOutcome, Finished, IdempotencyClaim, InFlight, KeyPage, KeyRow
+from penstock.runtime.platform import KeyNotReplaced, KeyPage, KeyReplaced, KeyRow
 from penstock.runtime.stores.platform_rules import key_cursor, key_position, rows_wanted
 from penstock.runtime.stores.sqlite_rows import decode_json, encode_json
 
 __all__ = [
-    "claim_call",
-    "complete_call",
-    "forget_calls",
     "put_key",
     "read_key",
     "read_keys",
-    "release_call",
+    "replace_key",
     "touch_keys",
 ]
 
@@ -47,26 +43,9 @@ _READ_KEY = f"SELECT {_KEY_COLUMNS} FROM api_keys WHERE key_id = ?"
 _TOUCH_KEY = (
     "UPDATE api_keys SET last_used_at = :at WHERE key_id = :key AND (last_used_at IS NULL OR last_used_at < :at)"
 )
-
-_NAMED = "tenant = :tenant AND principal = :principal AND operation = :operation AND key = :key"
-_INSERT_CALL = (
-    "INSERT INTO calls (tenant, principal, operation, key, digest, until, answer)"
-    " VALUES (:tenant, :principal, :operation, :key, :digest, :until, :answer)"
-    " ON CONFLICT (tenant, principal, operation, key) DO UPDATE SET"
-    " digest = excluded.digest, until = excluded.until, answer = excluded.answer"
-)
-_OWN = "answer IS NULL AND until = :own"
-_CLAIM_CALL = f"{_INSERT_CALL} WHERE until < :now RETURNING 1"
-_COMPLETE_CALL = f"{_INSERT_CALL} WHERE {_OWN}"
-_READ_CALL = f"SELECT digest, until, answer FROM calls WHERE {_NAMED}"
-_RELEASE_CALL = f"DELETE FROM calls WHERE {_NAMED} AND {_OWN}"
-_FORGET_CALLS = "DELETE FROM calls WHERE rowid IN (SELECT rowid FROM calls WHERE until < ? ORDER BY until LIMIT ?)"
+_READ_SUCCESSOR = "SELECT key_id FROM api_keys WHERE tenant = ? AND replaces = ? ORDER BY created_at, key_id LIMIT 1"
 
 _SCOPES = msgspec.json.Decoder(tuple[str, ...])
-_ANSWER = msgspec.json.Decoder(dict[str, Any])
-
-
-# --- keys ----------------------------------------------------------------------------------------
 
 
 def put_key(connection: sqlite3.Connection, key: KeyRow) -> None:
@@ -86,6 +65,17 @@ def put_key(connection: sqlite3.Connection, key: KeyRow) -> None:
         key.toolset,
     )
     connection.execute(_PUT_KEY, columns)
+
+
+def replace_key(connection: sqlite3.Connection, ended: KeyRow, successor: KeyRow) -> KeyReplaced | KeyNotReplaced:
+    """Keep a successor and end the key that it replaces, unless that has ended or has a successor."""
+    found = connection.execute(_READ_SUCCESSOR, (ended.tenant, ended.key_id)).fetchall()
+    current = read_key(connection, ended.key_id)
+    if found or current is None or current.revoked_at is not None:
+        return KeyNotReplaced(found[0][0] if found else None)
+    put_key(connection, successor)
+    put_key(connection, ended)
+    return KeyReplaced()
 
 
 def read_key(connection: sqlite3.Connection, key_id: str) -> KeyRow | None:
@@ -135,42 +125,3 @@ def _key_of(columns: Sequence[Any]) -> KeyRow:
         replaces=columns[10],
         toolset=columns[11],
     )
-
-
-# --- calls ---------------------------------------------------------------------------------------
-# Without an answer a call is in flight until a moment; with one, the answer is kept until a moment.
-
-
-def claim_call(connection: sqlite3.Connection, claim: IdempotencyClaim) -> ClaimOutcome:
-    """Be the one call with a key, or learn what became of the other."""
-    names = _names_of(claim)
-    given = {**names, "digest": claim.digest, "until": claim.in_flight_until, "answer": None, "now": claim.now}
-    if connection.execute(_CLAIM_CALL, given).fetchall():
-        return Claimed()
-    ((digest, until, answer),) = connection.execute(_READ_CALL, names).fetchall()
-    return InFlight(digest, until) if answer is None else Finished(digest, decode_json(_ANSWER, answer))
-
-
-def complete_call(connection: sqlite3.Connection, claim: IdempotencyClaim, answer: bytes) -> None:
-    """Keep the answer to a call, unless the claim was lost to another one."""
-    given = {"digest": claim.digest, "until": claim.keep_until, "answer": answer, "own": claim.in_flight_until}
-    connection.execute(_COMPLETE_CALL, {**_names_of(claim), **given})
-
-
-def release_call(connection: sqlite3.Connection, claim: IdempotencyClaim) -> None:
-    """Let the key of a call go, unless another one has it by now."""
-    connection.execute(_RELEASE_CALL, {**_names_of(claim), "own": claim.in_flight_until})
-
-
-def forget_calls(connection: sqlite3.Connection, *, now: int, limit: int) -> int:
-    """Drop what is past its time."""
-    return connection.execute(_FORGET_CALLS, (now, limit)).rowcount
-
-
-def _names_of(claim: IdempotencyClaim) -> JsonObject:
-    return {
-        "tenant": claim.tenant,
-        "principal": claim.principal,
-        "operation": claim.operation,
-        "key": claim.key,
-    }

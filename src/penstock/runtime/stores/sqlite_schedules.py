@@ -10,7 +10,7 @@ import sqlite3
 from penstock.runtime.ports import ANY, AnyHash, ScheduleRow
 from penstock.runtime.stores.sqlite_rows import schedule_of
 
-__all__ = ["put_schedule", "schedules"]
+__all__ = ["delete_schedule", "put_schedule", "schedules"]
 
 _ROWS = "SELECT schedule_id, workflow_name, spec, next_at, paused, last_run_id, tenant FROM schedules"
 
@@ -42,3 +42,8 @@ def put_schedule(
         ),
     )
     return True
+
+
+def delete_schedule(connection: sqlite3.Connection, schedule_id: str) -> bool:
+    """Forget a schedule; whether there was one."""
+    return connection.execute("DELETE FROM schedules WHERE schedule_id = ?", (schedule_id,)).rowcount > 0

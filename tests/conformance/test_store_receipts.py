@@ -1,0 +1,92 @@
+"""What every store of runs does with receipts: a change and the answer that tells of it are kept together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from penstock.base.errors import Conflict
+from penstock.runtime.platform import Claimed, Finished, InFlight, PlatformStore, Receipt
+from penstock.runtime.ports import Store
+from penstock.runtime.stores.memory import MemoryStore
+from penstock.runtime.stores.memory_calls import MemoryCalls
+from penstock.runtime.stores.memory_platform import MemoryPlatformStore
+from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.stores.sqlite_platform import SqlitePlatformStore
+from tests.conformance.platform_stores import AT, claim, run_bounded
+from tests.conformance.stores import definition, schedule, start
+
+
+@asynccontextmanager
+async def _in_memory(folder: Path) -> AsyncIterator[tuple[Store, PlatformStore]]:
+    calls = MemoryCalls()
+    yield MemoryStore(calls=calls), MemoryPlatformStore(calls=calls)
+
+
+@asynccontextmanager
+async def _in_a_file(folder: Path) -> AsyncIterator[tuple[Store, PlatformStore]]:
+    store = SqliteStore(folder / "store.db")
+    await store.open()
+    try:
+        yield store, SqlitePlatformStore(store)
+    finally:
+        await store.close()
+
+
+STORES: dict[str, Callable[[Path], AbstractAsyncContextManager[tuple[Store, PlatformStore]]]] = {
+    "memory": _in_memory,
+    "sqlite": _in_a_file,
+}
+
+
+async def begin(store: Store) -> None:
+    """What there is to be deleted."""
+    await store.put_definition(definition(1, name="old"))
+    await store.put_schedule(schedule("old"))
+    await store.append(start("r_1", status="completed", terminal=True))
+
+
+async def change(store: Store, name: str, given: Receipt) -> object:
+    """Make one change."""
+    match name:
+        case "put_definition":
+            return await store.put_definition(definition(2), expected_hash=None, receipt=given)
+        case "delete_definition":
+            return await store.delete_definition("old", receipt=given)
+        case "put_schedule":
+            return await store.put_schedule(schedule(), expected=None, receipt=given)
+        case "delete_schedule":
+            return await store.delete_schedule("old", receipt=given)
+        case _:
+            return await store.delete_runs(["r_1"], receipt=given)
+
+
+CHANGES = ("put_definition", "delete_definition", "put_schedule", "delete_schedule", "delete_runs")
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_of_a_store_is_kept_with_its_answer_and_not_without(kind: str, name: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with STORES[kind](tmp_path) as (store, platform):
+            await begin(store)
+            slow = claim(name)
+            assert await platform.claim_call(slow) == Claimed()
+            faster = claim(name, now=slow.in_flight_until + 1)
+            assert await platform.claim_call(faster) == Claimed()
+            with pytest.raises(Conflict):
+                await change(store, name, Receipt(claim=slow, answer={"value": "slow"}))
+            assert isinstance(await platform.claim_call(claim(name, now=faster.now + 1)), InFlight)
+            await change(store, name, Receipt(claim=faster, answer={"value": "faster"}))
+            found = await platform.claim_call(claim(name, now=faster.now + 1))
+            assert found == Finished("digest-1", {"value": "faster"})
+            # It is made, so that the same change is none any more and keeps nothing.
+            other = claim("other", now=AT)
+            await platform.claim_call(other)
+            await change(store, name, Receipt(claim=other, answer={}))
+            assert isinstance(await platform.claim_call(other), InFlight)
+
+    run_bounded(test())
