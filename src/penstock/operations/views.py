@@ -7,12 +7,13 @@ Above it: operations and surfaces. Below it: the engine's words.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
 from penstock.base.errors import Rejected
+from penstock.definitions.durations import format_instant
 
 __all__ = ["MCP_TASK_STATUS", "OPENWOP_STATUS", "RUN_STATUSES", "Deleted", "RunStatusName", "instant", "milliseconds"]
 
@@ -73,10 +74,7 @@ class Deleted(msgspec.Struct, frozen=True, kw_only=True):
 
 def instant(epoch_ms: int | None) -> str | None:
     """An instant as RFC 3339 in UTC with milliseconds."""
-    if epoch_ms is None:
-        return None
-    moment = datetime.fromtimestamp(epoch_ms / 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{epoch_ms % 1000:03d}Z"
+    return None if epoch_ms is None else format_instant(epoch_ms)
 
 
 def milliseconds(text: str | None, name: str) -> int | None:

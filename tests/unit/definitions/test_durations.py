@@ -1,5 +1,7 @@
 """Durations and instants."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -159,3 +161,9 @@ def test_a_written_instant_reads_back(instant_ms: int) -> None:
 
 def test_instants_are_written_with_milliseconds() -> None:
     assert format_instant(1_794_736_800_000) == "2026-11-15T10:00:00.000Z"
+
+
+@given(st.integers(-62_135_596_800_000, 253_402_300_799_999))
+def test_an_instant_is_written_as_the_standard_library_writes_it(instant_ms: int) -> None:
+    told = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=instant_ms)).isoformat(timespec="milliseconds")
+    assert format_instant(instant_ms) == told.replace("+00:00", "Z")
