@@ -102,7 +102,8 @@ def step(before: RunWrite, *, records: int = 1, payload: JsonObject | None = Non
     """A decision that follows another."""
     seq = before.row.seq
     made = tuple(record(number, payload) for number in range(seq + 1, seq + records + 1))
-    return RunWrite(expected_seq=seq, row=replace(before.row, seq=seq + records, **row), records=made)
+    after = replace(before.row, seq=seq + records, **row)
+    return RunWrite(expected_seq=seq, expected_epoch=before.row.epoch, row=after, records=made)
 
 
 def definition(number: int, *, name: str = "refund") -> DefinitionRow:
@@ -119,9 +120,9 @@ def schedule(schedule_id: str = "nightly", **changes: Any) -> ScheduleRow:
     return replace(new, **changes)
 
 
-def worker(worker_id: str, expires_at: int = AT + 5_000) -> WorkerRow:
-    """A worker that is alive until a moment."""
-    return WorkerRow(worker_id=worker_id, expires_at=expires_at)
+def worker(worker_id: str, beats: int = 1, seen_at: int = AT) -> WorkerRow:
+    """A worker as it is listed."""
+    return WorkerRow(worker_id=worker_id, beats=beats, seen_at=seen_at)
 
 
 async def listed(store: Store, **query: Any) -> list[str]:

@@ -25,7 +25,6 @@ from tests.conformance.stores import (
     schedule,
     start,
     step,
-    worker,
 )
 
 FIRST = start(labels={"team": "blue", "customer": "Ada"}, has_work=True, owner="w1", wake_at=AT + 5)
@@ -41,11 +40,12 @@ OPERATIONS: list[Operation] = [
     lambda store: store.append(OTHER),
     lambda store: store.append(SECOND),
     lambda store: store.append(FIRST),  # a conflict
-    lambda store: store.beat(worker("w1")),
-    lambda store: store.beat(worker("w2")),
-    lambda store: store.beat(worker("w2", 0)),
-    lambda store: store.claim(owner="w1", now=AT, limit=5),
-    lambda store: store.set_work("r_2", has_work=False, owner=None),
+    lambda store: store.enlist("w1", at=AT),
+    lambda store: store.enlist("w2", at=AT),
+    lambda store: store.beat("w1", at=AT + 1),
+    lambda store: store.strike_off("w2"),
+    lambda store: store.claim(owner="w1", limit=5),
+    lambda store: store.set_work("r_2", has_work=False, owner=None, expected_epoch=1),
     lambda store: store.put_schedule(schedule("a")),
     lambda store: store.put_schedule(schedule("b")),
     lambda store: store.delete_schedule("a"),

@@ -15,7 +15,7 @@ from penstock.base.json import JsonObject
 from penstock.runtime.ports import ANY, AnyHash, RunQuery, RunRow, RunWrite, Store
 from penstock.runtime.stores.memory import MemoryStore
 from penstock.runtime.stores.sqlite import SqliteStore
-from tests.conformance.stores import AT, contents, definition, listed, record, schedule, start, worker
+from tests.conformance.stores import AT, contents, definition, listed, record, schedule, start
 
 T = TypeVar("T")
 
@@ -101,19 +101,31 @@ class StoreComparison(RuleBasedStateMachine):
         row = replace(write.row, created_at=given["created_at"], tenant=given["tenant"], **given["row"])
         self.same("append", replace(write, row=row))
 
-    @rule(run_id=RUN_IDS, row=ROWS, count=st.integers(1, 3), offset=st.sampled_from([0, 0, 0, 0, 1, -1]))
-    def move(self, run_id: str, row: dict[str, Any], count: int, offset: int) -> None:
+    @rule(
+        run_id=RUN_IDS,
+        row=ROWS,
+        count=st.integers(1, 3),
+        offset=st.sampled_from([0, 0, 0, 0, 1, -1]),
+        epoch=st.sampled_from([0, 0, 0, 0, 1, -1]),
+    )
+    def move(self, run_id: str, row: dict[str, Any], count: int, offset: int, epoch: int) -> None:
         before: RunRow = self.same("row", run_id) or start(run_id).row
         seq = max(before.seq + offset, 1)
         records = tuple(record(number) for number in range(seq + 1, seq + count + 1))
-        self.same("append", RunWrite(expected_seq=seq, row=replace(before, seq=seq + count, **row), records=records))
+        after = replace(before, seq=seq + count, **row)
+        self.same("append", RunWrite(expected_seq=seq, expected_epoch=before.epoch + epoch, row=after, records=records))
 
-    @rule(changes=st.lists(st.tuples(RUN_IDS, ROWS, st.booleans(), st.sampled_from([0, 0, 0, 1, -1])), max_size=8))
-    def append_many_at_once(self, changes: list[tuple[str, dict[str, Any], bool, int]]) -> None:
+    @rule(
+        changes=st.lists(
+            st.tuples(RUN_IDS, ROWS, st.booleans(), st.sampled_from([0, 0, 0, 1, -1]), st.sampled_from([0, 0, 0, 1])),
+            max_size=8,
+        )
+    )
+    def append_many_at_once(self, changes: list[tuple[str, dict[str, Any], bool, int, int]]) -> None:
         """What comes at once is stored in one transaction, with the outcome that it has one after the other."""
         rows: dict[str, RunRow] = {}
         writes = []
-        for run_id, row, same_index, offset in changes:
+        for run_id, row, same_index, offset, epoch in changes:
             before = rows.get(run_id) or self.same("row", run_id)
             if before is None:
                 writes.append(start(run_id, labels={"team": "blue"}))
@@ -122,8 +134,9 @@ class StoreComparison(RuleBasedStateMachine):
             seq = max(before.seq + offset, 1)
             changed = {"updated_at": row["updated_at"]} if same_index else row
             after = replace(before, seq=seq + 1, **changed)
-            writes.append(RunWrite(expected_seq=seq, row=after, records=(record(seq + 1),), same_index=same_index))
-            if seq == before.seq:
+            expected: dict[str, int] = {"expected_seq": seq, "expected_epoch": before.epoch + epoch}
+            writes.append(RunWrite(**expected, row=after, records=(record(seq + 1),), same_index=same_index))
+            if (seq, epoch) == (before.seq, 0):
                 rows[run_id] = after
 
         async def at_once(store: Store) -> list[Any]:
@@ -131,18 +144,26 @@ class StoreComparison(RuleBasedStateMachine):
 
         assert self.wait(at_once(self.store)) == self.wait(at_once(self.model))
 
-    @rule(run_id=RUN_IDS, has_work=st.booleans(), owner=OWNERS)
-    def note_work(self, run_id: str, has_work: bool, owner: str | None) -> None:
-        self.same("set_work", run_id, has_work=has_work, owner=owner)
+    @rule(run_id=RUN_IDS, has_work=st.booleans(), owner=OWNERS, epoch=st.integers(0, 2))
+    def note_work(self, run_id: str, has_work: bool, owner: str | None, epoch: int) -> None:
+        self.same("set_work", run_id, has_work=has_work, owner=owner, expected_epoch=epoch)
 
-    @rule(owner=st.sampled_from(["w1", "w2"]), now=INSTANTS)
-    def claim(self, owner: str, now: int) -> None:
-        expected, found = self.both("claim", owner=owner, now=now, limit=100)
+    @rule(owner=st.sampled_from(["w1", "w2"]))
+    def claim(self, owner: str) -> None:
+        expected, found = self.both("claim", owner=owner, limit=100)
         assert sorted(found) == sorted(expected)
 
-    @rule(owner=st.sampled_from(["w1", "w2"]), expires_at=st.one_of(st.just(0), INSTANTS))
-    def beat(self, owner: str, expires_at: int) -> None:
-        self.same("beat", worker(owner, expires_at))
+    @rule(owner=st.sampled_from(["w1", "w2"]), at=INSTANTS)
+    def enlist(self, owner: str, at: int) -> None:
+        self.same("enlist", owner, at=at)
+
+    @rule(owner=st.sampled_from(["w1", "w2"]), at=INSTANTS)
+    def beat(self, owner: str, at: int) -> None:
+        self.same("beat", owner, at=at)
+
+    @rule(owner=st.sampled_from(["w1", "w2"]), beats=st.one_of(st.none(), st.integers(1, 3)))
+    def strike_off(self, owner: str, beats: int | None) -> None:
+        self.same("strike_off", owner, beats=beats)
 
     @rule(owner=st.sampled_from(["w1", "w2"]), now=INSTANTS)
     def look_for_timers(self, owner: str, now: int) -> None:

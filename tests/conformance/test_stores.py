@@ -117,7 +117,7 @@ async def test_what_a_run_is_does_not_change_with_its_decisions(store: Store) ->
 async def test_a_decision_that_promises_the_same_index_moves_only_the_number_and_the_time(store: Store) -> None:
     first = start(has_work=True, owner="w1", wake_at=AT + 5)
     await store.append(first)
-    await store.set_work("r_1", has_work=True, owner="w2")
+    await store.set_work("r_1", has_work=True, owner="w2", expected_epoch=0)
     second = replace(step(first, updated_at=AT + 1), same_index=True)
     assert await store.append(second) == Appended()
     assert await store.append(second) == SequenceConflict()
@@ -370,7 +370,7 @@ async def test_the_mark_of_a_store_is_another_one_after_every_change(store: Stor
     marks.append(store.change_mark())
     await store.append(step(first))
     marks.append(store.change_mark())
-    assert await store.claim(owner="w", now=AT, limit=1) == ("r_1",)
+    assert await store.claim(owner="w", limit=1) == ("r_1",)
     marks.append(store.change_mark())
     assert len(set(marks)) == 4
 
@@ -674,19 +674,21 @@ async def test_the_next_timer_is_the_soonest_after_a_moment(store: Store) -> Non
 
 
 @on_every_store
-async def test_a_timer_belongs_to_whoever_works_on_its_run_while_they_are_alive(store: Store) -> None:
-    await store.beat(worker("w1", AT + 10))
+async def test_a_timer_belongs_to_whoever_works_on_its_run_while_they_are_listed(store: Store) -> None:
+    await store.enlist("w1", at=AT)
     await store.append(start("owned", wake_at=AT, has_work=True, owner="w1"))
     await store.append(start("free", wake_at=AT + 1))
     await store.append(start("left by a stranger", wake_at=AT + 2, owner="never seen"))
     assert await store.due(owner="w1", now=AT + 9, limit=10) == ("owned", "free", "left by a stranger")
     assert await store.due(owner="w2", now=AT + 9, limit=10) == ("free", "left by a stranger")
-    assert await store.due(owner="w2", now=AT + 10, limit=10) == ("owned", "free", "left by a stranger")
+    assert await store.due(owner="w2", now=2**62, limit=10) == ("free", "left by a stranger")
+    assert await store.strike_off("w1")
+    assert await store.due(owner="w2", now=AT + 9, limit=10) == ("owned", "free", "left by a stranger")
 
 
 @on_every_store
 async def test_work_is_claimed_when_its_owner_is_gone(store: Store) -> None:
-    await store.beat(worker("w1", AT + 10))
+    await store.enlist("w1", at=AT)
     properties: dict[str, dict[str, Any]] = {
         "no work": {},
         "no owner": {"has_work": True},
@@ -697,21 +699,53 @@ async def test_work_is_claimed_when_its_owner_is_gone(store: Store) -> None:
     }
     for run_id, given in properties.items():
         await store.append(start(run_id, **given))
-    assert set(await store.claim(owner="w2", now=AT + 9, limit=10)) == {"no owner", "unknown"}
-    assert await store.claim(owner="w2", now=AT + 9, limit=10) == ()
-    assert await store.claim(owner="w2", now=AT + 10, limit=10) == ("lives",)
-    for run_id in ("no owner", "lives", "mine", "unknown"):
+    assert set(await store.claim(owner="w2", limit=10)) == {"no owner", "unknown"}
+    assert await store.claim(owner="w2", limit=10) == ()
+    assert await store.strike_off("w1")
+    assert await store.claim(owner="w2", limit=10) == ("lives",)
+    for run_id, epoch in (("no owner", 1), ("lives", 1), ("mine", 0), ("unknown", 1)):
         row = await store.row(run_id)
         assert row is not None
-        assert (row.owner, row.has_work) == ("w2", True)
+        assert (row.owner, row.has_work, row.epoch) == ("w2", True, epoch)
+
+
+@on_every_store
+async def test_every_takeover_begins_a_new_epoch_also_for_an_owner_that_comes_back(store: Store) -> None:
+    await store.append(start(has_work=True, owner="w1", epoch=1))
+    for epoch, owner in enumerate(("w2", "w1", "w2"), 2):
+        assert await store.claim(owner=owner, limit=5) == ("r_1",)
+        row = await store.row("r_1")
+        assert row is not None
+        assert (row.owner, row.epoch) == (owner, epoch)
+
+
+@on_every_store
+async def test_a_decision_of_somebody_who_lost_the_run_is_not_stored(store: Store) -> None:
+    first = start(has_work=True, owner="w1", epoch=1)
+    await store.append(first)
+    assert await store.claim(owner="w2", limit=5) == ("r_1",)
+    stale = step(first)
+    assert stale.expected_epoch == 1
+    for same_index in (False, True):
+        assert await store.append(replace(stale, same_index=same_index)) == SequenceConflict()
+    # The same among others that are stored with one statement.
+    together = [replace(stale, same_index=True), *(start(f"other {number}") for number in range(3))]
+    assert await asyncio.gather(*map(store.append, together)) == [SequenceConflict(), *[Appended()] * 3]
+    found = await store.row("r_1")
+    assert found is not None
+    assert (found.owner, found.epoch, found.seq) == ("w2", 2, first.row.seq)
+    mine = replace(stale, expected_epoch=2, row=replace(stale.row, owner="w2", epoch=2))
+    assert await store.append(mine) == Appended()
+    assert not await store.set_work("r_1", has_work=True, owner=None, expected_epoch=1)
+    assert await store.row("r_1") == mine.row
 
 
 @on_every_store
 async def test_a_claim_takes_no_more_than_its_limit_and_nothing_twice(store: Store) -> None:
     await asyncio.gather(*(store.append(start(f"r_{number}", has_work=True)) for number in range(50)))
-    await store.beat(worker("w1"))
-    await store.beat(worker("w2"))
-    claims = await asyncio.gather(*(store.claim(owner=f"w{1 + number % 2}", now=AT, limit=7) for number in range(10)))
+    await store.enlist("w1", at=AT)
+    await store.enlist("w2", at=AT)
+    claims = await asyncio.gather(*(store.claim(owner=f"w{1 + number % 2}", limit=7) for number in range(10)))
     assert max(map(len, claims)) == 7
     claimed = [run_id for claim in claims for run_id in claim]
     assert sorted(claimed) == sorted(f"r_{number}" for number in range(50))
@@ -721,9 +755,9 @@ async def test_a_claim_takes_no_more_than_its_limit_and_nothing_twice(store: Sto
 async def test_a_claim_can_be_for_work_that_somebody_began_or_for_new_work(store: Store) -> None:
     await store.append(start("new", has_work=True))
     await store.append(start("begun", has_work=True, owner="gone"))
-    assert await store.claim(owner="w1", now=AT, limit=5, begun=True) == ("begun",)
+    assert await store.claim(owner="w1", limit=5, begun=True) == ("begun",)
     assert await store.has_unclaimed()
-    assert await store.claim(owner="w1", now=AT, limit=5, begun=False) == ("new",)
+    assert await store.claim(owner="w1", limit=5, begun=False) == ("new",)
     assert not await store.has_unclaimed()
 
 
@@ -734,52 +768,48 @@ async def test_work_and_timers_can_be_those_of_one_run_and_its_children(store: S
     family = {"a", "a:child:1", "a:child:1:deep:1"}
     assert set(await store.due(owner="w", now=AT, limit=10, family="a")) == family
     assert await store.has_unclaimed(family="a")
-    assert set(await store.claim(owner="w", now=AT, limit=10, family="a")) == family
+    assert set(await store.claim(owner="w", limit=10, family="a")) == family
     assert not await store.has_unclaimed(family="a")
     assert await store.has_unclaimed()
-    assert await store.claim(owner="w", now=AT, limit=10, family="nobody") == ()
+    assert await store.claim(owner="w", limit=10, family="nobody") == ()
 
 
 @on_every_store
 async def test_work_can_be_noted_and_crossed_out(store: Store) -> None:
     await store.append(start())
-    await store.set_work("r_1", has_work=True, owner="w1")
+    assert await store.set_work("r_1", has_work=True, owner="w1", expected_epoch=0)
     assert await store.row("r_1") == replace(start().row, has_work=True, owner="w1")
-    await store.set_work("r_1", has_work=False, owner=None)
+    assert await store.set_work("r_1", has_work=False, owner=None, expected_epoch=0)
     assert await store.row("r_1") == start().row
-    await store.set_work("nobody", has_work=True, owner="w1")
+    assert not await store.set_work("nobody", has_work=True, owner="w1", expected_epoch=0)
     assert await listed(store) == ["r_1"]
-    assert await store.claim(owner="w2", now=AT, limit=5) == ()
+    assert await store.claim(owner="w2", limit=5) == ()
 
 
 @on_every_store
-async def test_a_worker_that_beats_again_lives_longer(store: Store) -> None:
+async def test_signs_of_life_are_counted_for_as_long_as_a_worker_is_listed(store: Store) -> None:
+    assert not await store.beat("w1", at=AT)
+    assert await store.workers() == ()
+    await store.enlist("w1", at=AT)
+    assert await store.beat("w1", at=AT + 7)
+    assert await store.workers() == (worker("w1", 2, AT + 7),)
+    await store.enlist("w1", at=AT + 8)
+    assert await store.workers() == (worker("w1", 3, AT + 8),)
+    assert await store.strike_off("w1")
+    assert not await store.beat("w1", at=AT + 9)
+    assert not await store.strike_off("w1")
+    assert await store.workers() == ()
+
+
+@on_every_store
+async def test_a_worker_that_gave_a_sign_of_life_meanwhile_is_not_struck_off(store: Store) -> None:
     await store.append(start(has_work=True, owner="w1"))
-    await store.beat(worker("w1", AT + 10))
-    await store.beat(worker("w1", AT + 20))
-    assert await store.workers() == (worker("w1", AT + 20),)
-    assert await store.claim(owner="w2", now=AT + 19, limit=5) == ()
-    assert await store.claim(owner="w2", now=AT + 20, limit=5) == ("r_1",)
-
-
-@on_every_store
-async def test_a_worker_that_ended_is_remembered_while_it_has_work(store: Store) -> None:
-    await store.append(start(has_work=True, owner="w1"))
-    await store.beat(worker("w1", 0))
-    await store.beat(worker("w0", 0))
-    assert await store.workers() == (worker("w1", 0),)
-    assert await store.claim(owner="w2", now=AT, limit=5) == ("r_1",)
-    await store.beat(worker("w2"))
-    assert await store.workers() == (worker("w2"),)
-
-
-@on_every_store
-async def test_a_worker_that_fell_silent_is_forgotten_after_a_long_time(store: Store) -> None:
-    await store.beat(worker("silent", AT))
-    await store.beat(worker("w2", AT + limits.WORKER_FORGOTTEN_AFTER_MS))
-    assert [found.worker_id for found in await store.workers()] == ["silent", "w2"]
-    await store.beat(worker("w2", AT + limits.WORKER_FORGOTTEN_AFTER_MS + 1))
-    assert [found.worker_id for found in await store.workers()] == ["w2"]
+    await store.enlist("w1", at=AT)
+    assert await store.beat("w1", at=AT)
+    assert not await store.strike_off("w1", beats=1)
+    assert await store.claim(owner="w2", limit=5) == ()
+    assert await store.strike_off("w1", beats=2)
+    assert await store.claim(owner="w2", limit=5) == ("r_1",)
 
 
 # --- definitions and schedules -------------------------------------------------------------------

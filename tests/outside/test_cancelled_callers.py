@@ -232,7 +232,7 @@ async def shop_on(kind: str, folder: Path) -> AsyncIterator[Shop]:
 async def whole(shop: Shop, run_id: str) -> RunState | None:
     """The state of a run once everything that its caller left is stored."""
     # Whatever the caller left to be stored is stored before this is.
-    await shop.host.store.set_work("nobody", has_work=False, owner=None)
+    await shop.host.store.set_work("nobody", has_work=False, owner=None, expected_epoch=0)
     state = await shop.host.read(run_id)
     stored = await shop.host.store.load(run_id)
     if stored is None:

@@ -200,7 +200,7 @@ __all__ = [
     "WEBHOOK_BYTES_MAX",
     "WEBHOOK_DELIVERY_SECONDS_MAX",
     "WEBHOOK_SKEW_MS",
-    "WORKER_FORGOTTEN_AFTER_MS",
+    "WORKER_LEASE_MARGIN_MS",
     "WORKER_LEASE_MS",
     "WORKFLOW_NAME_CHARACTERS_MAX",
     "WRITE_CALLS_PER_MINUTE",
@@ -360,8 +360,10 @@ LOG_LINE_CHARACTERS_MAX = 4_000
 ACTIVITIES_AT_ONCE_MAX = 256
 # The name of a workflow that is stored; native ones have half of it at most, and longer ones are hard to tell apart.
 WORKFLOW_NAME_CHARACTERS_MAX = 128
-# How long a process is believed alive after its last sign of life.
+# How long a process must give no sign of life until others take over its runs.
 WORKER_LEASE_MS = 5_000
+# By how much sooner a process doubts its own lease: what may pass between that look and an effect that others see.
+WORKER_LEASE_MARGIN_MS = 1_000
 # Runs claimed or woken in one go; more are found in the next round.
 CLAIM_BATCH_MAX = 200
 # Records read in one go.
@@ -443,8 +445,6 @@ RETENTION_BATCH_CALLS_MAX = 20_000
 RETENTION_ROUND_SECONDS = 4.0
 # Between two such transactions, so that forgetting much takes a small part of the disk's time only.
 RETENTION_PAUSE_SECONDS = 0.05
-# How long a worker that stopped without a word stays listed: long enough to see that it is gone.
-WORKER_FORGOTTEN_AFTER_MS = 24 * 60 * 60 * 1000
 # Problems reported by one check of a store; a file with more is damaged beyond reading on.
 INTEGRITY_PROBLEMS_MAX = 200
 

@@ -23,6 +23,7 @@ from penstock.app.executor_settings import equipped, looking_upstream, store_of
 from penstock.app.penstock import Penstock
 from penstock.app.settings import Settings
 from penstock.app.step_modules import load_steps
+from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.cli.configuration import DatabaseOption, is_store
 from penstock.cli.endings import print_json, report_problem
@@ -148,9 +149,10 @@ async def opened(
 
 
 async def live_workers(penstock: Penstock) -> list[str]:
-    """The processes that perform work on this database now."""
+    """The processes that perform work on this database now, as far as a glance can tell."""
     now = penstock.host.clock.now_ms()
-    alive = [worker.worker_id for worker in await penstock.store.workers() if worker.expires_at > now]
+    workers = await penstock.store.workers()
+    alive = [worker.worker_id for worker in workers if abs(now - worker.seen_at) < limits.WORKER_LEASE_MS]
     gone = set(gone_workers(alive))
     return [name for name in alive if name not in gone]
 

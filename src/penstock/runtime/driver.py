@@ -32,6 +32,8 @@ from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.values import NOT_JSON
 from penstock.runtime.children import ChildRuns
 from penstock.runtime.embedded_host import Committed, EmbeddedHost, LiveRun
+from penstock.runtime.ownership.lease import Ownership, WorkerLease
+from penstock.runtime.ownership.silence import SilenceWatch
 from penstock.runtime.performing import (
     ActivityCall,
     ActivityDeferred,
@@ -40,7 +42,6 @@ from penstock.runtime.performing import (
     AsyncPerformer,
     input_of,
 )
-from penstock.runtime.ports import WorkerRow
 from penstock.runtime.turnstiles import Turnstile
 
 __all__ = ["Driver"]
@@ -81,15 +82,26 @@ class Driver:
     _draining: bool = False
     _loops: set[asyncio.Task[None]] = field(default_factory=set)
     _children: ChildRuns = field(init=False)
+    _lease: WorkerLease = field(init=False)
+    _silence: SilenceWatch = field(init=False)
 
     def __post_init__(self) -> None:
         self._children = ChildRuns(self.host)
+        host = self.host
+        self._lease = WorkerLease(
+            store=host.store,
+            clock=host.clock,
+            worker_id=host.worker_id,
+            on_lost=self._drop_everything,
+            report=self.report,
+        )
+        self._silence = SilenceWatch(host.clock)
 
     async def start(self, *, gone: Sequence[str] = ()) -> None:
         """Take over abandoned work and begin to react. `gone` are workers known to be dead already."""
         for worker_id in gone:
-            await self.host.store.beat(WorkerRow(worker_id=worker_id, expires_at=0))
-        await self._beat()
+            await self.host.store.strike_off(worker_id)
+        await self._lease.renew()
         self.host.on_commit = self.committed
         await self._take_over()
         self._loops.add(self._spawn("lease", self._keep_alive))
@@ -103,7 +115,7 @@ class Driver:
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.host.store.beat(WorkerRow(worker_id=self.host.worker_id, expires_at=0))
+        await self._lease.give_up()
 
     async def drain(self, *, timeout_seconds: float) -> int:
         """Begin nothing new and let what is under way finish; how much is left then, for the next start."""
@@ -114,8 +126,15 @@ class Driver:
         for live in self.host.live_runs():
             # Nobody has begun what is due in these runs: that must not be in doubt later.
             if live.row.owner == self.host.worker_id and not live.tasks and not live.deferred:
-                await self.host.store.set_work(live.state.run_id, has_work=live.row.has_work, owner=None)
+                await self.host.store.set_work(
+                    live.state.run_id, has_work=live.row.has_work, owner=None, expected_epoch=live.row.epoch
+                )
         return len(self._tasks - self._loops)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is performed, waits for its turn, or is being stored."""
+        return bool(self._tasks - self._loops)
 
     def nudge(self) -> None:
         """Look at the timers now: for clocks that are moved by hand."""
@@ -225,11 +244,14 @@ class Driver:
             tenant=state.tenant,
             client_kinds=state.client_kinds,
             principal=state.started_by,
+            epoch=live.row.epoch,
+            ownership=Ownership(self._lease, live.row.owner or ""),
         )
         try:
             if not self._slots.try_enter():
                 await self._slots.enter()
             try:
+                await call.confirm()
                 return await self.performer.perform(call)
             finally:
                 self._slots.leave()
@@ -338,19 +360,31 @@ class Driver:
 
     # --- leases and recovery ---------------------------------------------------------------------
 
-    async def _beat(self) -> None:
-        expires_at = self.host.clock.now_ms() + limits.WORKER_LEASE_MS
-        await self.host.store.beat(WorkerRow(worker_id=self.host.worker_id, expires_at=expires_at))
-
     async def _keep_alive(self) -> None:
         while True:
             await asyncio.sleep(limits.WORKER_LEASE_MS / 3000)
             try:
-                await self._beat()
+                await self._lease.renew()
+                await self._strike_off_silent()
                 await self._take_over()
                 await self._look_after()
             except Exception as error:  # the store may be back in a moment; the lease says when it is too late
                 self.report("lease", error)
+
+    def _drop_everything(self, lost: str) -> None:
+        """This process was silent for too long: others have what it owned, so it goes on as after a restart."""
+        self.host.worker_id = self._lease.worker_id
+        told = "this process gave no sign of life for too long; others took over its runs"
+        self.report("lease", Conflict("WORKER_LEASE_LOST", told, "was it suspended, or the machine overloaded?"))
+        for live in self.host.live_runs():
+            if live.row.owner == lost:
+                self._dispatch(live, ())
+
+    async def _strike_off_silent(self) -> None:
+        """Let the runs of processes that give no sign of life be taken over, here or elsewhere."""
+        others = [row for row in await self.host.store.workers() if row.worker_id != self.host.worker_id]
+        for worker in self._silence.look(others):
+            await self.host.store.strike_off(worker.worker_id, beats=worker.beats)
 
     async def _follow_others(self) -> None:
         """Find what other processes did, soon: somebody waits for work that they made due, or cancelled a run."""
@@ -379,7 +413,6 @@ class Driver:
             return 0
         claimed = await self.host.store.claim(
             owner=self.host.worker_id,
-            now=self.host.clock.now_ms(),
             limit=limits.CLAIM_BATCH_MAX,
             begun=begun,
             family=self.host.family,

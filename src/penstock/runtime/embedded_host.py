@@ -284,7 +284,7 @@ class EmbeddedHost:
 
     async def release(self, live: LiveRun) -> None:
         """Note that an ended run needs nobody any more."""
-        await self.store.set_work(live.state.run_id, has_work=False, owner=None)
+        await self.store.set_work(live.state.run_id, has_work=False, owner=None, expected_epoch=live.row.epoch)
         live.row = replace(live.row, has_work=False, owner=None)
         live.deferred.clear()
         if not live.tasks and not live.users:

@@ -14,6 +14,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.engine import inputs
 from penstock.engine.effects import PerformActivity
 from penstock.engine.state import RunState
+from penstock.runtime.ownership.lease import Ownership
 
 __all__ = [
     "ActivityAsks",
@@ -127,6 +128,18 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the program that started the run can be asked."""
     principal: str | None = None
     """On whose behalf the run is; None where nobody said so."""
+    epoch: int = 0
+    """Grows whenever another process begins to act for the run: a receiver refuses a lower one than it has seen."""
+    ownership: Ownership | None = None
+    """By which the attempt is this process's; without it nobody else can have taken it over."""
+
+    async def confirm(self) -> None:
+        """Make sure that the attempt is still this process's: for executors that waited, directly before the effect.
+
+        Costs a look at the clock; after a gap the store is asked. An attempt that was taken over is cancelled here.
+        """
+        if self.ownership is not None and not self.ownership.holds():
+            await self.ownership.confirm()
 
 
 class AsyncPerformer(Protocol):

@@ -74,7 +74,8 @@ def in_family(run_id: str, family: str | None) -> bool:
 class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A run in the index. `wake_at` is its next timer, `has_work` says that effects are due, `owner` who does them.
 
-    A run belongs to one tenant for good; its id is unique among the runs of all tenants.
+    `epoch` counts how often somebody became its owner, and never goes down: whoever acts for the run with a lower one
+    has lost it. A run belongs to one tenant for good; its id is unique among the runs of all tenants.
     """
 
     run_id: str
@@ -92,6 +93,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     owner: str | None = None
     terminal: bool = False
     tenant: str = DEFAULT_TENANT
+    epoch: int = 0
 
 
 class RunPosition(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,8 +104,9 @@ class RunPosition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One decision to be stored: all of it or nothing.
+    """One decision to be stored: all of it or nothing, and only if the run is as it was when it was decided.
 
+    `expected_epoch` is checked as `expected_seq` is: a run that somebody took over in between has another one.
     `same_index` promises that of the row only `seq` and `updated_at` differ from what is stored, which most steps of
     most runs can promise, and which spares the indexes.
     """
@@ -112,6 +115,7 @@ class RunWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     row: RunRow
     records: tuple[Record, ...]
     same_index: bool = False
+    expected_epoch: int = 0
 
 
 class Appended(msgspec.Struct, frozen=True):
@@ -119,7 +123,7 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 class SequenceConflict(msgspec.Struct, frozen=True):
-    """Somebody else moved the run (or started it) in between; nothing was written."""
+    """Somebody else moved the run, started it or took it over in between; nothing was written."""
 
 
 AppendOutcome: TypeAlias = Appended | SequenceConflict
@@ -234,10 +238,15 @@ class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that does work, alive until its lease runs out."""
+    """A process that does work; it is taken for alive for as long as it is listed.
+
+    `beats` grows with every sign of life. Whoever wants to know whether a worker is silent watches that number by a
+    clock of its own; `seen_at` is the time of day at the worker, for people.
+    """
 
     worker_id: str
-    expires_at: int
+    beats: int
+    seen_at: int
 
 
 class Store(Protocol):
@@ -287,15 +296,15 @@ class Store(Protocol):
         """Runs by filter, from an index."""
 
     async def due(self, *, owner: str, now: int, limit: int, family: str | None = None) -> tuple[str, ...]:
-        """Runs with a timer that is due and that nobody else alive is working on; `family` as for `claim`."""
+        """Runs with a timer that is due and that no other listed worker has; `family` as for `claim`."""
 
     async def next_wake_at(self, *, after: int) -> int | None:
         """The soonest timer of any run."""
 
     async def claim(
-        self, *, owner: str, now: int, limit: int, begun: bool | None = None, family: str | None = None
+        self, *, owner: str, limit: int, begun: bool | None = None, family: str | None = None
     ) -> tuple[str, ...]:
-        """Take over runs with work whose owner is gone; their ids.
+        """Take over runs with work whose owner is not a listed worker; their ids. Each begins a new epoch.
 
         `begun` chooses: True for runs that somebody had, who may have begun what is to be done; False for runs that
         nobody had since their work came up. `family` is the id of a run: then only it and its child runs.
@@ -304,14 +313,20 @@ class Store(Protocol):
     async def has_unclaimed(self, *, family: str | None = None) -> bool:
         """True when a run has work and no owner: a process that does not perform moved it; `family` as for `claim`."""
 
-    async def set_work(self, run_id: str, *, has_work: bool, owner: str | None) -> None:
-        """Note that a run has, or no longer has, effects to perform."""
+    async def set_work(self, run_id: str, *, has_work: bool, owner: str | None, expected_epoch: int) -> bool:
+        """Note that a run has, or no longer has, effects to perform; False when somebody took it over since."""
 
-    async def beat(self, worker: WorkerRow) -> None:
-        """Say that a worker is alive until a moment."""
+    async def enlist(self, worker_id: str, *, at: int) -> None:
+        """List a worker: what it owns is its own until it is struck off."""
+
+    async def beat(self, worker_id: str, *, at: int) -> bool:
+        """A sign of life of a listed worker; False when it was struck off, and others may have what it owned."""
+
+    async def strike_off(self, worker_id: str, *, beats: int | None = None) -> bool:
+        """Take a worker off the list; with `beats` only if it has given no sign of life since. Whether it was there."""
 
     async def workers(self) -> tuple[WorkerRow, ...]:
-        """Every worker that was ever alive and is not forgotten."""
+        """Every listed worker."""
 
     async def put_definition(
         self,

@@ -50,6 +50,7 @@ class Router:
             call = replace(
                 call, activity=replace(activity, arguments=filled.value, secrets=None), hidden=filled.secrets
             )
+            await call.confirm()  # a source of secrets may take its time
         return await executor.perform(call)
 
     async def _filled(self, arguments: JsonValue, places: Mapping[str, str], tenant: str) -> Filled | ActivityError:

@@ -1,6 +1,6 @@
 """The index row of a run: how it stands, when it wakes up, whether it has work, and who does that.
 
-Above it: `EmbeddedHost`, which stores the row with every decision. Below it: the engine's state. Pure.
+Above it: `EmbeddedHost`, which stores the row with every decision. Below it: the engine's state, `ownership`. Pure.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from penstock.engine.outcomes import Accepted
 from penstock.engine.pending import next_wake_up_at
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
+from penstock.runtime.ownership.epochs import next_owner
 from penstock.runtime.ports import RunRow, RunWrite
 
 __all__ = ["first_row", "is_work", "next_write"]
@@ -22,6 +23,7 @@ def first_row(
 ) -> RunRow:
     """The row of a run that is stored for the first time; `owner` is who does its work, if it has any."""
     has_work = _has_work(state, effects)
+    owner = owner if has_work else None
     return RunRow(
         run_id=state.run_id,
         workflow_name=state.workflow_name,
@@ -35,9 +37,10 @@ def first_row(
         labels=labels,
         wake_at=next_wake_up_at(state),
         has_work=has_work,
-        owner=owner if has_work else None,
+        owner=owner,
         terminal=state.terminal,
         tenant=state.tenant,
+        epoch=0 if owner is None else 1,
     )
 
 
@@ -47,18 +50,18 @@ def next_write(
     """A decision to be stored for a run that exists: of its index row only what has changed is new."""
     state = decision.state
     has_work = _has_work(state, effects)
-    if not has_work:
-        owner = None
-    elif was.has_work and was.owner is not None:
-        # Whoever has the run may be busy with it. It keeps the run until its lease is over, and finds the change.
-        owner = was.owner
+    owner, epoch = next_owner(was, has_work=has_work, candidate=owner)
     status, wake_at, terminal = run_status(state), next_wake_up_at(state), state.terminal
     row = replace(was, seq=state.seq, updated_at=state.updated_at)
     before = (was.status, was.wake_at, was.has_work, was.owner, was.terminal)
     same_index = before == (status, wake_at, has_work, owner, terminal)
     if not same_index:
-        row = replace(row, status=status, wake_at=wake_at, has_work=has_work, owner=owner, terminal=terminal)
-    return RunWrite(expected_seq=seq, row=row, records=decision.records, same_index=same_index)
+        row = replace(
+            row, status=status, wake_at=wake_at, has_work=has_work, owner=owner, terminal=terminal, epoch=epoch
+        )
+    return RunWrite(
+        expected_seq=seq, expected_epoch=was.epoch, row=row, records=decision.records, same_index=same_index
+    )
 
 
 def _has_work(state: RunState, effects: tuple[Effect, ...]) -> bool:

@@ -243,6 +243,11 @@ class StepContext:
         return self._call.activity.idempotency_key
 
     @property
+    def epoch(self) -> int:
+        """Grows whenever another process begins to act for the run: a receiver refuses one below the last it saw."""
+        return self._call.epoch
+
+    @property
     def deadline(self) -> int | None:
         """When the attempt times out, in epoch milliseconds."""
         return self._call.activity.deadline

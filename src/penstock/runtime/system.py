@@ -19,12 +19,20 @@ from penstock.governance.keys import KEY_ID_CHARACTERS, SECRET_BYTES, ParsedKey
 __all__ = ["SystemClock", "gone_workers", "new_key_material", "new_run_id", "new_worker_id"]
 
 
+# Goes on while the machine sleeps, which Linux's monotonic clock does not; both go on while a process is stopped.
+_ELAPSED_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 class SystemClock:
-    """The machine's clock."""
+    """The machine's clocks."""
 
     def now_ms(self) -> int:
         """The present instant in epoch milliseconds."""
         return time.time_ns() // 1_000_000
+
+    def elapsed_ms(self) -> int:
+        """Milliseconds since the machine started, asleep or not."""
+        return time.clock_gettime_ns(_ELAPSED_CLOCK) // 1_000_000
 
 
 def new_run_id() -> str:

@@ -70,6 +70,9 @@ async def test_a_key_expires_although_nothing_is_stored(open_caller: OpenGate) -
             def now_ms(self) -> int:
                 return later
 
+            def elapsed_ms(self) -> int:
+                return 0
+
         caller.gate.services.clock = Later()
         try:
             assert await refused(caller, made["secret"]) == "KEY_EXPIRED"

@@ -122,6 +122,9 @@ class Ahead:
     def now_ms(self) -> int:
         return self.ms
 
+    def elapsed_ms(self) -> int:
+        return 0
+
 
 async def test_a_call_ends_when_the_execution_asks_something(open_caller: OpenGate) -> None:
     async with open_caller() as caller:

@@ -86,7 +86,7 @@ def test_an_ended_parent_owes_nothing_once_all_its_children_are_cancelled() -> N
             assert all(isinstance(effect, CancelChild) for effect in pending(live.workflow, live.state, bench.now()))
             assert bench.host.due(live) == []
         async with at_work(store, "next") as bench:
-            assert await store.claim(owner="x", now=bench.now(), limit=10) == ()
+            assert await store.claim(owner="x", limit=10) == ()
             assert await store.delete_runs(["r", "r:sub:one", "r:sub:two"]) == 3
 
     on_a_store(body)

@@ -16,7 +16,7 @@ from penstock.engine.status import run_status
 from penstock.runtime.driver import Driver
 from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.performing import ActivityCall, ActivityOutcome
-from penstock.runtime.ports import RunRow, Store, WorkerRow
+from penstock.runtime.ports import RunRow, Store
 from penstock.runtime.stores.memory import MemoryStore
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.system import SystemClock
@@ -178,8 +178,8 @@ def test_an_attempt_whose_run_was_taken_over_is_given_up(kind: str, tmp_path: Pa
             live = await bench.host.live("r")
             assert live is not None
             (task,) = live.tasks.values()
-            await store.beat(WorkerRow(worker_id="one", expires_at=1))  # its lease is over
-            assert await store.claim(owner="two", now=now(), limit=9) == ("r",)
+            assert await store.strike_off("one")
+            assert await store.claim(owner="two", limit=9) == ("r",)
             await driver._look_after()
             with pytest.raises(asyncio.CancelledError):
                 await task

@@ -206,6 +206,7 @@ class A2aClients:
 
     async def _follow(self, known: _Agent, agent: A2aAgent, task: AgentTask, progress: _Progress) -> None:
         request = await _next_message(known, task, progress)
+        await task.confirm()  # reading the card may have taken a while
         try:
             async for event in known.client.send_message(request) if request is not None else _nothing():
                 progress.hear(event)
@@ -335,7 +336,8 @@ def _reply(card: AgentCard, task: AgentTask, asked: _Asked) -> SendMessageReques
 
 def _message(task: AgentTask, parts: list[Part], message_id: str) -> SendMessageRequest:
     message = Message(role=Role.ROLE_USER, parts=parts, message_id=message_id)
-    message.metadata.update({"delegateCorrelationId": task.correlation_id, "idempotencyKey": task.idempotency_key})
+    told = {"delegateCorrelationId": task.correlation_id, "idempotencyKey": task.idempotency_key}
+    message.metadata.update({**told, "epoch": task.epoch} if task.epoch else told)
     return SendMessageRequest(message=message)
 
 

@@ -91,13 +91,14 @@ class AsyncTaskApiDelegate:
     async def delegate(self, task: AgentTask) -> ActivityOutcome:
         """Create a task, wait for its end, and hand back its output with the correlation id."""
         task_id = "(not created)"
-        headers = _headers(self.api_key, task.idempotency_key)
+        headers = _headers(self.api_key, task.idempotency_key, epoch=task.epoch)
         request = _request(task.agent_id, task.correlation_id, task.input)
         try:
             async with asyncio.timeout(task.timeout_ms / 1000):
                 if self._client is None:
                     self._client = httpx2.AsyncClient(base_url=self.base_url, timeout=None)
                 client = self._client
+                await task.confirm()
                 created = await client.post("/tasks", json=request, headers=headers)
                 if created.status_code in _UNAUTHORIZED:
                     return _refused()
@@ -126,8 +127,9 @@ def _task_path(task_id: str) -> str:
     return f"/tasks/{quote(task_id, safe='')}"  # the id is somebody else's text
 
 
-def _headers(api_key: str, idempotency_key: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {api_key}", "idempotency-key": idempotency_key}
+def _headers(api_key: str, idempotency_key: str, *, epoch: int = 0) -> dict[str, str]:
+    headers = {"authorization": f"Bearer {api_key}", "idempotency-key": idempotency_key}
+    return {**headers, "penstock-epoch": str(epoch)} if epoch else headers
 
 
 def _outcome(task: Any) -> ActivityOutcome | None:

@@ -5,7 +5,7 @@ Above it: `agents` makes tasks of activities. Below it: `a2a_agents`, and the sm
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,12 +15,16 @@ from penstock.runtime.performing import ActivityOutcome
 __all__ = ["A2aAgent", "A2aDelegate", "AgentTask"]
 
 
+async def _confirmed() -> None:
+    """Nobody else can have taken it over."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTask:
     """What an agent is asked to do. The correlation id names the task in our history, the key makes it repeatable.
 
     A task whose agent asked a person comes back with what the agent left (`resume`), the answer, and the number of
-    questions so far (`round`).
+    questions so far (`round`). The epoch grows whenever another process begins to act for the run.
     """
 
     agent_id: str
@@ -32,6 +36,9 @@ class AgentTask:
     round: int = 0
     resume: JsonValue = None
     answer: JsonValue = None
+    epoch: int = 0
+    confirm: Callable[[], Awaitable[None]] = field(default=_confirmed, repr=False, compare=False)
+    """To be awaited directly before the task is handed over: another process may have taken it over meanwhile."""
 
     def told(self, external_task_id: str | None = None) -> JsonObject:
         """What is kept beside the result in history."""

@@ -165,6 +165,8 @@ def _task(call: ActivityCall) -> AgentTask:
         round=activity.round,
         resume=activity.resume,
         answer=activity.answer,
+        epoch=call.epoch,
+        confirm=call.confirm,
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 import httpx2
@@ -42,6 +42,7 @@ _KEPT_HEADERS = frozenset(
         "x-total-count",
     }
 )
+_BEFORE_SENDING = "http11.send_request_headers.started"
 _JSON_DECODER = msgspec.json.Decoder()
 # How much of an answer that is a failure is worth reading, and how much of it an error text shows.
 _FAILURE_BYTES_READ = 4_096
@@ -81,7 +82,8 @@ class HttpExecutor:
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Send the request of one attempt."""
         try:
-            plan = plan_of(call.activity)
+            plan = plan_of(call.activity, epoch=call.epoch)
+            plan.request.extensions["trace"] = _confirming(call)
             async with asyncio.timeout(plan.timeout_ms / 1000):
                 return await self._follow(plan)
         except (TimeoutError, httpx2.TimeoutException):
@@ -135,6 +137,16 @@ class HttpExecutor:
                 await response.aclose()
         told = f"more than {limits.HTTP_REDIRECTS_MAX} redirects"
         return ActivityError(told, "HTTP_REDIRECT_LOOP", retryable=False)
+
+
+def _confirming(call: ActivityCall) -> Callable[[str, object], Awaitable[None]]:
+    """What the connection calls before everything it does: resolving and connecting may have taken a while."""
+
+    async def trace(event: str, info: object) -> None:
+        if event == _BEFORE_SENDING:
+            await call.confirm()
+
+    return trace
 
 
 async def _outcome(plan: Plan, request: httpx2.Request, response: httpx2.Response) -> ActivityOutcome:

@@ -21,6 +21,7 @@ _RETRY_ON_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 _WITHOUT_EFFECT = frozenset({"GET", "HEAD", "OPTIONS"})
 _METHODS = _WITHOUT_EFFECT | {"POST", "PUT", "PATCH", "DELETE"}
 _IDEMPOTENCY_HEADER = "idempotency-key"
+_EPOCH_HEADER = "penstock-epoch"
 # The message's own frame: a document that sets these could make one request look like two, or go to another site.
 _FRAME_HEADERS = frozenset(
     {"connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"}
@@ -52,8 +53,8 @@ class Plan:
         return 200 <= status <= 299  # noqa: PLR2004  # what success means in HTTP
 
 
-def plan_of(activity: PerformActivity) -> Plan:
-    """Read a node; `RequestRefused` when something about it is wrong."""
+def plan_of(activity: PerformActivity, *, epoch: int = 0) -> Plan:
+    """Read a node; `RequestRefused` when something about it is wrong. An epoch of 0 is not told."""
     config, given = activity.config, activity.arguments
     if not isinstance(given, dict):
         raise RequestRefused(f"node {activity.node_id} has no `url`")
@@ -65,6 +66,8 @@ def plan_of(activity: PerformActivity) -> Plan:
     content = _content(given.get("body"), headers)
     if method not in _WITHOUT_EFFECT and _IDEMPOTENCY_HEADER not in headers:
         headers[_IDEMPOTENCY_HEADER] = quote(activity.idempotency_key, safe="/:;,.~!*()[]{}|@&=+$ ")
+    if method not in _WITHOUT_EFFECT and epoch:
+        headers[_EPOCH_HEADER] = str(epoch)
     seconds = timeout_ms / 1000
     request = httpx2.Request(
         method,

@@ -59,6 +59,7 @@ from penstock.runtime.upstream import NoGuard, ToolGuard
 __all__ = ["McpToolExecutor", "ProgressListener", "ToolProgress"]
 
 _IDEMPOTENCY_KEY: Final = "penstock/idempotencyKey"
+_EPOCH: Final = "penstock/epoch"
 # What is said when a server does not know a session (any more): it has not looked at the request.
 _SESSION_GONE: Final = ("session terminated", "session not found")
 # How the library's own words for a broken connection begin; servers may use the same number for errors of theirs.
@@ -318,13 +319,14 @@ class McpToolExecutor:
                 listener(call, ToolProgress(progress=progress, total=total, message=message))
 
         async def send() -> CallToolResult | InputRequiredResult:
+            await call.confirm()  # connecting may have taken a while
             return await client.session.call_tool(
                 wanted.tool,
                 wanted.arguments,
                 # How long the call itself may take is watched outside; a person may take longer than that.
                 read_timeout_seconds=limits.MCP_PARKED_SECONDS_MAX + self._timeout_ms(call, wanted) / 1000,
                 progress_callback=heard if listener is not None else None,
-                meta=cast("RequestParamsMeta", {_IDEMPOTENCY_KEY: call.activity.idempotency_key}),
+                meta=cast("RequestParamsMeta", _meta(call)),
                 allow_input_required=True,
                 input_responses=responses,
                 request_state=state,
@@ -338,6 +340,12 @@ class McpToolExecutor:
             # Some arguments stand in headers too, which only a client that has seen the tool's schema knows.
             await listed_tools(wanted.server, client)
             return await send()
+
+
+def _meta(call: ActivityCall) -> JsonObject:
+    """By what the server can tell a repetition, and one that comes too late, from a new order."""
+    key: JsonObject = {_IDEMPOTENCY_KEY: call.activity.idempotency_key}
+    return {**key, _EPOCH: call.epoch} if call.epoch else key
 
 
 def _wanted(call: ActivityCall) -> _Wanted | ActivityError:

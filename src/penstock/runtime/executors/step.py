@@ -17,7 +17,7 @@ from penstock.base import limits
 from penstock.base.json import JsonValue
 from penstock.base.later import later
 from penstock.definitions.findings import suggestion
-from penstock.runtime.executors.step_threads import DaemonThreads
+from penstock.runtime.executors.step_threads import DaemonThreads, confirmed_in_thread
 from penstock.runtime.performing import ActivityCall, ActivityError, ActivityOutcome
 from penstock.runtime.step_binding import Arguments, BindingProblem
 from penstock.runtime.step_outcomes import bad_arguments, failed, finished
@@ -113,22 +113,27 @@ class StepExecutor:
         return ActivityError(told, "HANDLER_NOT_FOUND", retryable=False)
 
     async def _in_thread(self, step: RegisteredStep, call: ActivityCall, arguments: Arguments) -> ActivityOutcome:
-        token = CancelToken()
+        token, loop = CancelToken(), asyncio.get_running_loop()
         if step.context_parameter is not None:
-            observer = _ThreadObserver(asyncio.get_running_loop(), self._observer)
+            observer = _ThreadObserver(loop, self._observer)
             arguments[step.context_parameter] = StepContext(call, observer, token=token)
 
-        def work() -> ActivityOutcome:
+        def work() -> ActivityOutcome | None:
+            if not confirmed_in_thread(call, loop):  # it may have waited for a thread for long
+                return None
             try:
                 return finished(step, step.function(**arguments))
             except (Exception, SystemExit) as error:  # whatever a step raises is its outcome
                 return _failed(step, call, error)
 
         try:
-            return await self._threads.run(work)
+            outcome = await self._threads.run(work)
         except asyncio.CancelledError:
             token.cancel()
             raise
+        if outcome is None:
+            raise asyncio.CancelledError("another process has taken over")
+        return outcome
 
 
 class _ThreadObserver:

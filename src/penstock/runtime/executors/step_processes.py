@@ -21,8 +21,10 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from penstock.base.json import JsonValue
-from penstock.runtime.executors.step_threads import DaemonThreads
+from penstock.runtime.executors.step_threads import DaemonThreads, confirmed_in_thread
 from penstock.runtime.performing import ActivityCall, ActivityError, ActivityOutcome
 from penstock.runtime.step_binding import BindingProblem
 from penstock.runtime.step_outcomes import bad_arguments, failed, finished
@@ -138,10 +140,14 @@ class _Worker:
         """False for a worker that ended while nobody looked."""
         return self.process is not None and self.process.is_alive()
 
-    def perform(self, sent: bytes, hear: Callable[[_Message], None]) -> _Outcome | _Died:
-        """Send a task and wait for its outcome; blocks, so it is called on a thread."""
+    def perform(
+        self, sent: bytes, hear: Callable[[_Message], None], is_wanted: Callable[[], bool]
+    ) -> _Outcome | _Died | None:
+        """Send a task and wait for its outcome; blocks, so it is called on a thread. None when it must not be done."""
         try:
             pipe = self.pipe or self._begin()
+            if not is_wanted():
+                return None
             pipe.send_bytes(sent)
             while True:
                 message: _Message = pipe.recv()
@@ -197,15 +203,17 @@ class StepProcesses:
     async def perform(self, step: RegisteredStep, call: ActivityCall) -> ActivityOutcome:
         """Perform one attempt; being cancelled kills the worker that is busy with it."""
         try:
-            sent = pickle.dumps(_Task(step.function, call))
+            sent = pickle.dumps(_Task(step.function, replace(call, ownership=None)))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             return bad_arguments(f"{step.name} cannot be sent to a process: {error}")
-        hear = self._hearing(call)
+        hear, loop = self._hearing(call), asyncio.get_running_loop()
         async with self._slots:
             worker = self._worker()
             self._busy.add(worker)
             try:
-                heard = await self._threads.run(lambda: worker.perform(sent, hear))
+                heard = await self._threads.run(
+                    lambda: worker.perform(sent, hear, lambda: confirmed_in_thread(call, loop))
+                )
             except BaseException:  # cancelled, most likely; whatever it is, nobody will read this pipe again
                 worker.kill()
                 raise
@@ -213,11 +221,13 @@ class StepProcesses:
                 self._busy.discard(worker)
                 outdated = worker in self._outdated
                 self._outdated.discard(worker)
-        if isinstance(heard, _Outcome):
+        if heard is None or isinstance(heard, _Outcome):
             if outdated:
                 worker.kill()
             else:
                 self._idle.append(worker)
+            if heard is None:
+                raise asyncio.CancelledError("another process has taken over")
             if heard.traceback is not None:
                 _LOGGER.warning("step %s failed in its process\n%s", step.name, heard.traceback)
             return heard.outcome

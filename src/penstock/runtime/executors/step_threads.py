@@ -3,12 +3,13 @@
 The standard thread pool waits at exit for whatever its threads are doing. A step is performed again after a restart, so
 waiting for one that blocks would only make a stop hang: these threads are daemons, and are left behind.
 
-Above it: the step executor, `step_processes`. It knows nothing of steps.
+Above it: the step executor, `step_processes`. Of steps it knows only that others may have taken them over meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextvars
 import queue
 import threading
@@ -17,8 +18,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from penstock.base.errors import Unavailable
+from penstock.runtime.performing import ActivityCall
 
-__all__ = ["DaemonThreads"]
+__all__ = ["DaemonThreads", "confirmed_in_thread"]
 
 T = TypeVar("T")
 
@@ -56,6 +58,17 @@ class _Job(Generic[T]):
             # A future cannot carry StopIteration, and the others of its kind would stop the loop.
             plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
             self.future.set_exception(error if plain else RuntimeError(f"{type(error).__name__}: {error}"))
+
+
+def confirmed_in_thread(call: ActivityCall, loop: asyncio.AbstractEventLoop) -> bool:
+    """As `ActivityCall.confirm`, for the thread that is about to do the work: False when it must not."""
+    if call.ownership is None or call.ownership.holds():
+        return True
+    try:
+        asyncio.run_coroutine_threadsafe(call.confirm(), loop).result()
+    except (concurrent.futures.CancelledError, RuntimeError):  # taken over, or the loop is closed
+        return False
+    return True
 
 
 class DaemonThreads:

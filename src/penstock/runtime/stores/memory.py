@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from penstock.base import limits
 from penstock.base.ids import chain_of
 from penstock.engine.records import Record
 from penstock.runtime.commits import settled
@@ -75,7 +74,7 @@ class MemoryStore:
     _stored: list[tuple[_Kept, int, int]] = field(default_factory=list)  # the run, first and last sequence number
     _definitions: MemoryDefinitions = field(default_factory=MemoryDefinitions)
     _schedules: dict[str, ScheduleRow] = field(default_factory=dict)
-    _workers: dict[str, int] = field(default_factory=dict)
+    _workers: dict[str, WorkerRow] = field(default_factory=dict)
     _numbered: int = 0
     _mark: int = 0
 
@@ -94,6 +93,8 @@ class MemoryStore:
         self.before_write("append")
         kept = self._runs.get(write.row.run_id)
         if (kept.row.seq if kept else 0) != write.expected_seq:
+            return SequenceConflict()
+        if kept is not None and kept.row.epoch != write.expected_epoch:
             return SequenceConflict()
         if kept is None:
             self._numbered += 1
@@ -168,7 +169,7 @@ class MemoryStore:
             if kept.row.wake_at is not None
             and kept.row.wake_at <= now
             and in_family(kept.row.run_id, family)
-            and (kept.row.owner in (None, owner) or not self._alive(kept.row.owner, now))
+            and (kept.row.owner in (None, owner) or kept.row.owner not in self._workers)
         ]
         due.sort(key=lambda row: row.wake_at or 0)
         return tuple(row.run_id for row in due[:limit])
@@ -181,20 +182,17 @@ class MemoryStore:
     def _rows(self) -> list[RunRow]:
         return [kept.row for kept in self._runs.values()]
 
-    def _alive(self, worker_id: str | None, now: int) -> bool:
-        return worker_id is not None and self._workers.get(worker_id, 0) > now
-
     async def claim(
-        self, *, owner: str, now: int, limit: int, begun: bool | None = None, family: str | None = None
+        self, *, owner: str, limit: int, begun: bool | None = None, family: str | None = None
     ) -> tuple[str, ...]:
         """Take over runs with work whose owner is gone."""
         self.before_write("claim")
         claimed: list[str] = []
         for kept in self._runs.values():
-            free = kept.row.owner != owner and not self._alive(kept.row.owner, now)
+            free = kept.row.owner != owner and kept.row.owner not in self._workers
             wanted = begun in (None, kept.row.owner is not None) and in_family(kept.row.run_id, family)
             if len(claimed) < limit and kept.row.has_work and free and wanted:
-                kept.row = replace(kept.row, owner=owner)
+                kept.row = replace(kept.row, owner=owner, epoch=kept.row.epoch + 1)
                 claimed.append(kept.row.run_id)
         return tuple(claimed)
 
@@ -202,26 +200,45 @@ class MemoryStore:
         """True when a run has work and no owner."""
         return any(row.has_work and row.owner is None and in_family(row.run_id, family) for row in self._rows())
 
-    async def set_work(self, run_id: str, *, has_work: bool, owner: str | None) -> None:
+    async def set_work(self, run_id: str, *, has_work: bool, owner: str | None, expected_epoch: int) -> bool:
         """Note that a run has, or no longer has, effects to perform."""
         self.before_write("set_work")
         kept = self._runs.get(run_id)
-        if kept is not None:
-            kept.row = replace(kept.row, has_work=has_work, owner=owner)
+        if kept is None or kept.row.epoch != expected_epoch:
+            return False
+        kept.row = replace(kept.row, has_work=has_work, owner=owner)
+        return True
 
-    async def beat(self, worker: WorkerRow) -> None:
-        """Say that a worker is alive until a moment."""
+    async def enlist(self, worker_id: str, *, at: int) -> None:
+        """List a worker."""
+        self.before_write("enlist")
+        if not self._beat(worker_id, at):
+            self._workers[worker_id] = WorkerRow(worker_id=worker_id, beats=1, seen_at=at)
+
+    async def beat(self, worker_id: str, *, at: int) -> bool:
+        """A sign of life of a listed worker."""
         self.before_write("beat")
-        self._workers[worker.worker_id] = worker.expires_at
-        long_ago = worker.expires_at - limits.WORKER_FORGOTTEN_AFTER_MS
-        owners = {row.owner for row in self._rows() if row.has_work}
-        for name, expires_at in list(self._workers.items()):
-            if (expires_at == 0 or expires_at < long_ago) and name not in owners:
-                del self._workers[name]
+        return self._beat(worker_id, at)
+
+    def _beat(self, worker_id: str, at: int) -> bool:
+        known = self._workers.get(worker_id)
+        if known is None:
+            return False
+        self._workers[worker_id] = replace(known, beats=known.beats + 1, seen_at=at)
+        return True
+
+    async def strike_off(self, worker_id: str, *, beats: int | None = None) -> bool:
+        """Take a worker off the list."""
+        self.before_write("strike_off")
+        known = self._workers.get(worker_id)
+        if known is None or beats not in (None, known.beats):
+            return False
+        del self._workers[worker_id]
+        return True
 
     async def workers(self) -> tuple[WorkerRow, ...]:
-        """Every worker, dead ones included."""
-        return tuple(WorkerRow(worker_id=name, expires_at=until) for name, until in sorted(self._workers.items()))
+        """Every listed worker."""
+        return tuple(row for _, row in sorted(self._workers.items()))
 
     async def put_definition(
         self,
@@ -351,6 +368,7 @@ def _moved(kept: RunRow, row: RunRow) -> RunRow:
         has_work=row.has_work,
         owner=row.owner,
         terminal=row.terminal,
+        epoch=row.epoch,
     )
 
 

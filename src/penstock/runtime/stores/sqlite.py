@@ -6,7 +6,7 @@ the same in an empty file and in one with a million runs.
 
 Above it: `app` and the conformance suite. Below it: `sqlite_writer`, `sqlite_schema`, and what the file
 holds: `sqlite_runs`, `sqlite_rows`, `sqlite_payloads`, `sqlite_listing`, `sqlite_definitions`,
-`sqlite_schedules`.
+`sqlite_schedules`, `sqlite_workers`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from penstock.runtime.ports import (
     StoredRun,
     WorkerRow,
 )
-from penstock.runtime.stores import sqlite_definitions, sqlite_schedules
+from penstock.runtime.stores import sqlite_definitions, sqlite_schedules, sqlite_workers
 from penstock.runtime.stores.sqlite_calls import with_receipt
 from penstock.runtime.stores.sqlite_changes import read_changes
 from penstock.runtime.stores.sqlite_errors import explain
@@ -67,10 +67,8 @@ T = TypeVar("T")
 _READERS = 4
 _RUN_ROW = f"SELECT {RUN_COLUMNS} FROM runs WHERE run_id = ?"
 
-# An owner that let its lease run out counts as none.
-_NOBODY_ELSE = (
-    "(owner IS NULL OR owner = :owner OR owner NOT IN (SELECT worker_id FROM workers WHERE expires_at > :now))"
-)
+# An owner that is not listed any more counts as none.
+_NOBODY_ELSE = "(owner IS NULL OR owner = :owner OR owner NOT IN (SELECT worker_id FROM workers))"
 # A run that has ended, owes nothing, whose parent cannot ask for it again, and that is not the first of a chain of runs
 # of which others are left; their ids stand in the index between two that are easily made.
 _FORGETTABLE = (
@@ -275,7 +273,7 @@ class SqliteStore:
         return await self._read(lambda connection: list_runs(connection, query))
 
     async def due(self, *, owner: str, now: int, limit: int, family: str | None = None) -> tuple[str, ...]:
-        """Runs with a timer that is due and that nobody else alive is working on."""
+        """Runs with a timer that is due and that no other listed worker has."""
         statement = (
             f"SELECT run_id FROM runs WHERE wake_at IS NOT NULL AND wake_at <= :now AND {_NOBODY_ELSE}"
             f"{'' if family is None else _IN_FAMILY} ORDER BY wake_at LIMIT :limit"
@@ -293,13 +291,8 @@ class SqliteStore:
         return await self._read(query)
 
     async def workers(self) -> tuple[WorkerRow, ...]:
-        """Every worker, dead ones included."""
-        statement = "SELECT worker_id, expires_at FROM workers ORDER BY worker_id"
-        return await self._read(
-            lambda connection: tuple(
-                WorkerRow(worker_id=name, expires_at=until) for name, until in connection.execute(statement)
-            )
-        )
+        """Every listed worker."""
+        return await self._read(sqlite_workers.workers)
 
     async def definition(self, definition_hash: str, *, tenant: str | None = None) -> DefinitionRow | None:
         """A definition by hash."""
@@ -351,17 +344,16 @@ class SqliteStore:
         return self.writer.submit_with_others(self._append_runs, RunAppend(write, page, payloads))
 
     async def claim(
-        self, *, owner: str, now: int, limit: int, begun: bool | None = None, family: str | None = None
+        self, *, owner: str, limit: int, begun: bool | None = None, family: str | None = None
     ) -> tuple[str, ...]:
         """Take over runs with work whose owner is gone."""
         chosen = {None: "", True: " AND owner IS NOT NULL", False: " AND owner IS NULL"}[begun]
         statement = (
-            "UPDATE runs SET owner = :owner WHERE key IN (SELECT key FROM runs WHERE has_work = 1"
-            " AND (owner IS NULL OR (owner <> :owner AND owner NOT IN"
-            " (SELECT worker_id FROM workers WHERE expires_at > :now)))"
+            "UPDATE runs SET owner = :owner, epoch = epoch + 1 WHERE key IN (SELECT key FROM runs WHERE has_work = 1"
+            " AND (owner IS NULL OR (owner <> :owner AND owner NOT IN (SELECT worker_id FROM workers)))"
             f"{chosen}{'' if family is None else _IN_FAMILY} LIMIT :limit) RETURNING run_id"
         )
-        parameters = {"owner": owner, "now": now, "limit": limit, **_family(family)}
+        parameters = {"owner": owner, "limit": limit, **_family(family)}
         return await self.writer.submit(lambda connection: _first_column(connection.execute(statement, parameters)))
 
     async def has_unclaimed(self, *, family: str | None = None) -> bool:
@@ -371,26 +363,22 @@ class SqliteStore:
         parameters = _family(family)
         return await self._read(lambda connection: connection.execute(statement, parameters).fetchone() is not None)
 
-    async def set_work(self, run_id: str, *, has_work: bool, owner: str | None) -> None:
+    async def set_work(self, run_id: str, *, has_work: bool, owner: str | None, expected_epoch: int) -> bool:
         """Note that a run has, or no longer has, effects to perform."""
-        await self._execute("UPDATE runs SET has_work = ?, owner = ? WHERE run_id = ?", (has_work, owner, run_id))
+        statement = "UPDATE runs SET has_work = ?, owner = ? WHERE run_id = ? AND epoch = ?"
+        return await self._execute(statement, (has_work, owner, run_id, expected_epoch)) > 0
 
-    async def beat(self, worker: WorkerRow) -> None:
-        """Say that a worker is alive until a moment."""
+    async def enlist(self, worker_id: str, *, at: int) -> None:
+        """List a worker."""
+        await self.writer.submit(lambda connection: sqlite_workers.enlist(connection, worker_id, at))
 
-        def apply(connection: sqlite3.Connection) -> None:
-            connection.execute(
-                "INSERT INTO workers VALUES (?, ?) ON CONFLICT DO UPDATE SET expires_at = excluded.expires_at",
-                (worker.worker_id, worker.expires_at),
-            )
-            # A worker that ended, or was not heard of for long, and owns nothing any more can be forgotten.
-            connection.execute(
-                "DELETE FROM workers WHERE (expires_at = 0 OR expires_at < ?) AND NOT EXISTS"
-                " (SELECT 1 FROM runs WHERE owner = worker_id AND has_work = 1)",
-                (worker.expires_at - limits.WORKER_FORGOTTEN_AFTER_MS,),
-            )
+    async def beat(self, worker_id: str, *, at: int) -> bool:
+        """A sign of life of a listed worker."""
+        return await self.writer.submit(lambda connection: sqlite_workers.beat(connection, worker_id, at))
 
-        await self.writer.submit(apply)
+    async def strike_off(self, worker_id: str, *, beats: int | None = None) -> bool:
+        """Take a worker off the list."""
+        return await self.writer.submit(lambda connection: sqlite_workers.strike_off(connection, worker_id, beats))
 
     async def put_definition(
         self,

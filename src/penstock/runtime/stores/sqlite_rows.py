@@ -32,8 +32,10 @@ T = TypeVar("T")
 
 RUN_COLUMNS = (
     "run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at, updated_at, parent_run_id,"
-    " labels, wake_at, has_work, owner, terminal, tenant"
+    " labels, wake_at, has_work, owner, terminal, tenant, epoch"
 )
+# What a run had before there was a column for it.
+_ABSENT = {"tenant": f"'{DEFAULT_TENANT}'", "epoch": "0"}
 
 _RECORDS = msgspec.json.Decoder(list[tuple[int, Any, str, dict[str, Any], int]])
 _LABELS = msgspec.json.Decoder(dict[str, str])
@@ -42,9 +44,9 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def run_columns(connection: sqlite3.Connection) -> str:
-    """As `RUN_COLUMNS`, for a file of any format: older ones know no tenants."""
+    """As `RUN_COLUMNS`, for a file of any format: older ones know no tenants and no epochs."""
     known = {str(name) for _, name, *_ in connection.execute("PRAGMA table_info(runs)")}
-    return RUN_COLUMNS if "tenant" in known else RUN_COLUMNS.replace("tenant", f"'{DEFAULT_TENANT}'")
+    return ", ".join(name if name in known else _ABSENT[name] for name in RUN_COLUMNS.split(", "))
 
 
 def encode_json(value: object) -> bytes:
@@ -96,6 +98,7 @@ def run_of(found: Sequence[Any]) -> RunRow:
         owner=found[12],
         terminal=bool(found[13]),
         tenant=found[14],
+        epoch=found[15],
     )
 
 

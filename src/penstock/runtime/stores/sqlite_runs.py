@@ -23,21 +23,21 @@ __all__ = ["FORGOTTEN", "RunAppend", "WriterState", "append_runs", "delete_run"]
 
 _INSERT_RUN = (
     "INSERT INTO runs (key, run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at,"
-    " updated_at, parent_run_id, labels, wake_at, has_work, owner, terminal, tenant)"
-    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    " updated_at, parent_run_id, labels, wake_at, has_work, owner, terminal, tenant, epoch)"
+    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
     " ON CONFLICT DO NOTHING"
 )
 _UPDATE_RUN = (
-    "UPDATE runs SET status = ?, seq = ?, updated_at = ?, wake_at = ?, has_work = ?, owner = ?, terminal = ?"
-    " WHERE run_id = ? AND seq = ? RETURNING key"
+    "UPDATE runs SET status = ?, seq = ?, updated_at = ?, wake_at = ?, has_work = ?, owner = ?, terminal = ?, epoch = ?"
+    " WHERE run_id = ? AND seq = ? AND epoch = ? RETURNING key"
 )
-_MOVE_RUN = "UPDATE runs SET seq = ?, updated_at = ? WHERE run_id = ? AND seq = ? RETURNING key"
+_MOVE_RUN = "UPDATE runs SET seq = ?, updated_at = ? WHERE run_id = ? AND seq = ? AND epoch = ? RETURNING key"
 # By key, which spares a look into the index of ids; that the key is still this run's is checked all the same.
 _UPDATE_KEY = (
-    "UPDATE runs SET status = ?, seq = ?, updated_at = ?, wake_at = ?, has_work = ?, owner = ?, terminal = ?"
-    " WHERE key = ? AND run_id = ? AND seq = ?"
+    "UPDATE runs SET status = ?, seq = ?, updated_at = ?, wake_at = ?, has_work = ?, owner = ?, terminal = ?, epoch = ?"
+    " WHERE key = ? AND run_id = ? AND seq = ? AND epoch = ?"
 )
-_MOVE_KEY = "UPDATE runs SET seq = ?, updated_at = ? WHERE key = ? AND run_id = ? AND seq = ?"
+_MOVE_KEY = "UPDATE runs SET seq = ?, updated_at = ? WHERE key = ? AND run_id = ? AND seq = ? AND epoch = ?"
 _INSERT_HISTORY = "INSERT INTO history (run, first_seq, last_seq, records) VALUES (?,?,?,?)"
 _APPENDED = Appended()
 _KNOWN_KEYS_MAX = 10_000  # about a megabyte; then all are forgotten, and looked up again when they are needed
@@ -77,22 +77,13 @@ def append_run(connection: sqlite3.Connection, append: RunAppend, beside: Writer
     if write.expected_seq == 0:
         key = _insert(connection, row, beside)
     elif write.same_index:
-        moved = connection.execute(_MOVE_RUN, (row.seq, row.updated_at, row.run_id, write.expected_seq)).fetchone()
+        moved = connection.execute(
+            _MOVE_RUN, (row.seq, row.updated_at, row.run_id, write.expected_seq, write.expected_epoch)
+        ).fetchone()
         key = None if moved is None else moved[0]
     else:
         found = connection.execute(
-            _UPDATE_RUN,
-            (
-                row.status,
-                row.seq,
-                row.updated_at,
-                row.wake_at,
-                row.has_work,
-                row.owner,
-                row.terminal,
-                row.run_id,
-                write.expected_seq,
-            ),
+            _UPDATE_RUN, (*_changes(row), row.run_id, write.expected_seq, write.expected_epoch)
         ).fetchone()
         key = None if found is None else found[0]
     if key is None:
@@ -120,16 +111,15 @@ def append_runs(connection: sqlite3.Connection, appends: list[RunAppend], beside
         else:
             key = _known_key(connection, row.run_id, beside)
             if write.same_index:
-                moves.append((row.seq, row.updated_at, key, row.run_id, write.expected_seq))
+                moves.append((row.seq, row.updated_at, key, row.run_id, write.expected_seq, write.expected_epoch))
             else:
-                changes = (row.status, row.seq, row.updated_at, row.wake_at, row.has_work, row.owner, row.terminal)
-                updates.append((*changes, key, row.run_id, write.expected_seq))
+                updates.append((*_changes(row), key, row.run_id, write.expected_seq, write.expected_epoch))
         pages.append((key, write.expected_seq + 1, row.seq, append.page))
         if append.payloads:
             keep(connection, key, append.payloads)
     for statement, rows in ((_INSERT_RUN, inserts), (_MOVE_KEY, moves), (_UPDATE_KEY, updates)):
         if rows and connection.executemany(statement, rows).rowcount != len(rows):
-            raise NotTogetherError  # somebody else has moved or made one of these runs, or used a key
+            raise NotTogetherError  # somebody else has moved, made or taken over one of these runs, or used a key
     connection.executemany(_INSERT_HISTORY, pages)
     for append, (key, *_) in zip(appends, pages, strict=True):
         beside.remember(append.write.row, key)
@@ -159,6 +149,20 @@ def _insert(connection: sqlite3.Connection, row: RunRow, beside: WriterState) ->
     return key
 
 
+def _changes(row: RunRow) -> tuple[object, ...]:
+    """What `_UPDATE_RUN` and `_UPDATE_KEY` set."""
+    return (
+        row.status,
+        row.seq,
+        row.updated_at,
+        row.wake_at,
+        row.has_work,
+        row.owner,
+        row.terminal,
+        row.epoch,
+    )
+
+
 def _columns(row: RunRow) -> tuple[object, ...]:
     """What `_INSERT_RUN` takes after the key."""
     return (
@@ -177,6 +181,7 @@ def _columns(row: RunRow) -> tuple[object, ...]:
         row.owner,
         row.terminal,
         row.tenant,
+        row.epoch,
     )
 
 

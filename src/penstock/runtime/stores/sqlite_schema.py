@@ -27,7 +27,7 @@ __all__ = ["SCHEMA_VERSION", "Synchronous", "connect", "identify", "migrate", "o
 
 Synchronous = Literal["FULL", "NORMAL", "OFF"]
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can tell what this is
 
 # The WAL is cut back to this size after a burst, so that it does not keep the space for ever.
@@ -103,6 +103,12 @@ _MIGRATIONS: dict[int, str] = {
     3: PLATFORM_TABLES,
     4: TENANT_TABLES,
     5: "ALTER TABLE api_keys ADD COLUMN toolset TEXT",
+    # A worker of an older release stays listed: it may be at work, and is struck off when it turns out to be silent.
+    6: """
+    ALTER TABLE runs ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE workers RENAME COLUMN expires_at TO seen_at;
+    ALTER TABLE workers ADD COLUMN beats INTEGER NOT NULL DEFAULT 0;
+    """,
 }
 
 

@@ -26,7 +26,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Con
         key = first_key_of(AT + number)
         values = (key, f"r_{number}", "rare" if rare else "usual", "failed" if rare else "completed", AT, AT)
         tenant = "other" if number == 1 else "default"
-        row = "INSERT INTO runs VALUES (?,?,?,'1','h',?,1,?,?,'parent',NULL,NULL,0,NULL,1,?)"
+        row = "INSERT INTO runs VALUES (?,?,?,'1','h',?,1,?,?,'parent',NULL,NULL,0,NULL,1,?,0)"
         connection.execute(row, (*values, tenant))
         team = "a" if rare else "b"
         connection.execute("INSERT INTO labels VALUES (?,?,?,?)", (team, "team", key, team))

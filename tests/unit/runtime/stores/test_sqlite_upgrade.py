@@ -131,7 +131,7 @@ async def holds_everything(store: SqliteStore) -> None:
         last_run_id="r_0",
     )
     assert await store.schedules(tenant="default") == (wanted_schedule,)
-    assert [(found.worker_id, found.expires_at) for found in await store.workers()] == [("w1", 77)]
+    assert [(found.worker_id, found.beats) for found in await store.workers()] == [("w1", 0)]
 
 
 def test_a_file_of_the_first_format_becomes_current_and_loses_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,111 @@
+"""The lease of this process: whether what it owns is still its own, known without asking the store each time.
+
+A worker is listed in the store, and what it owns is its own until another process strikes it off, which that does only
+after it heard nothing of the worker for the length of a lease. So this process knows, by a clock that nobody sets and
+that goes on while it is suspended, for how long after a sign of life nobody can have struck it off. Within that time
+beginning an activity costs one look at the clock. After it (the process was suspended, or could not write) the store is
+asked before anything begins. A worker that was struck off drops what it has and goes on under a name that nobody had.
+
+Above it: the driver; executors by way of `ActivityCall.confirm`. Below it: a `Store`, a `Clock`.
+What remains is the instant between the look and the effect; the epoch of a run lets a receiver close that gap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from penstock.base import limits
+from penstock.base.clock import Clock
+from penstock.base.errors import Unavailable
+from penstock.runtime.ports import Store
+
+__all__ = ["Ownership", "WorkerLease"]
+
+# How soon a store that cannot answer is asked again, and how late at most.
+_RETRY_SECONDS = 0.1
+_RETRY_SECONDS_MAX = 5.0
+
+
+@dataclass(slots=True, kw_only=True)
+class WorkerLease:
+    """Keeps this process listed. `on_lost` hears, before anything else begins, which name was struck off."""
+
+    store: Store
+    clock: Clock
+    worker_id: str
+    on_lost: Callable[[str], None]
+    report: Callable[[str, BaseException], None] = lambda where, error: None
+    _first_id: str = field(init=False)
+    _names: int = 1
+    _is_listed: bool = False
+    _valid_until: int = -1
+    _renewing: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        self._first_id = self.worker_id
+
+    def holds(self, holder: str | None) -> bool:
+        """Whether a name is this process's and cannot have been struck off yet."""
+        return holder == self.worker_id and self.clock.elapsed_ms() < self._valid_until
+
+    async def renew(self) -> None:
+        """Give a sign of life, or find out that it comes too late; callers at the same time share one."""
+        if self._renewing is None:
+            self._renewing = asyncio.ensure_future(self._renew())
+            self._renewing.add_done_callback(self._renewed)
+        await asyncio.shield(self._renewing)
+
+    async def confirm(self, holder: str | None) -> bool:
+        """Whether a name is still this process's, as the store says; waits for a store that cannot say it."""
+        nap = _RETRY_SECONDS
+        while holder == self.worker_id and not self.holds(holder):
+            try:
+                await self.renew()
+            except Unavailable as error:
+                self.report("lease", error)
+                await asyncio.sleep(nap)
+                nap = min(nap * 2, _RETRY_SECONDS_MAX)
+        return holder == self.worker_id
+
+    async def give_up(self) -> None:
+        """Strike this process off: what it owns is free at once."""
+        self._valid_until = -1
+        self._is_listed = False
+        await self.store.strike_off(self.worker_id)
+
+    def _renewed(self, task: asyncio.Task[None]) -> None:
+        self._renewing = None
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; if nobody did, the next sign of life tells the same
+
+    async def _renew(self) -> None:
+        began = self.clock.elapsed_ms()  # not when it was stored: from then on others may have counted
+        if self._is_listed and not await self.store.beat(self.worker_id, at=self.clock.now_ms()):
+            lost, self._is_listed, self._valid_until = self.worker_id, False, -1
+            self._names += 1
+            self.worker_id = f"{self._first_id}.{self._names}"
+            self.on_lost(lost)
+        if not self._is_listed:
+            began = self.clock.elapsed_ms()
+            await self.store.enlist(self.worker_id, at=self.clock.now_ms())
+            self._is_listed = True
+        self._valid_until = began + max(limits.WORKER_LEASE_MS - limits.WORKER_LEASE_MARGIN_MS, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What one attempt has of the lease: the name under which it began."""
+
+    lease: WorkerLease
+    holder: str
+
+    def holds(self) -> bool:
+        """Whether the attempt is this process's for certain, without asking anybody."""
+        return self.lease.holds(self.holder)
+
+    async def confirm(self) -> None:
+        """Ask the store; an attempt of a worker that was struck off is cancelled, as one that nobody wants."""
+        if not await self.lease.confirm(self.holder):
+            raise asyncio.CancelledError("another process has taken over")
