@@ -4,6 +4,9 @@ The library's router tries one route after the other, which took longer than the
 Routes whose parts are names or whole parameters stand in a tree, names before parameters; the few with other patterns
 are tried one by one, those that take the rest of a path last.
 
+A slash that is written as `%2F` is a character of the part that it stands in, as RFC 3986 has it: it never parts a
+path, and so never selects another route.
+
 Above it: `application`. Below it: the library's routes, which know how to serve.
 """
 
@@ -13,6 +16,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
+from urllib.parse import unquote
 
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -22,6 +26,9 @@ __all__ = ["Paths"]
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _PLAIN = re.compile(r"[^{}]*")
 _TAKES_THE_REST = re.compile(r"\{\w+:path\}")
+_WRITTEN_SLASH = "%2F"
+# Stands for a slash that parts nothing while a path is matched; no path can hold it, because it is no character.
+_HELD_SLASH = "\udc2f"
 
 
 @dataclass(slots=True)
@@ -75,7 +82,12 @@ class Paths:
 
     def find(self, scope: Scope) -> Found | None:
         """The route of a request, and what its path has for the parameters."""
-        path: str = scope["path"]
+        path = _with_held_slashes(scope)
+        if path is not None:
+            return self._find_held(path, scope)
+        return self._find(scope["path"], scope)
+
+    def _find(self, path: str, scope: Scope) -> Found | None:
         exact = self._exact.get(path)
         if exact is not None:
             return exact, {}
@@ -88,6 +100,21 @@ class Paths:
         if node is not None and node.route is not None:
             return node.route, dict(zip(node.parameters, values, strict=True))
         return _tried(self._rest, scope)
+
+    def _find_held(self, path: str, scope: Scope) -> Found | None:
+        """The route of a path in which a slash is written as `%2F`."""
+        # Whoever looks at the path later finds it as it was written, not as another one.
+        scope["path"] = path.replace(_HELD_SLASH, _WRITTEN_SLASH)
+        found = self._find(path, {**scope, "path": path})
+        if found is None:
+            return None
+        route, values = found
+        # What takes the rest of a path parts it itself, and must not do so there.
+        slash = _WRITTEN_SLASH if route in self._rest else "/"
+        return route, {
+            name: value.replace(_HELD_SLASH, slash) if isinstance(value, str) else value
+            for name, value in values.items()
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -105,6 +132,15 @@ class Paths:
             # Something that is mounted has its own idea of the path below it.
             scope.update(route.matches(scope)[1])
             await route.handle(scope, receive, send)
+
+
+def _with_held_slashes(scope: Scope) -> str | None:
+    """The path with the slashes that part nothing marked; None for the usual path, which has none."""
+    raw: bytes = scope.get("raw_path") or b""
+    if b"%2f" not in raw and b"%2F" not in raw:
+        return None
+    parts = raw.decode("latin-1").split("/")
+    return "/".join(unquote(part).replace("/", _HELD_SLASH) for part in parts)
 
 
 def _walk(node: _Node, parts: list[str], depth: int, values: list[str]) -> _Node | None:

@@ -51,7 +51,6 @@ _SHARES = 4
 _HOSTS_KEPT = 64
 _METHODS = "GET, POST, DELETE"
 _BEARER = "bearer "
-_LISTEN = b"subscriptions/listen"
 _INVALID_REQUEST = -32600
 
 _Headers: TypeAlias = dict[bytes, bytes]
@@ -96,8 +95,7 @@ class McpEdge:
         if scope["method"] == "POST" and self._at_work >= self._options.max_concurrent_requests + self._share:
             await _send_busy(send)
             return
-        # Who only listens is at no work, and is counted where streams are.
-        if scope["method"] != "POST" or headers.get(b"mcp-method", b"").strip() == _LISTEN:
+        if scope["method"] != "POST":
             await self._let_in(headers, scope, receive, send)
             return
         work = _Work(self._count)
@@ -249,7 +247,7 @@ class _Work:
 
 
 def resting(scope: Scope) -> AbstractContextManager[None]:
-    """While a request waits for somebody, it is no work: they may take an hour."""
+    """While a request waits for somebody, or only listens, it is no work: that may take an hour."""
     work: _Work | None = scope.get("state", {}).get(_WORK_STATE)
     return nullcontext() if work is None else work.resting()
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any
 
 import mcp_types as types
@@ -35,6 +36,7 @@ from penstock.mcp_surface.changes import (
     TaskMoved,
 )
 from penstock.mcp_surface.clients import kinds_of, takes_tasks
+from penstock.mcp_surface.edge import resting
 from penstock.mcp_surface.resuming import ResumableTransport
 from penstock.mcp_surface.sdk import connection_of, notify, session_of
 from penstock.mcp_surface.tasks import TaskCalls
@@ -78,8 +80,11 @@ class Subscriptions:
         caller, services = self._caller_of(context), self._gate.services
         chosen = services.limits
         services.open_streams.take(caller.principal.id, at_most=chosen.streams_max, of_one=chosen.streams_per_key)
+        request = context.request
         try:
-            await _Listener(self._changes, self._tasks, context, caller).told(params.notifications)
+            # Who only listens is at no work, and is counted where streams are.
+            with resting(request.scope) if request is not None else nullcontext():
+                await _Listener(self._changes, self._tasks, context, caller).told(params.notifications)
         finally:
             services.open_streams.give_back(caller.principal.id)
         return types.SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: context.request_id})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote, unquote
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,3 +90,36 @@ def test_it_finds_what_the_library_would_find(parts: list[str]) -> None:
         assert matching == []
     else:
         assert match[0] in matching
+
+
+def written(raw: str) -> tuple[str, dict[str, object]] | None:
+    """What is found for a path as it stands on the wire; servers hand it over decoded, too."""
+    match = PATHS.find({**scope_of(unquote(raw)), "raw_path": raw.encode()})
+    return None if match is None else (match[0].path, match[1])  # type: ignore[attr-defined]
+
+
+def test_a_written_slash_belongs_to_its_parameter() -> None:
+    assert written("/runs/a%2Fevents") == ("/runs/{run_id}", {"run_id": "a/events"})
+    assert written("/runs/a%2fb:pause") == ("/runs/{run_id}:pause", {"run_id": "a/b"})
+    assert written("/workflows/a%2Fb/tasks/c%2fd") == (
+        "/workflows/{workflow_id}/tasks/{task_id}",
+        {"workflow_id": "a/b", "task_id": "c/d"},
+    )
+    assert written("/workflows/a%252Fb") == ("/workflows/{workflow_id}", {"workflow_id": "a%2Fb"})
+    assert written("/workflows/a%252Fb%2Fc") == ("/workflows/{workflow_id}", {"workflow_id": "a%2Fb/c"})
+    assert written("/other/a%2Fb/c") == ("/other/{rest:path}", {"rest": "a%2Fb/c"})
+
+
+def test_a_written_slash_selects_no_other_route() -> None:
+    for raw in ("%2Fhealthz", "/workflows%2Fexport", "/runs%2fa", "/runs/a/events%2Fpoll", "/other%2Fa"):
+        assert written(raw) is None, raw
+
+
+@given(st.lists(st.sampled_from(["runs", "workflows", "a", "events", "export", "tasks", "x/y", "/", "%2F", "é"])))
+def test_a_path_has_as_many_parts_as_slashes_stand_in_it(parts: list[str]) -> None:
+    match = written("/" + "/".join(quote(part, safe="") for part in parts))
+    if match is None or match[0].startswith("/other"):
+        return
+    pattern, values = match
+    assert "/" + "/".join(parts) == pattern.format(**values)
+    assert pattern.count("/") == len(parts)

@@ -187,6 +187,30 @@ async def test_one_key_cannot_take_every_place(tmp_path: Path) -> None:
             await line.hang_up()
 
 
+async def test_a_header_that_nobody_looks_at_takes_no_call_out_of_the_count(tmp_path: Path) -> None:
+    """In the older era `Mcp-Method` says nothing: what a request is stands in its body."""
+    async with crowded(tmp_path, max_concurrent_requests=4) as client:
+        headers = {**await new_session(client), "mcp-method": "subscriptions/listen"}
+        naps = [Line(client, headers, calling("nap", number)).open() for number in range(1, 5)]
+        await settle(lambda: sum(client.gate.admission._in_flight.values()) == len(naps))
+        refused = await client("POST", "/mcp", rpc("tools/list"), headers={**_HEADERS, **headers})
+        assert refused.status == 503
+        for line in naps:
+            await line.hang_up()
+
+
+async def test_who_only_listens_keeps_nobody_out(tmp_path: Path) -> None:
+    async with crowded(tmp_path, max_concurrent_requests=4) as client:
+        listening = [Line(client, *modern("subscriptions/listen", {"notifications": {}})) for _ in range(8)]
+        for line in listening:
+            line.open()
+            await line.until("subscriptions/acknowledged")
+        headers, body = modern("tools/list", {})
+        assert (await client("POST", "/mcp", body, headers={**_HEADERS, **headers})).status == 200
+        for line in listening:
+            await line.hang_up()
+
+
 async def test_one_key_cannot_have_every_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MCP_SESSIONS_PER_KEY", 3)
     async with crowded(tmp_path) as client:
