@@ -23,6 +23,8 @@ __all__ = [
     "CLIENT_ROOT_CHARACTERS_MAX",
     "CLIENT_TOKENS_DEFAULT",
     "CLIENT_TOKENS_MAX",
+    "CLOCK_SETTLES_MS",
+    "CLOCK_STEP_MS_MAX",
     "CONCURRENT_CALLS_PER_KEY",
     "CONTINUATIONS_WITHOUT_WAIT_MAX",
     "DEFINITIONS_PAGE_MAX",
@@ -360,6 +362,11 @@ LOG_LINE_CHARACTERS_MAX = 4_000
 ACTIVITIES_AT_ONCE_MAX = 256
 # The name of a workflow that is stored; native ones have half of it at most, and longer ones are hard to tell apart.
 WORKFLOW_NAME_CHARACTERS_MAX = 128
+# By how much the time of day may move against the machine's steady clock and be followed at once: a correction.
+CLOCK_STEP_MS_MAX = 2_000
+# How long a time of day that jumped must stay where it is until it is believed: longer than a mistake lasts that
+# somebody mends at once, shorter than anybody waits for a schedule after setting the clock.
+CLOCK_SETTLES_MS = 30_000
 # How long a process must give no sign of life until others take over its runs.
 WORKER_LEASE_MS = 5_000
 # By how much sooner a process doubts its own lease: what may pass between that look and an effect that others see.

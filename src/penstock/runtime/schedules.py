@@ -4,12 +4,15 @@ A schedule has a cron expression in a time zone, and says what happens when the 
 how old a missed start may be and still happen (`catch_up`), and how far starts are spread (`jitter`). The id of a
 scheduled run is made from the schedule and the moment, so that two processes that both find it due start it once.
 
-Above it: `Penstock`. Below it: `EmbeddedHost`; cron arithmetic is cronsim's. Nothing is kept between two looks.
+Above it: `Penstock`. Below it: `EmbeddedHost`; cron arithmetic is cronsim's. Nothing is kept between two looks that
+another process would need.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -36,6 +39,8 @@ __all__ = ["Scheduler", "Timetable", "check_schedules", "next_fire_at", "origin_
 
 _LOOK_SECONDS = 1.0
 _CATCH_UP_MS = 60_000  # a start that was missed by more than a minute is skipped unless the schedule says otherwise
+# Looks that are remembered: of a clock that was ahead for longer than they took, the starts meanwhile are lost.
+_LOOKS_KEPT = 600
 _OVERLAPS = ("skip", "queue", "allow", "cancel_running")
 
 
@@ -122,6 +127,43 @@ def next_fire_at(schedule_id: str, timetable: Timetable, after_ms: int) -> int |
     return moment + crc32(f"{schedule_id}/{moment}".encode()) % timetable.jitter_ms
 
 
+@dataclass(slots=True)
+class Placing:
+    """Finds schedules whose next moment was computed by a clock that was ahead, and where they belong.
+
+    The next moment of a schedule cannot be later than the next one after now. One that was found to be right stays
+    right for as long as the clock goes forward.
+    """
+
+    _fitting: dict[str, tuple[int | None, int]] = field(default_factory=dict)  # next moments, and when they were right
+    _looks: deque[int] = field(default_factory=lambda: deque(maxlen=_LOOKS_KEPT))
+
+    def fits(self, row: ScheduleRow, now: int) -> bool:
+        """Whether the next moment of a schedule can be the right one."""
+        next_at, right_at = self._fitting.get(row.schedule_id, (None, now))
+        if row.next_at is None or (row.next_at == next_at and right_at <= now):
+            return True
+        try:
+            timetable = timetable_of(row.spec)
+        except Rejected:
+            return True  # firing it tells what is wrong with it, and must not be in the way of the others before
+        first = next_fire_at(row.schedule_id, dataclasses.replace(timetable, jitter_ms=0), now)
+        if first is not None and row.next_at > first + timetable.jitter_ms:
+            return False
+        self._fitting[row.schedule_id] = row.next_at, now
+        return True
+
+    def looked(self, now: int) -> None:
+        """Note that everything that was due until now was seen to."""
+        self._looks.append(now)
+
+    def next_at(self, row: ScheduleRow, now: int) -> int | None:
+        """Where a schedule belongs: after the last look before the clock was ahead, if that is not too long ago."""
+        timetable = timetable_of(row.spec)
+        seen_until = max((look for look in self._looks if look <= now), default=now)
+        return next_fire_at(row.schedule_id, timetable, max(seen_until, now - timetable.catch_up_ms))
+
+
 def _scheduled(workflow: Workflow, tenant: str) -> list[tuple[str, JsonObject]]:
     """The triggers of a document, and the ids that their schedules have."""
     return [
@@ -164,6 +206,7 @@ class Scheduler:
     report: Callable[[str, BaseException], None] = lambda where, error: None
     _task: asyncio.Task[None] | None = None
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _placing: Placing = field(default_factory=Placing)
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a run is started: whether another one still goes on is asked before, and must be true after."""
 
@@ -378,10 +421,17 @@ class Scheduler:
         now = self.host.clock.now_ms()
         outcomes: dict[str, FireOutcome] = {}
         async with self._starting:
-            for row in await self.host.store.schedules():
+            for listed in await self.host.store.schedules():
+                row = listed if listed.paused or self._placing.fits(listed, now) else await self._placed(listed, now)
                 if not row.paused and row.next_at is not None and row.next_at <= now:
                     outcomes[row.schedule_id] = await self._fire(row, row.next_at, now)
+            self._placing.looked(now)
         return outcomes
+
+    async def _placed(self, row: ScheduleRow, now: int) -> ScheduleRow:
+        """A schedule whose next moment was found by a clock that was ahead, with the one that it has by this clock."""
+        placed = replace(row, next_at=self._placing.next_at(row, now))
+        return placed if await self.host.store.put_schedule(placed, expected=row) else row
 
     async def _fire(self, row: ScheduleRow, moment: int, now: int) -> FireOutcome:
         timetable = timetable_of(row.spec)
@@ -398,6 +448,9 @@ class Scheduler:
         return outcome
 
     async def _start(self, row: ScheduleRow, timetable: Timetable, mark: str) -> FireOutcome:
+        run_id = f"{row.schedule_id}@{mark}"
+        if row.last_run_id == run_id:
+            return Started(run_id)  # the clock moved back; it must not be in the way of itself
         # The run that the schedule started may have been continued by others.
         previous = await self.host.store.row(await self.host.newest(row.last_run_id)) if row.last_run_id else None
         if previous is not None and not previous.terminal:
@@ -414,7 +467,6 @@ class Scheduler:
         workflow = await self.host.workflow_named(row.workflow_name, tenant=row.tenant)
         if workflow is None:
             return Skipped(f"there is no workflow {row.workflow_name}")
-        run_id = f"{row.schedule_id}@{mark}"
         start = inputs.StartRun(
             at=self.host.clock.now_ms(),
             run_id=run_id,

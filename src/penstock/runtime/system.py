@@ -13,22 +13,52 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from penstock.base import limits
 from penstock.base.ids import ENTROPY_BYTES, run_id_of
 from penstock.governance.keys import KEY_ID_CHARACTERS, SECRET_BYTES, ParsedKey
 
-__all__ = ["SystemClock", "gone_workers", "new_key_material", "new_run_id", "new_worker_id"]
+__all__ = ["SystemClock", "TimeOfDay", "gone_workers", "new_key_material", "new_run_id", "new_worker_id"]
 
 
 # Goes on while the machine sleeps, which Linux's monotonic clock does not; both go on while a process is stopped.
 _ELAPSED_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
+class TimeOfDay:
+    """The time of day, steadied by a clock that nobody sets: a jump is believed when it has lasted for a while.
+
+    Small corrections are followed at once. Until a jump is believed, time goes on from where it was.
+    """
+
+    def __init__(self) -> None:
+        self._offset: int | None = None
+        self._doubted = 0  # where the time of day went
+        self._doubted_at: int | None = None  # since when, by the other clock
+
+    def read(self, wall_ms: int, elapsed_ms: int) -> int:
+        """The time to go by, of what both clocks say now."""
+        offset = wall_ms - elapsed_ms
+        if self._offset is None or abs(offset - self._offset) <= limits.CLOCK_STEP_MS_MAX:
+            self._offset, self._doubted_at = offset, None
+            return wall_ms
+        if self._doubted_at is None or abs(offset - self._doubted) > limits.CLOCK_STEP_MS_MAX:
+            self._doubted, self._doubted_at = offset, elapsed_ms
+        elif elapsed_ms - self._doubted_at >= limits.CLOCK_SETTLES_MS:
+            self._offset, self._doubted_at = offset, None
+            return wall_ms
+        return elapsed_ms + self._offset
+
+
+# One for the process: all of its clocks agree.
+_TIME_OF_DAY = TimeOfDay()
+
+
 class SystemClock:
     """The machine's clocks."""
 
     def now_ms(self) -> int:
-        """The present instant in epoch milliseconds."""
-        return time.time_ns() // 1_000_000
+        """The present instant in epoch milliseconds, steadied as `TimeOfDay` says."""
+        return _TIME_OF_DAY.read(time.time_ns() // 1_000_000, self.elapsed_ms())
 
     def elapsed_ms(self) -> int:
         """Milliseconds since the machine started, asleep or not."""

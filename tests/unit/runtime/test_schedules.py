@@ -221,3 +221,67 @@ def test_triggers_of_one_document_make_a_schedule_in_each_tenant_and_go_with_it(
         await scheduler.drop_triggers("nobody", tenant="acme")
 
     scheduled(test)
+
+
+# --- clocks that are set ------------------------------------------------------------------------------
+
+QUARTER_MS = 90 * 24 * 60 * MINUTE_MS
+
+
+def test_a_clock_that_was_ahead_for_a_moment_leaves_no_schedule_in_the_future() -> None:
+    async def test(scheduler: Scheduler, clock: ManualClock) -> None:
+        await scheduler.put("hourly", "quick", {"cron": "0 * * * *"})
+        await scheduler.put("spread", "quick", {"cron": "0 * * * *", "jitter": "5m"})
+        await scheduler.put("patient", "quick", {"cron": "0 0 1 * *", "catch_up": "1d"})
+        before = {row.schedule_id: row.next_at for row in await scheduler.host.store.schedules()}
+        clock.advance(QUARTER_MS)
+        assert all(isinstance(outcome, Skipped) for outcome in (await scheduler.fire_due()).values())
+        clock.advance(-QUARTER_MS)
+        await scheduler.fire_due()
+        assert {row.schedule_id: row.next_at for row in await scheduler.host.store.schedules()} == before
+
+    scheduled(test)
+
+
+def test_a_schedule_that_was_made_while_the_clock_was_ahead_is_found_by_the_next_process() -> None:
+    async def test(scheduler: Scheduler, clock: ManualClock) -> None:
+        clock.advance(QUARTER_MS)
+        await scheduler.put("hourly", "quick", {"cron": "0 * * * *"})
+        clock.advance(-QUARTER_MS)
+        later = Scheduler(host=scheduler.host)
+        await later.fire_due()
+        [row] = await scheduler.host.store.schedules()
+        assert row.next_at == NOON + 60 * MINUTE_MS
+
+    scheduled(test)
+
+
+def test_a_start_that_was_due_while_the_clock_was_ahead_is_made_up_for() -> None:
+    async def test(scheduler: Scheduler, clock: ManualClock) -> None:
+        await scheduler.put("hourly", "quick", {"cron": "0 * * * *"})
+        clock.advance(60 * MINUTE_MS - 5_000)
+        await scheduler.fire_due()
+        clock.advance(QUARTER_MS)
+        await scheduler.fire_due()
+        clock.advance(-QUARTER_MS + 10_000)
+        assert await scheduler.fire_due() == {"hourly": Started(f"hourly@{NOON + 60 * MINUTE_MS}")}
+
+    scheduled(test)
+
+
+def test_a_start_that_happened_is_neither_repeated_nor_cancelled_when_the_clock_moves_back() -> None:
+    async def test(scheduler: Scheduler, clock: ManualClock) -> None:
+        await scheduler.put("hourly", "nightly", {"cron": "0 * * * *", "overlap": "cancel_running"})
+        clock.advance(60 * MINUTE_MS)
+        await scheduler.fire_due()
+        clock.advance(QUARTER_MS)
+        await scheduler.fire_due()
+        clock.advance(-QUARTER_MS + 10_000)
+        await scheduler.fire_due()
+        row = await scheduler.host.store.row(f"hourly@{NOON + 60 * MINUTE_MS}")
+        assert row is not None
+        assert not row.terminal
+        [schedule] = await scheduler.host.store.schedules()
+        assert schedule.next_at == NOON + 120 * MINUTE_MS
+
+    scheduled(test)
