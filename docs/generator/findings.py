@@ -207,12 +207,37 @@ _SIGNATURES: Mapping[str, Note] = {
     "SIGNATURE_INVALID": Note("The signature does not fit the document.", "Somebody changed it after it was signed."),
 }
 
+_PROJECT: Mapping[str, Note] = {
+    "SCHEDULE_INVALID": Note(
+        "A schedule cannot be kept: its cron expression, time zone or a length of time is none.",
+        "Five fields (minute, hour, day, month, weekday), and a zone such as Europe/Berlin.",
+    ),
+    "UNKNOWN_HANDLER": Note(
+        "No step module of the project has the function.", "Correct the name, or list its file in `steps.modules`."
+    ),
+    "MISSING_ARGUMENT": Note("The function needs an argument that `with` does not give.", "Add it to `with`."),
+    "UNKNOWN_ARGUMENT": Note("The function has no such parameter.", "Correct or remove it."),
+    "ARGUMENT_MISFIT": Note("An argument is not of the kind that the function declares.", "The message says which."),
+    "UNKNOWN_WORKFLOW": Note(
+        "No workflow of the project has the name.", "Correct it, or put the file into `workflows.paths`."
+    ),
+    "UNKNOWN_MODEL": Note(
+        "The settings have no such model.", "Correct the name, add it to `models`, or write `provider` beside it."
+    ),
+    "UNKNOWN_SERVER": Note("The settings have no such MCP server.", "Correct the name, or add it to `mcp_servers`."),
+    "UNKNOWN_AGENT": Note("The settings have no such agent.", "Correct the name, or add it to `agents`."),
+    "SECRET_NOT_SET": Note(
+        "A secret that the document declares is not there on this machine.", "Set the variable that the hint names."
+    ),
+}
+
 GROUPS: Mapping[str, Mapping[str, Note]] = {
     "Reading the text": _TEXT,
     "Fields and values": _SHAPE,
     "The graph": _GRAPH,
     "Expressions, types and secrets": _DATA,
     "Test cases": _CASES,
+    "The project around it": _PROJECT,
     "Signatures": _SIGNATURES,
 }
 FINDINGS: Mapping[str, Note] = {name: note for group in GROUPS.values() for name, note in group.items()}

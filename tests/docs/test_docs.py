@@ -170,7 +170,7 @@ def test_every_finding_is_described_and_every_described_finding_exists() -> None
 
 def finding_codes() -> Iterator[str]:
     """Every text of the source that looks like a code, apart from exported names and words of other things."""
-    for folder in ("definitions", "cli"):
+    for folder in ("definitions", "cli", "app/project"):
         for path in (ROOT / "src" / "penstock" / folder).glob("*.py"):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             exported = {id(node) for listed in exports(tree) for node in ast.walk(listed)}

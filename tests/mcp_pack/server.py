@@ -27,7 +27,6 @@ from penstock.base.json import JsonObject
 from penstock.cli.configuration import command_settings
 from penstock.cli.server import Started, open_server
 from penstock.cli.sessions import Workshop
-from penstock.cli.working import make_known
 from penstock.operations.context import Request
 from penstock.operations.pipeline import Gate, RefusedCall
 from tests.mcp_pack import steps
@@ -112,7 +111,8 @@ async def _serve(folder: Path, *, fast_path: bool, announce: Callable[[str], Non
         offers.gate = server.gate
         key = await create_owner_key(server.gate)
         assert key is not None
-        await make_known(server.penstock, sorted(str(path) for path in WORKFLOWS.glob("*.yaml")))
+        for path in sorted(WORKFLOWS.glob("*.yaml")):
+            await server.penstock.register(path)
         server.http.config.app = _with_key(server.http.config.app, key)
 
         def told(started: Started) -> None:

@@ -23,7 +23,7 @@ from penstock.cli.sessions import SecretsOption, StepsOption, Workshop, conduct,
 from penstock.cli.targets import ProfileOption, ServerOption, ServerTarget, choose_target
 from penstock.cli.terminal import can_ask
 from penstock.cli.values import UsageError
-from penstock.cli.working import check_workflows, configure_logging, log_commit, make_known, workflow_files
+from penstock.cli.working import configure_logging, log_commit, make_known, sound_workflows, workflow_files
 from penstock.mcp_surface.pipe import Pipe, standard_pipe
 
 if TYPE_CHECKING:
@@ -135,15 +135,14 @@ def _raise_usage(told: str) -> int:
 
 async def _serve(workshop: Workshop, pipe: Pipe) -> None:
     module, settings = load_mcp(), workshop.settings
-    sources = workflow_files(settings.workflows.paths)
-    check_workflows(sources)
+    workflows = sound_workflows(workflow_files(settings.workflows.paths), settings)
     options = ServerOptions.of(settings)
     pepper = Path(settings.auth.pepper_file) if settings.auth.pepper_file else None
     async with (
         opened(workshop, perform=True, create=True, observe=log_commit) as penstock,
         open_gate(penstock, chosen=options.gate, pepper_file=pepper) as gate,
     ):
-        await make_known(penstock, sources)
+        await make_known(penstock, workflows)
         try:
             await module.serve_stdio(gate, mcp_options(settings), local_owner(), new_request_id, pipe)
         finally:

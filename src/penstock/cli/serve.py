@@ -16,7 +16,7 @@ from penstock.app.serving import ServerOptions
 from penstock.cli.configuration import ChosenDatabaseOption, ConfigOption, command_settings
 from penstock.cli.server import Started, key_advice, log_started, open_server, when_begun
 from penstock.cli.sessions import SecretsOption, StepsOption, Workshop, conduct
-from penstock.cli.working import check_workflows, configure_logging, log_commit, make_known, workflow_files
+from penstock.cli.working import configure_logging, log_commit, make_known, sound_workflows, workflow_files
 
 __all__ = ["serve_command"]
 
@@ -64,10 +64,10 @@ def serve_command(  # noqa: PLR0913  # every option is one the user can give
 
 
 async def _serve(workshop: Workshop, options: ServerOptions, began: float) -> None:
-    sources = workflow_files(workshop.settings.workflows.paths)
-    check_workflows(sources)
+    settings = workshop.settings
+    workflows = sound_workflows(workflow_files(settings.workflows.paths), settings)
     async with open_server(workshop, options, observe=log_commit) as server:
-        await make_known(server.penstock, sources)
+        await make_known(server.penstock, workflows)
         await server.run(began, lambda started: _announce(workshop, started))
 
 

@@ -8,19 +8,28 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from penstock.app.project.files import declared_names, project_check
+from penstock.app.project.known import known_in
+from penstock.app.settings import Settings
+from penstock.app.workflow_paths import expand_paths
+from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.configuration import ConfigOption, command_settings
+from penstock.cli.endings import report_problem
 from penstock.cli.files import SourceText, Unreadable, read_sources
 from penstock.cli.report import console_for, count_words, print_findings, print_problem
+from penstock.cli.values import UsageError
 from penstock.definitions.canonical import definition_hash
 from penstock.definitions.findings import Finding, Severity
 from penstock.definitions.outline import is_native
-from penstock.definitions.validate import check_source
+from penstock.definitions.validate import Beside, check_source
 
 __all__ = ["validate_command"]
 
@@ -45,40 +54,80 @@ class _Verdict:
 
 def validate_command(
     files: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            metavar="FILE",
-            help="Workflow files (YAML or JSON), directories to search for them, or - for standard input.",
+            metavar="[FILE]...",
+            help="Workflow files (YAML or JSON), directories to search for them, or - for standard input; in a project "
+            "its own (workflows.paths) without any.",
         ),
-    ],
+    ] = None,
     *,
+    config: ConfigOption = None,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Look at each document by itself, and load nothing of the project.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as failures.")] = False,
 ) -> None:
     """Find every mistake in workflow files, each with its place and a hint.
 
+    In a project (a folder with penstock.yaml, or --config) documents are checked against it: schedules, step functions
+    and their arguments, other workflows, models, MCP servers, agents and secrets. Its step modules are imported.
+
     Exits with 0 when all is well, 1 when there are errors (or warnings with --strict), 2 when a file cannot be read.
     """
-    verdicts = [_verdict(source) for source in read_sources(files)]
+    settings = None if alone else _project(config, as_json=as_json)
+    if not files and settings is None:
+        print_problem("name the files to check; here is no project (penstock.yaml) that would name them")
+        raise typer.Exit(2)
+    named = files or expand_paths(settings.workflows.paths if settings else ())
+    sources = list(read_sources(named))
+    beside, problem = (None, None) if settings is None else _beside(settings, sources)
+    if problem is not None and not as_json:
+        report_problem(problem, as_json=False)
+    verdicts = [_verdict(source, beside) for source in sources]
     if as_json:
-        report = {
-            "ok": all(verdict.is_ok(strict=strict) for verdict in verdicts),
+        report: JsonObject = {
+            "ok": problem is None and all(verdict.is_ok(strict=strict) for verdict in verdicts),
             "files": [_as_json(verdict, strict=strict) for verdict in verdicts],
         }
+        if problem is not None:
+            report["problem"] = {"code": problem.code, "message": problem.message, "hint": problem.hint}
         typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
     else:
         _print(verdicts)
     if any(isinstance(verdict.source, Unreadable) for verdict in verdicts):
         raise typer.Exit(2)
-    if not all(verdict.is_ok(strict=strict) for verdict in verdicts):
+    if problem is not None or not all(verdict.is_ok(strict=strict) for verdict in verdicts):
         raise typer.Exit(1)
 
 
-def _verdict(source: SourceText | Unreadable) -> _Verdict:
+def _project(config: Path | None, *, as_json: bool) -> Settings | None:
+    """The settings of the project that this is about; None outside of one."""
+    try:
+        loaded = command_settings(config, as_json=as_json)
+    except (UsageError, PenstockError) as error:
+        report_problem(error, as_json=as_json)
+        raise typer.Exit(2) from None
+    return loaded.settings if loaded.file is not None else None
+
+
+def _beside(settings: Settings, sources: list[SourceText | Unreadable]) -> tuple[Beside, PenstockError | None]:
+    """The check of a document against the project, and what is wrong with the project's own steps."""
+    try:
+        others = list(read_sources(expand_paths(settings.workflows.paths)))
+    except PenstockError:
+        others = []  # a pattern without a file: the files that are named here count
+    texts = [source.text for source in (*sources, *others) if isinstance(source, SourceText)]
+    known = known_in(settings, workflow_names=declared_names(texts))
+    return project_check(known), known.problem
+
+
+def _verdict(source: SourceText | Unreadable, beside: Beside | None) -> _Verdict:
     if isinstance(source, Unreadable):
         finding = Finding(code=source.code, message=source.message, file=source.label)
         return _Verdict(source=source, document={}, findings=(finding,))
-    checked = check_source(source.text, file=source.label)
+    checked = check_source(source.text, file=source.label, beside=beside)
     document = checked.document if isinstance(checked.document, dict) else {}
     return _Verdict(source=source, document=document, findings=checked.findings)
 

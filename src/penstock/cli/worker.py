@@ -23,7 +23,7 @@ from penstock.cli.sessions import (
     opened,
     until_left,
 )
-from penstock.cli.working import check_workflows, configure_logging, log_commit, make_known, workflow_files
+from penstock.cli.working import configure_logging, log_commit, make_known, sound_workflows, workflow_files
 
 __all__ = ["worker_command"]
 
@@ -63,9 +63,8 @@ def worker_command(  # noqa: PLR0913  # every option is one the user can give
         }
         settings = command_settings(config, flags, as_json=as_json).settings
         workshop = Workshop.configured(settings, config=config, secret_folder=secret_folder)
-        sources = workflow_files(settings.workflows.paths)
         configure_logging(settings.logging)
-        await until_left(_perform(workshop, sources, grace_seconds))
+        await until_left(_perform(workshop, grace_seconds))
         return 0
 
     conduct(work, as_json=as_json)
@@ -81,13 +80,14 @@ def _announce(workshop: Workshop) -> None:
     typer.echo(f"{told} · Ctrl-C stops it", err=True)
 
 
-async def _perform(workshop: Workshop, sources: list[str], grace_seconds: float) -> None:
+async def _perform(workshop: Workshop, grace_seconds: float) -> None:
     """Perform until this is cancelled, which is how a signal to stop arrives; then stop with manners."""
-    check_workflows(sources)
+    settings = workshop.settings
+    workflows = sound_workflows(workflow_files(settings.workflows.paths), settings)
     _announce(workshop)
     async with opened(workshop, perform=True, create=True, observe=log_commit) as penstock:
         try:
-            await make_known(penstock, sources)
+            await make_known(penstock, workflows)
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             _LOGGER.info("worker_stopping", extra={"fields": {"grace_seconds": grace_seconds}})

@@ -12,32 +12,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.app.penstock import Penstock
-from penstock.app.settings import LoggingSettings
+from penstock.app.settings import LoggingSettings, Settings
 from penstock.app.workflow_paths import expand_paths
+from penstock.base.errors import Conflict, Denied, Rejected
 from penstock.base.json import JsonObject
 from penstock.base.later import later
-from penstock.cli.files import Unreadable, read_sources
+from penstock.cli.files import SourceText, read_sources
 from penstock.cli.values import UsageError
 from penstock.cli.worker_log import LineFormatter, record_event
+from penstock.definitions.model import Workflow
 from penstock.runtime.embedded_host import Committed
 
 if TYPE_CHECKING:
-    from penstock.cli import documents
+    from penstock.app.project import files as project_files
 else:
-    documents = later("penstock.cli.documents")
+    project_files = later("penstock.app.project.files")
 
-__all__ = ["check_workflows", "configure_logging", "log_commit", "make_known", "workflow_files"]
+__all__ = ["configure_logging", "log_commit", "make_known", "sound_workflows", "workflow_files"]
 
 _LOGGER = logging.getLogger("penstock.worker")
 
 
-def workflow_files(patterns: Iterable[str]) -> list[str]:
-    """The files of workflows that patterns and folders stand for."""
+def workflow_files(patterns: Iterable[str]) -> list[SourceText]:
+    """The files of workflows that patterns and folders stand for; one that is there and cannot be read is left out."""
     found = []
     for source in read_sources(expand_paths(patterns)):
-        if isinstance(source, Unreadable):
+        if isinstance(source, SourceText):
+            found.append(source)
+        elif Path(source.label).is_file():
+            _quarantine(source.label, source.code, source.message)
+        else:
             raise UsageError(f"{source.label}: {source.message}")
-        found.append(source.label)
     return found
 
 
@@ -59,15 +64,34 @@ def log_commit(commit: Committed) -> None:
             _LOGGER.log(event.level, event.name, extra={"fields": event.fields})
 
 
-def check_workflows(files: Sequence[str]) -> None:
-    """Show every mistake of every file with its place; one is enough to end the command."""
-    for path in files:
-        documents.load_runnable(path)
+def sound_workflows(sources: Sequence[SourceText], settings: Settings) -> list[Workflow]:
+    """The workflows that can be served. A file with a mistake is quarantined: named with its place, and left out."""
+    loaded, _ = project_files.load_project(((source.label, source.text) for source in sources), settings)
+    for item in loaded:
+        if item.workflow is None and item.worst is not None:
+            _quarantine(item.worst.location or item.file, item.worst.code, item.worst.message)
+            continue
+        for finding in item.findings:
+            if finding.code in project_files.PROJECT_CODES:
+                told: JsonObject = {"file": finding.location or item.file, "code": finding.code}
+                told.update({"message": finding.message, "what_to_do": finding.hint})
+                _LOGGER.warning("workflow_incomplete", extra={"fields": told})
+    return [item.workflow for item in loaded if item.workflow is not None]
 
 
-async def make_known(penstock: Penstock, files: Sequence[str]) -> None:
-    """Make the workflows of files known."""
-    for path in files:
-        workflow = await penstock.register(Path(path))
+def _quarantine(place: str, code: str, message: str) -> None:
+    told: JsonObject = {"file": place, "code": code, "message": message}
+    told["what_to_do"] = "correct it; `penstock doctor` and `penstock validate` show every mistake"
+    _LOGGER.error("workflow_quarantined", extra={"fields": told})
+
+
+async def make_known(penstock: Penstock, workflows: Sequence[Workflow]) -> None:
+    """Make workflows known; one that is refused does not keep the others out."""
+    for workflow in workflows:
+        try:
+            await penstock.register(workflow)
+        except (Conflict, Denied, Rejected) as error:
+            _quarantine(workflow.name, error.code, error.message)
+            continue
         known: JsonObject = {"workflow": workflow.name, "version": workflow.version, "hash": workflow.hash}
         _LOGGER.info("workflow_known", extra={"fields": known})

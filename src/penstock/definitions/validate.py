@@ -7,8 +7,9 @@ Every check runs on what it understands, even when another found mistakes, so th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
@@ -27,8 +28,9 @@ from penstock.definitions.model import Workflow
 from penstock.definitions.outline import Outline, outline_of
 from penstock.definitions.source import SourceDocument, read_source
 
-__all__ = ["Checked", "Loaded", "check_source", "load_workflow", "validate_document", "validate_source"]
+__all__ = ["Beside", "Checked", "Loaded", "check_source", "load_workflow", "validate_document", "validate_source"]
 
+Beside: TypeAlias = Callable[[JsonObject], Iterable[Finding]]
 # After these the document is not understood well enough for any other check.
 _FATAL_CODES = frozenset({"NOT_A_WORKFLOW", "DOCUMENT_TOO_DEEP"})
 # What may only seem wrong while a node that cannot be read is missing from the graph.
@@ -54,7 +56,7 @@ class Loaded:
 def validate_document(document: JsonValue) -> tuple[Finding, ...]:
     """Everything that is wrong with a document, in document order; positions are not known here."""
     found = list(schema_findings(document))
-    if isinstance(document, dict) and not any(finding.code in _FATAL_CODES for finding in found):
+    if isinstance(document, dict) and not _has_fatal(found):
         found.extend(_other_findings(document))
     ordered = sorted(dict.fromkeys(found), key=lambda finding: (_order(document, finding.path), finding.code))
     return tuple(ordered if len(ordered) <= FINDINGS_MAX else _first_of_many(ordered))
@@ -65,22 +67,25 @@ def validate_source(text: str, *, file: str | None = None) -> tuple[Finding, ...
     return check_source(text, file=file).findings
 
 
-def check_source(text: str, *, file: str | None = None) -> Checked:
-    """Read and check a text; for callers that also want to look at the document."""
+def check_source(text: str, *, file: str | None = None, beside: Beside | None = None) -> Checked:
+    """Read and check a text; for callers that also want to look at the document.
+
+    `beside` finds what only somebody can know who sees more than the document; it is asked about a sound one.
+    """
     source = read_source(text, file=file)
     if not isinstance(source, SourceDocument):
         return Checked(document=None, findings=source)
-    placed = [
-        replace(finding, position=_position(source.positions, finding.path), file=file)
-        for finding in validate_document(source.value)
-    ]
+    found = validate_document(source.value)
+    if beside is not None and isinstance(source.value, dict) and not _has_fatal(found):
+        found = (*found, *beside(source.value))
+    placed = [replace(finding, position=_position(source.positions, finding.path), file=file) for finding in found]
     placed.sort(key=lambda finding: finding.position or Position(0, 0))
     return Checked(document=source.value, findings=tuple(placed))
 
 
-def load_workflow(text: str, *, file: str | None = None) -> Loaded:
+def load_workflow(text: str, *, file: str | None = None, beside: Beside | None = None) -> Loaded:
     """Read, check and compile a workflow; warnings do not stop it."""
-    checked = check_source(text, file=file)
+    checked = check_source(text, file=file, beside=beside)
     has_errors = any(finding.severity is Severity.ERROR for finding in checked.findings)
     if has_errors or not isinstance(checked.document, dict):
         return Loaded(workflow=None, findings=checked.findings)
@@ -90,6 +95,10 @@ def load_workflow(text: str, *, file: str | None = None) -> Loaded:
         # The compilers are stricter than the checks: a gap of ours, which must not bring a caller down.
         finding = Finding(code=refusal.code, message=refusal.message, hint=refusal.hint, file=file)
         return Loaded(workflow=None, findings=(*checked.findings, finding))
+
+
+def _has_fatal(findings: Iterable[Finding]) -> bool:
+    return any(finding.code in _FATAL_CODES for finding in findings)
 
 
 def _other_findings(document: JsonObject) -> Iterable[Finding]:

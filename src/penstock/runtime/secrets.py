@@ -17,7 +17,9 @@ from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.base.ids import DEFAULT_TENANT
 
-__all__ = ["ChainSecrets", "EnvironmentSecrets", "FileSecrets", "secret_name"]
+__all__ = ["SECRET_PREFIX", "ChainSecrets", "EnvironmentSecrets", "FileSecrets", "secret_name"]
+
+SECRET_PREFIX = "PENSTOCK_SECRET_"
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _Source = Callable[[str], str | None]
@@ -41,7 +43,7 @@ class EnvironmentSecrets:
     The prefix keeps a document from reading variables that were not meant for it.
     """
 
-    def __init__(self, prefix: str = "PENSTOCK_SECRET_", environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, prefix: str = SECRET_PREFIX, environment: Mapping[str, str] | None = None) -> None:
         self._prefix = prefix
         self._environment = os.environ if environment is None else environment
 

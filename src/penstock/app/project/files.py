@@ -1,0 +1,85 @@
+"""The workflow files of a project, each loaded or quarantined with its findings: one bad file does not hide the others.
+
+Above it: `penstock validate`, `serve`, `worker`, `run`, `doctor`. Below it: `known` and `findings`; it reads no file,
+texts are handed to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.app.project.findings import PROJECT_CODES, project_findings
+from penstock.app.project.known import Known, known_in
+from penstock.app.settings import Settings
+from penstock.base.json import JsonObject
+from penstock.definitions.findings import Finding, Severity
+from penstock.definitions.model import Workflow
+from penstock.definitions.outline import is_native
+from penstock.definitions.source import SourceDocument, read_source
+from penstock.definitions.validate import Beside, load_workflow
+
+__all__ = ["PROJECT_CODES", "ProjectFile", "declared_names", "load_project", "project_check"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectFile:
+    """A workflow file: what it holds, None if it cannot be served, and what was found."""
+
+    file: str
+    text: str
+    workflow: Workflow | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def worst(self) -> Finding | None:
+        """What to tell first: the first error, else the first warning."""
+        return next(
+            (item for item in self.findings if item.severity is Severity.ERROR), next(iter(self.findings), None)
+        )
+
+
+def load_project(
+    texts: Iterable[tuple[str, str]], settings: Settings, *, steps: Iterable[Callable[..., Any]] | None = None
+) -> tuple[list[ProjectFile], Known]:
+    """Load files, given as names with texts, and look at each beside all others.
+
+    A file is quarantined for what is wrong with itself: its document, or a schedule that cannot be kept. Names that
+    nobody has are told as warnings, since another process may have what they stand for.
+    """
+    given = list(texts)
+    known = known_in(settings, workflow_names=declared_names(text for _, text in given), steps=steps)
+    found = []
+    for file, text in given:
+        loaded = load_workflow(text, file=file, beside=lambda document: _lenient(document, known))
+        found.append(ProjectFile(file=file, text=text, workflow=loaded.workflow, findings=loaded.findings))
+    return found, known
+
+
+def _lenient(document: JsonObject, known: Known) -> Iterator[Finding]:
+    for finding in project_findings(document, known):
+        yield replace(finding, severity=Severity.WARNING) if finding.code in PROJECT_CODES else finding
+
+
+def project_check(known: Known) -> Beside:
+    """The check of a document beside what is known, as a function of the document."""
+    return lambda document: project_findings(document, known)
+
+
+def declared_names(texts: Iterable[str]) -> set[str]:
+    """The names that workflow documents give themselves, as far as they can be read."""
+    found = set()
+    for text in texts:
+        source = read_source(text)
+        if isinstance(source, SourceDocument) and isinstance(source.value, dict):
+            name = _name(source.value)
+            if name is not None:
+                found.add(name)
+    return found
+
+
+def _name(document: JsonObject) -> str | None:
+    header = document if is_native(document) else document.get("document")
+    name = header.get("name") if isinstance(header, dict) else None
+    return name if isinstance(name, str) else None
