@@ -47,11 +47,12 @@ def _cancelled(seen: Seen) -> bool:
 CHECKS: dict[str, Callable[[Seen], bool]] = {
     "connect": _connected,
     "list": lambda seen: set(seen["list"]) >= _TOOLS,
+    "hang_up": lambda seen: seen["hang_up"]["server"] == "ok" and seen["hang_up"]["status"] == "waiting_timer",
     "right": lambda seen: _is_answer(seen["right"], "Hello, Ada"),
-    "wrong": lambda seen: _is_refused(seen["wrong"], "INVALID_ARGUMENTS", "/tone", "'name'"),
+    "wrong": lambda seen: _is_refused(seen["wrong"], "INVALID_ARGUMENTS", "/tone", "additional properties"),
     "unknown": lambda seen: _is_refused(seen["unknown"], "nothing"),
     "failing": lambda seen: _is_refused(seen["failing"], "FELL", "it fell over"),
-    "waiting": lambda seen: _is_answer(seen["waiting"], "waits for an answer", "May I refund this order?"),
+    "waiting": lambda seen: _is_answer(seen["waiting"], "waiting_input", "May I refund this order?"),
     "large": lambda seen: _is_answer(seen["large"], '{"items":[0,1,', "shown in part", "penstock://executions/"),
     "cancel": _cancelled,
 }

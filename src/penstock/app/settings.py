@@ -98,8 +98,9 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     transport: Annotated[
         Literal["http", "sse", "stdio"],
         Key(
-            "`http` is Streamable HTTP, with the older HTTP+SSE beside it at `sse` under the path; with `sse`, clients "
-            "that know only that one may open their stream at the path itself; `stdio` opens no address.",
+            "`http` is Streamable HTTP, with the older HTTP+SSE beside it at `sse` under the path, and at the path "
+            "itself for clients that ask for an event stream there; with `sse`, also for those that do not say what "
+            "they ask for; `stdio` opens no address.",
             aliases=(f"{_FOREIGN}TRANSPORT",),
         ),
     ] = "http"

@@ -32,6 +32,7 @@ __all__ = ["LegacySse"]
 
 # What a client of a newer revision sends when it opens a stream.
 _NEWER = (b"mcp-session-id", b"mcp-protocol-version")
+_STREAM = b"text/event-stream"
 _SESSION = re.compile(rb"session_id=[0-9a-f]{32}")
 
 
@@ -54,10 +55,16 @@ class LegacySse:
         self._streams: set[_Stream] = set()
 
     def serves(self, path: str, scope: Scope) -> bool:
-        """Whether a request is one of an old client: by its path, or because nothing in it is of a newer one."""
+        """Whether a request is one of an old client: by its path, or because nothing in it is of a newer one.
+
+        Clients exist that open a stream at the address they are given before they try anything else. A newer client
+        opens one only in a session, and names it.
+        """
         if path in (self._stream_path, self._message_path):
             return True
-        return self._is_first and scope["method"] == "GET" and not any(name in _NEWER for name, _ in scope["headers"])
+        if scope["method"] != "GET" or any(name in _NEWER for name, _ in scope["headers"]):
+            return False
+        return self._is_first or any(name == b"accept" and _STREAM in value for name, value in scope["headers"])
 
     async def handle(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -48,7 +48,7 @@ class McpOptions:
     protocol_version: str | None = None
     """The one revision that is spoken; every one that there is without."""
     sse_first: bool = False
-    """Whether clients of revision 2024-11-05 may open their stream at `path` itself, too."""
+    """Whether clients of revision 2024-11-05 may open their stream at `path` without saying that they take one."""
     heartbeat_seconds: float = limits.STREAM_HEARTBEAT_SECONDS
     """How long an event stream may be silent."""
     retry_ms: int = limits.STREAM_RETRY_MS

@@ -19,7 +19,7 @@ async function outcome(call) {
 
 async function cancelled(client) {
   const stop = new AbortController();
-  const call = outcome(() => client.call("nap", { mark: "cancelled" }, stop.signal));
+  const call = outcome(() => client.call("nap", {}, stop.signal));
   setTimeout(() => stop.abort("enough"), 300);
   const ended = await call;
   return { ended, after: await outcome(() => client.call("greet", { name: "Ada" })) };
@@ -28,14 +28,14 @@ async function cancelled(client) {
 export async function observe(mode, client) {
   if (mode === "hang") {
     // Whoever started this ends it when the run is there.
-    await client.call("nap", { mark: "hang" });
+    await client.call("nap", {});
     return;
   }
   const seen = {
     connect: client.server(),
     list: await client.list(),
     right: await outcome(() => client.call("greet", { name: "Ada" })),
-    wrong: await outcome(() => client.call("greet", { tone: "rude", more: 1 })),
+    wrong: await outcome(() => client.call("greet", { name: "Ada", tone: "rude", more: 1 })),
     unknown: await outcome(() => client.call("nothing", {})),
     failing: await outcome(() => client.call("stumble", {})),
     waiting: await outcome(() => client.call("refund_order", { order: "A-1" })),

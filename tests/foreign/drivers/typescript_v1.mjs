@@ -16,8 +16,12 @@ async function transport() {
   const requestInit = { headers: { Authorization: `Bearer ${process.env.PENSTOCK_API_KEY}` } };
   if (kind === "sse") {
     const { SSEClientTransport } = await load("sse");
-    const fetchWithKey = (url, init) =>
-      fetch(url, { ...init, headers: { ...Object.fromEntries(new Headers(init?.headers)), ...requestInit.headers } });
+    // Of these versions some send the headers of `requestInit` when they open the stream, and some do not.
+    const fetchWithKey = (url, init) => {
+      const headers = new Headers(init?.headers);
+      headers.set("Authorization", requestInit.headers.Authorization);
+      return fetch(url, { ...init, headers });
+    };
     return new SSEClientTransport(new URL(where[0]), { requestInit, eventSourceInit: { fetch: fetchWithKey } });
   }
   const { StreamableHTTPClientTransport } = await load("streamableHttp");

@@ -57,6 +57,16 @@ async def test_the_address_says_which_tools_there_are(server: LiveServer) -> Non
         assert [tool.name for tool in (await client.list_tools()).tools] == ["greet"]
 
 
+async def test_a_client_that_opens_its_stream_first_may_do_so_at_the_plain_address(plain_server: LiveServer) -> None:
+    headers = {"Authorization": f"Bearer {plain_server.key}"}
+    async with Client(sse_client(f"{plain_server.url}/mcp", headers=headers), mode="legacy") as client:
+        result = await client.call_tool("greet", {"name": "Ada"})
+    assert result.structured_content["output"] == {"text": "Hello, Ada"}
+    # Whoever does not ask for a stream, or is of a newer revision, gets none.
+    for more in ({"Accept": "text/html"}, {"Accept": "text/event-stream", "MCP-Protocol-Version": "2025-11-25"}):
+        assert plain_server.request("GET", "/mcp", headers=more).status in (400, 405, 406)
+
+
 async def test_where_the_settings_say_so_the_plain_address_will_do(server: LiveServer) -> None:
     async with old_stream(server, server.key, path="/mcp") as (address, _):
         assert address.startswith("/mcp/messages?session_id=")
