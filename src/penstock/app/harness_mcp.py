@@ -17,6 +17,7 @@ from penstock.app.mcp_client import Manners, connect_mcp
 from penstock.app.mcp_places import HttpPlace
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject
+from penstock.mcp_surface.blocks import ERROR_META
 
 __all__ = ["open_mcp"]
 
@@ -44,7 +45,9 @@ async def _called(client: Client, function: str, arguments: JsonObject) -> tuple
         result = await client.call_tool(function, arguments)
     except MCPError as error:
         raise Unavailable("SERVER_UNREACHABLE", f"{function}: {error!r:.200}") from error
-    body: Any = result.structured_content
+    # A refusal has no structured content, which would have to fit the schema of the tool: programs read `_meta`.
+    refusal = (result.meta or {}).get(ERROR_META)
+    body: Any = {"error": refusal} if result.is_error and refusal is not None else result.structured_content
     if not isinstance(body, dict):
         raise Unavailable("SERVER_UNREACHABLE", f"{function} answered without an object: {result.content!r:.200}")
     return bool(result.is_error), body
