@@ -103,6 +103,7 @@ async def open_gate(
         async with penstock.upstream.attended(upstreams):
             yield gate
     finally:
+        await gate.finish()
         flushing.cancel()
         with suppress(asyncio.CancelledError):
             await flushing

@@ -173,8 +173,11 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     ] = timedelta(milliseconds=limits.MCP_CALL_MS_MAX)
     on_disconnect: Annotated[
         Literal["cancel", "keep"],
-        Key("What becomes of a run that a tool started when its client hangs up or cancels before the answer."),
-    ] = "cancel"
+        Key(
+            "What becomes of a run that a tool started when its client hangs up before the answer. To cancel a call "
+            "cancels its run in any case."
+        ),
+    ] = "keep"
     step_logs: Annotated[
         bool,
         Key(

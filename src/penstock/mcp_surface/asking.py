@@ -40,6 +40,7 @@ from penstock.mcp_surface.results import answer_result, error_result, execution_
 from penstock.mcp_surface.seals import Seal, SealedState, request_digest
 from penstock.operations.answer_schemas import answers_in
 from penstock.operations.attending import ExecutionResult
+from penstock.operations.capability import Reply
 from penstock.operations.execution_views import HistoryPage
 from penstock.operations.execution_waits import QuestionView
 from penstock.operations.pipeline import Gate
@@ -100,6 +101,8 @@ class Conversation:
     render: Render | None = None
     begun: list[str] = field(default_factory=list)
     """The execution that the call waits with, once there is one."""
+    begun_late: list[Callable[[str], None]] = field(default_factory=list)
+    """Told of an execution that was started for a client that had left by then."""
 
     async def give_up(self, execution_id: str) -> None:
         """Stop an execution that nobody waits for any more; what has ended stays as it is."""
@@ -176,7 +179,14 @@ class Conversation:
             observe=self._observer() if self._is_observed() else None,
             client_kinds=self._client_kinds() if first else (),
             from_person=from_person,
+            after_leaving=self._tell_late if first else None,
         )
+
+    def _tell_late(self, outcome: object) -> None:
+        result = outcome.value if isinstance(outcome, Reply) else None
+        if isinstance(result, ExecutionResult) and self.tool.starts_execution:
+            for tell in self.begun_late:
+                tell(result.execution_id)
 
     def _client_kinds(self) -> tuple[str, ...]:
         """What the execution may ask the client: what can be brought to it and back."""

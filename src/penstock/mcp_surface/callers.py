@@ -109,6 +109,8 @@ class Client:
     state: str | None = None
     """With `filled`: what it was given with the questions that it answers now."""
     idempotency_key: str | None = None
+    cancelled: Callable[[], bool] = lambda: False
+    """Whether it said that it does not want this request any more; to hang up says nothing."""
     strict: bool = False
     """Whether arguments that do not fit are a fault of the protocol, as some profiles want it."""
 

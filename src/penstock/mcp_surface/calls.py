@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
@@ -99,10 +100,21 @@ class ToolCalls:
             raise
 
     def _left(self, call: Conversation) -> None:
-        """The client hung up before it was answered; until then the execution is its own, unless the server stops."""
-        if not call.begun or self._options.on_disconnect == "keep" or self._gate.services.open_streams.ending:
+        """The client cancelled the call, or hung up before it was answered, which is not to cancel.
+
+        Until it was answered the execution is the call's own, unless the server stops.
+        """
+        cancelled = call.client.cancelled() or self._options.on_disconnect == "cancel"
+        if not cancelled or self._gate.services.open_streams.ending:
             return
-        ending = asyncio.ensure_future(call.give_up(call.begun[-1]))
+        if call.begun:
+            self._give_up(call, call.begun[-1])
+        else:
+            # It is being started just now.
+            call.begun_late.append(partial(self._give_up, call))
+
+    def _give_up(self, call: Conversation, execution_id: str) -> None:
+        ending = asyncio.ensure_future(call.give_up(execution_id))
         self._giving_up.add(ending)
         ending.add_done_callback(self._giving_up.discard)
 

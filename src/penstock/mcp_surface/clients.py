@@ -20,6 +20,7 @@ from penstock.base.json import JsonObject
 from penstock.mcp_surface.callers import TASKS_EXTENSION, Client, Filled
 from penstock.mcp_surface.log_messages import logging_to
 from penstock.mcp_surface.questions import Ask, Kind, declared_kinds
+from penstock.mcp_surface.sdk import is_cancelled
 
 __all__ = ["IDEMPOTENCY_META", "client_of", "filled_of", "kinds_of", "takes_tasks", "understood"]
 
@@ -58,6 +59,7 @@ def client_of(context: Context, params: types.InputResponseRequestParams) -> Cli
         filled=filled_of(params.input_responses) if modern else {},
         state=params.request_state if modern else None,
         idempotency_key=key if isinstance(key, str) else None,
+        cancelled=lambda: is_cancelled(context),
     )
 
 

@@ -127,7 +127,7 @@ class Inbound:
         return found
 
     async def _waited(self, caller: Caller, kind: str, params: JsonObject) -> dict[str, Any]:
-        """The end of a handler's run; until it is there, the run is the client's, and ends when the client leaves."""
+        """The end of a handler's run; what becomes of it when the client leaves before is the operator's choice."""
         more: JsonObject = {"sync": True, "wait_seconds": self._options.patience_seconds}
         chosen = None if idempotency_key(params) else self._gate.services.new_id()
         if chosen is not None:
@@ -135,7 +135,8 @@ class Inbound:
         try:
             return await self._begun(caller, kind, params, more)
         except asyncio.CancelledError:
-            if chosen is not None and not self._gate.services.open_streams.ending:
+            ends = self._options.on_disconnect == "cancel" and not self._gate.services.open_streams.ending
+            if chosen is not None and ends:
                 ending = asyncio.ensure_future(self._give_up(caller, chosen))
                 self._giving_up.add(ending)
                 ending.add_done_callback(self._giving_up.discard)

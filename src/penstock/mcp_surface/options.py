@@ -40,8 +40,8 @@ class McpOptions:
     max_concurrent_requests: int = limits.MCP_CALLS_AT_ONCE_MAX
     max_body_bytes: int = limits.REQUEST_BYTES_MAX
     patience_seconds: float = limits.MCP_CALL_MS_MAX / 1000
-    on_disconnect: Literal["cancel", "keep"] = "cancel"
-    """What becomes of an execution whose caller hangs up before the answer."""
+    on_disconnect: Literal["cancel", "keep"] = "keep"
+    """What becomes of an execution whose caller hangs up before the answer; one that cancels its call cancels it."""
     result_characters: int = limits.MCP_RESULT_CHARACTERS_MAX
     step_logs: bool = True
     """Whether clients that wait with an execution hear what its steps log."""

@@ -64,6 +64,7 @@ __all__ = [
     "HttpEngine",
     "McpServer",
     "connection_of",
+    "is_cancelled",
     "notify",
     "serve_pipe",
     "session_of",
@@ -261,6 +262,12 @@ def session_of(context: ServerRequestContext[Any, Any]) -> ResumableTransport | 
     request: Any = context.request
     found: ResumableTransport | None = None if request is None else request.scope["state"].get(TRANSPORT_STATE)
     return found
+
+
+def is_cancelled(context: ServerRequestContext[Any, Any]) -> bool:
+    """Whether the client said that it does not want a request any more; one that hung up did not say so."""
+    said: anyio.Event | None = getattr(context.session._request_outbound, "cancel_requested", None)
+    return said is not None and said.is_set()
 
 
 async def notify(context: ServerRequestContext[Any, Any], method: str, params: Mapping[str, Any]) -> None:

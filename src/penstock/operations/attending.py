@@ -65,8 +65,17 @@ async def attended(context: Context, run_id: str, seconds: float, *, after_seque
     """
     observe = context.request.observe
     attendance = _Attendance(context=context, run_id=run_id, observe=observe, known=after_sequence)
-    state = await attendance.until(asyncio.get_running_loop().time() + seconds)
+    deadline = asyncio.get_running_loop().time() + seconds
+    state = await context.presence.while_there(lambda: attendance.until(deadline))
+    if state is None:
+        state = await context.services.host.read(attendance.run_id)
+    if state is None:
+        raise _deleted()
     return _result(context, state, attendance.kin)
+
+
+def _deleted() -> NotFound:
+    return NotFound("EXECUTION_NOT_FOUND", "the execution was deleted", "list those that there are")
 
 
 def _result(context: Context, state: RunState, kin: tuple[RunState, ...]) -> ExecutionResult:
@@ -120,7 +129,7 @@ class _Attendance:
                 self.waits = watching.enter_context(host.watched(self.run_id, after_seq=seen))
                 state = await host.read(self.run_id)
                 if state is None:
-                    raise NotFound("EXECUTION_NOT_FOUND", "the execution was deleted", "list those that there are")
+                    raise _deleted()
                 kin = Kin() if state.terminal or not state.children else await family.look(state, watching)
                 self.kin = kin.states
                 moved = state.seq > seen

@@ -13,10 +13,12 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.clock import Clock
+from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.governance.keys import ParsedKey
-from penstock.operations.capability import Capability
+from penstock.operations.capability import Capability, EventStream, Reply
 from penstock.operations.open_streams import OpenStreams
+from penstock.operations.presence import Presence
 from penstock.operations.recent import Recent
 from penstock.operations.telemetry import Telemetry
 from penstock.operations.upstream_board import Upstreams
@@ -82,6 +84,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Told what happens while a call waits."""
     client_kinds: tuple[str, ...] = ()
     """What the calling program can be asked by an execution that the call starts: sampling, roots."""
+    after_leaving: Callable[[Reply[Any] | EventStream | PenstockError], None] | None = None
+    """Told what came of a call whose caller was cancelled before it heard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +199,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     capability: Capability
     attempt: Attempt | None = None
     """With an idempotency key; see `once.receipt`."""
+    presence: Presence = msgspec.field(default_factory=Presence)
+    """Whether the caller still waits for the answer."""
 
     @property
     def tenant(self) -> str:

@@ -95,7 +95,8 @@ async def workflow_execute(context: Context, given: ExecuteWorkflow) -> Reply[Ex
     host, status = context.services.host, 202
     answer: ExecutionHandle | ExecutionView | None = None
     if given.sync or given.wait_seconds:
-        state = await host.wait_for_end(row.run_id, timeout_seconds=seconds_to_wait(context, given.wait_seconds))
+        run_id, seconds = row.run_id, seconds_to_wait(context, given.wait_seconds)
+        state = await context.presence.while_there(lambda: host.wait_for_end(run_id, timeout_seconds=seconds))
         row = await context.services.store.row(state.run_id if state else row.run_id) or row
         if row.terminal and state is not None and state.continued_as is None:
             answer, status = await execution_view(context, row), 200

@@ -8,6 +8,7 @@ Above it: the surfaces. Below it: one module per stage. It knows no operation by
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from functools import lru_cache
@@ -26,7 +27,9 @@ from penstock.operations.catalogue import Catalogue
 from penstock.operations.context import Attempt, Context, Principal, Request, Services
 from penstock.operations.errors import internal_error
 from penstock.operations.exposed import ExposedWorkflows
+from penstock.operations.presence import Presence
 from penstock.operations.trail import AuditTrail, Place
+from penstock.runtime.commits import CarriedThrough
 from penstock.runtime.platform import AuditEntry
 
 __all__ = ["Answered", "Gate", "Outcome", "RefusedCall"]
@@ -67,12 +70,27 @@ class Gate:
         self.authenticator = Authenticator(services)
         self.admission = Admission(services.limits)
         self.trail = AuditTrail(services)
+        self._carried = CarriedThrough()
         services.definitions_changed = self.exposed.changed
         services.still_valid = self.authenticator.still_valid
         services.keys_changed = services.open_streams.wake
 
     async def call(self, request: Request) -> Outcome:
-        """Take a call from credentials to an audited outcome. Never raises but for cancellation."""
+        """Take a call from credentials to an audited outcome. Never raises but for cancellation.
+
+        A call that may change something goes on when its caller is cancelled: what follows from what it stored (the
+        answer of its idempotency key, its audit record) is not lost. It only waits for nothing any more.
+        """
+        known, presence = self.catalogue.get(request.operation), Presence()
+        if known is not None and known.annotations.read_only:
+            return await self._call(request, presence)
+        try:
+            return await self._carried.run(self._call(request, presence))
+        except asyncio.CancelledError:
+            presence.leave()
+            raise
+
+    async def _call(self, request: Request, presence: Presence) -> Outcome:
         principal, capability, attempt = _NOBODY, None, None
         began = time.perf_counter()
         outcome: Outcome
@@ -95,6 +113,7 @@ class Gate:
                         request=request,
                         capability=capability,
                         attempt=attempt,
+                        presence=presence,
                     )
                     reply = await _execute(context, given)
                     if attempt is not None:
@@ -114,6 +133,8 @@ class Gate:
         code = outcome.error.code if isinstance(outcome, RefusedCall) else None
         named = capability or self.catalogue.get(request.operation)
         self.services.telemetry.call(named.name if named else None, code, time.perf_counter() - began)
+        if presence.gone and request.after_leaving is not None:
+            request.after_leaving(outcome.reply if isinstance(outcome, Answered) else outcome.error)
         return outcome
 
     async def visible(self, principal: Principal) -> tuple[Capability, ...]:
@@ -129,6 +150,10 @@ class Gate:
         """What is exposed but not granted is looked for like anything else that does not exist."""
         exposed = await self.exposed.find(principal.tenant, name)
         return exposed if exposed is not None and _missing(exposed, principal) is None else self.catalogue.find(name)
+
+    async def finish(self) -> None:
+        """Wait for the calls that go on without their callers; for a process that stops."""
+        await self._carried.finish()
 
     async def flush(self) -> None:
         """Write what was gathered: audit counts and uses of keys."""

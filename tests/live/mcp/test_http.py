@@ -351,8 +351,11 @@ async def test_a_session_that_the_server_does_not_know_is_served_without_one(ser
     assert b"Hello, Eve" in answer.body
 
 
-@eras
-async def test_who_cancels_before_the_answer_cancels_the_execution(server: LiveServer, era: str) -> None:
+@pytest.mark.parametrize(("era", "becomes"), [("legacy", "cancelled"), ("2026-07-28", "waiting_timer")])
+async def test_who_cancels_cancels_the_execution_and_who_hangs_up_does_not(
+    server: LiveServer, era: str, becomes: str
+) -> None:
+    """The SDK's client says that it cancels in the handshake era; in the newest one it closes the stream."""
     begun = asyncio.Event()
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
@@ -365,7 +368,9 @@ async def test_who_cancels_before_the_answer_cancels_the_execution(server: LiveS
             tasks.cancel_scope.cancel()
         # In a thread: the client has something to send meanwhile.
         newest = (await asyncio.to_thread(server.call, "GET", "workflows/nap/executions?limit=1"))["items"][0]
-        address = f"executions/{newest['execution_id']}/wait?wait_seconds=20"
+        seconds = 20 if becomes == "cancelled" else 1
+        address = f"executions/{newest['execution_id']}/wait?wait_seconds={seconds}"
         ended = await asyncio.to_thread(server.call, "GET", address)
-    assert ended["status"] == "cancelled"
-    assert ended["error"]["message"] == "mcp-request-cancelled"
+    assert ended["status"] == becomes
+    if becomes == "cancelled":
+        assert ended["error"]["message"] == "mcp-request-cancelled"

@@ -221,7 +221,7 @@ async def begun(client: Client, workflow: str) -> str:
             await asyncio.sleep(0.01)
 
 
-async def test_who_hangs_up_before_the_answer_takes_the_run_along(tmp_path: Path) -> None:
+async def test_who_hangs_up_before_the_answer_leaves_the_run_behind(tmp_path: Path) -> None:
     async with mounted(tmp_path) as client:
         left = asyncio.Event()
         body = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "nap"}}'
@@ -229,10 +229,9 @@ async def test_who_hangs_up_before_the_answer_takes_the_run_along(tmp_path: Path
         run_id = await begun(client, "nap")
         left.set()
         await calling
-        ended = (await client("GET", f"executions/{run_id}/wait?wait_seconds=20")).json()
-        assert ended["status"] == "cancelled"
+        assert (await client("GET", f"executions/{run_id}")).json()["status"] == "waiting_timer"
         history = (await client("GET", f"executions/{run_id}/history?limit=500")).json()["items"]
-        assert "mcp-request-cancelled" in str(history)
+        assert "mcp-request-cancelled" not in str(history)
 
 
 def hanging_up(
