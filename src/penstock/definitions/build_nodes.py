@@ -205,6 +205,8 @@ class NodeBuilder:
             answer_schema=schema_of(schema, node.field_path("answer")),
             answer_schema_json=schema if isinstance(schema, dict) else {},
             approvers=approvers if isinstance(approvers, dict) else None,
+            # The published format has no word for it, and is never a tool: whoever drives such a run answers for it.
+            anyone=not self.outline.native or fields.get("answered_by") == "anyone",
             on_timeout=on_timeout,
             has_timeout_route=has_timeout_route,
         )

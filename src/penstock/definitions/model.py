@@ -211,6 +211,7 @@ class InterruptDetail(msgspec.Struct, frozen=True, kw_only=True):
     answer_schema: CompiledSchema
     answer_schema_json: JsonObject
     approvers: JsonObject | None
+    anyone: bool  # whether a model may answer, by calling a tool
     on_timeout: str | None
     has_timeout_route: bool
 

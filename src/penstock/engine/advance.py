@@ -193,6 +193,8 @@ def _raising(turn: Turn, scope: Scope, node: Node, activation: Activation) -> No
         payload["promptRef"] = detail.prompt_ref
     if detail.approvers is not None:
         payload["approvers"] = detail.approvers
+    if detail.anyone and turn.workflow.native:
+        payload["anyone"] = True
     if node.timeout_ms is not None:
         payload["deadline"] = turn.at + node.timeout_ms
     if turn.workflow.checkpointing.strategy == "after_each_node":

@@ -150,6 +150,15 @@ class RetryActivity(msgspec.Struct, frozen=True, kw_only=True):
     by: str | None = None
 
 
+class Answerer(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of whoever answers a question, for those questions that not everybody may answer."""
+
+    by_model: bool = False
+    """Whether no person answers: a model does, which may have read what told it to."""
+    groups: tuple[str, ...] | None = None
+    """The groups of approvers that they belong to, `*` for all of them; None where nobody asked who it is."""
+
+
 class AnswerInterrupt(msgspec.Struct, frozen=True, kw_only=True):
     """A person answered a question; without a node, the only open question.
 
@@ -163,7 +172,8 @@ class AnswerInterrupt(msgspec.Struct, frozen=True, kw_only=True):
     interrupt_id: str | None = None
     by: str | None = None
     by_model: bool = False
-    """Whether no person gave it: a model, which may have read what told it to. No approval is given so."""
+    """As of `Answerer`."""
+    groups: tuple[str, ...] | None = None
 
 
 class SendSignal(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,6 +38,8 @@ class OpenQuestion:
     deadline: int | None = None
     prompt_ref: JsonValue = None
     approvers: JsonValue = None
+    anyone: bool = False
+    """Whether a model may answer; else a person does, or the program that is asked."""
     ask: JsonObject | None = None
     """Where it goes to the program that started the run: its kind, and the request."""
 
@@ -79,6 +81,7 @@ def _question(activation: Activation) -> OpenQuestion | None:
         deadline=activation.deadline,
         prompt_ref=named.get("promptRef"),
         approvers=named.get("approvers"),
+        anyone=named.get("anyone") is True,
     )
 
 
@@ -87,10 +90,9 @@ def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
     question = _meant(turn.state, given)
     if isinstance(question, Refused):
         return question
-    if given.by_model and question.approvers is not None:
-        told = f"{question.interrupt_id} is an approval, which only a person can give"
-        hint = "it is given in a form of the client, over REST, or with `penstock runs answer`"
-        return Refused("PERSON_REQUIRED", told, hint, {"interrupt_id": question.interrupt_id})
+    refused = _refuse_answerer(turn, question, given)
+    if refused is not None:
+        return refused
     schema = _schema_of(turn, question)
     unfit = refuse_unfit(given.answer, f"the answer to {question.node_id}", code="INVALID_RESUME_PAYLOAD")
     if unfit is not None:
@@ -106,6 +108,31 @@ def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
         payload["answeredBy"] = given.by
     turn.command("ResumeInterrupt", payload)
     return None
+
+
+def _refuse_answerer(turn: Turn, question: OpenQuestion, given: AnswerInterrupt) -> Refused | None:
+    """Why somebody may not answer a question, however well the answer fits."""
+    named: JsonObject = {"interrupt_id": question.interrupt_id}
+    if given.by_model and not _is_open_to_models(turn, question):
+        told = f"{question.interrupt_id} is a question to a person, which no call of a tool answers"
+        hint = "a person answers in a form of the client, over REST, or with `penstock runs answer`"
+        return Refused("PERSON_REQUIRED", told, hint, named)
+    approvers = question.approvers if isinstance(question.approvers, dict) else {}
+    group = approvers.get("group")
+    if isinstance(group, str) and given.groups is not None and not {group, "*"} & {*given.groups}:
+        hint = f"somebody whose key has the scope approve:{group} answers"
+        return Refused("APPROVER_REQUIRED", f"{question.interrupt_id} is answered by the group {group}", hint, named)
+    if approvers.get("not_requester") is True and given.by is not None and given.by == turn.state.started_by:
+        told = f"{question.interrupt_id} is not answered by whoever started the run"
+        return Refused("APPROVER_REQUIRED", told, "somebody else answers, with a key of their own", named)
+    return None
+
+
+def _is_open_to_models(turn: Turn, question: OpenQuestion) -> bool:
+    """A model answers what the document opens to it, and its program what was asked of the program."""
+    if question.round:
+        return question.ask is not None
+    return detail_of(turn.workflow.nodes[question.node_id], InterruptDetail).anyone
 
 
 def _schema_of(turn: Turn, question: OpenQuestion) -> CompiledSchema:

@@ -39,6 +39,7 @@ from penstock.mcp_surface.questions import CLIENT_KINDS, Ask, Kind, ask_of, iden
 from penstock.mcp_surface.results import answer_result, error_result, execution_result
 from penstock.mcp_surface.seals import Seal, SealedState, request_digest
 from penstock.operations.answer_schemas import answers_in
+from penstock.operations.approvals import may_ask_caller
 from penstock.operations.attending import ExecutionResult
 from penstock.operations.capability import Reply
 from penstock.operations.execution_views import HistoryPage
@@ -343,7 +344,8 @@ class Conversation:
             asking = question.execution_id or result.execution_id
             return self.desk.links.address(self.caller, asking, question.interrupt_id)
 
-        asks = (ask_of(question, self.client.kinds, link) for question in result.questions)
+        own = (item for item in result.questions if may_ask_caller(self.caller.principal, item.approvers))
+        asks = (ask_of(question, self.client.kinds, link) for question in own)
         return [ask for ask in asks if ask is not None]
 
     def _may_answer(self) -> bool:

@@ -221,6 +221,8 @@ def _question_text(result: ExecutionResult, book: ToolBook) -> str:
         lines.append(_elsewhere(result))
     elif answer is None:
         lines.append(f"Somebody who may answer has to: this key may not. {_elsewhere(result)}")
+    elif not any(question.answered_by == "anyone" for question in result.questions):
+        lines.append(f"A person answers this, never a call of a tool. {_elsewhere(result)}")
     else:
         example: JsonObject = {
             "execution_id": result.questions[0].execution_id or result.execution_id,

@@ -30,6 +30,7 @@ from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions import CLIENT_KINDS, Ask, Kind, ask_of, input_requests
 from penstock.mcp_surface.results import execution_result, plain_text
 from penstock.mcp_surface.tools import ToolShelf
+from penstock.operations.approvals import may_ask_caller
 from penstock.operations.attending import ExecutionResult
 from penstock.operations.execution_views import ExecutionView
 from penstock.operations.execution_waits import QuestionView
@@ -97,7 +98,8 @@ class TaskCalls:
             asking = question.execution_id or view.execution_id
             return self._links.address(caller, asking, question.interrupt_id)
 
-        asks = (ask_of(question, kinds, link) for question in questions)
+        own = (item for item in questions if may_ask_caller(caller.principal, item.approvers))
+        asks = (ask_of(question, kinds, link) for question in own)
         return [ask for ask in asks if ask is not None]
 
     async def _view(self, caller: Caller, task_id: str) -> ExecutionView:

@@ -1,8 +1,9 @@
-"""Approvals are given by people: what a model writes into the arguments of a tool is none.
+"""Questions are answered by people, and approvals by those who may give them.
 
-A question that names its approvers is an approval. Over MCP it is answered in a form that the client shows to a person,
-never by a call of a tool: the text that a model has read might have told it to make that call. The engine refuses such
-an answer when it is taken, so that no way of naming a question, and no moment, gets around it.
+Over MCP a question is answered in a form that the client shows to a person, never by a call of a tool, unless its
+document says `answered_by: anyone`: the text that a model has read might have told it to make that call. An approval
+names a group, whose members have the scope `approve:GROUP`, or keeps out whoever started the run. The engine refuses
+other answers when they are taken, so that no way of naming a question, and no moment, gets around it.
 
 Above it: the operations that answer questions. Below it: what is known of a request.
 """
@@ -10,15 +11,39 @@ Above it: the operations that answer questions. Below it: what is known of a req
 from __future__ import annotations
 
 from penstock.base.errors import Denied
-from penstock.operations.context import Context
+from penstock.engine.inputs import Answerer
+from penstock.governance.keys import scope_allows
+from penstock.operations.context import Context, Principal
 
-__all__ = ["is_by_model", "refuse_used_approval"]
+__all__ = ["answerer_of", "is_by_model", "may_ask_caller", "refuse_used_approval"]
+
+_APPROVE = "approve:"
 
 
 def is_by_model(context: Context) -> bool:
     """Whether a model makes the call, as far as anybody can tell."""
     request = context.request
     return request.surface == "mcp" and not request.from_person
+
+
+def may_ask_caller(principal: Principal, approvers: object) -> bool:
+    """Whether a question may be brought to whoever calls a workflow, given the approvers that it names, if any.
+
+    They started the run, as far as can be told here: what is not theirs to approve is answered elsewhere.
+    """
+    if not isinstance(approvers, dict):
+        return True
+    group = approvers.get("group")
+    is_member = not isinstance(group, str) or scope_allows(principal.scopes, f"{_APPROVE}{group}")
+    return is_member and approvers.get("not_requester") is not True
+
+
+def answerer_of(context: Context) -> Answerer:
+    """What the engine has to know of a caller who answers a question."""
+    scopes = context.principal.scopes
+    groups = tuple(sorted(scope.removeprefix(_APPROVE) for scope in scopes if scope.startswith(_APPROVE)))
+    every = scope_allows(scopes, f"{_APPROVE}*")
+    return Answerer(by_model=is_by_model(context), groups=("*",) if every else groups)
 
 
 async def refuse_used_approval(context: Context, run_id: str, at_sequence: int) -> None:

@@ -19,7 +19,7 @@ from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Reje
 from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.later import later
-from penstock.operations.approvals import is_by_model
+from penstock.operations.approvals import answerer_of
 from penstock.operations.capability import Capability, Example, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
@@ -36,7 +36,7 @@ __all__ = ["OPERATIONS"]
 
 _CHOSEN_ID = re.compile(CHOSEN_ID)
 _NOT_FOUND = frozenset({"EXECUTION_NOT_FOUND", "WORKFLOW_NOT_FOUND"})
-_DENIED = frozenset({"PERSON_REQUIRED"})
+_DENIED = frozenset({"PERSON_REQUIRED", "APPROVER_REQUIRED"})
 _REJECTED = frozenset(
     {
         "VALIDATION_ERROR",
@@ -133,7 +133,12 @@ async def _called(context: Context, function: str) -> dict[str, Any]:
     host = control_hosts.EmbeddedControl(
         services.host, tenant=tenant, labels=with_origin(context, {}), principal=context.principal.id
     )
-    plane = control_plane.ControlPlane(host=host, new_id=services.new_id, by_model=is_by_model(context))
+    plane = control_plane.ControlPlane(
+        host=host,
+        new_id=services.new_id,
+        by=context.principal.id,
+        answerer=answerer_of(context),
+    )
     # A member that is null is one that was left out: the published functions know no nulls there.
     arguments: JsonObject = {
         name: value
@@ -242,7 +247,14 @@ async def control_workflow_status(context: Context, given: WorkflowStatus) -> di
     route=_route("workflow_resume"),
     scopes=("execution:write",),
     subject="execution_id",
-    errors=("EXECUTION_NOT_FOUND", "INVALID_RESUME_PAYLOAD", "PERSON_REQUIRED", "ENGINE_FAILURE", "VALUE_NOT_JSON"),
+    errors=(
+        "EXECUTION_NOT_FOUND",
+        "INVALID_RESUME_PAYLOAD",
+        "PERSON_REQUIRED",
+        "APPROVER_REQUIRED",
+        "ENGINE_FAILURE",
+        "VALUE_NOT_JSON",
+    ),
 )
 async def control_workflow_resume(context: Context, given: WorkflowResume) -> dict[str, Any]:
     """Answer the open question of a run (workflow profile).

@@ -14,7 +14,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.json_schemas import CompiledSchema, compile_schema, violations
 from penstock.engine.questions import OpenQuestion, interrupt_id_of, open_questions
 from penstock.engine.records import Record
-from penstock.operations.approvals import is_by_model
+from penstock.operations.approvals import answerer_of
 from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
@@ -109,6 +109,7 @@ async def execution_update(context: Context, given: UpdateExecution) -> Reply[Up
         "ALREADY_ANSWERED",
         "NO_OPEN_QUESTION",
         "PERSON_REQUIRED",
+        "APPROVER_REQUIRED",
         "VALUE_NOT_JSON",
     ),
     examples=(Example(arguments={"execution_id": "order-1042", "answer": {"approved": True}}),),
@@ -117,7 +118,8 @@ async def execution_answer(context: Context, given: AnswerQuestion) -> Execution
     """Answer a question that an execution asks.
 
     Look at `waiting_for.questions` of execution.status for the prompt and the schema of the answer. Name the node, its
-    visit or the interrupt id if several questions are open. The first answer that fits is taken.
+    visit or the interrupt id if several questions are open. The first answer that fits is taken. People answer: a model
+    may only where a question says `answered_by: anyone`, and of `approvers` only those that the question names.
     """
     row = await visible_run(context, given.execution_id)
     try:
@@ -127,7 +129,7 @@ async def execution_answer(context: Context, given: AnswerQuestion) -> Execution
             visit=given.visit,
             interrupt_id=given.interrupt_id,
             by=context.principal.id,
-            by_model=is_by_model(context),
+            answerer=answerer_of(context),
         )
     except PenstockError as error:
         if error.code != "INVALID_RESUME_PAYLOAD":

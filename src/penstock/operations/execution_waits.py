@@ -44,6 +44,8 @@ class QuestionView(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: str | None = None
     prompt_ref: Any = None
     approvers: Any = None
+    answered_by: str = "people"
+    """people, or anyone: then a model may answer, too."""
     ask: dict[str, Any] | None = None
     """For the program that started the execution, not for a person: the kind (sampling, roots) and the request."""
     execution_id: str | None = None
@@ -120,6 +122,7 @@ def question_views(state: RunState, *, execution_id: str | None = None) -> list[
             expires_at=instant(item.deadline),
             prompt_ref=item.prompt_ref,
             approvers=item.approvers,
+            answered_by="anyone" if item.anyone else "people",
             ask=item.ask,
             execution_id=execution_id,
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from penstock.base.errors import NotFound, PenstockError, Rejected
@@ -149,8 +149,10 @@ class ControlPlane:
 
     host: ControlHost
     new_id: Callable[[], str]
-    by_model: bool = False
-    """Whether a model calls: approvals are given by people."""
+    by: str | None = None
+    """Who calls, if that is known."""
+    answerer: inputs.Answerer = field(default_factory=inputs.Answerer)
+    """Which questions they may answer."""
 
     async def call(self, tool: str, arguments: JsonObject) -> Reply:
         """Call one of the seven functions."""
@@ -224,7 +226,9 @@ class ControlPlane:
             answer=arguments.get("resume_payload"),
             node_id=_text(arguments, "node_id"),
             interrupt_id=_text(arguments, "interrupt_id"),
-            by_model=self.by_model,
+            by=self.by,
+            by_model=self.answerer.by_model,
+            groups=self.answerer.groups,
         )
         return await self._send(run, given, arguments)
 

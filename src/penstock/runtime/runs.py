@@ -36,7 +36,7 @@ from penstock.runtime.progress import Progress, ProgressNews
 __all__ = ["Run", "RunFailed", "refusal_error"]
 
 _NOT_FOUND = frozenset({"EXECUTION_NOT_FOUND", "WORKFLOW_NOT_FOUND"})
-_DENIED = frozenset({"PERSON_REQUIRED"})
+_DENIED = frozenset({"PERSON_REQUIRED", "APPROVER_REQUIRED"})
 _REJECTED = frozenset({"VALIDATION_ERROR", "INVALID_RESUME_PAYLOAD", "SUBMIT_VALIDATION_ERROR", NOT_JSON})
 # How long one look at a run that does not move lasts before the watcher checks whether it is still wanted.
 _LOOK_SECONDS = 30.0
@@ -170,9 +170,10 @@ class Run:
         visit: int | None = None,
         interrupt_id: str | None = None,
         by: str | None = None,
-        by_model: bool = False,
+        answerer: inputs.Answerer | None = None,
     ) -> None:
         """Answer the open question (name the node, its visit, or the question's own id, if there are several)."""
+        who = answerer or inputs.Answerer()
         await self._send(
             inputs.AnswerInterrupt(
                 at=self._now(),
@@ -181,7 +182,8 @@ class Run:
                 visit=visit,
                 interrupt_id=interrupt_id,
                 by=by,
-                by_model=by_model,
+                by_model=who.by_model,
+                groups=who.groups,
             )
         )
 

@@ -271,7 +271,7 @@ def test_anonymous_is_not_let_in(suite: Suite) -> None:
 
 def test_an_approval_is_given_in_the_form_of_a_client_and_not_by_a_call(suite: Suite) -> None:
     answer = {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}}
-    question = {"id": "ask", "type": "interrupt", "message": "Pay?", "answer": answer, "approvers": {"users": ["ada"]}}
+    question = {"id": "ask", "type": "interrupt", "message": "Pay?", "answer": answer, "approvers": {"group": "leads"}}
     nodes = [question, {"id": "done", "type": "end", "output": "${ .ask }"}]
     document = {"penstock": "v1", "name": "pays", "expose": {"tool": True}, "nodes": nodes}
     suite.server.call("POST", "workflows", {"document": document})

@@ -102,8 +102,8 @@ async def test_the_question_of_the_other_server_reaches_the_person_at_the_client
         waits = await client.call_tool("shop_order", {"item": "oil"})
         assert "Really order oil?" in text_of(waits)
         execution_id = waits.structured_content["execution_id"]
-        arguments = {"execution_id": execution_id, "answer": {"confirmed": False}}
-        await client.call_tool("penstock_execution_answer", arguments)
+        answers = f"executions/{execution_id}/answers"
+        await asyncio.to_thread(server.call, "POST", answers, {"answer": {"confirmed": False}})
         ended = await client.call_tool("penstock_execution_wait", {"execution_id": execution_id})
     assert text_of(ended) == "left oil"
     assert ended.structured_content["status"] == "completed"

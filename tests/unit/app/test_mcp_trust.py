@@ -215,7 +215,7 @@ async def test_a_run_that_nobody_can_come_back_for_is_given_up(tmp_path: Path) -
 
 async def test_a_model_cannot_give_an_approval_by_calling_a_tool(tmp_path: Path) -> None:
     async with untrusting(tmp_path) as server:
-        await server.create(approval(approvers={"users": ["ada"]}))
+        await server.create(approval(approvers={"group": "leads"}))
         waits = await server.call("pays")
         assert "never a call of a tool" in waits["content"][1]["text"]
         run_id = waits["structuredContent"]["execution_id"]
@@ -236,9 +236,9 @@ async def test_a_model_cannot_give_an_approval_by_calling_a_tool(tmp_path: Path)
         assert (await server.client("GET", f"executions/{run_id}/wait?wait_seconds=20")).json()["output"] == yes
 
 
-async def test_a_question_that_is_no_approval_is_answered_by_a_tool(tmp_path: Path) -> None:
+async def test_a_question_that_is_open_to_anyone_is_answered_by_a_tool(tmp_path: Path) -> None:
     async with untrusting(tmp_path) as server:
-        await server.create(approval())
+        await server.create(approval(answered_by="anyone"))
         run_id = (await server.call("pays"))["structuredContent"]["execution_id"]
         answered = await server.call("penstock_execution_answer", execution_id=run_id, answer={"ok": True})
         assert answered["isError"] is False

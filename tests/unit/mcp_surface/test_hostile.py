@@ -20,7 +20,7 @@ APPROVAL: dict[str, Any] = {
     "penstock": "v1",
     "name": "pays",
     "expose": {"tool": True},
-    "nodes": [{**QUESTION, "approvers": {"users": ["ada"]}}, DONE],
+    "nodes": [{**QUESTION, "approvers": {"group": "leads"}}, DONE],
 }
 ASKS: dict[str, Any] = {**APPROVAL, "name": "asks", "nodes": [QUESTION, DONE]}
 
