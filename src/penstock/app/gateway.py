@@ -30,6 +30,7 @@ from penstock.operations.keys import make_key
 from penstock.operations.pipeline import Gate
 from penstock.operations.trail import seal_with
 from penstock.operations.upstream_board import Upstreams
+from penstock.runtime.guarded.evaluator import GuardedEvaluator
 from penstock.runtime.platform import KeyRow
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.stores.sqlite_platform import SqlitePlatformStore
@@ -83,6 +84,7 @@ async def open_gate(
         information={"version": __version__},
         resolve_secret=penstock.secrets,
         webhooks=webhooks or WebhookChoices(),
+        hook_evaluator=(hook_evaluator := GuardedEvaluator()),
     )
     services.upstreams = upstreams = Upstreams(
         platform=services.platform,
@@ -108,6 +110,9 @@ async def open_gate(
         with suppress(asyncio.CancelledError):
             await flushing
         await gate.flush()
+        services.documents.close()
+        hook_evaluator.close()
+        services.hook_threads.close()
 
 
 async def _flush_regularly(gate: Gate, retention: Retention) -> None:

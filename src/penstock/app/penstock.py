@@ -32,7 +32,7 @@ from penstock.engine.outcomes import Refused
 from penstock.runtime.driver import Driver
 from penstock.runtime.embedded_host import Committed, EmbeddedHost
 from penstock.runtime.executors.step import StepExecutor
-from penstock.runtime.guarded_jq import GuardedEvaluator
+from penstock.runtime.guarded.evaluator import GuardedEvaluator
 from penstock.runtime.performing import AsyncPerformer
 from penstock.runtime.ports import RunPage, RunQuery, Store
 from penstock.runtime.routing import Router, SecretResolver

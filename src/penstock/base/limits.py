@@ -245,9 +245,9 @@ JQ_IN_PROCESS_BYTES_MAX = 65_536
 # Address space of a jq worker process, the interpreter included.
 JQ_WORKER_MEMORY_BYTES_MAX = 536_870_912
 # Guarded evaluations at once: one that uses up its time must not hold up the next run's.
-JQ_WORKERS_MAX = 4
+JQ_WORKERS_MAX = 8
 # Of these, for one tenant or one caller: whoever asks for endless ones must not make others wait.
-JQ_WORKERS_PER_HOLDER = 2
+JQ_WORKERS_PER_HOLDER = 4
 # Workflows known to have expressions that need a worker; forgetting one costs an attempt that is given up.
 SLOW_WORKFLOWS_REMEMBERED = 10_000
 # Starting a worker loads an interpreter and libjq; even a busy machine does it in a second or two.

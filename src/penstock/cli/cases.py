@@ -30,7 +30,7 @@ from penstock.definitions.model import Workflow
 from penstock.definitions.source import SourceDocument, read_source
 from penstock.definitions.validate import load_workflow
 from penstock.runtime.cases import CaseReport, Difference, run_case
-from penstock.runtime.guarded_jq import GuardedEvaluator
+from penstock.runtime.guarded.evaluator import GuardedEvaluator
 from penstock.runtime.simulation import SimulationReport
 
 __all__ = ["cases_command"]

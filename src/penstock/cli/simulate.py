@@ -23,7 +23,7 @@ from penstock.cli.values import UsageError, parse_pairs, parse_value
 from penstock.definitions.durations import format_duration
 from penstock.definitions.model import Workflow
 from penstock.runtime.cases import script_of_case
-from penstock.runtime.guarded_jq import GuardedEvaluator
+from penstock.runtime.guarded.evaluator import GuardedEvaluator
 from penstock.runtime.simulation import Script, Signal, SimulationRefused, SimulationReport, simulate
 
 __all__ = ["simulate_command"]

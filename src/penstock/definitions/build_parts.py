@@ -1,7 +1,8 @@
 """Parts that several node types share: durations, retries, templates, schemas and error routes, compiled.
 
 Above it: `build` and `build_nodes`. Below it: the compilers of expressions, templates and schemas.
-What does not compile is `Rejected` with its place: by then the checks have reported it better.
+What is long or costly is compiled where it is used only. What does not compile here is `Rejected` with its place: by
+then the checks have reported it better.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import parse_native_duration_ms
-from penstock.definitions.expressions import Expression, ExpressionProblem, compile_expression
-from penstock.definitions.json_schemas import CompiledSchema, SchemaProblem, compile_schema
+from penstock.definitions.expressions import Expression, ExpressionProblem, load_expression
+from penstock.definitions.json_schemas import CompiledSchema, SchemaProblem, load_schema
 from penstock.definitions.model import ErrorRoute, Retry
 from penstock.definitions.outline import EXIT
-from penstock.definitions.templates import Template, TemplateProblem, compile_mapping, compile_template
+from penstock.definitions.templates import Template, TemplateProblem, load_mapping, load_template
 
 __all__ = [
     "build_error_routes",
@@ -44,7 +45,7 @@ def duration_of(value: JsonValue) -> int | None:
 
 def expression_of(value: JsonValue, path: str) -> Expression:
     """A compiled jq expression."""
-    compiled = compile_expression(str(value))
+    compiled = load_expression(str(value))
     if isinstance(compiled, ExpressionProblem):
         raise refuse(compiled.message, path)
     return compiled
@@ -52,7 +53,7 @@ def expression_of(value: JsonValue, path: str) -> Expression:
 
 def template_of(value: JsonValue, path: str) -> Template:
     """A compiled template."""
-    compiled = compile_template(value)
+    compiled = load_template(value)
     if isinstance(compiled, TemplateProblem):
         raise refuse(compiled.message, path + compiled.path)
     return compiled
@@ -60,7 +61,7 @@ def template_of(value: JsonValue, path: str) -> Template:
 
 def mapping_of(value: JsonValue, path: str) -> Template:
     """A compiled published ``input_mapping``."""
-    compiled = compile_mapping(value)
+    compiled = load_mapping(value)
     if isinstance(compiled, TemplateProblem):
         raise refuse(compiled.message, path + compiled.path)
     return compiled
@@ -68,7 +69,7 @@ def mapping_of(value: JsonValue, path: str) -> Template:
 
 def schema_of(value: JsonValue, path: str) -> CompiledSchema:
     """A compiled JSON Schema."""
-    compiled = compile_schema(value if isinstance(value, dict) else {})
+    compiled = load_schema(value if isinstance(value, dict) else {})
     if isinstance(compiled, SchemaProblem):
         raise refuse(compiled.message, path)
     return compiled

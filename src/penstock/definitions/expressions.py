@@ -1,7 +1,7 @@
 """jq expressions: compiled once, evaluated many times, always with the same answer for the same input.
 
 A program is first checked against the deny-list of `jq_text`, then compiled by libjq and kept in a bounded cache. The
-engine evaluates through the `Evaluator` protocol: in this process here, or with a time budget in `runtime.guarded_jq`.
+engine evaluates through the `Evaluator` protocol: in this process here, or with a time budget in `runtime.guarded`.
 
 Numbers: a plain path hands its value on untouched. Everything else goes through libjq, where numbers are doubles: whole
 ones come back as int (`1.0` as `1`), integers beyond 2^53 lose their last digits, NaN and infinities are failures.
@@ -22,7 +22,7 @@ import jq
 import msgspec
 
 from penstock.base import limits
-from penstock.base.json import JsonValue
+from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.findings import suggestion
 from penstock.definitions.jq_bounds import has_linear_bound
 from penstock.definitions.jq_reads import Reads, project, reads_of
@@ -34,6 +34,7 @@ from penstock.definitions.jq_text import (
     may_give_non_finite,
     path_of,
 )
+from penstock.definitions.json_schemas import CompiledSchema, Violation, apply_defaults, violations
 
 __all__ = [
     "Evaluated",
@@ -42,10 +43,13 @@ __all__ = [
     "Expression",
     "ExpressionProblem",
     "InProcessEvaluator",
+    "NotAnExpression",
+    "WouldWait",
     "compile_expression",
     "evaluate_expression",
     "evaluate_text",
     "input_text",
+    "load_expression",
     "path_value",
 ]
 
@@ -86,7 +90,8 @@ class Expression:
 
     text: str
     bounded: bool
-    # Only for `evaluate_expression`: the libjq program, the path if it is nothing but one, and what it reads.
+    # Only for `evaluate_expression`: the libjq program, the path if it is nothing but one, and what it reads. There is
+    # no program where it is compiled only when it is evaluated.
     program: Any = field(compare=False, repr=False)
     path: tuple[str, ...] | None = field(compare=False, repr=False)
     reads: Reads | None = field(compare=False, repr=False)
@@ -114,11 +119,30 @@ class EvaluationFailed:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class NotAnExpression(EvaluationFailed):
+    """A program that was only compiled when it was evaluated, and is none."""
+
+    hint: str | None = None
+
+
+class WouldWait(Exception):  # no error: it says where the evaluation belongs
+    """An evaluation may take its time, and whoever asked cannot wait."""
+
+
 class Evaluator(Protocol):
-    """Whoever evaluates expressions for the engine."""
+    """Whoever evaluates what a document says for the engine: its expressions and its schemas."""
 
     def evaluate(self, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
         """Evaluate an expression on a root value."""
+        ...
+
+    def violations(self, schema: CompiledSchema, value: JsonValue) -> tuple[Violation, ...]:
+        """Every way in which a value does not fit a schema."""
+        ...
+
+    def with_defaults(self, schema: JsonObject, value: JsonValue) -> JsonValue:
+        """A value with the defaults of a schema filled in."""
         ...
 
 
@@ -128,6 +152,25 @@ class InProcessEvaluator:
     def evaluate(self, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
         """Evaluate an expression on a root value."""
         return evaluate_expression(expression, root)
+
+    def violations(self, schema: CompiledSchema, value: JsonValue) -> tuple[Violation, ...]:
+        """Every way in which a value does not fit a schema."""
+        return violations(schema, value)
+
+    def with_defaults(self, schema: JsonObject, value: JsonValue) -> JsonValue:
+        """A value with the defaults of a schema filled in."""
+        return apply_defaults(schema, value)
+
+
+def load_expression(text: str) -> Expression | ExpressionProblem:
+    """As `compile_expression`, but a long program is only compiled where it is evaluated, in a worker.
+
+    For programs that were checked before, and for those that callers send: what is wrong with a long one shows when it
+    is evaluated.
+    """
+    if len(text) <= limits.JQ_IN_PROCESS_CHARACTERS_MAX:
+        return compile_expression(text)
+    return _refusal(text) or Expression(text, False, None, None, None)
 
 
 @lru_cache(maxsize=limits.JQ_CACHE_ENTRIES_MAX)
@@ -185,6 +228,11 @@ def input_text(expression: Expression, root: JsonValue) -> str | EvaluationFaile
 
 def evaluate_text(expression: Expression, text: str) -> Evaluated | EvaluationFailed:
     """Evaluate a program on a text made by `input_text`."""
+    if expression.program is None:
+        compiled = compile_expression(expression.text)
+        if isinstance(compiled, ExpressionProblem):
+            return NotAnExpression(compiled.message, compiled.hint)
+        return evaluate_text(compiled, text)
     try:
         return _result(list(islice(expression.program.input_text(text), limits.JQ_OUTPUTS_MAX + 1)))
     except RecursionError:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import msgspec
@@ -24,6 +24,7 @@ from penstock.definitions.expressions import (
     Expression,
     ExpressionProblem,
     compile_expression,
+    load_expression,
 )
 
 __all__ = [
@@ -41,6 +42,8 @@ __all__ = [
     "as_text",
     "compile_mapping",
     "compile_template",
+    "load_mapping",
+    "load_template",
     "render",
     "template_expressions",
     "template_secrets",
@@ -110,26 +113,116 @@ class Rendered(msgspec.Struct, frozen=True):
 
 def compile_template(value: JsonValue) -> Template | TemplateProblem:
     """Compile a template; constant parts fold into literals so that rendering them costs nothing."""
-    return _compile(value, ())
+    return _Compiler(compile_expression).template(value, ())
+
+
+def load_template(value: JsonValue) -> Template | TemplateProblem:
+    """As `compile_template`, for a value that was checked before: long expressions are compiled where they are used."""
+    return _Compiler(load_expression).template(value, ())
+
+
+def load_mapping(value: JsonValue) -> Template | TemplateProblem:
+    """As `compile_mapping`, for one that was checked before."""
+    return _Compiler(load_expression).mapping(value)
 
 
 def compile_mapping(value: JsonValue) -> Template | TemplateProblem:
     """Compile a published ``input_mapping``: jq only per key, and only where the whole value is an expression."""
-    if not isinstance(value, dict):
+    return _Compiler(compile_expression).mapping(value)
+
+
+class _Compiler:
+    """Compiles templates with a way to compile their expressions."""
+
+    def __init__(self, expression: Callable[[str], Expression | ExpressionProblem]) -> None:
+        self._expression = expression
+
+    def mapping(self, value: JsonValue) -> Template | TemplateProblem:
+        if not isinstance(value, dict):
+            return LiteralTemplate(value)
+        members: list[tuple[str, Template]] = []
+        for key, member in value.items():
+            compiled: Template | TemplateProblem = LiteralTemplate(member)
+            if _is_query_object(member):
+                compiled = self._query(str(_single(member)), (key,))
+            elif isinstance(member, dict) and set(member) == {"literal"}:
+                compiled = LiteralTemplate(member["literal"])
+            elif isinstance(member, str) and (whole := re.fullmatch(r"\$\{(.*)\}", member.strip(), re.DOTALL)):
+                compiled = self._query(whole[1].strip(), (key,))
+            if isinstance(compiled, TemplateProblem):
+                return compiled
+            members.append((key, compiled))
+        return _fold(ObjectTemplate(tuple(members)))
+
+    def _query(self, text: str, path: tuple[str | int, ...]) -> Template | TemplateProblem:
+        compiled = self._expression(text)
+        if isinstance(compiled, ExpressionProblem):
+            return TemplateProblem(compiled.message, json_pointer(path), compiled.hint)
+        return QueryTemplate(compiled)
+
+    def template(self, value: JsonValue, path: tuple[str | int, ...]) -> Template | TemplateProblem:
+        if isinstance(value, str):
+            return self._text(value, path)
+        if isinstance(value, list):
+            items: list[Template] = []
+            for index, item in enumerate(value):
+                compiled = self.template(item, (*path, index))
+                if isinstance(compiled, TemplateProblem):
+                    return compiled
+                items.append(compiled)
+            return _fold(ListTemplate(tuple(items)))
+        if isinstance(value, dict):
+            return self._object(value, path)
         return LiteralTemplate(value)
-    members: list[tuple[str, Template]] = []
-    for key, member in value.items():
-        compiled: Template | TemplateProblem = LiteralTemplate(member)
-        if _is_query_object(member):
-            compiled = _query(str(_single(member)), (key,))
-        elif isinstance(member, dict) and set(member) == {"literal"}:
-            compiled = LiteralTemplate(member["literal"])
-        elif isinstance(member, str) and (whole := re.fullmatch(r"\$\{(.*)\}", member.strip(), re.DOTALL)):
-            compiled = _query(whole[1].strip(), (key,))
-        if isinstance(compiled, TemplateProblem):
-            return compiled
-        members.append((key, compiled))
-    return _fold(ObjectTemplate(tuple(members)))
+
+    def _object(self, value: JsonObject, path: tuple[str | int, ...]) -> Template | TemplateProblem:
+        if _is_query_object(value):
+            return self._query(str(value["jq"]), (*path, "jq"))
+        if set(value) == {"literal"}:
+            return LiteralTemplate(value["literal"])
+        members: list[tuple[str, Template]] = []
+        for key, member in value.items():
+            compiled = self.template(member, (*path, key))
+            if isinstance(compiled, TemplateProblem):
+                return compiled
+            members.append((key, compiled))
+        return _fold(ObjectTemplate(tuple(members)))
+
+    def _text(self, text: str, path: tuple[str | int, ...]) -> Template | TemplateProblem:
+        if "${" not in text:
+            return LiteralTemplate(text)
+        names = tuple(match[1] for match in SECRET_REFERENCE.finditer(text))
+        if names:
+            if SECRET_REFERENCE.sub("", text).find("${") >= 0:
+                return TemplateProblem(
+                    "a text with a secret in it cannot also hold jq",
+                    json_pointer(path),
+                    "put the secret in a field of its own, or compose the text in the step that uses it",
+                )
+            return SecretTemplate(text, names)
+        pieces = list(_split(text))
+        if None in pieces:
+            return TemplateProblem("`${` without its closing `}`", json_pointer(path), "write `$${` for a literal `${`")
+        return self._pieces([piece for piece in pieces if piece is not None], text, path)
+
+    def _pieces(
+        self, pieces: list[tuple[bool, str]], text: str, path: tuple[str | int, ...]
+    ) -> Template | TemplateProblem:
+        whole = [piece for piece in pieces if piece[0] or piece[1].strip()]
+        if len(whole) == 1 and whole[0][0] and _WHOLE.fullmatch(text):
+            return self._query(whole[0][1].strip(), path)
+        parts: list[str | Expression] = []
+        for is_query, content in pieces:
+            if not is_query:
+                parts.append(content)
+                continue
+            compiled = self._expression(content.strip())
+            if isinstance(compiled, ExpressionProblem):
+                return TemplateProblem(compiled.message, json_pointer(path), compiled.hint)
+            parts.append(compiled)
+        if all(isinstance(part, str) for part in parts):
+            return LiteralTemplate("".join(str(part) for part in parts))
+        return TextTemplate(tuple(parts))
 
 
 def _single(value: JsonValue) -> JsonValue:
@@ -138,43 +231,6 @@ def _single(value: JsonValue) -> JsonValue:
 
 def _is_query_object(value: JsonValue) -> bool:
     return isinstance(value, dict) and set(value) == {"jq"} and isinstance(value["jq"], str)
-
-
-def _query(text: str, path: tuple[str | int, ...]) -> Template | TemplateProblem:
-    compiled = compile_expression(text)
-    if isinstance(compiled, ExpressionProblem):
-        return TemplateProblem(compiled.message, json_pointer(path), compiled.hint)
-    return QueryTemplate(compiled)
-
-
-def _compile(value: JsonValue, path: tuple[str | int, ...]) -> Template | TemplateProblem:
-    if isinstance(value, str):
-        return _compile_text(value, path)
-    if isinstance(value, list):
-        items: list[Template] = []
-        for index, item in enumerate(value):
-            compiled = _compile(item, (*path, index))
-            if isinstance(compiled, TemplateProblem):
-                return compiled
-            items.append(compiled)
-        return _fold(ListTemplate(tuple(items)))
-    if isinstance(value, dict):
-        return _compile_object(value, path)
-    return LiteralTemplate(value)
-
-
-def _compile_object(value: JsonObject, path: tuple[str | int, ...]) -> Template | TemplateProblem:
-    if _is_query_object(value):
-        return _query(str(value["jq"]), (*path, "jq"))
-    if set(value) == {"literal"}:
-        return LiteralTemplate(value["literal"])
-    members: list[tuple[str, Template]] = []
-    for key, member in value.items():
-        compiled = _compile(member, (*path, key))
-        if isinstance(compiled, TemplateProblem):
-            return compiled
-        members.append((key, compiled))
-    return _fold(ObjectTemplate(tuple(members)))
 
 
 def _fold(template: ObjectTemplate | ListTemplate) -> Template:
@@ -187,44 +243,6 @@ def _fold(template: ObjectTemplate | ListTemplate) -> Template:
             if all(isinstance(item, LiteralTemplate) for item in items):
                 return LiteralTemplate([item.value for item in items if isinstance(item, LiteralTemplate)])
     return template
-
-
-def _compile_text(text: str, path: tuple[str | int, ...]) -> Template | TemplateProblem:
-    if "${" not in text:
-        return LiteralTemplate(text)
-    names = tuple(match[1] for match in SECRET_REFERENCE.finditer(text))
-    if names:
-        if SECRET_REFERENCE.sub("", text).find("${") >= 0:
-            return TemplateProblem(
-                "a text with a secret in it cannot also hold jq",
-                json_pointer(path),
-                "put the secret in a field of its own, or compose the text in the step that uses it",
-            )
-        return SecretTemplate(text, names)
-    pieces = list(_split(text))
-    if None in pieces:
-        return TemplateProblem("`${` without its closing `}`", json_pointer(path), "write `$${` for a literal `${`")
-    return _compile_pieces([piece for piece in pieces if piece is not None], text, path)
-
-
-def _compile_pieces(
-    pieces: list[tuple[bool, str]], text: str, path: tuple[str | int, ...]
-) -> Template | TemplateProblem:
-    whole = [piece for piece in pieces if piece[0] or piece[1].strip()]
-    if len(whole) == 1 and whole[0][0] and _WHOLE.fullmatch(text):
-        return _query(whole[0][1].strip(), path)
-    parts: list[str | Expression] = []
-    for is_query, content in pieces:
-        if not is_query:
-            parts.append(content)
-            continue
-        compiled = compile_expression(content.strip())
-        if isinstance(compiled, ExpressionProblem):
-            return TemplateProblem(compiled.message, json_pointer(path), compiled.hint)
-        parts.append(compiled)
-    if all(isinstance(part, str) for part in parts):
-        return LiteralTemplate("".join(str(part) for part in parts))
-    return TextTemplate(tuple(parts))
 
 
 def _split(text: str) -> Iterator[tuple[bool, str] | None]:

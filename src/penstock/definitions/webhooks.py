@@ -15,9 +15,9 @@ from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import parse_native_duration_ms
-from penstock.definitions.expressions import Expression, ExpressionProblem, compile_expression
-from penstock.definitions.json_schemas import CompiledSchema, SchemaProblem, compile_schema
-from penstock.definitions.templates import SECRET_REFERENCE, Template, TemplateProblem, compile_template
+from penstock.definitions.expressions import Expression, ExpressionProblem, load_expression
+from penstock.definitions.json_schemas import CompiledSchema, SchemaProblem, load_schema
+from penstock.definitions.templates import SECRET_REFERENCE, Template, TemplateProblem, load_template
 
 __all__ = ["WebhookTrigger", "hook_path", "webhook_triggers"]
 
@@ -105,14 +105,14 @@ def _text(value: JsonValue) -> str | None:
 def _expression(value: JsonValue) -> Expression | None:
     if not isinstance(value, str):
         return None
-    compiled = compile_expression(value)
+    compiled = load_expression(value)
     if isinstance(compiled, ExpressionProblem):
         raise Rejected("INVALID_DOCUMENT", compiled.message, compiled.hint)
     return compiled
 
 
 def _template(value: JsonValue) -> Template:
-    compiled = compile_template(value)
+    compiled = load_template(value)
     if isinstance(compiled, TemplateProblem):
         raise Rejected("INVALID_DOCUMENT", compiled.message, compiled.hint)
     return compiled
@@ -121,7 +121,7 @@ def _template(value: JsonValue) -> Template:
 def _schema(value: JsonValue) -> CompiledSchema | None:
     if not isinstance(value, dict):
         return None
-    compiled = compile_schema(value)
+    compiled = load_schema(value)
     if isinstance(compiled, SchemaProblem):
         raise Rejected("INVALID_DOCUMENT", compiled.message)
     return compiled

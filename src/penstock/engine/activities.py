@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, json_problem
-from penstock.definitions.json_schemas import SchemaProblem, compile_schema, is_valid
+from penstock.definitions.json_schemas import SchemaProblem, load_schema
 from penstock.definitions.model import ActivityDetail, Node, Retry
 from penstock.engine.completion import describe_violations
 from penstock.engine.inputs import AskInActivity, CompleteActivity, FailActivity, ReportOutcomeUnknown, RetryActivity
@@ -104,8 +104,9 @@ def complete_activity(turn: Turn, given: CompleteActivity) -> Refused | None:
         return unfit
     node = node_of(turn.workflow, activation)
     undo = activation.node_id.startswith(COMPENSATION_PREFIX)
-    if node.output_schema is not None and not undo and not is_valid(node.output_schema, given.result):
-        told = f"the result of {node.id} does not fit: {describe_violations(node.output_schema, given.result)}"
+    schema = None if undo else node.output_schema
+    if schema is not None and (found := turn.evaluator.violations(schema, given.result)):
+        told = f"the result of {node.id} does not fit: {describe_violations(found)}"
         failed = FailActivity(
             at=given.at, node_id=given.node_id, error=told, code="OUTPUT_SCHEMA_VIOLATION", extra=given.extra
         )
@@ -191,7 +192,7 @@ def _unfit_question(given: AskInActivity) -> str | None:
     problem = json_problem([given.answer_schema, given.resume, given.ask], limits.JSON_DEPTH_MAX + 1)
     if problem is not None:
         return problem.message
-    compiled = compile_schema(given.answer_schema)
+    compiled = load_schema(given.answer_schema)
     return f"its schema{compiled.path}: {compiled.message}" if isinstance(compiled, SchemaProblem) else None
 
 

@@ -15,7 +15,6 @@ from penstock.base.errors import CorruptHistory
 from penstock.base.json import JsonObject
 from penstock.definitions.durations import parse_instant_ms
 from penstock.definitions.expressions import EvaluationFailed
-from penstock.definitions.json_schemas import is_valid
 from penstock.definitions.model import (
     ContinueDetail,
     InterruptDetail,
@@ -288,8 +287,8 @@ def _child_done(turn: Turn, scope: Scope, node: Node, activation: Activation) ->
 
 def _merged(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
     schema = node.output_schema
-    if schema is not None and not is_valid(schema, activation.result):
-        told = f"the child's result does not fit: {describe_violations(schema, activation.result)}"
+    if schema is not None and (found := turn.evaluator.violations(schema, activation.result)):
+        told = f"the child's result does not fit: {describe_violations(found)}"
         fail(turn, scope, node, Failure("OUTPUT_SCHEMA_VIOLATION", told, "subworkflow_failed", node.id))
         return
     complete(turn, scope, node, activation.result)

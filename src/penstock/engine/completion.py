@@ -11,7 +11,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.expressions import EvaluationFailed
-from penstock.definitions.json_schemas import CompiledSchema, is_valid, violations
+from penstock.definitions.json_schemas import Violation
 from penstock.definitions.model import (
     ACTIVITY_TYPES,
     ActivityDetail,
@@ -42,9 +42,9 @@ _ENCODER = msgspec.json.Encoder()
 _LAST_TYPES = frozenset({NodeType.END, NodeType.CONTINUE_AS_NEW})
 
 
-def describe_violations(schema: CompiledSchema, value: JsonValue) -> str:
+def describe_violations(violations: tuple[Violation, ...]) -> str:
     """The first few things wrong with a value, in one line."""
-    found = [f"{item.instance_path or '/'} {item.message}" for item in violations(schema, value)]
+    found = [f"{item.instance_path or '/'} {item.message}" for item in violations]
     return "; ".join(found[:3]) + (f" (and {len(found) - 3} more)" if len(found) > 3 else "")  # noqa: PLR2004
 
 
@@ -108,8 +108,8 @@ def _merged_state(turn: Turn, node: Node, output: JsonValue) -> JsonObject | Fai
     if not produced and isinstance(state.values, dict):
         return state.values
     merged = merge_state(state.values, produced, workflow.reducers)
-    if workflow.state_schema is not None and not is_valid(workflow.state_schema, merged):
-        told = describe_violations(workflow.state_schema, merged)
+    if workflow.state_schema is not None and (found := turn.evaluator.violations(workflow.state_schema, merged)):
+        told = describe_violations(found)
         return Failure("STATE_SCHEMA_VIOLATION", f"the state no longer fits its schema: {told}", "orchestration_error")
     if len(_ENCODER.encode(merged)) > limits.STATE_BYTES_MAX:
         told = f"the state grew beyond {limits.STATE_BYTES_MAX} bytes"
@@ -246,8 +246,8 @@ def _is_fallback(extra: JsonObject | None) -> bool:
 def result_violation(turn: Turn, detail: EndDetail, result: JsonValue) -> Failure | None:
     """Why a run may not end with a result, or None."""
     for schema in (detail.output_schema, turn.workflow.output_schema):
-        if schema is not None and not is_valid(schema, result):
-            told = f"the result does not fit the output schema: {describe_violations(schema, result)}"
+        if schema is not None and (found := turn.evaluator.violations(schema, result)):
+            told = f"the result does not fit the output schema: {describe_violations(found)}"
             return Failure("OUTPUT_SCHEMA_VIOLATION", told, "output_invalid")
     return None
 

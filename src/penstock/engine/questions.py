@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.json_schemas import CompiledSchema, SchemaProblem, compile_schema, is_valid
+from penstock.definitions.json_schemas import CompiledSchema, SchemaProblem, load_schema
 from penstock.definitions.model import InterruptDetail
 from penstock.engine.completion import describe_violations
 from penstock.engine.inputs import AnswerInterrupt
@@ -97,8 +97,9 @@ def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
     unfit = refuse_unfit(given.answer, f"the answer to {question.node_id}", code="INVALID_RESUME_PAYLOAD")
     if unfit is not None:
         return unfit
-    if not is_valid(schema, given.answer):
-        told = describe_violations(schema, given.answer)
+    found = turn.evaluator.violations(schema, given.answer)
+    if found:
+        told = describe_violations(found)
         hint = "correct the answer and send it again; the run is still waiting"
         return Refused("INVALID_RESUME_PAYLOAD", f"the answer to {question.node_id} does not fit: {told}", hint)
     payload: JsonObject = {"nodeId": question.node_id, "visit": question.visit, "answer": given.answer}
@@ -139,7 +140,7 @@ def _schema_of(turn: Turn, question: OpenQuestion) -> CompiledSchema:
     if not question.round:
         return detail_of(turn.workflow.nodes[question.node_id], InterruptDetail).answer_schema
     asked = question.answer_schema
-    compiled = compile_schema(asked if isinstance(asked, dict) else {})
+    compiled = load_schema(asked if isinstance(asked, dict) else {})
     if isinstance(compiled, SchemaProblem):
         raise TypeError(f"the question of {question.node_id} was recorded with an impossible schema")
     return compiled

@@ -10,9 +10,10 @@ Above it: `decide`, `begin`, and the hosts, which ask `successor_start` how to s
 from __future__ import annotations
 
 from penstock.base import limits
+from penstock.base.errors import Rejected
 from penstock.base.ids import DEFAULT_TENANT, chain_of, generation_of, next_in_chain
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.json_schemas import apply_defaults, is_valid
+from penstock.definitions.expressions import Evaluator
 from penstock.definitions.model import ACTIVITY_TYPES, ContinueDetail, NodeType, Workflow
 from penstock.engine.completion import describe_violations
 from penstock.engine.inputs import Predecessor, StartRun
@@ -33,7 +34,7 @@ def start_run(turn: Turn, given: StartRun) -> Refused | None:
     state, workflow, before = turn.state, turn.workflow, given.predecessor
     if state.seq:
         return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} exists already")
-    prepared = _prepared_input(workflow, given.input)
+    prepared = _prepared_input(workflow, given.input, turn.evaluator)
     refused = prepared if isinstance(prepared, Refused) else None
     if before is None:
         refused = _unfit_id(given.run_id) or refused
@@ -89,23 +90,26 @@ def _unfit_id(run_id: str) -> Refused | None:
     return Refused("VALIDATION_ERROR", told, "choose another id")
 
 
-def _prepared_input(workflow: Workflow, given: JsonValue) -> JsonValue | Refused:
+def _prepared_input(workflow: Workflow, given: JsonValue, evaluator: Evaluator) -> JsonValue | Refused:
     """The input with its defaults, or why it does not fit."""
     unfit = refuse_unfit(given, "the input", code="VALIDATION_ERROR")
     if unfit is not None:
         return unfit
     value: JsonValue = {} if given is None else given
     if workflow.input_schema_json is not None:
-        value = apply_defaults(workflow.input_schema_json, value)
-    if workflow.input_schema is not None and not is_valid(workflow.input_schema, value):
-        told = describe_violations(workflow.input_schema, value)
+        try:
+            value = evaluator.with_defaults(workflow.input_schema_json, value)
+        except Rejected as refused:
+            return Refused("VALIDATION_ERROR", f"the input does not fit {workflow.name}: {refused}", refused.hint)
+    if workflow.input_schema is not None and (found := evaluator.violations(workflow.input_schema, value)):
+        told = describe_violations(found)
         hint = "look at the workflow's input schema and correct the input"
         return Refused("VALIDATION_ERROR", f"the input does not fit {workflow.name}: {told}", hint)
     if not workflow.native:
         if not isinstance(value, dict):
             return Refused("VALIDATION_ERROR", "the input must be an object: it becomes the state")
-        if workflow.state_schema is not None and not is_valid(workflow.state_schema, value):
-            told = describe_violations(workflow.state_schema, value)
+        if workflow.state_schema is not None and (found := evaluator.violations(workflow.state_schema, value)):
+            told = describe_violations(found)
             return Refused("VALIDATION_ERROR", f"the input does not fit the state schema: {told}")
     return value
 
@@ -144,7 +148,7 @@ def next_run_problem(turn: Turn, detail: ContinueDetail, given: JsonValue) -> Fa
     """Why a run may not continue as a new one with an input, or None."""
     # What a newer definition wants is known when it is chosen.
     unfit = refuse_unfit(given, "the input", code="VALIDATION_ERROR") if detail.newest else None
-    prepared = unfit if detail.newest else _prepared_input(turn.workflow, given)
+    prepared = unfit if detail.newest else _prepared_input(turn.workflow, given, turn.evaluator)
     if isinstance(prepared, Refused):
         return Failure("CONTINUE_INPUT_INVALID", f"the next run cannot start: {prepared.message}", "continue_failed")
     if _runs_without_wait(turn.workflow, turn.state) > limits.CONTINUATIONS_WITHOUT_WAIT_MAX:

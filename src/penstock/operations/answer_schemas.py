@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from penstock.base.json import JsonValue
-from penstock.definitions.json_schemas import CompiledSchema, compile_schema, is_valid
+from penstock.definitions.json_schemas import CompiledSchema, is_prompt, is_valid, load_schema
 from penstock.engine.questions import interrupt_id_of
 from penstock.operations.execution_views import HistoryPage
 
@@ -16,9 +18,11 @@ __all__ = ["answer_fits", "answers_in"]
 
 
 def answer_fits(schema: JsonValue, answer: JsonValue) -> bool:
-    """Whether a question with this schema takes the answer."""
-    compiled = compile_schema(schema) if isinstance(schema, dict) else None
-    return isinstance(compiled, CompiledSchema) and is_valid(compiled, answer)
+    """Whether a question with this schema takes the answer; where that takes its time, the run finds out itself."""
+    compiled = load_schema(schema) if isinstance(schema, dict) else None
+    if not isinstance(compiled, CompiledSchema):
+        return False
+    return not is_prompt(compiled, answer, len(msgspec.json.encode(answer))) or is_valid(compiled, answer)
 
 
 def answers_in(page: HistoryPage) -> Iterator[tuple[str, str | None]]:

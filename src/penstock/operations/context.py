@@ -15,6 +15,7 @@ from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.expressions import Evaluator
 from penstock.governance.keys import ParsedKey
 from penstock.operations.capability import Capability, EventStream, Reply
 from penstock.operations.open_streams import OpenStreams
@@ -23,6 +24,8 @@ from penstock.operations.recent import Recent
 from penstock.operations.telemetry import Telemetry
 from penstock.operations.upstream_board import Upstreams
 from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.guarded.documents import DocumentChecks
+from penstock.runtime.guarded.threads import FairThreads
 from penstock.runtime.platform import IdempotencyClaim, PlatformStore, Receipt
 from penstock.runtime.ports import Store
 from penstock.runtime.runs import Run
@@ -135,6 +138,11 @@ async def _no_metrics() -> dict[str, float]:
     return {}
 
 
+def _hook_threads() -> FairThreads:
+    places, per_tenant = limits.JQ_WORKERS_MAX, limits.JQ_WORKERS_PER_HOLDER
+    return FairThreads("penstock-hooks", places=places, per_holder=per_tenant)
+
+
 async def _always(principal: Principal) -> bool:
     return True
 
@@ -172,6 +180,11 @@ class Services:
     execution_views: Recent[Hashable, Any] = field(default_factory=lambda: Recent(limits.EXECUTION_VIEWS_KEPT))
     """Views of executions, by everything that they depend on: whoever polls a run that does not move reads little."""
     webhooks: WebhookChoices = field(default_factory=WebhookChoices)
+    hook_evaluator: Evaluator | None = None
+    """For the expressions and schemas of webhooks: what strangers send holds up nobody else."""
+    hook_threads: FairThreads = field(default_factory=_hook_threads)
+    documents: DocumentChecks = field(default_factory=DocumentChecks)
+    """Checks the documents that callers send."""
     nudge_deliveries: Callable[[], None] = field(default=lambda: None)
     """Told when there is something to be sent to a webhook now."""
     definitions_changed: Callable[[str], None] = field(default=lambda tenant: None)
@@ -213,4 +226,4 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     def run(self, run_id: str) -> Run:
         """A run by id; use `executions.visible_run` for one that a caller names."""
-        return Run(run_id, self.services.host, self.services.new_id)
+        return Run(run_id, self.services.host, self.services.new_id, self.principal.id)

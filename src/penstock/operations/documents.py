@@ -1,17 +1,15 @@
 """Workflow documents as callers send them: an object, a text, or just a list of tasks.
 
-A long document takes seconds to check, so that is done on a thread: nobody else waits for it.
+A document takes seconds to check when it is long, and for ever when it is made for that. So it is checked where it can
+be stopped (`runtime.guarded.documents`), and nobody else waits for it.
 
 Above it: the operations on workflows and tasks. Below it: `definitions`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import unicodedata
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from penstock.base import limits
 from penstock.base.errors import Rejected
@@ -20,13 +18,13 @@ from penstock.base.later import later
 from penstock.definitions.canonical import definition_hash
 from penstock.definitions.findings import Finding, Severity
 from penstock.definitions.model import Workflow
+from penstock.operations.context import Context
 from penstock.runtime.schedules import check_schedules
 
 if TYPE_CHECKING:
-    from penstock.definitions import build, validate
+    from penstock.definitions import build
 else:
     build = later("penstock.definitions.build")
-    validate = later("penstock.definitions.validate")
 
 __all__ = ["checked_document", "compiled", "document_of"]
 
@@ -37,6 +35,7 @@ _UNSPEAKABLE = frozenset({"Cc", "Zl", "Zp", "Cs"})
 
 
 async def document_of(
+    context: Context,
     document: dict[str, Any] | None,
     source: str | None,
     name: str | None = None,
@@ -54,42 +53,34 @@ async def document_of(
             raise Rejected("INVALID_ARGUMENTS", "with `tasks`, `id` is needed too", "name the workflow")
         made: JsonObject = {"penstock": "v1", "name": name, "nodes": list(tasks)}
         return {**made, "title": title} if title is not None else made
-    checked = await asyncio.to_thread(validate.check_source, source or "")
-    _refuse_errors(checked.findings)
-    if not isinstance(checked.document, dict):
+    checked, findings = await context.services.documents.check_source(source or "", tenant=context.tenant)
+    _refuse_errors(findings)
+    if not isinstance(checked, dict):
         raise Rejected("INVALID_DOCUMENT", "the text is not a workflow document", "send an object in YAML or JSON")
-    return checked.document
+    return checked
 
 
 async def checked_document(
-    document: dict[str, Any] | None, source: str | None
+    context: Context, document: dict[str, Any] | None, source: str | None
 ) -> tuple[tuple[Finding, ...], str | None]:
     """What is wrong with a document, and its hash if it can be read."""
     if (document is None) == (source is None):
         raise Rejected("INVALID_ARGUMENTS", "send exactly one of `document` and `source`", "as an object, or as text")
+    checks = context.services.documents
     if document is not None:
-        return await asyncio.to_thread(_findings, document), _hash(document)
-    checked = await asyncio.to_thread(validate.check_source, source or "")
-    return checked.findings, _hash(checked.document)
+        return await checks.findings(document, tenant=context.tenant), _hash(document)
+    checked, findings = await checks.check_source(source or "", tenant=context.tenant)
+    return findings, _hash(checked)
 
 
-async def compiled(document: JsonObject) -> Workflow:
+async def compiled(context: Context, document: JsonObject) -> Workflow:
     """The workflow of a document; Rejected with every mistake, and when it could not be stored or called."""
-    return await asyncio.to_thread(_compiled, document)
-
-
-def _findings(document: JsonObject) -> tuple[Finding, ...]:
-    """What is wrong with an object; it must not be longer than a text may be."""
-    size_bytes = len(msgspec.json.encode(document))
-    if size_bytes <= limits.DOCUMENT_BYTES_MAX:
-        return validate.validate_document(document)
-    told = f"the document has {size_bytes:,} bytes; {limits.DOCUMENT_BYTES_MAX:,} are allowed"
-    hint = "move large constants out of the document, or split it into subworkflows"
-    return (Finding(code="DOCUMENT_TOO_LARGE", message=told, hint=hint),)
+    checks = context.services.documents
+    _refuse_errors(await checks.findings(document, tenant=context.tenant))
+    return await checks.threads.run(context.tenant, _compiled, document)
 
 
 def _compiled(document: JsonObject) -> Workflow:
-    _refuse_errors(_findings(document))
     workflow = build.build_workflow(document)
     _refuse_name(workflow.name)
     check_schedules(workflow)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from penstock.base.errors import Conflict, PenstockError, Rejected
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.json_schemas import CompiledSchema, compile_schema, violations
+from penstock.definitions.json_schemas import CompiledSchema, load_schema
 from penstock.engine.questions import OpenQuestion, interrupt_id_of, open_questions
 from penstock.engine.records import Record
 from penstock.operations.approvals import answerer_of
@@ -153,7 +153,9 @@ async def _answer_error(
         told = "several questions are open"
         return Rejected("QUESTION_AMBIGUOUS", told, "say which one by `interrupt_id`", {"interrupt_ids": ids})
     if asked:
-        return Rejected("ANSWER_INVALID", error.message, error.hint, {"errors": _violations(asked[0], given.answer)})
+        return Rejected(
+            "ANSWER_INVALID", error.message, error.hint, {"errors": await _violations(context, asked[0], given.answer)}
+        )
     answered = [
         record for record in await run.history() if record.name == "ResumeInterrupt" and _answers(given, record)
     ]
@@ -187,13 +189,13 @@ def _whole(value: JsonValue) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _violations(question: OpenQuestion, answer: JsonValue) -> list[JsonValue]:
-    schema = compile_schema(question.answer_schema) if isinstance(question.answer_schema, dict) else None
+async def _violations(context: Context, question: OpenQuestion, answer: JsonValue) -> list[JsonValue]:
+    schema = load_schema(question.answer_schema) if isinstance(question.answer_schema, dict) else None
     if not isinstance(schema, CompiledSchema):
         return []
     return [
         {"pointer": f"/answer{item.instance_path}", "keyword": item.keyword, "message": item.message}
-        for item in violations(schema, answer)
+        for item in await context.services.host.violations(schema, answer, tenant=context.tenant)
     ]
 
 

@@ -14,7 +14,7 @@ from penstock.base.errors import Conflict, Rejected
 from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonValue
 from penstock.definitions.durations import parse_native_duration_ms
-from penstock.definitions.json_schemas import apply_defaults, violations
+from penstock.definitions.json_schemas import apply_defaults
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
@@ -136,7 +136,7 @@ async def started_run(context: Context, given: ExecuteWorkflow, *, definition_ha
             if known is not None:
                 return known
         workflow = await services.host.workflow(definition_hash)
-        raise _input_error(workflow, given.input, decision) or refusal_error(decision)
+        raise await _input_error(context, workflow, given.input, decision) or refusal_error(decision)
     return _row_of(decision.state, labels)
 
 
@@ -197,26 +197,29 @@ def _timeout(text: str | None) -> int | None:
     return found
 
 
-def _input_error(workflow: Workflow | None, given: JsonValue, refused: Refused) -> Rejected | None:
+async def _input_error(
+    context: Context, workflow: Workflow | None, given: JsonValue, refused: Refused
+) -> Rejected | None:
     """Every way in which an input does not fit, when that is why it was refused."""
     if refused.code != "VALIDATION_ERROR":
         return None
-    listed = _input_violations(workflow, given)
+    listed = await _input_violations(context, workflow, given)
     return Rejected("INPUT_INVALID", refused.message, refused.hint, {"errors": listed} if listed else None)
 
 
-def _input_violations(workflow: Workflow | None, given: JsonValue) -> list[JsonValue]:
+async def _input_violations(context: Context, workflow: Workflow | None, given: JsonValue) -> list[JsonValue]:
     if workflow is None or workflow.input_schema is None:
         return []
+    value = _with_defaults(workflow, given)
+    found = await context.services.host.violations(workflow.input_schema, value, tenant=context.tenant)
     return [
-        {"pointer": f"/input{item.instance_path}", "keyword": item.keyword, "message": item.message}
-        for item in violations(workflow.input_schema, _with_defaults(workflow, given))
+        {"pointer": f"/input{item.instance_path}", "keyword": item.keyword, "message": item.message} for item in found
     ]
 
 
-def refuse_unfit_input(workflow: Workflow, given: JsonValue) -> None:
+async def refuse_unfit_input(context: Context, workflow: Workflow, given: JsonValue) -> None:
     """`Rejected` with every violation, for an input that a workflow would not be started with."""
-    listed = _input_violations(workflow, given)
+    listed = await _input_violations(context, workflow, given)
     if listed:
         told = f"the input does not fit {workflow.name}"
         raise Rejected("INPUT_INVALID", told, "look at the workflow's input schema", {"errors": listed})

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.json_schemas import CompiledSchema, compile_schema, violations
+from penstock.definitions.json_schemas import CompiledSchema, is_prompt, load_schema, violations
 from penstock.operations.attending import ExecutionResult, attended
 from penstock.operations.capability import Annotations, Authorization, Governance
 from penstock.operations.context import Context
@@ -103,10 +105,13 @@ def object_schema(schema: JsonObject) -> JsonObject:
 
 
 def converted(schema: JsonObject, arguments: JsonObject) -> JsonValue:
-    """The input that the arguments are; `Rejected` with every violation, before there is any execution."""
+    """The input that the arguments are; `Rejected` with every violation, before there is any execution.
+
+    Where checking takes its time, the start of the execution does it, in a process of its own.
+    """
     offered = object_schema(schema)
-    compiled = compile_schema(offered)
-    if isinstance(compiled, CompiledSchema):
+    compiled = load_schema(offered)
+    if isinstance(compiled, CompiledSchema) and is_prompt(compiled, arguments, len(msgspec.json.encode(arguments))):
         found: list[JsonValue] = [
             {"pointer": item.instance_path, "keyword": item.keyword, "message": item.message}
             for item in violations(compiled, arguments)

@@ -159,7 +159,7 @@ async def _check_start(context: Context, workflow_id: str, given: JsonValue) -> 
     definition = await found_definition(context, workflow_id)
     workflow = await context.services.host.workflow(definition.hash)
     if workflow is not None:
-        refuse_unfit_input(workflow, given)
+        await refuse_unfit_input(context, workflow, given)
 
 
 def _refuse_of_document(row: ScheduleRow, schedule_id: str) -> None:

@@ -135,7 +135,8 @@ async def _with_nodes(
     document: JsonObject = {**row.document, "nodes": list(nodes)}
     # A signature was of the document as it was.
     document.pop("signature", None)
-    return answer(await put_workflow(context, await compiled(document), expected_hash=row.hash, answer=answer))
+    workflow = await compiled(context, document)
+    return answer(await put_workflow(context, workflow, expected_hash=row.hash, answer=answer))
 
 
 @operation(

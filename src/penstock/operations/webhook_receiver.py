@@ -93,10 +93,10 @@ class WebhookReceiver:
 
     async def _taken(self, hook: Hook, request: HookRequest) -> HookAnswer:
         identity = await self._verify(hook, request)
-        host = self.gate.services.host
-        evaluator = host.query_evaluator or host.evaluator
+        services = self.gate.services
+        evaluator = services.hook_evaluator or services.host.evaluator
         # What an expression makes of a stranger's data may take its time; nobody else waits for it.
-        meant = await asyncio.to_thread(understood, hook.trigger, request, evaluator)
+        meant = await services.hook_threads.run(hook.tenant, understood, hook.trigger, request, evaluator)
         if not meant.passes:
             return HookAnswer(status="filtered")
         unique = meant.dedupe or identity

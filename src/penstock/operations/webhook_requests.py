@@ -21,7 +21,6 @@ from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue, exceeds_depth
 from penstock.definitions.canonical import canonical_json
 from penstock.definitions.expressions import EvaluationFailed, Evaluator, Expression
-from penstock.definitions.json_schemas import violations
 from penstock.definitions.templates import render
 from penstock.definitions.webhooks import WebhookTrigger
 from penstock.operations.execution_inputs import CHOSEN_ID
@@ -61,7 +60,7 @@ class Understood:
 def understood(trigger: WebhookTrigger, request: HookRequest, evaluator: Evaluator) -> Understood:
     """Read a request and evaluate what the trigger says about it; `Rejected` when it does not fit."""
     root = _root(trigger, request)
-    _check_body(trigger, root["body"])
+    _check_body(trigger, root["body"], evaluator)
     if trigger.filter is not None and _value("filter", trigger.filter, root, evaluator) in (False, None):
         return Understood(passes=False)
     dedupe = None if trigger.dedupe is None else _value("dedupe", trigger.dedupe, root, evaluator)
@@ -119,10 +118,10 @@ def _json(body: bytes) -> JsonValue:
     return value
 
 
-def _check_body(trigger: WebhookTrigger, body: JsonValue) -> None:
+def _check_body(trigger: WebhookTrigger, body: JsonValue, evaluator: Evaluator) -> None:
     if trigger.schema is None:
         return
-    found = violations(trigger.schema, body)
+    found = evaluator.violations(trigger.schema, body)
     if found:
         listed: list[JsonValue] = [
             {"pointer": item.instance_path, "keyword": item.keyword, "message": item.message} for item in found

@@ -143,8 +143,8 @@ async def workflow_create(context: Context, given: CreateWorkflow) -> Reply[Work
     Stores the first version of a workflow, after checking it completely. Give the document as an object or as text.
     Refused if the name is taken; call workflow.update then. Afterwards start it with workflow.execute.
     """
-    document = await document_of(given.document, given.source, given.id, given.name, given.tasks)
-    workflow = await compiled(document)
+    document = await document_of(context, given.document, given.source, given.id, given.name, given.tasks)
+    workflow = await compiled(context, document)
     return _created(await put_workflow(context, workflow, expected_hash=None, answer=_created))
 
 
@@ -221,8 +221,8 @@ async def workflow_update(context: Context, given: UpdateWorkflow) -> Reply[Work
     If-Match to be refused when somebody else changed it in between.
     """
     current = await found_definition(context, given.workflow_id)
-    document = await document_of(given.document, given.source, given.workflow_id, given.name, given.tasks)
-    workflow = await compiled(document)
+    document = await document_of(context, given.document, given.source, given.workflow_id, given.name, given.tasks)
+    workflow = await compiled(context, document)
     if workflow.name != given.workflow_id:
         told = f"the document is called {workflow.name}, not {given.workflow_id}"
         raise Rejected("WORKFLOW_NAME_DIFFERS", told, "a workflow keeps its name; create another one instead")
@@ -284,7 +284,7 @@ async def workflow_validate(context: Context, given: ValidateWorkflow) -> Valida
 
     Finds everything that is wrong with it at once, with places and hints, and stores nothing. Text gives lines too.
     """
-    checked, document_hash = await checked_document(given.document, given.source)
+    checked, document_hash = await checked_document(context, given.document, given.source)
     errors = [item for item in checked if item.severity is Severity.ERROR]
     return Validation(valid=not errors, findings=[finding_view(item) for item in checked], hash=document_hash)
 
@@ -324,8 +324,8 @@ async def workflow_diff(context: Context, given: DiffWorkflow) -> Difference:
     """
     before = await found_definition(context, given.workflow_id, given.before)
     if given.document is not None or given.source is not None:
-        after: JsonObject = await document_of(given.document, given.source)
-        await compiled(after)
+        after: JsonObject = await document_of(context, given.document, given.source)
+        await compiled(context, after)
     else:
         after = (await found_definition(context, given.workflow_id, given.after)).document
     difference = diff.diff_documents(before.document, after)
@@ -377,7 +377,7 @@ async def workflow_import(context: Context, given: ImportWorkflows) -> Imported:
 
     Checks all documents first and stores none if one is wrong. Names that exist are skipped unless `overwrite` is set.
     """
-    workflows = [await compiled(document) for document in given.workflows]
+    workflows = [await compiled(context, document) for document in given.workflows]
     imported: list[str] = []
     overwritten: list[str] = []
     skipped: list[str] = []

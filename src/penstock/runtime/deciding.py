@@ -4,26 +4,24 @@ The engine is pure, so a decision that turns out to need an evaluation of its ow
 a thread; nothing was changed by the first attempt. A workflow that needed this once is decided in a thread from then
 on.
 
-Above it: the embedded host, which lets nobody else change the run meanwhile. Below it: the engine; an evaluator.
+Above it: the embedded host, which lets nobody else change the run meanwhile. Below it: the engine; an evaluator;
+threads that tenants share.
 """
 
 from __future__ import annotations
 
-import asyncio
-
 from penstock.base import limits
-from penstock.definitions.expressions import Evaluator
+from penstock.base.json import JsonValue
+from penstock.definitions.expressions import Evaluator, WouldWait
+from penstock.definitions.json_schemas import CompiledSchema, Violation
 from penstock.definitions.model import Workflow
 from penstock.engine.decide import decide
-from penstock.engine.inputs import Input
+from penstock.engine.inputs import Input, StartRun
 from penstock.engine.outcomes import Decision
 from penstock.engine.state import RunState
+from penstock.runtime.guarded.threads import FairThreads
 
-__all__ = ["Decider", "WouldWait"]
-
-
-class WouldWait(Exception):  # no error: it says where the evaluation belongs
-    """An evaluation may take its time, and whoever asked cannot wait."""
+__all__ = ["Decider"]
 
 
 class Decider:
@@ -34,6 +32,9 @@ class Decider:
         # An evaluator that may wait has a side that raises `WouldWait` instead.
         self._prompt: Evaluator = getattr(evaluator, "prompt", evaluator)
         self._slow: dict[str, None] = {}
+        self._threads = FairThreads(
+            "penstock-deciding", places=limits.JQ_WORKERS_MAX, per_holder=limits.JQ_WORKERS_PER_HOLDER
+        )
 
     def try_decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision | None:
         """A decision that takes no time to speak of; None for one that may."""
@@ -49,4 +50,12 @@ class Decider:
 
     async def decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision:
         """A decision that may take its time, while others go on."""
-        return await asyncio.to_thread(decide, workflow, state, given, evaluator=self._evaluator)
+        tenant = given.tenant if isinstance(given, StartRun) else state.tenant
+        return await self._threads.run(tenant, decide, workflow, state, given, evaluator=self._evaluator)
+
+    async def violations(self, schema: CompiledSchema, value: JsonValue, *, tenant: str) -> tuple[Violation, ...]:
+        """Every way in which a value does not fit a schema; it may take its time, while others go on."""
+        try:
+            return self._prompt.violations(schema, value)
+        except WouldWait:
+            return await self._threads.run(tenant, self._evaluator.violations, schema, value)

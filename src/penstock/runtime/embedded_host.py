@@ -26,8 +26,10 @@ from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import CorruptHistory
 from penstock.base.ids import DEFAULT_TENANT
+from penstock.base.json import JsonValue
 from penstock.base.later import later
 from penstock.definitions.expressions import Evaluator, InProcessEvaluator
+from penstock.definitions.json_schemas import CompiledSchema, Violation
 from penstock.definitions.model import Workflow
 from penstock.engine.effects import Effect
 from penstock.engine.evolve import fold
@@ -40,6 +42,7 @@ from penstock.engine.state import RunState
 from penstock.runtime.chains import latest_in_chain, successor_labels
 from penstock.runtime.commits import commit_of
 from penstock.runtime.deciding import Decider
+from penstock.runtime.guarded.threads import FairThreads
 from penstock.runtime.platform import Receipt
 from penstock.runtime.ports import (
     ANY,
@@ -67,6 +70,11 @@ else:
 __all__ = ["Committed", "EmbeddedHost", "LiveRun"]
 
 _NOTHING = RunState()  # what there is of a run before it starts
+
+
+def _query_threads() -> FairThreads:
+    places, per_caller = limits.JQ_WORKERS_MAX, limits.JQ_WORKERS_PER_HOLDER
+    return FairThreads("penstock-queries", places=places, per_holder=per_caller)
 
 
 @dataclass(slots=True, eq=False)
@@ -101,6 +109,7 @@ class EmbeddedHost:
     worker_id: str
     evaluator: Evaluator = field(default_factory=InProcessEvaluator)
     query_evaluator: Evaluator | None = None  # for what people ask about runs, beside the one that runs need
+    query_threads: FairThreads = field(default_factory=_query_threads)
     performs: bool = True
     family: str | None = None  # a run id: only it and its child runs are performed here
     on_commit: Callable[[Committed], None] = lambda committed: None
@@ -157,8 +166,13 @@ class EmbeddedHost:
             stored = await self.store.definition(definition_hash)
             if stored is None:
                 return None
-            workflow = self._workflows[definition_hash] = build.build_workflow(stored.document)
+            workflow = await asyncio.to_thread(build.build_workflow, stored.document)
+            self._workflows[definition_hash] = workflow
         return workflow
+
+    async def violations(self, schema: CompiledSchema, value: JsonValue, *, tenant: str) -> tuple[Violation, ...]:
+        """Every way in which a value does not fit a schema that a tenant wrote."""
+        return await self._decider.violations(schema, value, tenant=tenant)
 
     async def workflow_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Workflow | None:
         """The newest definition of a tenant's name."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected, Unavailable
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.expressions import EvaluationFailed, ExpressionProblem, compile_expression
+from penstock.definitions.expressions import EvaluationFailed, ExpressionProblem, NotAnExpression, load_expression
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.effects import PerformActivity
@@ -61,6 +61,8 @@ class Run:
     id: str
     host: EmbeddedHost
     new_id: Callable[[], str]
+    caller: str = ""
+    """Who asks; callers share what queries take."""
 
     async def state(self) -> RunState:
         """Everything known about the run."""
@@ -100,7 +102,7 @@ class Run:
 
     async def newest(self) -> Run:
         """The last run of the chain that began with this one, or goes through it; often the run itself."""
-        return Run(await self.host.newest(self.id), self.host, self.new_id)
+        return Run(await self.host.newest(self.id), self.host, self.new_id, self.caller)
 
     async def stream(self, *, after_seq: int = 0) -> AsyncIterator[Record]:
         """Every record from a point on, until the run has ended; a run that continues it has records of its own."""
@@ -292,7 +294,7 @@ class Run:
 
     async def query(self, expression: str) -> JsonValue:
         """Evaluate jq where the run's root stands now, or stood when it ended."""
-        compiled = compile_expression(expression)
+        compiled = load_expression(expression)
         if isinstance(compiled, ExpressionProblem):
             raise Rejected("JQ_INVALID", compiled.message, compiled.hint)
         state = await self.state()
@@ -303,7 +305,9 @@ class Run:
         root = turn.root(_root_scope(state))
         # What somebody asks may take its time; the runs that go on must not wait for it.
         evaluator = self.host.query_evaluator or self.host.evaluator
-        outcome = await asyncio.to_thread(evaluator.evaluate, compiled, root)
+        outcome = await self.host.query_threads.run(self.caller, evaluator.evaluate, compiled, root)
+        if isinstance(outcome, NotAnExpression):
+            raise Rejected("JQ_INVALID", outcome.message, outcome.hint)
         if isinstance(outcome, EvaluationFailed):
             raise Rejected("JQ_FAILED", outcome.message)
         return outcome.value
@@ -319,7 +323,7 @@ class Run:
         refused = await self.host.adopt(state, records, labels=own_labels(row.labels))
         if refused is not None:
             raise refusal_error(refused)
-        return Run(state.run_id, self.host, self.new_id)
+        return Run(state.run_id, self.host, self.new_id, self.caller)
 
     def _now(self) -> int:
         return self.host.clock.now_ms()

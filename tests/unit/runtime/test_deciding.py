@@ -8,12 +8,11 @@ import threading
 from penstock.base.clock import ManualClock
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build import build_workflow
-from penstock.definitions.expressions import Evaluated, EvaluationFailed, Expression, InProcessEvaluator
+from penstock.definitions.expressions import Evaluated, EvaluationFailed, Expression, InProcessEvaluator, WouldWait
 from penstock.engine import inputs
 from penstock.engine.outcomes import Accepted
-from penstock.runtime.deciding import WouldWait
 from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.guarded_jq import GuardedEvaluator
+from penstock.runtime.guarded.evaluator import GuardedEvaluator
 from penstock.runtime.stores.memory import MemoryStore
 
 SECONDS_MAX = 20
@@ -30,7 +29,7 @@ def adds(name: str, expression: str) -> JsonObject:
     }
 
 
-class Prompt:
+class Prompt(InProcessEvaluator):
     """What is never slow."""
 
     def evaluate(self, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
@@ -39,7 +38,7 @@ class Prompt:
         return InProcessEvaluator().evaluate(expression, root)
 
 
-class Slow:
+class Slow(InProcessEvaluator):
     """Evaluates when it is told to; whoever asks waits until then."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.json_schemas import SchemaProblem, compile_schema
+from penstock.definitions.json_schemas import SchemaProblem, load_schema
 from penstock.runtime.executors.llm_answers import Account, Fits, Prepared, checked, done, repair_text, violated
 from penstock.runtime.executors.llm_client import CLIENT, SAMPLING, converse_with_client, holds_secrets
 from penstock.runtime.executors.llm_port import LlmFailure, LlmMessage, LlmProvider, LlmRequest
@@ -98,7 +98,7 @@ class LlmExecutor:
         if isinstance(settings, str):
             return _misconfigured(call, settings)
         schema = call.activity.output_schema or config.get("output_schema")
-        compiled = compile_schema(schema) if isinstance(schema, dict) else None
+        compiled = load_schema(schema) if isinstance(schema, dict) else None
         if isinstance(compiled, SchemaProblem):
             return _misconfigured(call, f"output_schema{compiled.path}: {compiled.message}")
         prompts = build_prompts(call, mark_untrusted=self.mark_untrusted)

@@ -14,7 +14,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, exceeds_depth
-from penstock.definitions.json_schemas import CompiledSchema, Violation, violations
+from penstock.definitions.json_schemas import CompiledSchema, Violation, is_prompt, violations
 from penstock.runtime.executors.failures import shortened
 from penstock.runtime.executors.llm_port import LlmReply, LlmRequest
 from penstock.runtime.performing import ActivityDone, ActivityError
@@ -89,6 +89,8 @@ def checked(schema: CompiledSchema, reply: LlmReply) -> Fits | tuple[Violation, 
         return (Violation("", "type", f"{reason}, and it was cut off at max_tokens" if reply.cut_off else reason),)
     if exceeds_depth(value, limits.JSON_DEPTH_MAX):
         return (Violation("", "type", f"must not be nested deeper than {limits.JSON_DEPTH_MAX} levels"),)
+    if not is_prompt(schema, value, len(reply.text)):
+        return Fits(value)  # the engine checks it when it arrives, where that can take its time
     found = violations(schema, value)
     return found or Fits(value)
 

@@ -24,7 +24,7 @@ from mcp_types import INVALID_REQUEST, ElicitRequest, ElicitRequestURLParams, El
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.json_schemas import SchemaProblem, compile_schema
+from penstock.definitions.json_schemas import SchemaProblem, load_schema
 from penstock.runtime.executors.failures import shortened
 from penstock.runtime.performing import ActivityAsks, ActivityError, ActivityOutcome
 
@@ -301,7 +301,7 @@ def _asks(who: str, params: Params, resume: JsonObject) -> ActivityAsks | Activi
         told = f"{who} asks: {params.message}\nOpen {params.url} and say when it is done."
         return ActivityAsks(shortened(told), _DONE_SCHEMA, resume)
     schema = _refusable(msgspec.to_builtins(params.requested_schema))
-    problem = compile_schema(schema)
+    problem = load_schema(schema)
     if isinstance(problem, SchemaProblem):
         told = f"{who} asks with a schema that cannot be used: {problem.message}"
         return ActivityError(told, "MCP_PROTOCOL_ERROR", retryable=False)

@@ -9,7 +9,7 @@ Above it: `app` lists it beside the configured agents. Below it: what an agent's
 from __future__ import annotations
 
 from penstock.base.json import JsonValue
-from penstock.definitions.json_schemas import SchemaProblem, compile_schema
+from penstock.definitions.json_schemas import SchemaProblem, load_schema
 from penstock.definitions.openwop_documents import PERSON_AGENT
 from penstock.runtime.executors.agent_port import AgentTask
 from penstock.runtime.performing import ActivityAsks
@@ -36,7 +36,7 @@ def _question(given: JsonValue) -> ActivityAsks | str:
         return "`message` must be the question, as a text"
     if not isinstance(schema, dict):
         return "`schema` must be the JSON Schema of the answer"
-    compiled = compile_schema(schema)
+    compiled = load_schema(schema)
     if isinstance(compiled, SchemaProblem):
         return f"`schema`{compiled.path}: {compiled.message}"
     return ActivityAsks(message, schema)

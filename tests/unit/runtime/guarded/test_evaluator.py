@@ -1,5 +1,6 @@
 """Expressions that do not end are stopped, and everything goes on."""
 
+import asyncio
 import io
 import os
 import resource
@@ -12,16 +13,22 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from penstock.base.json import JsonValue
+from penstock.base.errors import Unavailable
+from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.expressions import (
     Evaluated,
     EvaluationFailed,
     Expression,
     InProcessEvaluator,
+    NotAnExpression,
+    WouldWait,
     compile_expression,
+    load_expression,
 )
-from penstock.runtime import jq_worker
-from penstock.runtime.guarded_jq import GuardedEvaluator
+from penstock.definitions.json_schemas import CompiledSchema, compile_schema, load_schema, violations
+from penstock.runtime.guarded import worker as guarded_worker
+from penstock.runtime.guarded.documents import DocumentChecks
+from penstock.runtime.guarded.evaluator import GuardedEvaluator
 
 BUDGET_MS = 500
 # A worker that is killed has to be replaced, and the machine may be busy.
@@ -108,7 +115,7 @@ def test_the_message_says_what_happened(evaluator: GuardedEvaluator) -> None:
 def test_a_large_root_is_evaluated_outside_of_the_process(patient: GuardedEvaluator) -> None:
     root: JsonValue = {"items": [{"price": number} for number in range(20_000)]}
     assert patient.evaluate(compiled(".items | map(.price) | add"), root) == Evaluated(sum(range(20_000)))
-    assert patient._idle
+    assert patient.pool.idle
 
 
 def test_data_that_cannot_be_written_is_a_failure(evaluator: GuardedEvaluator) -> None:
@@ -119,8 +126,8 @@ def test_the_environment_of_the_server_stays_out(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PENSTOCK_TEST_SECRET", "hidden")
     with GuardedEvaluator() as guarded:
         assert guarded.evaluate(compiled("[range(2)]"), None) == Evaluated([0, 1])
-        (worker,) = guarded._idle
-        with open(f"/proc/{worker._process.pid}/environ", "rb") as environment:
+        (worker,) = guarded.pool.idle
+        with open(f"/proc/{worker.process.pid}/environ", "rb") as environment:
             assert b"hidden" not in environment.read()
 
 
@@ -146,9 +153,9 @@ def test_closing_ends_the_worker_and_a_later_evaluation_starts_another() -> None
     guarded = GuardedEvaluator()
     guarded.close()
     assert guarded.evaluate(compiled("[range(2)]"), None) == Evaluated([0, 1])
-    (first,) = guarded._idle
+    (first,) = guarded.pool.idle
     guarded.close()
-    assert first._process.returncode is not None
+    assert first.process.returncode is not None
     assert guarded.evaluate(compiled("[range(2)]"), None) == Evaluated([0, 1])
     guarded.close()
 
@@ -156,15 +163,15 @@ def test_closing_ends_the_worker_and_a_later_evaluation_starts_another() -> None
 def test_no_worker_is_started_for_bounded_expressions() -> None:
     guarded = GuardedEvaluator()
     assert guarded.evaluate(compiled(".a + 1"), {"a": 1}) == Evaluated(2)
-    assert not guarded._idle
+    assert not guarded.pool.idle
 
 
 def test_a_worker_that_was_killed_is_replaced() -> None:
     with GuardedEvaluator() as guarded:
         guarded.evaluate(compiled("[range(2)]"), None)
-        (worker,) = guarded._idle
-        worker._process.kill()
-        worker._process.wait()
+        (worker,) = guarded.pool.idle
+        worker.process.kill()
+        worker.process.wait()
         assert isinstance(guarded.evaluate(compiled("[range(2)]"), None), EvaluationFailed)
         assert guarded.evaluate(compiled("[range(2)]"), None) == Evaluated([0, 1])
 
@@ -173,10 +180,10 @@ def test_the_worker_ends_when_its_server_does() -> None:
     program = (
         "import os, sys\n"
         "from penstock.definitions.expressions import compile_expression\n"
-        "from penstock.runtime.guarded_jq import GuardedEvaluator\n"
+        "from penstock.runtime.guarded.evaluator import GuardedEvaluator\n"
         "guarded = GuardedEvaluator()\n"
         "guarded.evaluate(compile_expression('[range(2)]'), None)\n"
-        "print(guarded._idle[0]._process.pid, flush=True)\n"
+        "print(guarded.pool.idle[0].process.pid, flush=True)\n"
         "os._exit(0)\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -200,13 +207,18 @@ def is_running(process_id: int) -> bool:
 
 def test_the_worker_answers_line_by_line() -> None:
     replies = io.BytesIO()
-    requests = io.BytesIO(b'["[range(2)]",null]\n[".a",{"a":{"b":1}}]\n["now",null]\n["error(\\"x\\")",1]\n')
-    jq_worker.serve(requests, replies)
+    requests = io.BytesIO(
+        b'["jq","[range(2)]",null]\n["jq",".a",{"a":{"b":1}}]\n["jq","now",null]\n["jq","error(\\"x\\")",1]\n'
+        b'["schema",{"type":"string"},1]\n'
+    )
+    guarded_worker.serve(requests, replies)
     assert replies.getvalue().splitlines() == [
         b'{"value":[0,1]}',
         b'{"value":{"b":1}}',
-        b'{"error":"`now` is not allowed in an expression: it reads the clock, so a replay would get another value"}',
+        b'{"error":"`now` is not allowed in an expression: it reads the clock, so a replay would get another value",'
+        b'"problem":true,"hint":"take the time from the data (`.run.started_at`)"}',
         b'{"error":"x"}',
+        b'{"violations":[{"instance_path":"","keyword":"type","message":"must be string","subject":null}]}',
     ]
 
 
@@ -216,3 +228,90 @@ def test_an_endless_expression_does_not_hold_up_those_of_other_threads() -> None
         others = [threads.submit(evaluator.evaluate, compiled("[range(3)]"), None) for _ in range(3)]
         assert [other.result() for other in others] == [Evaluated([0, 1, 2])] * 3
         assert isinstance(endless.result(), EvaluationFailed)
+
+
+# --- schemas, documents, stopping ----------------------------------------------------------------
+
+_FORKING: JsonObject = {"anyOf": [{"required": ["z"], "properties": {"a": {"$ref": "#"}}}] * 6}
+
+
+def nested(depth: int) -> JsonValue:
+    value: JsonValue = 1
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+def test_a_value_that_takes_for_ever_to_check_does_not_fit(evaluator: GuardedEvaluator) -> None:
+    schema = load_schema(_FORKING)
+    assert isinstance(schema, CompiledSchema)
+    with pytest.raises(WouldWait):
+        evaluator.prompt.violations(schema, nested(40))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    (violation,) = evaluator.violations(schema, nested(40))
+    assert violation.keyword == "schema"
+    assert "cannot be checked" in violation.message
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
+
+
+def test_large_values_are_checked_in_a_worker_with_the_same_outcome(patient: GuardedEvaluator) -> None:
+    schema = compile_schema({"items": {"type": "array"}})
+    assert isinstance(schema, CompiledSchema)
+    assert patient.violations(schema, [[]] * 100_000) == ()
+    value: JsonValue = [*([[]] * 50_000), 1, "x"]
+    assert patient.violations(schema, value) == violations(schema, value)
+
+
+def test_a_long_program_is_compiled_in_a_worker_only(patient: GuardedEvaluator) -> None:
+    text = "label $f|" * 1_200 + "."
+    long = load_expression(text)
+    assert isinstance(long, Expression)
+    assert long.program is None
+    with pytest.raises(WouldWait):
+        patient.prompt.evaluate(long, 1)
+    assert patient.evaluate(long, 1) == Evaluated(1)
+    wrong = load_expression("." + " " * 2_000 + "|")
+    assert isinstance(wrong, Expression)
+    assert isinstance(patient.evaluate(wrong, 1), NotAnExpression)
+
+
+def test_closing_ends_what_is_under_way_and_nothing_is_taken_for_its_outcome() -> None:
+    guarded = GuardedEvaluator(time_budget_ms=60_000)
+    with ThreadPoolExecutor(1) as threads:
+        endless = threads.submit(guarded.evaluate, compiled("last(range(1e12))"), None)
+        deadline = time.monotonic() + 30
+        while not guarded.pool._busy and time.monotonic() < deadline:
+            os.sched_yield()
+        guarded.close()
+        with pytest.raises(Unavailable):
+            endless.result(timeout=30)
+
+
+def test_documents_of_hostile_shape_are_checked_in_a_process() -> None:
+    async def body() -> None:
+        checks = DocumentChecks()
+        hostile: JsonObject = {
+            "penstock": "v1",
+            "name": "hostile",
+            "input": {"properties": {f"p{n}": {"pattern": rf"^[\p{{L}} ]{{1,{100 + n}}}$"} for n in range(150)}},
+            "nodes": [{"id": "done", "type": "end", "output": "${ " + "label $f|" * 1_000 + ". }"}],
+        }
+        stalls: list[float] = []
+
+        async def tick() -> None:
+            last = time.monotonic()
+            while True:
+                await asyncio.sleep(0.005)
+                stalls.append(time.monotonic() - last)
+                last = time.monotonic()
+
+        ticking = asyncio.ensure_future(tick())
+        assert await checks.findings(hostile, tenant="a") == ()
+        ticking.cancel()
+        assert max(stalls) < 1
+        document, findings = await checks.check_source("penstock: v1\nname: x\nnodes: &n []\nother: *n\n", tenant="a")
+        assert isinstance(document, dict)
+        assert {finding.position is not None for finding in findings} == {True}
+        checks.close()
+
+    asyncio.run(body())

@@ -1,0 +1,110 @@
+"""Checks of workflow documents that others send: small plain ones in a thread, all others in a process.
+
+Schemas, patterns and expressions in a document are compiled by native code while it is checked, so that a hostile one
+would keep everybody else waiting.
+
+Above it: the operations on workflows. Below it: `definitions.validate`, `pool`, `threads`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject, JsonValue
+from penstock.base.later import later
+from penstock.definitions.findings import Finding
+from penstock.definitions.schema_cost import pattern_units
+from penstock.runtime.guarded.pool import WorkerDied, WorkerPool
+from penstock.runtime.guarded.threads import FairThreads
+
+if TYPE_CHECKING:
+    from penstock.definitions import source, validate
+else:
+    source = later("penstock.definitions.source")
+    validate = later("penstock.definitions.validate")
+
+__all__ = ["DocumentChecks"]
+
+# With these a small text stands for something large, or is compiled into it.
+_EXPANDING = frozenset(
+    {"$ref", "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties", "patternProperties"}
+)
+
+
+class DocumentChecks:
+    """Checks documents; tenants share the processes fairly."""
+
+    def __init__(self) -> None:
+        places = limits.DOCUMENT_WORKERS_MAX
+        self._pool = WorkerPool(workers_max=places, time_budget_ms=limits.DOCUMENT_CHECK_MS_MAX)
+        self.threads = FairThreads("penstock-documents", places=places, per_holder=limits.DOCUMENT_WORKERS_PER_TENANT)
+
+    async def findings(self, document: JsonObject, *, tenant: str) -> tuple[Finding, ...]:
+        """Everything that is wrong with a document, as `validate_document` says."""
+        return await self.threads.run(tenant, self._findings, document)
+
+    async def check_source(self, text: str, *, tenant: str) -> tuple[JsonValue, tuple[Finding, ...]]:
+        """A text as a document, and everything that is wrong with it, as `check_source` says."""
+        return await self.threads.run(tenant, self._check_source, text)
+
+    def close(self) -> None:
+        """End the processes, busy ones too."""
+        self._pool.close()
+        self.threads.close()
+
+    def _findings(self, document: JsonObject) -> tuple[Finding, ...]:
+        text = msgspec.json.encode(document)
+        if len(text) > limits.DOCUMENT_BYTES_MAX:
+            told = f"the document has {len(text):,} bytes; {limits.DOCUMENT_BYTES_MAX:,} are allowed"
+            hint = "move large constants out of the document, or split it into subworkflows"
+            return (Finding(code="DOCUMENT_TOO_LARGE", message=told, hint=hint),)
+        if len(text) <= limits.DOCUMENT_IN_PROCESS_BYTES_MAX and _is_plain(document):
+            return validate.validate_document(document)
+        return _findings_of(self._exchange(b'"document"', text))
+
+    def _check_source(self, text: str) -> tuple[JsonValue, tuple[Finding, ...]]:
+        if len(text) <= limits.DOCUMENT_IN_PROCESS_BYTES_MAX and not any(mark in text for mark in ("&", *_EXPANDING)):
+            read = source.read_source(text)
+            if not isinstance(read, source.SourceDocument) or _is_plain(read.value):
+                checked = validate.check_source(text)
+                return checked.document, checked.findings
+        reply = self._exchange(b'"source"', msgspec.json.encode(text))
+        return reply.get("document"), _findings_of(reply)
+
+    def _exchange(self, kind: bytes, text: bytes) -> dict[str, Any]:
+        try:
+            return self._pool.exchange(kind, text)
+        except (TimeoutError, WorkerDied):
+            seconds = limits.DOCUMENT_CHECK_MS_MAX / 1000
+            told = f"checking the document takes more than {seconds:g} s, or too much memory"
+            raise Rejected("DOCUMENT_TOO_COSTLY", told, "split it, or simplify its schemas and expressions") from None
+
+
+def _findings_of(reply: dict[str, Any]) -> tuple[Finding, ...]:
+    if "error" in reply:
+        told = f"the document cannot be checked: {reply['error']}"
+        raise Rejected("DOCUMENT_TOO_COSTLY", told, "split it, or simplify its schemas and expressions")
+    return msgspec.convert(reply["findings"], tuple[Finding, ...])
+
+
+def _is_plain(document: JsonValue) -> bool:
+    """Whether nothing in a small document is compiled into something large."""
+    waiting: list[JsonValue] = [document]
+    units = 0
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if not _EXPANDING.isdisjoint(value):
+                return False
+            pattern = value.get("pattern")
+            units += pattern_units(pattern) if isinstance(pattern, str) else 0
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+        elif isinstance(value, str) and len(value) > limits.JQ_IN_PROCESS_CHARACTERS_MAX:
+            return False
+    return units <= limits.SCHEMA_IN_PROCESS_PATTERN_UNITS_MAX

@@ -1,0 +1,179 @@
+"""Worker processes that answer requests within a time, or are killed.
+
+Above it: the evaluator and the checks of documents, each with a pool of its own. Below it: `worker`, as a process.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.errors import Unavailable
+from penstock.runtime.guarded import worker as worker_module
+
+__all__ = ["WorkerDied", "WorkerPool"]
+
+CHUNK_BYTES = 65_536
+
+
+class WorkerDied(Exception):  # no error of ours: the request was too much for its process
+    """The worker ended while it was busy with a request, most likely because its memory is limited."""
+
+
+class WorkerPool:
+    """Exchanges requests for replies; safe to use from several threads."""
+
+    def __init__(self, *, workers_max: int, time_budget_ms: int) -> None:
+        self.time_budget_ms = time_budget_ms
+        self._places = threading.BoundedSemaphore(workers_max)
+        self.idle: deque[Worker] = deque()
+        self._busy: set[Worker] = set()
+        self._closed = 0
+
+    def exchange(self, *parts: bytes) -> dict[str, Any]:
+        """The reply to a request of these parts, each in JSON.
+
+        Raises TimeoutError, or `WorkerDied`; `Unavailable` when the pool was closed meanwhile, so that nothing is taken
+        for the outcome that only comes from stopping.
+        """
+        request = b"[" + b",".join(parts) + b"]\n"
+        with self._places:
+            closed, worker = self._closed, None
+            try:
+                worker = self._ready_worker()
+                reply = worker.exchange(request, self.time_budget_ms)
+            except (OSError, EOFError) as error:
+                _end(worker)
+                if self._closed != closed:
+                    raise Unavailable("SERVER_STOPPING", "the server is stopping", "try again") from None
+                if isinstance(error, TimeoutError):
+                    raise
+                raise WorkerDied from None
+            finally:
+                if worker is not None:
+                    self._busy.discard(worker)
+            self.idle.append(worker)
+            if self._closed != closed:
+                self.close()
+            return reply
+
+    def close(self) -> None:
+        """End the workers, busy ones too; a later request starts a new one."""
+        self._closed += 1
+        for worker in list(self._busy):
+            worker.interrupt()
+        with suppress(IndexError):
+            while True:
+                _end(self.idle.pop())
+
+    def _ready_worker(self) -> Worker:
+        with suppress(IndexError):
+            while True:
+                worker = self.idle.pop()
+                # After a fork both processes would talk to the same worker.
+                if worker.owner == os.getpid():
+                    self._busy.add(worker)
+                    return worker
+        worker = Worker()
+        self._busy.add(worker)
+        try:
+            worker.wait_until_ready()
+        except BaseException:
+            self._busy.discard(worker)
+            worker.kill()
+            raise
+        return worker
+
+
+def _end(worker: Worker | None) -> None:
+    if worker is not None and worker.owner == os.getpid():
+        worker.kill()
+
+
+class Worker:
+    """One worker process and the two pipes to it."""
+
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", worker_module.__name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            # Nothing of the server's environment: what is worked out must not depend on it, or see it.
+            env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "TZ": "UTC", "LC_ALL": "C.UTF-8"},
+        )
+        if self.process.stdin is None or self.process.stdout is None:
+            raise OSError("the worker has no pipes")
+        self._input = self.process.stdin.fileno()
+        self._output = self.process.stdout.fileno()
+        os.set_blocking(self._input, False)
+        os.set_blocking(self._output, False)
+        self._writable = _selector(self._input, selectors.EVENT_WRITE)
+        self._readable = _selector(self._output, selectors.EVENT_READ)
+
+    def wait_until_ready(self) -> None:
+        """Wait for the first sign of life; raises TimeoutError or EOFError."""
+        self._receive(time.monotonic() + limits.JQ_WORKER_START_MS_MAX / 1000)
+
+    def exchange(self, request: bytes, time_budget_ms: int) -> dict[str, Any]:
+        """Send a request and wait for its reply; raises TimeoutError, or EOFError when the worker died."""
+        deadline = time.monotonic() + time_budget_ms / 1000
+        self._send(request, deadline)
+        return msgspec.json.decode(self._receive(deadline), type=dict[str, Any])
+
+    def interrupt(self) -> None:
+        """End the process; whoever waits for it hears that it died."""
+        if self.owner == os.getpid():
+            self.process.kill()
+
+    def kill(self) -> None:
+        """End the process and close the pipes."""
+        self.process.kill()
+        self.process.wait()
+        self._writable.close()
+        self._readable.close()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _send(self, request: bytes, deadline: float) -> None:
+        rest = memoryview(request)
+        while rest:
+            try:
+                rest = rest[os.write(self._input, rest) :]
+            except BlockingIOError:
+                _wait(self._writable, deadline)
+
+    def _receive(self, deadline: float) -> bytes:
+        """The next line; the worker writes nothing after it until it is asked again."""
+        chunks: list[bytes] = []
+        while not chunks or not chunks[-1].endswith(b"\n"):
+            _wait(self._readable, deadline)
+            chunk = os.read(self._output, CHUNK_BYTES)
+            if not chunk:
+                raise EOFError
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+
+def _selector(descriptor: int, events: int) -> selectors.BaseSelector:
+    selector = selectors.DefaultSelector()
+    selector.register(descriptor, events)
+    return selector
+
+
+def _wait(selector: selectors.BaseSelector, deadline: float) -> None:
+    if not selector.select(max(0.0, deadline - time.monotonic())):
+        raise TimeoutError

@@ -1,0 +1,112 @@
+"""The process that does what might not end; started and killed by `pool`.
+
+Reads one request per line, `[kind, …]`, and writes one reply per line: jq gives `{"value": …}`, `{"error": …}` or
+`{"problem": …}` for what is no expression, a schema `{"violations": […]}`, a document `{"findings": […]}`. It runs with
+an empty environment and limited memory, ends itself when a request takes far too long, and ends when its input closes,
+so it cannot outlive the server by more than one request.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, BinaryIO
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.json import JsonObject
+from penstock.base.later import later
+from penstock.definitions.expressions import Evaluated, ExpressionProblem, compile_expression, evaluate_text
+from penstock.definitions.json_schemas import SchemaProblem, compile_schema, violations
+
+if TYPE_CHECKING:
+    from penstock.definitions import validate
+else:
+    validate = later("penstock.definitions.validate")
+
+if sys.platform != "win32":
+    import resource
+
+__all__ = ["READY", "main", "serve"]
+
+READY = b"ready\n"
+# The server kills the worker when its time is over; this is for a worker whose server has died.
+PATIENCE = 5
+
+Request = list[msgspec.Raw]
+
+
+def main() -> None:
+    """Limit this process, then serve until the input closes."""
+    if sys.platform != "win32":
+        # An interrupt from the terminal goes to the whole group; the server decides when its workers end.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        # Some systems do not know this limit; the time budget still holds.
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_AS, (limits.JQ_WORKER_MEMORY_BYTES_MAX,) * 2)
+    sys.stdout.buffer.write(READY)
+    sys.stdout.buffer.flush()
+    serve(sys.stdin.buffer, sys.stdout.buffer)
+
+
+def serve(requests: BinaryIO, replies: BinaryIO) -> None:
+    """Answer requests line by line until there are no more."""
+    for line in requests:
+        kind, *parts = msgspec.json.decode(line, type=Request)
+        named = msgspec.json.decode(kind, type=str)
+        budget_ms = limits.DOCUMENT_CHECK_MS_MAX if named in ("document", "source") else limits.JQ_TIME_BUDGET_MS
+        _alarm(budget_ms * PATIENCE)
+        try:
+            reply = msgspec.json.encode(_ANSWERS[named](*parts))
+        except MemoryError:
+            reply = msgspec.json.encode({"error": "it needs too much memory"})
+        _alarm(0)
+        replies.write(reply + b"\n")
+        replies.flush()
+
+
+def _jq(program: msgspec.Raw, root: msgspec.Raw) -> JsonObject:
+    expression = compile_expression(msgspec.json.decode(program, type=str))
+    if isinstance(expression, ExpressionProblem):
+        return {"error": expression.message, "problem": True, "hint": expression.hint}
+    outcome = evaluate_text(expression, bytes(root).decode())
+    return {"value": outcome.value} if isinstance(outcome, Evaluated) else {"error": outcome.message}
+
+
+def _schema(schema: msgspec.Raw, value: msgspec.Raw) -> JsonObject:
+    compiled = compile_schema(msgspec.json.decode(schema))
+    if isinstance(compiled, SchemaProblem):
+        return {"error": f"its schema cannot be used: {compiled.message}"}
+    found = violations(compiled, msgspec.json.decode(value))
+    return {"violations": msgspec.to_builtins(found)}
+
+
+def _document(document: msgspec.Raw) -> JsonObject:
+    return {"findings": msgspec.to_builtins(validate.validate_document(msgspec.json.decode(document)))}
+
+
+def _source(text: msgspec.Raw) -> JsonObject:
+    checked = validate.check_source(msgspec.json.decode(text, type=str))
+    return {"findings": msgspec.to_builtins(checked.findings), "document": checked.document}
+
+
+_ANSWERS: dict[str, Callable[..., JsonObject]] = {
+    "jq": _jq,
+    "schema": _schema,
+    "document": _document,
+    "source": _source,
+}
+
+
+def _alarm(delay_ms: int) -> None:
+    if sys.platform != "win32":
+        signal.setitimer(signal.ITIMER_REAL, delay_ms / 1000)
+
+
+if __name__ == "__main__":
+    main()
