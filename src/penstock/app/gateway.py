@@ -113,6 +113,7 @@ async def open_gate(
         services.documents.close()
         hook_evaluator.close()
         services.hook_threads.close()
+        services.view_threads.close()
 
 
 async def _flush_regularly(gate: Gate, retention: Retention) -> None:

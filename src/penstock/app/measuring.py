@@ -70,6 +70,11 @@ def _gauges(penstock: Penstock, services: Services) -> list[Gauge]:
     found.extend(
         (
             Gauge(
+                name="penstock_event_loop_stall_max_seconds",
+                help="The longest time that the event loop stood still since the start.",
+                read=lambda: {(): telemetry.loop_stall_max_seconds},
+            ),
+            Gauge(
                 name="penstock_mcp_sessions",
                 help="Sessions of MCP clients of the handshake era.",
                 read=lambda: {(): float(telemetry.mcp_sessions())},

@@ -10,8 +10,11 @@ Above it: `serving` makes the server, the commands say when to stop. Below it: u
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,8 +26,9 @@ from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.operations.pipeline import Gate
 
-__all__ = ["Drained", "StoppableServer", "serve_until", "signals_heard"]
+__all__ = ["Drained", "StoppableServer", "end_within", "serve_until", "signals_heard"]
 
+_LOGGER = logging.getLogger("penstock")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -102,6 +106,23 @@ async def serve_until(
         telling.cancel()
         with suppress(asyncio.CancelledError):
             await telling
+
+
+def end_within(seconds: float) -> None:
+    """End this process after some time, whatever its threads and its event loop are busy with then.
+
+    What is under way goes on at the next start, as after a power failure.
+    """
+    ending = threading.Timer(seconds, _end_now, (seconds,))
+    ending.daemon = True
+    ending.name = "penstock-end"
+    ending.start()
+
+
+def _end_now(seconds: float) -> None:
+    busy = sorted(thread.name for thread in threading.enumerate() if not thread.daemon)
+    _LOGGER.error("server_ended_late", extra={"fields": {"seconds": seconds, "busy_threads": list(busy)}})
+    os._exit(os.EX_SOFTWARE)
 
 
 @contextmanager

@@ -42,6 +42,7 @@ __all__ = [
     "DOCUMENT_VALUES_MAX",
     "DOCUMENT_WORKERS_MAX",
     "DOCUMENT_WORKERS_PER_TENANT",
+    "DRAIN_CLOSING_SECONDS",
     "DRAIN_SECONDS",
     "DRAIN_WAIT_SECONDS",
     "DURATION_MS_MAX",
@@ -55,6 +56,7 @@ __all__ = [
     "EXPOSED_TENANTS_KEPT",
     "FAREWELL_SECONDS_MAX",
     "FINDINGS_MAX",
+    "FOLDED_AT_ONCE",
     "FOREIGN_CHANGE_POLL_SECONDS",
     "FOR_EACH_ITEMS_MAX",
     "GUESS_CHARACTERS_MAX",
@@ -74,6 +76,7 @@ __all__ = [
     "IDEMPOTENCY_TTL_MS",
     "INTEGRITY_PROBLEMS_MAX",
     "JQ_CACHE_ENTRIES_MAX",
+    "JQ_COMPILE_MS_MAX",
     "JQ_CONSTANT_CHARACTERS_MAX",
     "JQ_IN_PROCESS_BYTES_MAX",
     "JQ_IN_PROCESS_CHARACTERS_MAX",
@@ -90,12 +93,15 @@ __all__ = [
     "KEYS_PROVEN_KEPT",
     "KEY_USE_GATHER_MS",
     "LEASE_HOLDER_CHARACTERS_MAX",
+    "LIVE_RUNS_BYTES_MAX",
     "LIVE_RUNS_MAX",
     "LLM_MODELS_CACHED_MAX",
     "LLM_TIMEOUT_MS_DEFAULT",
     "LLM_VIOLATIONS_SHOWN_MAX",
     "LOG_LINE_CHARACTERS_MAX",
     "LOOP_ITERATIONS_MAX",
+    "LOOP_NOTE_SECONDS",
+    "LOOP_STALL_SECONDS",
     "MCP_CALLS_AT_ONCE_MAX",
     "MCP_CALL_MS_MAX",
     "MCP_CATALOGUE_BYTES_MAX",
@@ -183,6 +189,7 @@ __all__ = [
     "STREAM_BUFFER_EVENTS_MAX",
     "STREAM_END_SECONDS",
     "STREAM_HEARTBEAT_SECONDS",
+    "STREAM_READS_AT_ONCE",
     "STREAM_RECORDS_PER_READ",
     "STREAM_RETRY_MS",
     "STREAM_SEND_SECONDS_MAX",
@@ -256,6 +263,8 @@ JQ_WORKER_START_MS_MAX = 20_000
 # Programs up to this length are compiled inside the server; libjq takes up to 20 ms for them, and ever more per
 # character for longer ones, while nothing else moves.
 JQ_IN_PROCESS_CHARACTERS_MAX = 1_000
+# How long compiling a longer one may take, beside its evaluation: the longest take a second, on a busy machine more.
+JQ_COMPILE_MS_MAX = 4_000
 
 # Compiled schemas kept; one definition has a handful (state, input, answers, outputs).
 SCHEMA_CACHE_ENTRIES_MAX = 2_048
@@ -348,6 +357,11 @@ DOCUMENT_EXPRESSIONS_MAX = 1_000
 
 # Runs whose state is kept in memory; others are read again when something happens to them.
 LIVE_RUNS_MAX = 1_000
+# What these states may take together: a thousand ordinary ones take a tenth of it, and a hundred with a megabyte each
+# fit. Runs that somebody is busy with are kept in any case.
+LIVE_RUNS_BYTES_MAX = 134_217_728
+# Records that are folded into a state in one go; more are folded with pauses for others. About five milliseconds.
+FOLDED_AT_ONCE = 500
 # How often a waiting reader looks for changes that another process made.
 FOREIGN_CHANGE_POLL_SECONDS = 0.1
 # Runs whose sequence numbers are looked up per second on behalf of waiters: some hundredths of a processor.
@@ -484,8 +498,10 @@ STREAM_RETRY_MS = 5_000
 STREAMS_MAX = 10_000
 # Open streams of one key, so that one client cannot take them all.
 STREAMS_PER_KEY = 2_000
+# Streams that read and tell records at the same moment; with the number below, some milliseconds of work in one go.
+STREAM_READS_AT_ONCE = 4
 # Records that a stream reads in one go; a slow reader holds no more than that.
-STREAM_RECORDS_PER_READ = 100
+STREAM_RECORDS_PER_READ = 50
 # Views of executions that are kept for whoever asks again.
 EXECUTION_VIEWS_KEPT = 512
 # Larger views are made anew each time, so that those kept stay within some megabytes.
@@ -507,6 +523,8 @@ PAGE_LIMIT_MAX = 500
 
 # After a signal to stop, what is under way may finish for this long: within the 30 s that supervisors commonly grant.
 DRAIN_SECONDS = 20.0
+# After that, how long closing the store and everything else may take; then the process ends in any case.
+DRAIN_CLOSING_SECONDS = 5.0
 # Calls that wait for a run wait no longer than this in a server that stops; most runs have ended by then.
 DRAIN_WAIT_SECONDS = 2.0
 # A stream whose reader takes nothing is hung up on after this long, so that it does not hold up a server that stops.
@@ -621,5 +639,9 @@ ENDPOINT_SECRET_OVERLAP_MS_MAX = 7 * 24 * 60 * 60 * 1000
 EVENT_OUTPUT_BYTES_MAX = 65_536
 # How far the time in a signature may be from ours, as most senders recommend.
 WEBHOOK_SKEW_MS = 300_000
+# From here on a pause of the event loop is a stall, which is measured and logged: people notice a tenth of a second.
+LOOP_STALL_SECONDS = 0.1
+# How often the loop notes that it turns; a stall is measured to that precision.
+LOOP_NOTE_SECONDS = 0.02
 # Label sets of one family of metrics; routes and operations are a few hundred, and more would be a leak.
 METRIC_SERIES_MAX = 5_000

@@ -30,7 +30,8 @@ from penstock.app.listening import address_of, is_loopback, listen
 from penstock.app.notifying import notify_manager
 from penstock.app.penstock import Penstock
 from penstock.app.serving import ServerOptions, build_server, open_application
-from penstock.app.stopping import StoppableServer, serve_until, signals_heard
+from penstock.app.stopping import StoppableServer, end_within, serve_until, signals_heard
+from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.cli.sessions import Workshop, command_text, opened
 from penstock.operations.pipeline import Gate
@@ -123,6 +124,7 @@ async def open_server(
             notify_manager("STOPPING=1")
             stopping()
             _LOGGER.info("server_stopping", extra={"fields": {"drain_seconds": options.drain_seconds}})
+            end_within(options.drain_seconds + limits.DRAIN_CLOSING_SECONDS)
         told.set()
 
     with signals_heard(stop, _exit_now), listen(options.host, options.port) as listener:

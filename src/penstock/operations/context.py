@@ -138,11 +138,6 @@ async def _no_metrics() -> dict[str, float]:
     return {}
 
 
-def _hook_threads() -> FairThreads:
-    places, per_tenant = limits.JQ_WORKERS_MAX, limits.JQ_WORKERS_PER_HOLDER
-    return FairThreads("penstock-hooks", places=places, per_holder=per_tenant)
-
-
 async def _always(principal: Principal) -> bool:
     return True
 
@@ -182,7 +177,9 @@ class Services:
     webhooks: WebhookChoices = field(default_factory=WebhookChoices)
     hook_evaluator: Evaluator | None = None
     """For the expressions and schemas of webhooks: what strangers send holds up nobody else."""
-    hook_threads: FairThreads = field(default_factory=_hook_threads)
+    view_threads: FairThreads = field(default_factory=lambda: FairThreads("penstock-views", places=1, per_holder=1))
+    """For views of executions with a long history."""
+    hook_threads: FairThreads = field(default_factory=lambda: FairThreads.for_workers("penstock-hooks"))
     documents: DocumentChecks = field(default_factory=DocumentChecks)
     """Checks the documents that callers send."""
     nudge_deliveries: Callable[[], None] = field(default=lambda: None)

@@ -155,7 +155,10 @@ class _Reader:
         nudged, self.nudged = self.nudged, False
         if records is None:
             return [_GONE]
-        events = [*await self._events_of(records), *self._progress_of(news)]
+        async with self.context.services.open_streams.reading:
+            events = [*await self._events_of(records), *self._progress_of(news)]
+            if len(records) >= limits.STREAM_RECORDS_PER_READ:
+                await asyncio.sleep(0)  # there is more: others first
         if events:
             return events
         if not records:

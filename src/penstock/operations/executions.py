@@ -83,7 +83,12 @@ async def execution_view(context: Context, row: RunRow) -> ExecutionView:
     workflow = await services.host.workflow(row.definition_hash)
     if stored is None or workflow is None:
         raise NotFound("EXECUTION_NOT_FOUND", f"the execution {row.run_id} is gone")
-    view = view_of_run(stored.row, workflow, stored.records, services.base_path)
+    if len(stored.records) <= limits.FOLDED_AT_ONCE:
+        view = view_of_run(stored.row, workflow, stored.records, services.base_path)
+    else:  # one after the other, so that however many are asked for, others go on
+        view = await services.view_threads.run(
+            context.principal.id, view_of_run, stored.row, workflow, stored.records, services.base_path
+        )
     if stored.row.seq == row.seq and len(msgspec.json.encode(view)) <= limits.EXECUTION_VIEW_BYTES_KEPT_MAX:
         services.execution_views.put(key, view)
     return view

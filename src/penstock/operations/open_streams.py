@@ -5,9 +5,11 @@ Above it: `context` keeps one of these, `execution_streams` takes places in it. 
 
 from __future__ import annotations
 
+import asyncio
 import weakref
 from collections.abc import AsyncIterator, Callable
 
+from penstock.base import limits
 from penstock.base.errors import LimitExceeded
 from penstock.operations.capability import StreamEvent
 
@@ -20,6 +22,8 @@ class OpenStreams:
     def __init__(self) -> None:
         self._held: dict[str, int] = {}
         self._listening: set[Callable[[], None]] = set()
+        self.reading = asyncio.Semaphore(limits.STREAM_READS_AT_ONCE)
+        """Held while a stream reads records and makes events of them: those that catch up take turns."""
         self.ending = False
         """Whether the server stops: every stream ends, and its reader goes on elsewhere or later."""
 

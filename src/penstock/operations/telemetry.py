@@ -106,12 +106,22 @@ class Telemetry:
             "penstock_mcp_request_duration_seconds", "How long MCP requests took.", ("method",)
         )
         self.mcp_tool_calls = Counter("penstock_mcp_tool_calls", "Calls of tools over MCP.", ("tool_name", "status"))
+        self.loop_stalls = Histogram(
+            "penstock_event_loop_stall_seconds", "How long the event loop stood still, where that was too long."
+        )
+        self.loop_stall_max_seconds = 0.0
+        """The longest of these."""
         self.mcp_listening = 0
         """Clients of MCP that listen for changes just now."""
         self.mcp_sessions: Callable[[], int] = lambda: 0
         """How many sessions of the handshake era are open; the surface says it once it is loaded."""
         self.gauges: list[Gauge] = []
         """Looked up when somebody asks; `app` adds them."""
+
+    def loop_stalled(self, seconds: float) -> None:
+        """Count a stall of the event loop."""
+        self.loop_stalls.add(seconds)
+        self.loop_stall_max_seconds = max(self.loop_stall_max_seconds, seconds)
 
     def call(self, operation: str | None, code: str | None, seconds: float) -> None:
         """Count a call that the gate took; `operation` is None when there is none of that name."""

@@ -32,9 +32,7 @@ class Decider:
         # An evaluator that may wait has a side that raises `WouldWait` instead.
         self._prompt: Evaluator = getattr(evaluator, "prompt", evaluator)
         self._slow: dict[str, None] = {}
-        self._threads = FairThreads(
-            "penstock-deciding", places=limits.JQ_WORKERS_MAX, per_holder=limits.JQ_WORKERS_PER_HOLDER
-        )
+        self._threads = FairThreads.for_workers("penstock-deciding")
 
     def try_decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision | None:
         """A decision that takes no time to speak of; None for one that may."""

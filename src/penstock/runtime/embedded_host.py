@@ -32,7 +32,6 @@ from penstock.definitions.expressions import Evaluator, InProcessEvaluator
 from penstock.definitions.json_schemas import CompiledSchema, Violation
 from penstock.definitions.model import Workflow
 from penstock.engine.effects import Effect
-from penstock.engine.evolve import fold
 from penstock.engine.inputs import HANDED_ON, ContinueRun, Input, StartRun
 from penstock.engine.outcomes import Accepted, Decision, Refused
 from penstock.engine.pending import pending
@@ -42,6 +41,7 @@ from penstock.engine.state import RunState
 from penstock.runtime.chains import latest_in_chain, successor_labels
 from penstock.runtime.commits import commit_of
 from penstock.runtime.deciding import Decider
+from penstock.runtime.folding import Folding
 from penstock.runtime.guarded.threads import FairThreads
 from penstock.runtime.platform import Receipt
 from penstock.runtime.ports import (
@@ -59,6 +59,7 @@ from penstock.runtime.ports import (
 )
 from penstock.runtime.progress import ProgressBroadcast
 from penstock.runtime.run_rows import first_row, next_write
+from penstock.runtime.run_weights import RunWeights
 from penstock.runtime.turnstiles import Turnstile
 from penstock.runtime.watching import Moved, RunWatch, moved_within
 
@@ -70,11 +71,6 @@ else:
 __all__ = ["Committed", "EmbeddedHost", "LiveRun"]
 
 _NOTHING = RunState()  # what there is of a run before it starts
-
-
-def _query_threads() -> FairThreads:
-    places, per_caller = limits.JQ_WORKERS_MAX, limits.JQ_WORKERS_PER_HOLDER
-    return FairThreads("penstock-queries", places=places, per_holder=per_caller)
 
 
 @dataclass(slots=True, eq=False)
@@ -109,11 +105,13 @@ class EmbeddedHost:
     worker_id: str
     evaluator: Evaluator = field(default_factory=InProcessEvaluator)
     query_evaluator: Evaluator | None = None  # for what people ask about runs, beside the one that runs need
-    query_threads: FairThreads = field(default_factory=_query_threads)
+    query_threads: FairThreads = field(default_factory=lambda: FairThreads.for_workers("penstock-queries"))
+    folding: Folding = field(default_factory=Folding)
     performs: bool = True
     family: str | None = None  # a run id: only it and its child runs are performed here
     on_commit: Callable[[Committed], None] = lambda committed: None
     _live: OrderedDict[str, LiveRun] = field(default_factory=OrderedDict)
+    _weights: RunWeights = field(default_factory=RunWeights)
     _loading: dict[str, asyncio.Task[LiveRun | None]] = field(default_factory=dict)
     _outdated: set[str] = field(default_factory=set)  # runs that moved while they were loaded
     _workflows: dict[str, Workflow] = field(default_factory=dict)
@@ -302,7 +300,7 @@ class EmbeddedHost:
         live.row = replace(live.row, has_work=False, owner=None)
         live.deferred.clear()
         if not live.tasks and not live.users:
-            self._live.pop(live.state.run_id, None)
+            self._drop(live.state.run_id)
 
     async def _is_outdated(self, live: LiveRun) -> bool:
         """Whether another process moved the run: what it refuses may be what it waits for now."""
@@ -330,7 +328,9 @@ class EmbeddedHost:
         self._watch.committed(live.state)
         self.on_commit(committed)
         if live.state.terminal and not live.tasks:
-            self._live.pop(live.state.run_id, None)
+            self._drop(live.state.run_id)
+        else:
+            self._weigh(live)
 
     async def adopt(
         self, state: RunState, records: tuple[Record, ...], *, labels: dict[str, str] | None = None
@@ -371,17 +371,19 @@ class EmbeddedHost:
         self._outdated.discard(run_id)
 
     async def _load(self, run_id: str) -> LiveRun | None:
-        stored = await self.store.load(run_id)
-        while run_id in self._outdated:  # it moved while it was read, and may not be in memory any more
-            self._outdated.discard(run_id)
+        while True:
             stored = await self.store.load(run_id)
-        if stored is None:
+            state = None if stored is None else await self.folding.fold(stored.records)
+            if run_id not in self._outdated:
+                break
+            self._outdated.discard(run_id)  # it moved while it was read, and may not be in memory any more
+        if stored is None or state is None:
             return None
         workflow = await self.workflow(stored.row.definition_hash)
         if workflow is None:
             told = f"the definition {stored.row.definition_hash[:12]} of run {run_id} is not in the store"
             raise CorruptHistory("DEFINITION_MISSING", told, "restore a backup that has it")
-        return self._kept(LiveRun(workflow, fold(stored.records), stored.row))
+        return self._kept(LiveRun(workflow, state, stored.row))
 
     async def reloaded(self, run_id: str) -> LiveRun | None:
         """A run as it is stored now, whatever was in memory."""
@@ -397,7 +399,7 @@ class EmbeddedHost:
         stored = await self.store.load(live.state.run_id)
         if stored is None:
             raise CorruptHistory("RUN_VANISHED", f"run {live.state.run_id} is no longer in the store")
-        live.state, live.row = fold(stored.records), stored.row
+        live.state, live.row = await self.folding.fold(stored.records), stored.row
 
     def live_runs(self) -> list[LiveRun]:
         """The runs in memory."""
@@ -405,10 +407,25 @@ class EmbeddedHost:
 
     def _kept(self, live: LiveRun) -> LiveRun:
         """The run in memory: this one, unless somebody loaded or started it meanwhile and it may have moved since."""
-        known = self._live.setdefault(live.state.run_id, live)
-        if len(self._live) > limits.LIVE_RUNS_MAX:
-            self._forget_some()
+        self._weigh(known := self._live.setdefault(live.state.run_id, live))
         return known
+
+    def _weigh(self, live: LiveRun) -> None:
+        """Count what a run takes, and drop others that were not used for longest and that nobody is busy with."""
+        if self._live.get(live.state.run_id) is live:
+            self._weights.note(live.state)
+        if self._has_surplus():
+            for item in [item for item in self._live.values() if not (item.tasks or item.users or item is live)]:
+                self._drop(item.state.run_id)
+                if not self._has_surplus():
+                    return
+
+    def _has_surplus(self) -> bool:
+        return len(self._live) > limits.LIVE_RUNS_MAX or self._weights.total > limits.LIVE_RUNS_BYTES_MAX
+
+    def _drop(self, run_id: str) -> None:
+        self._live.pop(run_id, None)
+        self._weights.drop(run_id)
 
     def _begun(self, begun: LiveRun, records: tuple[Record, ...], effects: tuple[Effect, ...]) -> None:
         """A run was stored for the first time."""
@@ -416,13 +433,6 @@ class EmbeddedHost:
         if live.state.seq != begun.state.seq:
             effects = tuple(self.due(live))
         self._committed(Committed(live, records, effects))
-
-    def _forget_some(self) -> None:
-        """Drop the states that were not used for longest and that nobody is busy with."""
-        surplus = len(self._live) - limits.LIVE_RUNS_MAX
-        idle = [name for name, live in self._live.items() if not live.tasks and not live.users]
-        for name in idle[:surplus]:
-            del self._live[name]
 
     # --- reading and waiting ---------------------------------------------------------------------
 
@@ -433,7 +443,7 @@ class EmbeddedHost:
         if live is not None and self.performs and live.row.owner == self.worker_id and not live.lock.locked():
             return live.state
         stored = await self.store.load(run_id)
-        return None if stored is None else fold(stored.records)
+        return None if stored is None else await self.folding.fold(stored.records)
 
     async def history(self, run_id: str, *, after_seq: int = 0, limit: int = 1_000) -> tuple[Record, ...]:
         """Records of a run."""

@@ -17,7 +17,6 @@ from penstock.definitions.expressions import EvaluationFailed, ExpressionProblem
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.effects import PerformActivity
-from penstock.engine.evolve import fold
 from penstock.engine.fork import fork
 from penstock.engine.outcomes import Accepted, Refused
 from penstock.engine.pending import pending_activities
@@ -300,7 +299,9 @@ class Run:
         state = await self.state()
         workflow = await self._workflow(state)
         if state.terminal:
-            state = fold((await self.history())[:-1])  # the last record clears what the nodes gave
+            state = await self.host.folding.fold(
+                (await self.history())[:-1]
+            )  # the last record clears what the nodes gave
         turn = Turn(workflow=workflow, state=state, at=self._now(), evaluator=self.host.evaluator)
         root = turn.root(_root_scope(state))
         # What somebody asks may take its time; the runs that go on must not wait for it.
@@ -319,7 +320,7 @@ class Run:
             raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {self.id}")
         chosen = run_id or self.new_id()
         records = fork(await self.history(), at_seq=at_seq, run_id=chosen, at=self._now(), by=by)
-        state = fold(records)
+        state = await self.host.folding.fold(records)
         refused = await self.host.adopt(state, records, labels=own_labels(row.labels))
         if refused is not None:
             raise refusal_error(refused)

@@ -61,7 +61,8 @@ class GuardedEvaluator:
         except _NeedsWorker as needed:
             text = needed.text
         try:
-            reply = self.pool.exchange(_JQ, _encode(expression.text), text)
+            compiling_ms = limits.JQ_COMPILE_MS_MAX if expression.program is None else 0
+            reply = self.pool.exchange(_JQ, _encode(expression.text), text, extra_ms=compiling_ms)
         except TimeoutError:
             seconds = self.pool.time_budget_ms / 1000
             return EvaluationFailed(f"the expression took longer than {seconds:g} s and was stopped; make it do less")

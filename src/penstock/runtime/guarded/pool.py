@@ -40,8 +40,8 @@ class WorkerPool:
         self._busy: set[Worker] = set()
         self._closed = 0
 
-    def exchange(self, *parts: bytes) -> dict[str, Any]:
-        """The reply to a request of these parts, each in JSON.
+    def exchange(self, *parts: bytes, extra_ms: int = 0) -> dict[str, Any]:
+        """The reply to a request of these parts, each in JSON, within the time budget and `extra_ms` more.
 
         Raises TimeoutError, or `WorkerDied`; `Unavailable` when the pool was closed meanwhile, so that nothing is taken
         for the outcome that only comes from stopping.
@@ -51,7 +51,7 @@ class WorkerPool:
             closed, worker = self._closed, None
             try:
                 worker = self._ready_worker()
-                reply = worker.exchange(request, self.time_budget_ms)
+                reply = worker.exchange(request, self.time_budget_ms + extra_ms)
             except (OSError, EOFError) as error:
                 _end(worker)
                 if self._closed != closed:

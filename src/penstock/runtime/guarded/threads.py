@@ -13,7 +13,9 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, Self, TypeVar
+
+from penstock.base import limits
 
 __all__ = ["FairThreads"]
 
@@ -31,6 +33,11 @@ class FairThreads:
         self._threads: ThreadPoolExecutor | None = None
         self._held: Counter[str] = Counter()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+
+    @classmethod
+    def for_workers(cls, name: str) -> Self:
+        """Threads that wait for the workers of an evaluator."""
+        return cls(name, places=limits.JQ_WORKERS_MAX, per_holder=limits.JQ_WORKERS_PER_HOLDER)
 
     async def run(self, holder: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What a function gives, called in a thread when it is the holder's turn."""

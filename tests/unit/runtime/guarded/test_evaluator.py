@@ -263,7 +263,7 @@ def test_large_values_are_checked_in_a_worker_with_the_same_outcome(patient: Gua
 
 
 def test_a_long_program_is_compiled_in_a_worker_only(patient: GuardedEvaluator) -> None:
-    text = "label $f|" * 1_200 + "."
+    text = '"\\(.)"|' * 1_200 + "."
     long = load_expression(text)
     assert isinstance(long, Expression)
     assert long.program is None

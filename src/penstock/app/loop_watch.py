@@ -1,0 +1,100 @@
+"""Watches the event loop: everything waits while one piece of work does not let go of it.
+
+The loop notes every few milliseconds that it turns. A thread looks at that note; when it is old, it looks at what the
+loop's thread is doing. A stall is measured by the loop itself when it is over, logged with where it was and how much of
+it was computing (the rest is a processor that others use, or a call that blocks), and counted.
+
+Above it: `serving`. Below it: `operations.telemetry`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from penstock.base import limits
+from penstock.base.json import JsonValue
+from penstock.operations.telemetry import Telemetry
+
+__all__ = ["LoopWatch", "watched_loop"]
+
+_LOGGER = logging.getLogger("penstock")
+_FRAMES_TOLD = 8
+_OWN = "/penstock/"
+
+
+@contextmanager
+def watched_loop(telemetry: Telemetry) -> Iterator[None]:
+    """Watch the running loop while the block lasts."""
+    watch = LoopWatch(telemetry, asyncio.get_running_loop())
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.stop()
+
+
+class LoopWatch:
+    """The note of one event loop, and the thread that looks at it."""
+
+    def __init__(self, telemetry: Telemetry, loop: asyncio.AbstractEventLoop) -> None:
+        self._telemetry = telemetry
+        self._loop = loop
+        self._thread_id = threading.get_ident()
+        self._noted = time.monotonic()
+        self._computed = time.thread_time()
+        self._where: list[str] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = threading.Event()
+        self._looking = threading.Thread(target=self._look, name="penstock-loop-watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin; call this in the loop's thread."""
+        self._noted, self._computed = time.monotonic(), time.thread_time()
+        self._timer = self._loop.call_later(limits.LOOP_NOTE_SECONDS, self._note)
+        self._looking.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._stopped.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._looking.join(limits.LOOP_STALL_SECONDS * 10)
+
+    def _note(self) -> None:
+        now, computed = time.monotonic(), time.thread_time()
+        stalled = now - self._noted - limits.LOOP_NOTE_SECONDS
+        if stalled > limits.LOOP_STALL_SECONDS:
+            self._tell(stalled, computed - self._computed)
+        self._noted, self._computed, self._where = now, computed, []
+        self._timer = self._loop.call_later(limits.LOOP_NOTE_SECONDS, self._note)
+
+    def _tell(self, stalled: float, computing: float) -> None:
+        self._telemetry.loop_stalled(stalled)
+        where: list[JsonValue] = list(self._where)
+        fields = {"stalled_ms": round(stalled * 1000), "computing_ms": round(computing * 1000), "where": where}
+        _LOGGER.warning("event_loop_stalled", extra={"fields": fields})
+
+    def _look(self) -> None:
+        """In a thread of its own: find out where the loop is while it does not turn."""
+        while not self._stopped.wait(limits.LOOP_STALL_SECONDS / 2):
+            if time.monotonic() - self._noted > limits.LOOP_STALL_SECONDS and not self._where:
+                frame = sys._current_frames().get(self._thread_id)
+                self._where = _told(frame)
+
+
+def _told(frame: FrameType | None) -> list[str]:
+    """The innermost calls, as module, line and function."""
+    told: list[str] = []
+    while frame is not None and len(told) < _FRAMES_TOLD:
+        code = frame.f_code
+        _, ours, path = code.co_filename.rpartition(_OWN)
+        told.append(f"{path if ours else code.co_filename.rpartition('/')[2]}:{frame.f_lineno} {code.co_name}")
+        frame = frame.f_back
+    return told
