@@ -56,6 +56,12 @@ class Probe:
             self.milliseconds.append((time.perf_counter() - began) * 1000)
         connection.close()
 
+    def collected(self, count: int) -> None:
+        """Wait until it has asked so many times."""
+        deadline = time.monotonic() + SECONDS_MAX
+        while len(self.milliseconds) < count and time.monotonic() < deadline:
+            self._ended.wait(0.01)
+
     def end(self) -> None:
         self._ended.set()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +26,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "_"))
 def test_a_hostile_case_is_refused_and_holds_up_nobody(server: LiveServer, case: Case) -> None:
     with probing(server) as before:
-        time.sleep(0.5)
+        before.collected(40)
     with probing(server) as probe:
         case.attack(server)
     assert probe.failures == 0
@@ -44,10 +46,20 @@ def test_a_server_that_is_busy_with_hostile_work_stops_in_time(tmp_path_factory:
             for _ in range(16):
                 sent = {"expression": "last(range(1e12))"}
                 threads.submit(_quietly, server, f"executions/{run_id}/query", sent)
-            time.sleep(0.3)
+            _has_children(server)
             began = time.monotonic()
             server.stop()
             assert time.monotonic() - began < 2 + 5 + 10
+
+
+def _has_children(server: LiveServer) -> None:
+    """Wait until the server has started workers."""
+    pid, deadline = server.running.pid, time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if any(path.read_text().strip() for path in Path(f"/proc/{pid}/task").glob("*/children")):
+            return
+        threading.Event().wait(0.02)
+    raise AssertionError("the server started no workers")
 
 
 def _quietly(server: LiveServer, path: str, sent: dict[str, str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 
 import pytest
@@ -13,7 +14,7 @@ from penstock.operations.telemetry import Telemetry
 
 
 def stand_still() -> None:
-    time.sleep(0.4)
+    threading.Event().wait(0.4)
 
 
 def test_a_stall_is_measured_logged_with_its_cause_and_counted(caplog: pytest.LogCaptureFixture) -> None:
