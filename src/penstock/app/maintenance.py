@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from penstock.app.pepper import FINGERPRINT_MARK
 from penstock.runtime.stores.sqlite_audit import IntegrityProblem, IntegrityReport
 from penstock.runtime.stores.sqlite_maintenance import (
     BackupResult,
@@ -14,6 +15,7 @@ from penstock.runtime.stores.sqlite_maintenance import (
     StoreStats,
     backup,
     check_integrity,
+    read_mark,
     restore,
     stats,
 )
@@ -27,6 +29,7 @@ __all__ = [
     "back_up_store",
     "check_store",
     "restore_store",
+    "store_fingerprint",
     "store_stats",
 ]
 
@@ -44,6 +47,12 @@ def restore_store(source: Path, path: Path, *, force: bool = False) -> RestoreRe
 def check_store(path: Path) -> IntegrityReport:
     """Everything that is wrong with the file and with the runs in it."""
     return check_integrity(path)
+
+
+def store_fingerprint(path: Path) -> str | None:
+    """The fingerprint of the secret that sealed the file; None if nothing was sealed in it."""
+    found = read_mark(path, FINGERPRINT_MARK)
+    return found if isinstance(found, str) else None
 
 
 def store_stats(path: Path) -> StoreStats:

@@ -645,3 +645,9 @@ LOOP_STALL_SECONDS = 0.1
 LOOP_NOTE_SECONDS = 0.02
 # Label sets of one family of metrics; routes and operations are a few hundred, and more would be a leak.
 METRIC_SERIES_MAX = 5_000
+# How long `penstock doctor` waits for a server to take a connection; a person waits beside it.
+DOCTOR_CONNECT_SECONDS_MAX = 3.0
+# Below this much free disk the log of one burst of writes may not fit any more.
+DISK_FREE_BYTES_MIN = 128 * 1024 * 1024
+# Below this much somebody should look soon: a backup beside the database may not fit.
+DISK_FREE_BYTES_LOW = 1024 * 1024 * 1024

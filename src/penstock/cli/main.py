@@ -101,6 +101,12 @@ COMMANDS: dict[str, Place] = {
         "Check the database: the file itself, and that every run is what its history says.",
         _SERVER,
     ),
+    "doctor": Place(
+        "penstock.cli.doctor.command",
+        "doctor_command",
+        "Look at the whole installation, part by part, and say what to do.",
+        _SERVER,
+    ),
     "profile": Place("penstock.cli.profile", "profile_app", "Name the servers that you work with.", _SERVER),
     "coverage": Place(
         "penstock.cli.coverage",

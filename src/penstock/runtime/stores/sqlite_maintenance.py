@@ -18,12 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.base.errors import Conflict, NotFound, Rejected, Unavailable
+from penstock.base.json import JsonValue
 from penstock.runtime.stores.sqlite_audit import IntegrityReport, audit, damaged_report
 from penstock.runtime.stores.sqlite_errors import explain, is_busy
 from penstock.runtime.stores.sqlite_payloads import altered_payloads
+from penstock.runtime.stores.sqlite_platform_resources import read_mark as stored_mark
 from penstock.runtime.stores.sqlite_schema import connect, identify
 
-__all__ = ["BackupResult", "RestoreResult", "StoreStats", "backup", "check_integrity", "restore", "stats"]
+__all__ = ["BackupResult", "RestoreResult", "StoreStats", "backup", "check_integrity", "read_mark", "restore", "stats"]
 
 # Beside the main file: the write-ahead log and its index, or the journal of a file that is no longer in use.
 _COMPANIONS = ("-wal", "-shm", "-journal")
@@ -144,6 +146,21 @@ def stats(path: str | Path) -> StoreStats:
             oldest_at=oldest,
             newest_at=newest,
         )
+    except sqlite3.Error as error:
+        raise explain(error, str(path)) from error
+    finally:
+        connection.close()
+
+
+def read_mark(path: str | Path, name: str) -> JsonValue:
+    """A small value that a store keeps under a name; None when there is none, as in the oldest files."""
+    _must_exist(Path(path))
+    connection = _opened(path)
+    try:
+        _version(connection, path)
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'marks'").fetchone() is None:
+            return None
+        return stored_mark(connection, name)
     except sqlite3.Error as error:
         raise explain(error, str(path)) from error
     finally:

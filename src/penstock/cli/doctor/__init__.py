@@ -1,0 +1,1 @@
+"""`penstock doctor`: a look at the whole installation, part by part."""

@@ -1,0 +1,79 @@
+"""`penstock doctor`: is everything of this installation as it should be, and if not, what to do.
+
+Exit codes: 0 when nothing failed, 1 when something did.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.app.settings import Settings
+from penstock.app.settings_load import InvalidSettings, load_settings
+from penstock.cli.configuration import ChosenDatabaseOption, ConfigOption
+from penstock.cli.doctor.machine import clock_checks, disk_checks, port_checks
+from penstock.cli.doctor.project import executor_checks, workflow_checks
+from penstock.cli.doctor.store import permission_checks, secret_checks, store_checks
+from penstock.cli.endings import finish, print_json
+from penstock.cli.mcp_checks import Check, is_well, print_check, print_summary
+from penstock.cli.mcp_entries import entry_checks
+from penstock.cli.mcp_install import surroundings
+from penstock.cli.sessions import JsonOption
+
+__all__ = ["doctor_command"]
+
+
+def doctor_command(
+    *, config: ConfigOption = None, database: ChosenDatabaseOption = None, as_json: JsonOption = False
+) -> None:
+    """Look at the whole installation, part by part, and say what to do.
+
+    Settings, store, its secret, permissions, workflows, steps, secrets, models, MCP servers, port, clock, disk, and the
+    entries of assistants. Nothing is changed and nothing is made; step modules of the settings are imported. With
+    --json: ok and checks (each with name, status, message and what_to_do). Exits with 1 when something failed.
+    """
+
+    def work() -> int:
+        checks = []
+        for check in _checks(config, database):
+            checks.append(check)
+            if not as_json:
+                print_check(check)
+        if as_json:
+            print_json({"ok": is_well(checks), "checks": [check.to_json() for check in checks]})
+        else:
+            print_summary(checks)
+        return 0 if is_well(checks) else 1
+
+    finish(work, as_json=as_json)
+
+
+def _checks(config: Path | None, database: Path | None) -> Iterator[Check]:
+    try:
+        loaded = load_settings(config, flags={"storage.path": None if database is None else str(database)})
+    except InvalidSettings as error:
+        for finding in error.findings:
+            place = f"{finding.location}: " if finding.location else ""
+            yield Check(name="settings", status="fail", told=f"{place}{finding.message}", todo=finding.hint)
+        return
+    read = loaded.file or "no penstock.yaml here; every setting has its default"
+    yield Check(name="settings", status="ok", told=read)
+    for name in loaded.ignored:
+        yield Check(name="settings", status="warn", told=f"the variable {name} sets nothing", todo="check its name")
+    yield from _parts(loaded.settings)
+
+
+def _parts(settings: Settings) -> Iterator[Check]:
+    path = Path(settings.storage.path)
+    secret = Path(settings.auth.pepper_file) if settings.auth.pepper_file else None
+    yield from store_checks(path)
+    yield from secret_checks(path, secret)
+    yield from permission_checks(path, secret)
+    yield from workflow_checks(settings)
+    yield from executor_checks(settings)
+    yield from port_checks(settings.server.host, settings.server.port)
+    yield from clock_checks(path)
+    yield from disk_checks(path)
+    yield from entry_checks(surroundings(os.environ, Path.home(), Path.cwd(), sys.platform), None)
