@@ -29,6 +29,7 @@ from penstock.runtime.upstream import (
     ToolRefusal,
     UpstreamConnections,
     UpstreamTool,
+    tenant_refusal,
     tool_hash,
 )
 
@@ -146,12 +147,9 @@ class Upstreams:
         author of a tenant that the server is not for calls anything of it.
         """
         rules = self.rules.get(server)
-        if rules is None:
-            return None
-        if not rules.is_for(tenant):
-            return ToolRefusal(
-                "UPSTREAM_NOT_FOUND", f"{server} is not for this tenant; see mcp_servers.{server}.import"
-            )
+        foreign = tenant_refusal(tenant, server, rules)
+        if foreign is not None or rules is None:
+            return foreign
         row = await self.platform.resource(tenant, _PINS, _pin_id(server, tool))
         if row is None:
             return None

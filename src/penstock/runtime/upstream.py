@@ -27,6 +27,7 @@ __all__ = [
     "ToolRule",
     "UpstreamConnections",
     "UpstreamTool",
+    "tenant_refusal",
     "tool_hash",
 ]
 
@@ -121,15 +122,26 @@ class ToolGuard(Protocol):
         """The connection to a server stands differently."""
 
 
+def tenant_refusal(tenant: str, server: str, rules: ImportRules | None) -> ToolRefusal | None:
+    """Why a tenant must not call a server at all; None if it may.
+
+    Calls are made with the operator's credentials: other tenants have a server only where the settings say so.
+    """
+    if rules.is_for(tenant) if rules is not None else tenant == DEFAULT_TENANT:
+        return None
+    told = f"{server} is not for this tenant; an operator may list the tenant in mcp_servers.{server}.import.tenants"
+    return ToolRefusal("UPSTREAM_NOT_FOUND", told)
+
+
 class NoGuard:
-    """Refuses nothing: where no tools are imported."""
+    """Refuses what other tenants call, and nothing else: where no tools are imported."""
 
     async def heard(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
         """Nobody wants to know."""
 
     async def refusal(self, tenant: str, server: str, tool: str) -> ToolRefusal | None:
-        """Everything may be called."""
-        return None
+        """The operator's own tenant may call everything."""
+        return tenant_refusal(tenant, server, None)
 
     def state(self, server: str, state: ServerState) -> None:
         """Nobody wants to know."""

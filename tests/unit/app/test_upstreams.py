@@ -54,7 +54,7 @@ class Shop:
 
 
 @asynccontextmanager
-async def shop(tmp_path: Path, way: str = "http", rules: ImportSettings = RULES) -> AsyncIterator[Shop]:
+async def shop(tmp_path: Path, way: str = "http", rules: ImportSettings | None = RULES) -> AsyncIterator[Shop]:
     kind, _, era = way.partition("_")
     protocol, file = era or "auto", tmp_path / "said.txt"
     if kind == "pipe":
@@ -308,6 +308,24 @@ async def test_a_node_that_names_a_changed_tool_fails(tmp_path: Path) -> None:
         await foreign.call("workflow.create", document=LOOK)
         kept_out = await foreign.call("workflow.execute", workflow_id="look", sync=True)
         assert kept_out["error"]["code"] == "UPSTREAM_NOT_FOUND"
+
+
+async def test_a_server_of_which_nothing_is_imported_is_the_operators_own(tmp_path: Path) -> None:
+    """Workflows of other tenants would call it with the operator's credentials."""
+    async with shop(tmp_path, rules=None) as upstream, platform(tmp_path, shop=upstream.settings) as caller:
+        await caller.call("workflow.create", document=LOOK)
+        ran = await caller.call("workflow.execute", workflow_id="look", sync=True)
+        assert ran["output"] == {"items": ["tea 1", "tea 2"]}
+        foreign = await caller.new_caller("*", tenant="other", name="foreign")
+        await foreign.call("workflow.create", document=LOOK)
+        kept_out = await foreign.call("workflow.execute", workflow_id="look", sync=True)
+        assert kept_out["error"]["code"] == "UPSTREAM_NOT_FOUND"
+    # An operator who wants others to have it says so, without importing anything.
+    shared = ImportSettings(tenants=("other",))
+    async with shop(tmp_path, rules=shared) as upstream, platform(tmp_path, shop=upstream.settings) as caller:
+        foreign = await caller.new_caller("*", tenant="other", name="again")
+        ran = await foreign.call("workflow.execute", workflow_id="look", sync=True)
+        assert ran["output"] == {"items": ["tea 1", "tea 2"]}
 
 
 @pytest.mark.parametrize("way", ["http_legacy", "http"])
