@@ -3,7 +3,8 @@
 Two processes share a file. The first starts runs whose one step must happen at most once, and is stopped (SIGSTOP)
 while most of them wait for their turn in its memory. The second finds it silent, takes its runs over and leaves their
 outcome in doubt. An operator looks into the ledger: what happened is reported, what did not is tried again. Then the
-first process goes on (SIGCONT). Nothing that it still had in its memory may happen a second time.
+first process goes on (SIGCONT). Nothing that it still had in its memory may happen a second time. The clock of the
+second is an hour ahead all the time.
 
 The ledger is what a careful receiver is: it knows the highest epoch of each key and refuses a lower one. Those refusals
 are the effects that were begun in the instant between the check and the effect, and are counted apart.
@@ -86,6 +87,14 @@ class Receiver:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
 
+class HourAhead(SystemClock):
+    """The clock of a machine that is wrong, and goes on being wrong."""
+
+    def now_ms(self) -> int:
+        """An hour from now."""
+        return super().now_ms() + 3_600_000
+
+
 @dataclass(slots=True)
 class Charges:
     """Performs the step: the effect first, and then as long as it takes."""
@@ -104,7 +113,8 @@ async def live(folder: Path, name: str, runs: int) -> None:
     """One of the two processes; `first` starts the runs, `second` has the operator."""
     store = SqliteStore(folder / "penstock.db")
     await store.open()
-    host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=new_worker_id())
+    clock = SystemClock() if name == "first" else HourAhead()
+    host = EmbeddedHost(store=store, clock=clock, worker_id=new_worker_id())
     driver = Driver(host=host, performer=Charges(Receiver(folder), 0.02), report=_complain, _slots=Turnstile(4))
     workflow = build_workflow(DOCUMENT)
     await host.register(workflow)

@@ -2,10 +2,15 @@
 
     scripts/torture --rounds 50
 
-Each round has a fresh file. Its worker starts a few hundred runs, is killed with SIGKILL several times at random
-moments, and is then allowed to finish. Afterwards the file is read: every acknowledged start and input must be there,
-every history must be complete, replay clean and hold each result once, and the ledger must show for every activity what
-its policy promises: at least once under one key, or at most once.
+Each round has a fresh file. Its worker starts a few hundred runs, is killed with SIGKILL several times, at random
+moments or while it writes to the store or waits for the disk, and is then allowed to finish. Its callers hang up at
+random, and the clock of its machine jumps. Afterwards the file is read: every acknowledged start and input must be
+there, every history must be complete, replay clean and hold each result once, and the ledger must show for every
+activity what its policy promises: at least once under one key, or at most once. No run may have waited for somebody to
+carry it on.
+
+In between a process is suspended while another, whose clock is an hour ahead, takes over and an operator retries
+(`suspended`). The last line is one JSON object; the exit code is not 0 when `ok` is false.
 """
 
 from __future__ import annotations
@@ -24,17 +29,22 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 
+from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.definitions.build import build_workflow
 from penstock.engine import Replayed, fold, replay
 from penstock.engine.records import Record
 from penstock.runtime.ports import RunQuery, StoredRun
 from penstock.runtime.stores.sqlite import SqliteStore
+from tests.torture import killing
+from tests.torture.suspended import suspend
 from tests.torture.worker import read_lines
 from tests.torture.workflows import WORKFLOWS
 
 _ROOT = Path(__file__).resolve().parents[2]
 _ROUND_SECONDS_MAX = 120
+_INSIDE_SHARE = 0.5  # of the kills
+_ROUNDS_PER_SUSPENSION = 10
 
 
 @dataclass
@@ -54,6 +64,14 @@ class Count:
     missing_effects: int = 0
     replay_failures: int = 0
     unfinished_runs: int = 0
+    kills_inside_calls: int = 0
+    hang_ups: int = 0
+    clock_jumps: int = 0
+    abandoned_runs: int = 0
+    suspensions: int = 0
+    suspended_runs: int = 0
+    suspended_doubled: int = 0
+    suspended_refused_by_epoch: int = 0
 
     @property
     def ok(self) -> bool:
@@ -66,6 +84,8 @@ class Count:
             self.missing_effects,
             self.replay_failures,
             self.unfinished_runs,
+            self.abandoned_runs,
+            self.suspended_doubled,
         )
         return self.runs > 0 and not any(bad)
 
@@ -76,21 +96,42 @@ def plan_round(random: Random, runs: int) -> list[JsonObject]:
     return [{"run_id": f"t{n:05}", "workflow": random.choice(names), "n": n} for n in range(runs)]
 
 
-def torment(folder: Path, random: Random, kills: int) -> int:
+def torment(folder: Path, random: Random, kills: int, count: Count, *, inside: bool) -> None:
     """Run the worker and kill it; the last life is allowed to finish."""
-    killed = 0
     for life in range(kills + 1):
         command = [sys.executable, "-m", "tests.torture.worker", str(folder), str(random.randrange(10**9))]
-        worker = subprocess.Popen(command, cwd=_ROOT)
-        try:
-            worker.wait(timeout=0.35 + random.random() * 1.2 if life < kills else _ROUND_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            worker.send_signal(signal.SIGKILL)
-            worker.wait()
-            killed += 1
-        if worker.returncode == 0:
+        seconds = 0.35 + random.random() * 1.2
+        if life < kills and inside and random.random() < _INSIDE_SHARE:
+            kind, number = random.choice(killing.KINDS), random.randrange(1, 30)
+            ended = killing.run_and_kill(command, kind, number, after_seconds=seconds, seed=random.randrange(10**9))
+        else:
+            ended = run(command, seconds_max=seconds if life < kills else _ROUND_SECONDS_MAX)
+        if ended is killing.Ended.BY_ITSELF:
             break
-    return killed
+        count.kills += 1
+        count.kills_inside_calls += ended is killing.Ended.KILLED_INSIDE
+
+
+def run(command: list[str], *, seconds_max: float) -> killing.Ended:
+    """Run the worker, and kill it when its time is up."""
+    worker = subprocess.Popen(command, cwd=_ROOT)
+    try:
+        worker.wait(timeout=seconds_max)
+    except subprocess.TimeoutExpired:
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+        return killing.Ended.KILLED_OUTSIDE
+    return killing.Ended.BY_ITSELF
+
+
+def suspended(folder: Path, count: Count, *, runs: int, lease_ms: int) -> None:
+    """Suspend a process, let another take over and an operator retry, and count what happened twice."""
+    found = suspend(folder, runs=runs, lease_ms=lease_ms)
+    count.suspensions += 1
+    count.suspended_runs += found.runs
+    count.suspended_doubled += found.doubled
+    count.suspended_refused_by_epoch += found.refused_by_epoch
+    count.unfinished_runs += found.unfinished
 
 
 async def examine(folder: Path, plan: list[JsonObject], count: Count) -> None:
@@ -120,6 +161,10 @@ async def examine(folder: Path, plan: list[JsonObject], count: Count) -> None:
         count.unfinished_runs += run.row.has_work and last.name == "ExecutionContinued"
         examine_history(run, count)
     examine_ledger(read_lines(folder / "ledger.jsonl"), stored, count)
+    notes = read_lines(folder / "notes.jsonl")
+    count.hang_ups += sum(note["kind"] == "hang-up" for note in notes)
+    count.clock_jumps += sum(note["kind"] == "jump" for note in notes)
+    count.abandoned_runs += len({note["name"] for note in notes if note["kind"] == "abandoned"})
 
 
 def examine_history(run: StoredRun, count: Count) -> None:
@@ -152,22 +197,22 @@ def examine_ledger(ledger: list[JsonObject], stored: dict[str, StoredRun], count
 
 def main(arguments: list[str] | None = None) -> int:
     """Torture and report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=50, help="how many rounds (default 50)")
-    parser.add_argument("--runs", type=int, default=200, help="runs per round (default 200)")
-    parser.add_argument("--kills", type=int, default=4, help="kills per round at most (default 4)")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the first round (default 1)")
-    given = parser.parse_args(arguments)
-    count = Count()
-    began = time.monotonic()
+    given = _options(arguments)
+    count, began = Count(), time.monotonic()
+    impossible = killing.impossible()
+    if impossible is not None:
+        print(f"no kills inside system calls: {impossible}", file=sys.stderr, flush=True)
     for number in range(given.rounds):
         random = Random(given.seed + number)
         folder = Path(tempfile.mkdtemp(prefix="penstock-torture-"))
         plan = plan_round(random, given.runs)
         (folder / "plan.json").write_text(json.dumps(plan))
         count.rounds += 1
-        count.kills += torment(folder, random, given.kills)
+        torment(folder, random, given.kills, count, inside=impossible is None)
         asyncio.run(examine(folder, plan, count))
+        if count.ok and number % _ROUNDS_PER_SUSPENSION == 0 and given.suspended_runs:
+            (folder / "suspended").mkdir()
+            suspended(folder / "suspended", count, runs=given.suspended_runs, lease_ms=given.lease_ms)
         state = "ok" if count.ok else f"FAILED, see {folder}"
         print(f"round {count.rounds}/{given.rounds}: {count.kills} kills so far, {state}", file=sys.stderr, flush=True)
         if not count.ok:
@@ -176,6 +221,23 @@ def main(arguments: list[str] | None = None) -> int:
     report = {**asdict(count), "seconds": round(time.monotonic() - began, 1), "ok": count.ok}
     print(json.dumps(report))
     return 0 if count.ok else 1
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=50, help="how many rounds (default 50)")
+    parser.add_argument("--runs", type=int, default=200, help="runs per round (default 200)")
+    parser.add_argument("--kills", type=int, default=4, help="kills per round at most (default 4)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first round (default 1)")
+    parser.add_argument(
+        "--suspended-runs", type=int, default=600, help="runs of a suspended process, every tenth round (default 600)"
+    )
+    parser.add_argument("--lease-ms", type=int, default=limits.WORKER_LEASE_MS, help="how long its lease lasts")
+    parser.add_argument("--quick", action="store_true", help="two small rounds and one short suspension")
+    given = parser.parse_args(arguments)
+    if given.quick:
+        given.rounds, given.runs, given.kills, given.suspended_runs, given.lease_ms = 2, 60, 3, 40, 2_000
+    return given
 
 
 if __name__ == "__main__":

@@ -2,6 +2,10 @@
 
 Everything it was told is acknowledged goes to an acknowledgement file, synchronised to disk, before it goes on: what
 stands there must never be lost. Every effect it performs goes to a ledger in the same way.
+
+Its callers hang up: of many calls the caller is cancelled at a random moment, and calls again. Somebody sets the clock
+of its machine, three months ahead, an hour ahead or back, for up to some seconds. And it looks for runs that nobody
+carries on: with work that is its own and that it neither performs nor waits for.
 """
 
 from __future__ import annotations
@@ -10,14 +14,17 @@ import asyncio
 import json
 import os
 import sys
+import time
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any, TypeVar
 
 from penstock.base.json import JsonObject
 from penstock.definitions.build import build_workflow
 from penstock.engine import inputs
-from penstock.engine.outcomes import Refused
+from penstock.engine.outcomes import Accepted, Refused
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.engine.transitions import Phase
@@ -28,7 +35,12 @@ from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.system import SystemClock, gone_workers, new_worker_id
 from tests.torture.workflows import WORKFLOWS
 
+T = TypeVar("T")
 _FAILURE_SHARE = 0.15
+_HANG_UP_SHARE = 0.3
+_PATIENCE_SECONDS_MAX = 0.012  # of callers that hang up; a commit takes a few milliseconds
+_HOUR_MS = 3_600_000
+_JUMPS_MS = (90 * 24 * _HOUR_MS, _HOUR_MS, -_HOUR_MS)
 
 
 class DurableLines:
@@ -77,6 +89,38 @@ class LedgerPerformer:
         return ActivityDone({"ok": True, "picked": line})
 
 
+class Notes:
+    """Figures of a life that outlast it: lines that are written and not waited for."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def add(self, kind: str, name: str = "") -> None:
+        """Write down that something happened."""
+        os.write(self._file, json.dumps({"kind": kind, "name": name}).encode() + b"\n")
+
+
+class MachineClock:
+    """The time of day of the machine, which somebody sets now and then, and puts right after a while."""
+
+    def __init__(self, notes: Notes, random: Random) -> None:
+        self.notes, self.random = notes, random
+        self.ahead_ms = 0
+        self._really = time.time_ns
+
+    def __call__(self) -> int:
+        return self._really() + self.ahead_ms * 1_000_000
+
+    async def jump(self) -> None:
+        """Be wrong again and again."""
+        while True:
+            await asyncio.sleep(0.1 + self.random.random() * 0.5)
+            self.ahead_ms = self.random.choice(_JUMPS_MS)
+            self.notes.add("jump")
+            await asyncio.sleep(self.random.random() ** 4 * 10)
+            self.ahead_ms = 0
+
+
 class Victim:
     """One life of the worker."""
 
@@ -88,9 +132,14 @@ class Victim:
         self.moved = asyncio.Event()
         self.unfinished = {str(entry["run_id"]) for entry in self.plan}
         self.attention: set[str] = set()
+        self.notes = Notes(folder / "notes.jsonl")
+        self.suspects: dict[str, int] = {}
 
     async def live(self) -> None:
         """Work until every planned run has ended."""
+        clock = MachineClock(self.notes, self.random)
+        time.time_ns = clock
+        jumping = asyncio.ensure_future(clock.jump())
         store = SqliteStore(self.folder / "penstock.db")
         await store.open()
         host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=new_worker_id())
@@ -117,6 +166,8 @@ class Victim:
                 await self._look(host, run_id)
             if self.unfinished and not self.attention:
                 await self._pause()
+                await self._look_for_abandoned(host)
+        jumping.cancel()
         await driver.stop()
         await store.close()
 
@@ -127,6 +178,29 @@ class Victim:
         except TimeoutError:
             self.attention |= self.unfinished
 
+    async def _called(self, call: Coroutine[Any, Any, T]) -> T | None:
+        """What a call gave; None when the caller hung up before it knew."""
+        task = asyncio.ensure_future(call)
+        if self.random.random() < _HANG_UP_SHARE:
+            await asyncio.wait((task,), timeout=self.random.random() * _PATIENCE_SECONDS_MAX)
+            if task.cancel():
+                self.notes.add("hang-up")
+            await asyncio.wait((task,))
+            return None if task.cancelled() else task.result()
+        return await task
+
+    async def _look_for_abandoned(self, host: EmbeddedHost) -> None:
+        """Runs with work of this process that it does not do, and did not do at the last look either."""
+        busy = {live.state.run_id for live in host.live_runs() if live.tasks or live.deferred or live.lock.locked()}
+        suspects, self.suspects = self.suspects, {}
+        for run_id in self.unfinished - busy:
+            row = await host.store.row(run_id)
+            if row is None or not row.has_work or row.owner != host.worker_id:
+                continue
+            self.suspects[run_id] = row.seq
+            if suspects.get(run_id) == row.seq:
+                self.notes.add("abandoned", run_id)
+
     async def _start_all(self, host: EmbeddedHost) -> None:
         known = {str(line["run_id"]) for line in read_lines(self.folder / "acknowledged.jsonl") if "run_id" in line}
         for entry in self.plan:
@@ -134,7 +208,9 @@ class Victim:
             if run_id in known or workflow is None:
                 continue
             given = inputs.StartRun(at=host.clock.now_ms(), run_id=run_id, input={"n": entry["n"]})
-            decision = await host.start(given, workflow_hash=workflow.hash)
+            decision = None
+            while decision is None:
+                decision = await self._called(host.start(given, workflow_hash=workflow.hash))
             if isinstance(decision, Refused) and decision.code != "DUPLICATE_EXECUTION_ID":
                 raise SystemExit(f"start of {run_id} was refused: {decision}")
             self.acknowledged.append({"kind": "start", "run_id": run_id})
@@ -152,13 +228,13 @@ class Victim:
             case "waiting_input":
                 token = f"{run_id}-{self.random.randrange(10**9)}"
                 answer = inputs.AnswerInterrupt(at=host.clock.now_ms(), answer={"go": True, "token": token})
-                if not isinstance(await host.send(run_id, answer), Refused):
+                if isinstance(await self._called(host.send(run_id, answer)), Accepted):
                     self.acknowledged.append({"kind": "answer", "of": run_id, "token": token})
             case "waiting_signal":
                 token = f"{run_id}-{self.random.randrange(10**9)}"
                 signal = inputs.SendSignal(at=host.clock.now_ms(), name="released", payload={"token": token})
-                decision = await host.send(run_id, signal)
-                if not isinstance(decision, Refused):  # a run that was continued meanwhile hands it on
+                decision = await self._called(host.send(run_id, signal))
+                if isinstance(decision, Accepted):  # a run that was continued meanwhile hands it on
                     self.acknowledged.append({"kind": "signal", "of": decision.state.run_id, "token": token})
             case "waiting_child":
                 for child_id in state.children:
@@ -179,7 +255,7 @@ class Victim:
                 given = inputs.CompleteActivity(
                     at=at, node_id=activation.node_id, visit=activation.visit, result={"ok": True}
                 )
-            await host.send(state.run_id, given)
+            await self._called(host.send(state.run_id, given))
 
 
 def _complain(where: str, error: BaseException) -> None:
