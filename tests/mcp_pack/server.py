@@ -16,6 +16,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ async def _serve(folder: Path, *, fast_path: bool, announce: Callable[[str], Non
     began = time.perf_counter()
     settings = command_settings(None, _flags(fast_path=fast_path), as_json=True).settings
     workshop = Workshop(database=folder / "penstock.db", settings=settings)
-    offers = Offers()
+    chosen, offers = ServerOptions.of(settings), Offers()
     own: list[Callable[..., Any]] = [
         steps.picture,
         steps.sound,
@@ -103,7 +104,7 @@ async def _serve(folder: Path, *, fast_path: bool, announce: Callable[[str], Non
     ]
     opening = open_server(
         workshop,
-        ServerOptions.of(settings),
+        replace(chosen, mcp=replace(chosen.mcp, protocol_faults=frozenset({"PROTOCOL_ERROR"}))),
         observe=lambda committed: None,
         steps=[*own, *steps.changing_steps(offers.change)],
     )

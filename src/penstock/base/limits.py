@@ -102,6 +102,7 @@ __all__ = [
     "LOOP_ITERATIONS_MAX",
     "LOOP_NOTE_SECONDS",
     "LOOP_STALL_SECONDS",
+    "MCP_BATCH_MESSAGES_MAX",
     "MCP_CALLS_AT_ONCE_MAX",
     "MCP_CALL_MS_MAX",
     "MCP_CATALOGUE_BYTES_MAX",
@@ -533,6 +534,8 @@ STREAM_END_SECONDS = 1.0
 GZIP_BYTES_MIN = 1_024
 # Requests of MCP clients that a server works on at once; a hundred clients that discover tools at once are served.
 MCP_CALLS_AT_ONCE_MAX = 100
+# Messages of one list, in the revision that has these: each is worked on like a request of its own.
+MCP_BATCH_MESSAGES_MAX = 50
 # How long an MCP client waits for an answer before it gets a handle instead; clients commonly give up after 60 s.
 MCP_CALL_MS_MAX = 30_000
 # How long a tenant's exposed workflows are shown without a look at the store: what other processes change is seen then.

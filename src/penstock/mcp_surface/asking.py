@@ -25,7 +25,6 @@ from penstock.mcp_surface.book import Tool, ToolBook
 from penstock.mcp_surface.callers import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
-    PROTOCOL_ERROR,
     Caller,
     Client,
     Filled,
@@ -158,7 +157,7 @@ class Conversation:
 
     def _shown(self, result: ExecutionResult, note: str | None = None) -> JsonObject:
         error = result.error
-        if error is not None and error.code == PROTOCOL_ERROR:
+        if error is not None and error.code in self.desk.options.protocol_faults:
             raise ProtocolFault(INTERNAL_ERROR, error.message, {"execution_id": result.execution_id})
         if self.render is not None:
             return {"resultType": "complete", **self.render(result)}

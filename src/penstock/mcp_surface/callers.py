@@ -21,7 +21,6 @@ __all__ = [
     "INTERNAL_ERROR",
     "INVALID_PARAMS",
     "MISSING_CAPABILITY",
-    "PROTOCOL_ERROR",
     "TASKS_EXTENSION",
     "Caller",
     "Client",
@@ -36,8 +35,6 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 MISSING_CAPABILITY = -32021
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
-PROTOCOL_ERROR = "PROTOCOL_ERROR"
-"""An execution that fails with this code is an error of the protocol, not a result."""
 
 
 class ProtocolFault(Exception):

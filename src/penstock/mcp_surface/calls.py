@@ -21,7 +21,6 @@ from penstock.mcp_surface.book import CATALOGUE, Tool, ToolBook, listed_tool
 from penstock.mcp_surface.callers import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
-    PROTOCOL_ERROR,
     TASKS_EXTENSION,
     Caller,
     Client,
@@ -41,7 +40,6 @@ from penstock.operations.pipeline import Gate
 __all__ = [
     "INTERNAL_ERROR",
     "INVALID_PARAMS",
-    "PROTOCOL_ERROR",
     "TASKS_EXTENSION",
     "Caller",
     "Client",

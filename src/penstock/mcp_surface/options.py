@@ -61,6 +61,9 @@ class McpOptions:
     """Whether there is a model that clients of that mount can have asked."""
     models: frozenset[str] = frozenset()
     """The names of the server's own models, which stand in for those of clients that cannot be asked."""
+    protocol_faults: frozenset[str] = frozenset()
+    """Codes of failures that are told as errors of the protocol, for profiles that must show one. There is none by
+    itself: workflows choose their codes, and what they choose is a result."""
     answer_path: str = "/answer"
     """Where the pages are that answer questions."""
     public_url: str | None = None

@@ -3,7 +3,7 @@
 While it is open, whatever else the process prints goes to standard error, and whatever else reads finds the end: only
 messages are on the pipe. The reader is a thread that nobody waits for, so that a signal ends the process at once.
 
-Above it: `sdk`, the bridge of the command line. Below it: the standard library.
+Above it: `sdk`, the bridge of the command line. Below it: nothing but bytes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
+import msgspec
+
 from penstock.base import limits
 
 __all__ = ["Pipe", "standard_pipe"]
@@ -22,6 +24,14 @@ __all__ = ["Pipe", "standard_pipe"]
 _LINE_BYTES_MAX = limits.REQUEST_BYTES_MAX
 _WAITING_MAX = 64
 _READ, _WRITE, _SAY = 0, 1, 2
+# Nobody reads so much only to find out which request it was: the id of this answer is none.
+_TOO_LONG = msgspec.json.encode(
+    {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {"code": -32600, "message": f"Invalid Request: a message has at most {_LINE_BYTES_MAX} bytes"},
+    }
+)
 
 
 class Pipe:
@@ -33,12 +43,14 @@ class Pipe:
         self._writing = asyncio.Lock()
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """What comes in, until the other end closes or sends a line that is too long."""
+        """What comes in, until the other end closes. Whoever sends a line that is too long hears so, and goes on."""
         waiting: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING_MAX)
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._read, args=(loop, waiting), daemon=True, name="penstock-pipe").start()
         while (line := await waiting.get()) is not None:
-            if line.strip():
+            if len(line) > _LINE_BYTES_MAX:
+                await self.write(_TOO_LONG)
+            elif line.strip():
                 yield line
 
     def _read(self, loop: asyncio.AbstractEventLoop, waiting: asyncio.Queue[bytes | None]) -> None:
@@ -46,9 +58,11 @@ class Pipe:
         with suppress(RuntimeError, OSError, ValueError):
             while True:
                 line = self._incoming.readline(_LINE_BYTES_MAX + 1)
-                ended = not line or len(line) > _LINE_BYTES_MAX
-                asyncio.run_coroutine_threadsafe(waiting.put(None if ended else line), loop).result()
-                if ended:
+                rest = line
+                while len(rest) > _LINE_BYTES_MAX and not rest.endswith(b"\n"):
+                    rest = self._incoming.readline(_LINE_BYTES_MAX + 1)
+                asyncio.run_coroutine_threadsafe(waiting.put(line or None), loop).result()
+                if not line:
                     return
 
     async def write(self, line: bytes) -> None:

@@ -43,7 +43,7 @@ from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS, InboundLadderRejection, c
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from sse_starlette import EventSourceResponse
@@ -52,9 +52,12 @@ from starlette.types import Message, Receive, Scope, Send
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.mcp_surface.edge import CALLER, CALLER_STATE
+from penstock.mcp_surface.framing import Frames
 from penstock.mcp_surface.legacy_sse import LegacySse
+from penstock.mcp_surface.messages import BATCHING
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.pipe import Pipe
+from penstock.mcp_surface.pipe_frames import PipeFrames, unreadable
 from penstock.mcp_surface.resuming import TRANSPORT_STATE, EventMemory, ResumableTransport, SessionEvents
 from penstock.mcp_surface.versions import UNSUPPORTED, is_modern, only_message, pinned_initialize, unsupported
 from penstock.operations.context import Principal, Services
@@ -148,6 +151,7 @@ class HttpEngine:
         self._without = StreamableHTTPSessionManager(**common, stateless=True)
         self._legacy = LegacySse(server, options, services)
         self._services = services
+        self._bytes_max = options.max_body_bytes
         self._checking: asyncio.Future[None] | None = None
         self._ended: dict[str, None] = {}
         self._stop = asyncio.Event()
@@ -224,7 +228,17 @@ class HttpEngine:
         scope["user"] = AuthenticatedUser(token)
         # Some HTTP parsers leave blanks at the end of a value, and the SDK compares these with the body.
         scope["headers"] = [(name, value.strip()) for name, value in scope["headers"]]
-        path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
+        version = _header(scope, _VERSION)
+        if scope["method"] == "POST" and (version is None or version in HANDSHAKE_PROTOCOL_VERSIONS):
+            lists = version in (None, BATCHING) and not self._legacy.serves(_path(scope), scope)
+            frames = Frames(dispatch=self._dispatched, bytes_max=self._bytes_max, takes_lists=lists)
+            await frames.handle(scope, receive, send)
+        else:
+            await self._dispatched(scope, receive, send)
+
+    async def _dispatched(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the transport answer that a request is for."""
+        path = _path(scope)
         if self._legacy.serves(path, scope):
             await self._legacy.handle(path, scope, receive, send)
             return
@@ -291,6 +305,10 @@ class McpServer(Server[Any]):
         return super().create_initialization_options(told, experimental_capabilities, extensions)
 
 
+def _path(scope: Scope) -> str:
+    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
+
+
 def _header(scope: Scope, wanted: bytes) -> str | None:
     return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), None)
 
@@ -306,26 +324,39 @@ async def serve_pipe(server: Server[Any], pipe: Pipe, ended: Callable[[], None],
     incoming_writer, incoming = create_context_streams[SessionMessage | Exception](0)
     outgoing, outgoing_reader = create_context_streams[SessionMessage](0)
 
+    frames = PipeFrames(only)
+
     async def read() -> None:
         async with incoming_writer:
             async for line in pipe.lines():
-                try:
-                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                except ValidationError as error:
-                    await incoming_writer.send(error)
-                else:
-                    await incoming_writer.send(SessionMessage(message))
+                messages, told = frames.taken(line)
+                for message in messages:
+                    try:
+                        await incoming_writer.send(SessionMessage(_read_message(message)))
+                    except ValidationError:
+                        told = unreadable()
+                if told is not None:
+                    await pipe.write(told)
             ended()
 
     async def write() -> None:
         async with outgoing_reader:
             async for item in outgoing_reader:
-                await pipe.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+                sent = item.message
+                line: bytes | None = sent.model_dump_json(by_alias=True, exclude_unset=True).encode()
+                if isinstance(sent, JSONRPCResponse | JSONRPCError):
+                    line = frames.answered(sent.id, line or b"")
+                if line is not None:
+                    await pipe.write(line)
 
     async with server.lifespan(server) as state, anyio.create_task_group() as tasks:
         tasks.start_soon(read)
         tasks.start_soon(write)
         await _serve_streams(server, state, incoming, outgoing, only)
+
+
+def _read_message(line: bytes) -> JSONRPCMessage:
+    return jsonrpc_message_adapter.validate_json(line, by_name=False)
 
 
 async def _serve_streams(server: Server[Any], state: Any, incoming: Any, outgoing: Any, only: str | None) -> None:

@@ -19,7 +19,6 @@ from penstock.mcp_surface.asking import ALREADY_ANSWERED
 from penstock.mcp_surface.callers import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
-    PROTOCOL_ERROR,
     TASKS_EXTENSION,
     Caller,
     Filled,
@@ -46,10 +45,10 @@ _NOTHING_TO_DO = (*ALREADY_ANSWERED, "CANCEL_NOT_ALLOWED", "RUN_ENDED")
 _FORMS: frozenset[Kind] = frozenset({"form"})
 
 
-def task_of(view: ExecutionView, asks: list[Ask]) -> JsonObject:
+def task_of(view: ExecutionView, asks: list[Ask], protocol_faults: Set[str] = frozenset()) -> JsonObject:
     """An execution as a task. One that asks what the client cannot be asked goes on working; its message says it."""
     status = MCP_TASK_STATUS[view.status]
-    if view.error is not None and view.error.code == PROTOCOL_ERROR and view.status == "failed":
+    if view.error is not None and view.error.code in protocol_faults and view.status == "failed":
         status = "failed"
     if status == "input_required" and not asks:
         status = "working"
@@ -84,6 +83,9 @@ class TaskCalls:
         self._shelf = shelf
         self._options = options
         self._links = AnswerLinks(gate.services, options.answer_path)
+
+    def _task(self, view: ExecutionView, asks: list[Ask]) -> JsonObject:
+        return task_of(view, asks, self._options.protocol_faults)
 
     async def _asks(self, caller: Caller, view: ExecutionView, kinds: Set[Kind]) -> list[Ask]:
         """The questions of a task that its client can be asked, those of its children among them."""
@@ -122,13 +124,13 @@ class TaskCalls:
     async def created(self, caller: Caller, execution_id: str, kinds: Set[Kind] = _FORMS) -> JsonObject:
         """What a call is answered with that became a task."""
         view = await self._view(caller, execution_id)
-        return {"resultType": "task", **task_of(view, await self._shown_asks(caller, view, kinds))}
+        return {"resultType": "task", **self._task(view, await self._shown_asks(caller, view, kinds))}
 
     async def get(self, caller: Caller, task_id: str, kinds: Set[Kind] = _FORMS) -> JsonObject:
         """How a task stands, with its questions of the kinds that the client takes, or its result."""
         view = await self._view(caller, task_id)
         asks = await self._shown_asks(caller, view, kinds)
-        task: JsonObject = {"resultType": "complete", **task_of(view, asks)}
+        task: JsonObject = {"resultType": "complete", **self._task(view, asks)}
         if task["status"] == "input_required":
             task["inputRequests"] = input_requests(asks)
         if task["status"] == "failed" and view.error is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,18 @@ async def test_questions_come_before_the_task_where_the_document_says_so(tmp_pat
         assert len(await assistant.executions()) == 1
 
 
-async def test_an_error_of_the_protocol_is_one_for_calls_and_for_tasks(tmp_path: Path) -> None:
+async def test_no_code_that_a_workflow_chooses_is_an_error_of_the_protocol(tmp_path: Path) -> None:
     async with assisted(tmp_path, *WORKFLOWS) as assistant:
+        result = await assistant.call("broken")
+        assert (result["isError"], result["_meta"]["penstock/error"]["code"]) == (True, "PROTOCOL_ERROR")
+        made = await assistant.call("broken_task", tasks=True)
+        task = await ended(assistant, made["taskId"])
+        assert (task["status"], task["result"]["isError"], "error" in task) == ("completed", True, False)
+
+
+async def test_a_profile_that_must_show_an_error_of_the_protocol_names_its_code(tmp_path: Path) -> None:
+    async with assisted(tmp_path, *WORKFLOWS) as assistant:
+        assistant.options = replace(assistant.options, protocol_faults=frozenset({"PROTOCOL_ERROR"}))
         with pytest.raises(ProtocolFault) as fault:
             await assistant.call("broken")
         assert (fault.value.code, fault.value.message) == (-32603, "it is not what it should be")

@@ -1,0 +1,82 @@
+"""Messages of JSON-RPC: which values are one, and what whoever sent something else is told.
+
+The SDK takes what has an id that cannot be one for a notification, and says nothing. By JSON-RPC a request that cannot
+be read is answered all the same: with the id that it has, or with none.
+
+Above it: `framing` over HTTP, `sdk` over a pipe. Below it: nothing but data; nothing here knows the SDK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from penstock.base.json import JsonObject, JsonValue
+
+__all__ = [
+    "BATCHING",
+    "INVALID_REQUEST",
+    "PARSE_ERROR",
+    "brings_envelope",
+    "decoded",
+    "error_message",
+    "is_request",
+    "refusal_of",
+]
+
+BATCHING = "2025-03-26"
+"""The one revision in which several messages may be sent as a list."""
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+INVALID_PARAMS = -32602
+_ENVELOPE = "io.modelcontextprotocol/protocolVersion"
+
+
+def error_message(message_id: JsonValue, code: int, told: str) -> JsonObject:
+    """An error as the answer to a message."""
+    return {"jsonrpc": "2.0", "id": message_id, "error": {"code": code, "message": told}}
+
+
+def decoded(raw: bytes) -> tuple[bool, Any]:
+    """Whether some bytes are JSON, and what they mean."""
+    try:
+        return True, msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False, None
+
+
+def is_request(message: Mapping[str, Any]) -> bool:
+    """Whether a message wants an answer."""
+    return "method" in message and "id" in message
+
+
+def refusal_of(value: Any) -> JsonObject | None:
+    """What is answered to a value that is no message; None for one that is."""
+    if not isinstance(value, dict):
+        return error_message(None, INVALID_REQUEST, "Invalid Request: a message is an object")
+    given = value.get("id")
+    known = given if isinstance(given, str | int) and not isinstance(given, bool) else None
+    if "id" in value and known is None and "error" not in value:
+        return error_message(None, INVALID_REQUEST, "Invalid Request: the id must be a text or a whole number")
+    if value.get("jsonrpc") != "2.0":
+        return error_message(known, INVALID_REQUEST, 'Invalid Request: `jsonrpc` must be "2.0"')
+    if "method" not in value and ("result" in value or "error" in value):
+        # An answer is never answered, whatever is in it.
+        return None
+    if not isinstance(value.get("method"), str):
+        return error_message(known, INVALID_REQUEST, "Invalid Request: `method` must be a text")
+    params = value.get("params", {})
+    if params is not None and not isinstance(params, dict):
+        code = INVALID_PARAMS if isinstance(params, list) else INVALID_REQUEST
+        return error_message(known, code, "Invalid params: `params` must be an object")
+    return None
+
+
+def brings_envelope(message: Mapping[str, Any]) -> bool:
+    """Whether a request says in itself which revision it is of, as those of the newest era do."""
+    params = message.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return isinstance(meta, dict) and _ENVELOPE in meta
