@@ -674,6 +674,17 @@ async def test_the_next_timer_is_the_soonest_after_a_moment(store: Store) -> Non
 
 
 @on_every_store
+async def test_timers_that_a_clock_ahead_has_set_are_found_by_their_runs_last_records(store: Store) -> None:
+    await store.append(start("long", wake_at=AT + 900))
+    await store.append(start("ahead", wake_at=AT + 520, updated_at=AT + 500))
+    await store.append(start("sooner", wake_at=AT + 510, updated_at=AT + 500))
+    await store.append(start("no timer", updated_at=AT + 500))
+    assert [row.run_id for row in await store.timers_ahead(after=AT + 100, limit=9)] == ["sooner", "ahead"]
+    assert [row.run_id for row in await store.timers_ahead(after=AT + 100, limit=1)] == ["sooner"]
+    assert await store.timers_ahead(after=AT + 500, limit=9) == ()
+
+
+@on_every_store
 async def test_a_timer_belongs_to_whoever_works_on_its_run_while_they_are_listed(store: Store) -> None:
     await store.enlist("w1", at=AT)
     await store.append(start("owned", wake_at=AT, has_work=True, owner="w1"))

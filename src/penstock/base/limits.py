@@ -197,6 +197,7 @@ __all__ = [
     "SUBWORKFLOW_DEPTH_MAX",
     "SYNC_WAIT_SECONDS",
     "SYNC_WAIT_SECONDS_MAX",
+    "TIMERS_AHEAD_MAX",
     "UPSTREAM_ANSWER_BYTES_MAX",
     "UPSTREAM_LOOK_SECONDS",
     "UPSTREAM_SESSIONS_MAX",
@@ -386,6 +387,8 @@ CLOCK_SETTLES_MS = 30_000
 WORKER_LEASE_MS = 5_000
 # By how much sooner a process doubts its own lease: what may pass between that look and an effect that others see.
 WORKER_LEASE_MARGIN_MS = 1_000
+# Runs that are looked after because a clock that was ahead put their timers too late; their ids are kept in memory.
+TIMERS_AHEAD_MAX = 100_000
 # Runs claimed or woken in one go; more are found in the next round.
 CLAIM_BATCH_MAX = 200
 # Records read in one go.

@@ -4,7 +4,7 @@ It reacts to commits of its host. An effect is performed once at a time; when it
 out, its run was cancelled) its task is cancelled. Nothing is scheduled that a restart could not find again: at its
 start and every so often the driver claims runs with work whose owner is gone and asks `pending` what is due.
 
-Above it: `Penstock`, the worker command. Below it: `EmbeddedHost`, an `AsyncPerformer`.
+Above it: `Penstock`, the worker command. Below it: `EmbeddedHost`, an `AsyncPerformer`, `timer_loop`, `ownership`.
 """
 
 from __future__ import annotations
@@ -42,12 +42,11 @@ from penstock.runtime.performing import (
     AsyncPerformer,
     input_of,
 )
+from penstock.runtime.timer_loop import TimerLoop
 from penstock.runtime.turnstiles import Turnstile
 
 __all__ = ["Driver"]
 
-# The longest nap between two looks at the timers: finds what another process scheduled.
-_TIMER_LOOK_SECONDS = 1.0
 # How soon an outcome is offered again to a store that cannot take it (a full disk, a lock), and how late at most.
 _STORE_RETRY_SECONDS = 0.1
 _STORE_RETRY_SECONDS_MAX = 5.0
@@ -76,14 +75,13 @@ class Driver:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     # By the result that is being stored (its identity): who stores it.
     _couriers: dict[int, _Courier] = field(default_factory=dict)
-    _wake: asyncio.Event = field(default_factory=asyncio.Event)
-    _next_wake_at: int | None = None
     _stopping: bool = False
     _draining: bool = False
     _loops: set[asyncio.Task[None]] = field(default_factory=set)
     _children: ChildRuns = field(init=False)
     _lease: WorkerLease = field(init=False)
     _silence: SilenceWatch = field(init=False)
+    _timers: TimerLoop = field(init=False)
 
     def __post_init__(self) -> None:
         self._children = ChildRuns(self.host)
@@ -96,6 +94,7 @@ class Driver:
             report=self.report,
         )
         self._silence = SilenceWatch(host.clock)
+        self._timers = TimerLoop(host=host, report=self.report)
 
     async def start(self, *, gone: Sequence[str] = ()) -> None:
         """Take over abandoned work and begin to react. `gone` are workers known to be dead already."""
@@ -105,7 +104,7 @@ class Driver:
         self.host.on_commit = self.committed
         await self._take_over()
         self._loops.add(self._spawn("lease", self._keep_alive))
-        self._loops.add(self._spawn("timers", self._fire_timers))
+        self._loops.add(self._spawn("timers", self._timers.run))
         self._loops.add(self._spawn("changes by others", self._follow_others))
 
     async def stop(self) -> None:
@@ -119,7 +118,7 @@ class Driver:
 
     async def drain(self, *, timeout_seconds: float) -> int:
         """Begin nothing new and let what is under way finish; how much is left then, for the next start."""
-        self._draining = True
+        self._draining = self._timers.is_draining = True
         attempts = self._tasks - self._loops
         if attempts:
             await asyncio.wait(attempts, timeout=timeout_seconds)
@@ -138,7 +137,7 @@ class Driver:
 
     def nudge(self) -> None:
         """Look at the timers now: for clocks that are moved by hand."""
-        self._wake.set()
+        self._timers.nudge()
 
     def _spawn(self, where: str, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.ensure_future(self._guarded(where, work))
@@ -162,10 +161,7 @@ class Driver:
         live = committed.live
         if live.row.owner == self.host.worker_id or not live.row.has_work:
             self._dispatch(live, committed.effects, self._couriers.get(id(committed.given)))
-        wake_at = live.row.wake_at
-        if wake_at is not None and (self._next_wake_at is None or wake_at < self._next_wake_at):
-            self._next_wake_at = wake_at
-            self._wake.set()
+        self._timers.committed(live.row)
         if live.state.terminal and live.state.parent_run_id is not None and live.state.continuation is None:
             self._spawn("parent", partial(self._children.tell_parent, live.state))
 
@@ -314,49 +310,6 @@ class Driver:
             error=refused.message if refused else None,
         )
         await self.host.send(live.state.run_id, acknowledged)
-
-    # --- timers ----------------------------------------------------------------------------------
-
-    async def _fire_timers(self) -> None:
-        while not self._stopping:
-            self._wake.clear()
-            now = self.host.clock.now_ms()
-            due = await self._due(now)
-            results = await asyncio.gather(*(self._wake_run(run_id) for run_id in due))
-            if any(results):
-                continue
-            self._next_wake_at = await self.host.store.next_wake_at(after=now)
-            nap = _TIMER_LOOK_SECONDS
-            if self._next_wake_at is not None and not due:
-                nap = min(nap, max(self._next_wake_at - self.host.clock.now_ms(), 0) / 1000)
-            try:
-                async with asyncio.timeout(max(nap, 0.001)):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
-
-    async def _due(self, now: int) -> tuple[str, ...]:
-        if self._draining:
-            return ()
-        return await self.host.store.due(
-            owner=self.host.worker_id, now=now, limit=limits.CLAIM_BATCH_MAX, family=self.host.family
-        )
-
-    async def _wake_run(self, run_id: str) -> bool:
-        """Fire every timer of a run that is due; False when there was none after all."""
-        fired = False
-        try:
-            live = await self.host.live(run_id)
-            effects = [] if live is None else self.host.due(live)
-            for effect in effects:
-                if isinstance(effect, WakeUp):
-                    given = inputs.FireTimer(
-                        at=self.host.clock.now_ms(), kind=effect.kind, node_id=effect.node_id, visit=effect.visit
-                    )
-                    fired = not isinstance(await self.host.send(run_id, given), Refused) or fired
-        except Exception as error:  # one damaged run must not keep the others from waking
-            self.report(run_id, error)
-        return fired
 
     # --- leases and recovery ---------------------------------------------------------------------
 

@@ -284,15 +284,15 @@ class EmbeddedHost:
         live.state, live.row = decision.state, row
         self._committed(Committed(live, decision.records, effects, given))
 
-    def due(self, live: LiveRun) -> list[Effect]:
-        """What is to be done for a run now.
+    def due(self, live: LiveRun, *, at: int | None = None) -> list[Effect]:
+        """What is to be done for a run now, or at a moment.
 
         The history of an ended run takes no more records, so that nothing in it can say that a child was cancelled;
         the index does, and then nothing is due any more.
         """
         if live.state.terminal and not live.row.has_work:
             return []
-        return pending(live.workflow, live.state, self.clock.now_ms())
+        return pending(live.workflow, live.state, self.clock.now_ms() if at is None else at)
 
     async def release(self, live: LiveRun) -> None:
         """Note that an ended run needs nobody any more."""

@@ -301,6 +301,9 @@ class Store(Protocol):
     async def next_wake_at(self, *, after: int) -> int | None:
         """The soonest timer of any run."""
 
+    async def timers_ahead(self, *, after: int, limit: int) -> tuple[RunRow, ...]:
+        """Runs whose last record and next timer both lie after a moment: what a clock that was ahead leaves."""
+
     async def claim(
         self, *, owner: str, limit: int, begun: bool | None = None, family: str | None = None
     ) -> tuple[str, ...]:

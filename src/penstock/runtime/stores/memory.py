@@ -179,6 +179,11 @@ class MemoryStore:
         later = [row.wake_at for row in self._rows() if row.wake_at is not None and row.wake_at > after]
         return min(later, default=None)
 
+    async def timers_ahead(self, *, after: int, limit: int) -> tuple[RunRow, ...]:
+        """Runs whose last record and next timer both lie after a moment."""
+        ahead = [row for row in self._rows() if row.updated_at > after and (row.wake_at or 0) > after]
+        return tuple(sorted(ahead, key=lambda row: row.wake_at or 0)[:limit])
+
     def _rows(self) -> list[RunRow]:
         return [kept.row for kept in self._runs.values()]
 

@@ -290,6 +290,13 @@ class SqliteStore:
 
         return await self._read(query)
 
+    async def timers_ahead(self, *, after: int, limit: int) -> tuple[RunRow, ...]:
+        """Runs whose last record and next timer both lie after a moment."""
+        chosen = "WHERE wake_at > :after AND updated_at > :after ORDER BY wake_at LIMIT :limit"
+        statement = f"SELECT {RUN_COLUMNS} FROM runs {chosen}"
+        parameters = {"after": after, "limit": limit}
+        return await self._read(lambda connection: tuple(map(run_of, connection.execute(statement, parameters))))
+
     async def workers(self) -> tuple[WorkerRow, ...]:
         """Every listed worker."""
         return await self._read(sqlite_workers.workers)
