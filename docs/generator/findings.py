@@ -208,6 +208,10 @@ _SIGNATURES: Mapping[str, Note] = {
 }
 
 _PROJECT: Mapping[str, Note] = {
+    "NAME_TAKEN": Note(
+        "A tool, prompt, resource or webhook has a name that a workflow in another file of the project has.",
+        "Choose another name, or change that file; a name belongs to the workflow that had it first.",
+    ),
     "SCHEDULE_INVALID": Note(
         "A schedule cannot be kept: its cron expression, time zone or a length of time is none.",
         "Five fields (minute, hour, day, month, weekday), and a zone such as Europe/Berlin.",

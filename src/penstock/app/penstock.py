@@ -33,8 +33,9 @@ from penstock.runtime.driver import Driver
 from penstock.runtime.embedded_host import Committed, EmbeddedHost
 from penstock.runtime.executors.step import StepExecutor
 from penstock.runtime.guarded.evaluator import GuardedEvaluator
+from penstock.runtime.names import name_taken
 from penstock.runtime.performing import AsyncPerformer
-from penstock.runtime.ports import RunPage, RunQuery, Store
+from penstock.runtime.ports import DefinitionNameTaken, RunPage, RunQuery, Store
 from penstock.runtime.routing import Router, SecretResolver
 from penstock.runtime.runs import Run, refusal_error
 from penstock.runtime.schedules import Scheduler
@@ -161,7 +162,9 @@ class Penstock:
         Running runs stay with the version they began with.
         """
         workflow = source if isinstance(source, Workflow) else _compiled(source)
-        await self.host.register(workflow, tenant=tenant, created_by=created_by)
+        outcome = await self.host.register(workflow, tenant=tenant, created_by=created_by)
+        if isinstance(outcome, DefinitionNameTaken):
+            raise name_taken(workflow.name, outcome)
         await self.scheduler.put_triggers(workflow, tenant=tenant)
         return workflow
 

@@ -23,7 +23,7 @@ from penstock.app.settings_load import InvalidSettings
 from penstock.app.settings_view import settings_rows
 from penstock.app.step_modules import StepModules
 from penstock.app.workflow_paths import expand_paths
-from penstock.base.errors import PenstockError
+from penstock.base.errors import Conflict, Denied, PenstockError, Rejected
 from penstock.cli.configuration import print_mistaken_settings
 from penstock.cli.dev_lines import DevLines
 from penstock.cli.files import SourceText, candidate_files, is_workflow, read_path
@@ -123,7 +123,11 @@ class Reloader:
             return
         if known is not None and known.hash == workflow.hash:
             return
-        await penstock.register(workflow)
+        try:
+            await penstock.register(workflow)
+        except (Conflict, Denied, Rejected) as error:
+            self.lines.note(f"{file}: {error.message}: {error.hint}", warn=True)
+            return
         self.workflows[file] = workflow
         if not at_start:
             self.lines.taken_up(workflow, file, await _under_way(penstock, workflow))

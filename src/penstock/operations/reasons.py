@@ -95,6 +95,9 @@ REASONS: dict[str, Reason] = {
     "ALREADY_ANSWERED": Reason(Conflict, "Somebody answered before; `details` says who and when."),
     "NO_OPEN_QUESTION": Reason(Conflict, "The execution asks nothing, or not there."),
     "PERSON_REQUIRED": Reason(Denied, "A question to a person was answered by a call of an MCP tool."),
+    "NAME_TAKEN": Reason(
+        Conflict, "A tool, prompt, resource or webhook has a name that belongs to another workflow of the tenant."
+    ),
     "APPROVER_REQUIRED": Reason(Denied, "An approval was given by somebody whom the question does not name."),
     "ACTIVITY_SUBMIT_NOT_AWAITING": Reason(Conflict, "Nobody waits for the outcome of that activity."),
     "ACTIVITY_SUBMIT_NODE_MISMATCH": Reason(Conflict, "Another node waits for an outcome, not this one."),

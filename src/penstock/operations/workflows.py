@@ -48,8 +48,9 @@ from penstock.operations.workflow_views import (
     summary_of,
     view_of,
 )
+from penstock.runtime.names import name_taken
 from penstock.runtime.platform import Receipt
-from penstock.runtime.ports import ANY, AnyHash, DefinitionChanged, DefinitionRow
+from penstock.runtime.ports import ANY, AnyHash, DefinitionChanged, DefinitionNameTaken, DefinitionRow
 
 if TYPE_CHECKING:
     from penstock.definitions import diff
@@ -105,6 +106,8 @@ async def put_workflow(
             raise Conflict("WORKFLOW_EXISTS", told, "change it with workflow.update", {"hash": outcome.current_hash})
         told = f"{workflow.name} was changed in between: its newest version is {outcome.current_hash}"
         raise Conflict("PRECONDITION_FAILED", told, "read it again, and apply the change to that version")
+    if isinstance(outcome, DefinitionNameTaken):
+        raise name_taken(workflow.name, outcome)
     services.definitions_changed(context.tenant)
     await services.scheduler.follow(workflow.name, tenant=context.tenant)
     row = await services.store.definition(workflow.hash, tenant=context.tenant)
@@ -134,7 +137,7 @@ def expected_hash(if_match: str | None) -> str | AnyHash:
     route=Route(method="POST", path="/workflows", status=201, etag=True),
     scopes=("workflow:write",),
     risk="medium",
-    errors=("INVALID_DOCUMENT", "WORKFLOW_EXISTS"),
+    errors=("INVALID_DOCUMENT", "WORKFLOW_EXISTS", "NAME_TAKEN"),
     examples=(Example(arguments={"document": _EXAMPLE}),),
 )
 async def workflow_create(context: Context, given: CreateWorkflow) -> Reply[WorkflowView]:
@@ -200,7 +203,7 @@ async def workflow_list(context: Context, given: ListWorkflows) -> WorkflowPage:
     idempotent=True,
     risk="medium",
     subject="workflow_id",
-    errors=("INVALID_DOCUMENT", "WORKFLOW_NOT_FOUND", "WORKFLOW_NAME_DIFFERS", "PRECONDITION_FAILED"),
+    errors=("INVALID_DOCUMENT", "WORKFLOW_NOT_FOUND", "WORKFLOW_NAME_DIFFERS", "PRECONDITION_FAILED", "NAME_TAKEN"),
     examples=(
         Example(
             arguments={
@@ -361,7 +364,7 @@ async def workflow_export(context: Context, given: ExportWorkflows) -> Bundle:
     scopes=("workflow:write",),
     idempotent=True,
     risk="medium",
-    errors=("INVALID_DOCUMENT",),
+    errors=("INVALID_DOCUMENT", "NAME_TAKEN"),
     examples=(
         Example(
             arguments={

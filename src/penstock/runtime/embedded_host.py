@@ -48,7 +48,6 @@ from penstock.runtime.ports import (
     ANY,
     AnyHash,
     Appended,
-    DefinitionChanged,
     DefinitionOutcome,
     DefinitionPut,
     DefinitionRow,
@@ -152,7 +151,7 @@ class EmbeddedHost:
                 created_by=created_by,
             )
             outcome = await self.store.put_definition(row, expected_hash=expected_hash, receipt=receipt(row))
-            if isinstance(outcome, DefinitionChanged):
+            if not isinstance(outcome, DefinitionPut):
                 return outcome
         self._workflows[workflow.hash] = workflow
         return DefinitionPut()

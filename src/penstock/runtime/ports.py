@@ -33,6 +33,7 @@ __all__ = [
     "Appended",
     "ChangePage",
     "DefinitionChanged",
+    "DefinitionNameTaken",
     "DefinitionOutcome",
     "DefinitionPage",
     "DefinitionPut",
@@ -222,7 +223,15 @@ class DefinitionChanged(msgspec.Struct, frozen=True):
     current_hash: str | None
 
 
-DefinitionOutcome: TypeAlias = DefinitionPut | DefinitionChanged
+class DefinitionNameTaken(msgspec.Struct, frozen=True):
+    """Nothing was put: a name that the document asks for belongs to another workflow of the tenant."""
+
+    kind: str
+    name: str
+    owner: str
+
+
+DefinitionOutcome: TypeAlias = DefinitionPut | DefinitionChanged | DefinitionNameTaken
 
 
 class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -341,7 +350,9 @@ class Store(Protocol):
         """Keep a definition; the newest of a tenant's name is the one that new runs get.
 
         Putting one again that is not the newest makes it the newest: that is how to roll back, and how a deleted name
-        comes back. With `expected_hash` only if that is the newest now; None: only if there is none.
+        comes back. With `expected_hash` only if that is the newest now; None: only if there is none. The names of its
+        tool, prompt, resource and webhooks belong to it from then on, until a newest version does without them or the
+        workflow is deleted; one that another workflow has is refused.
         """
 
     async def definition(self, definition_hash: str, *, tenant: str | None = None) -> DefinitionRow | None:

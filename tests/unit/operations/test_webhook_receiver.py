@@ -434,11 +434,17 @@ def test_disabled_and_deleted_webhooks_are_gone_at_once(open_caller: OpenGate) -
 
 def test_two_workflows_at_one_address_start_neither(open_caller: OpenGate) -> None:
     async def test(sender: Sender) -> None:
+        refused = await sender.caller.refusal("workflow.create", document=flow("two"))
+        assert refused.code == "NAME_TAKEN"
+        # As a release left it that did not know whose an address is.
+        store: Any = sender.caller.gate.services.store
+        await store.writer.submit(lambda connection: connection.execute("DELETE FROM claimed_names"))
+        await sender.caller.call("workflow.create", document=flow("two"))
         assert await sender.status({}) == "WEBHOOK_PATH_TAKEN"
         problems = [item["problem"] for item in (await sender.caller.call("trigger.list"))["items"]]
         assert all("several workflows" in problem for problem in problems)
 
-    run(open_caller, test, flow("one"), flow("two"))
+    run(open_caller, test, flow("one"))
 
 
 def test_rates_hold_for_webhooks_too(open_caller: OpenGate) -> None:

@@ -6,7 +6,7 @@ texts are handed to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from penstock.app.project.findings import PROJECT_CODES, project_findings
 from penstock.app.project.known import Known, known_in
 from penstock.app.settings import Settings
 from penstock.base.json import JsonObject
+from penstock.definitions.claims import ClaimedName, claimed_names
 from penstock.definitions.findings import Finding, Severity
 from penstock.definitions.model import Workflow
 from penstock.definitions.outline import is_native
@@ -45,19 +46,32 @@ def load_project(
 ) -> tuple[list[ProjectFile], Known]:
     """Load files, given as names with texts, and look at each beside all others.
 
-    A file is quarantined for what is wrong with itself: its document, or a schedule that cannot be kept. Names that
-    nobody has are told as warnings, since another process may have what they stand for.
+    A file is quarantined for what is wrong with itself: its document, a schedule that cannot be kept, or a name of a
+    tool, prompt, resource or webhook that a file before it has. Names that nobody has are told as warnings, since
+    another process may have what they stand for.
     """
     given = list(texts)
+    owners: dict[ClaimedName, tuple[str, str]] = {}
     known = known_in(settings, workflow_names=declared_names(text for _, text in given), steps=steps)
     found = []
     for file, text in given:
-        loaded = load_workflow(text, file=file, beside=lambda document: _lenient(document, known))
+        loaded = load_workflow(text, file=file, beside=lambda document: _beside(document, known, owners))
+        if loaded.workflow is not None:
+            name = loaded.workflow.name
+            owners.update((claim, (name, file)) for claim in claimed_names(name, loaded.workflow.document))
         found.append(ProjectFile(file=file, text=text, workflow=loaded.workflow, findings=loaded.findings))
     return found, known
 
 
-def _lenient(document: JsonObject, known: Known) -> Iterator[Finding]:
+def _beside(document: JsonObject, known: Known, owners: Mapping[ClaimedName, tuple[str, str]]) -> Iterator[Finding]:
+    name = _name(document) or ""
+    for claim in claimed_names(name, document):
+        owner, file = owners.get(claim, (name, ""))
+        if owner != name:
+            special = {"webhook": "/triggers", "handler": f"/expose/{claim.name}"}
+            place = special.get(claim.kind, f"/expose/{claim.kind}")
+            told = f"the {claim.kind} {claim.name} belongs to the workflow {owner} ({file})"
+            yield Finding(code="NAME_TAKEN", path=place, message=told, hint="choose another name, or change that file")
     for finding in project_findings(document, known):
         yield replace(finding, severity=Severity.WARNING) if finding.code in PROJECT_CODES else finding
 

@@ -21,9 +21,9 @@ from penstock.runtime.ports import (
     Appended,
     AppendOutcome,
     ChangePage,
-    DefinitionChanged,
     DefinitionOutcome,
     DefinitionPage,
+    DefinitionPut,
     DefinitionRow,
     RunChange,
     RunPage,
@@ -256,7 +256,7 @@ class MemoryStore:
         self.before_write("put_definition")
         self.calls.check(receipt)
         outcome = self._definitions.put(definition, expected_hash)
-        if not isinstance(outcome, DefinitionChanged):
+        if isinstance(outcome, DefinitionPut):
             self.calls.keep(receipt)
         return outcome
 

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from penstock.definitions.claims import claimed_names
 from penstock.runtime.ports import (
     ANY,
     AnyHash,
     DefinitionChanged,
+    DefinitionNameTaken,
     DefinitionOutcome,
     DefinitionPage,
     DefinitionPut,
@@ -44,12 +46,25 @@ class MemoryDefinitions:
         if expected_hash is not ANY and expected_hash != current_hash:
             return DefinitionChanged(current_hash)
         if current_hash != definition.hash:
+            taken = self._taken(definition)
+            if taken is not None:
+                return taken
             first = self.by_hash(definition.hash, None)
             if first is not None:
                 definition = replace(definition, version=first.version, document=first.document)
             self._newest[definition.name, definition.tenant] = len(self._versions)
             self._versions.append(definition)
         return DefinitionPut()
+
+    def _taken(self, definition: DefinitionRow) -> DefinitionNameTaken | None:
+        """A name that it asks for and another workflow has: nobody else gets one, so there is one who has it."""
+        asked = claimed_names(definition.name, definition.document)
+        for row in self.newest(definition.tenant) if asked else ():
+            had = {*claimed_names(row.name, row.document)} if row.name != definition.name else set()
+            for kind, name in asked:
+                if (kind, name) in had:
+                    return DefinitionNameTaken(kind=kind, name=name, owner=row.name)
+        return None
 
     def by_hash(self, definition_hash: str, tenant: str | None) -> DefinitionRow | None:
         """What a tenant put last under a hash, or what anybody put first."""

@@ -27,7 +27,7 @@ from penstock.runtime.platform import (
     Receipt,
     ResourceChanged,
 )
-from penstock.runtime.ports import DefinitionChanged
+from penstock.runtime.ports import DefinitionChanged, DefinitionNameTaken
 from penstock.runtime.stores.platform_rules import claim_lost
 from penstock.runtime.stores.sqlite_rows import decode_json, encode_json
 
@@ -89,7 +89,8 @@ def with_receipt(
 
 
 def _is_made(outcome: object) -> bool:
-    return outcome is not False and not isinstance(outcome, ResourceChanged | DefinitionChanged | KeyNotReplaced)
+    refusals = ResourceChanged | DefinitionChanged | DefinitionNameTaken | KeyNotReplaced
+    return outcome is not False and not isinstance(outcome, refusals)
 
 
 def release_call(connection: sqlite3.Connection, claim: IdempotencyClaim) -> None:

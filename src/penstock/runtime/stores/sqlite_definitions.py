@@ -20,6 +20,7 @@ from penstock.runtime.ports import (
     DefinitionPut,
     DefinitionRow,
 )
+from penstock.runtime.stores.sqlite_names import release_names, take_names
 from penstock.runtime.stores.sqlite_rows import definition_of
 from penstock.runtime.stores.store_rules import (
     cursor_of,
@@ -65,6 +66,9 @@ def put_definition(
         return DefinitionChanged(current)
     if current == definition.hash:
         return DefinitionPut()
+    taken = take_names(connection, definition)
+    if taken is not None:
+        return taken
     connection.execute(
         "INSERT INTO definitions (hash, name, version, document, created_at) VALUES (?,?,?,?,?) ON CONFLICT DO NOTHING",
         (
@@ -93,7 +97,10 @@ def delete_definition(
     """Hide a name, if it stands for what is expected."""
     given = {"tenant": tenant, "name": name, "hash": None if expected_hash is ANY else expected_hash}
     statement = "DELETE FROM workflows WHERE tenant = :tenant AND name = :name AND (:hash IS NULL OR hash = :hash)"
-    return connection.execute(statement, given).rowcount > 0
+    if connection.execute(statement, given).rowcount == 0:
+        return False
+    release_names(connection, name, tenant)
+    return True
 
 
 def definition_by_hash(

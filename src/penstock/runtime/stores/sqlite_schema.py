@@ -19,6 +19,7 @@ from typing import Literal
 from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
 from penstock.runtime.stores.sqlite_errors import is_busy
+from penstock.runtime.stores.sqlite_names import NAME_TABLE, prepare_names
 from penstock.runtime.stores.sqlite_platform_tables import PLATFORM_TABLES
 from penstock.runtime.stores.sqlite_tenant_tables import TENANT_TABLES
 from penstock.runtime.stores.sqlite_text import prepare_text
@@ -27,7 +28,7 @@ __all__ = ["SCHEMA_VERSION", "Synchronous", "connect", "identify", "migrate", "o
 
 Synchronous = Literal["FULL", "NORMAL", "OFF"]
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can tell what this is
 
 # The WAL is cut back to this size after a burst, so that it does not keep the space for ever.
@@ -109,6 +110,7 @@ _MIGRATIONS: dict[int, str] = {
     ALTER TABLE workers RENAME COLUMN expires_at TO seen_at;
     ALTER TABLE workers ADD COLUMN beats INTEGER NOT NULL DEFAULT 0;
     """,
+    7: NAME_TABLE,
 }
 
 
@@ -136,6 +138,7 @@ def open_for_writing(
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
         connection.execute("PRAGMA cache_size = -16000")
         prepare_text(connection)
+        prepare_names(connection)
         migrate(connection, path)
         _check_writable(connection)
     except BaseException:

@@ -1,0 +1,74 @@
+"""The names that a document asks for beside its own: of its tool, its prompt, its resource and its webhooks.
+
+Within a tenant each of them belongs to one workflow. They are compared as callers use them, so that two spellings of
+one name are one: a tool `a.b` is called `a_b`, and the variables of an address may have any name.
+
+Above it: stores, which say whose a name is. Below it: nothing but the document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from penstock.base.addresses import own_address
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.webhooks import hook_path
+
+__all__ = ["ClaimedName", "claimed_names"]
+
+_NOT_IN_TOOL_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+_VARIABLE = re.compile(r"\{[^{}]*\}")
+# What clients may ask of the server itself is done by one workflow.
+_HANDLERS = ("sampling", "elicitation")
+
+
+class ClaimedName(NamedTuple):
+    """A name that one workflow of a tenant has; `kind` is tool, prompt, resource, webhook or handler."""
+
+    kind: str
+    name: str
+
+
+def claimed_names(workflow_name: str, document: JsonObject) -> tuple[ClaimedName, ...]:
+    """Every name that a document asks for, each once."""
+    return tuple(sorted({*_exposed(workflow_name, document), *_webhooks(document)}))
+
+
+def _exposed(workflow_name: str, document: JsonObject) -> Iterator[ClaimedName]:
+    exposed = _object(document.get("expose"))
+    tool, prompt, resource = (_shown(exposed.get(kind)) for kind in ("tool", "prompt", "resource"))
+    if tool is not None:
+        yield ClaimedName("tool", _NOT_IN_TOOL_NAMES.sub("_", _text(tool.get("name")) or workflow_name))
+    if prompt is not None:
+        yield ClaimedName("prompt", _text(prompt.get("name")) or workflow_name)
+    if resource is not None:
+        required = _object(document.get("input")).get("required")
+        needed = tuple(str(name) for name in required) if isinstance(required, list) else ()
+        address = _text(resource.get("uri")) or own_address(workflow_name, needed)
+        yield ClaimedName("resource", _VARIABLE.sub("{}", address))
+    yield from (ClaimedName("handler", kind) for kind in _HANDLERS if _shown(exposed.get(kind)) is not None)
+
+
+def _webhooks(document: JsonObject) -> Iterator[ClaimedName]:
+    triggers = document.get("triggers")
+    for trigger in triggers if isinstance(triggers, list) else []:
+        webhook = _object(trigger).get("webhook")
+        if isinstance(webhook, dict) and _object(trigger).get("enabled") is not False:
+            method = _text(webhook.get("method")) or "POST"
+            yield ClaimedName("webhook", f"{method} /hooks/{hook_path(str(webhook.get('path')))}")
+
+
+def _shown(said: JsonValue) -> JsonObject | None:
+    if said is True:
+        return {}
+    return said if isinstance(said, dict) else None
+
+
+def _object(value: JsonValue) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) and value else None
