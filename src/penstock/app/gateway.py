@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 from secrets import token_bytes
@@ -100,15 +100,18 @@ async def open_gate(
         services.definitions_changed(tenant)  # somebody may listen there by then
 
     upstreams.changed = changed
-    flushing = asyncio.create_task(_flush_regularly(gate, retention or Retention()))
+    beside = [
+        asyncio.create_task(_flush_regularly(gate, retention or Retention())),
+        asyncio.create_task(gate.key_watch.run()),
+    ]
     try:
         async with penstock.upstream.attended(upstreams):
             yield gate
     finally:
         await gate.finish()
-        flushing.cancel()
-        with suppress(asyncio.CancelledError):
-            await flushing
+        for task in beside:
+            task.cancel()
+        await asyncio.wait(beside)
         await gate.flush()
         services.documents.close()
         hook_evaluator.close()

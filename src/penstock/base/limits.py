@@ -91,6 +91,7 @@ __all__ = [
     "JSON_DEPTH_MAX",
     "JSON_VALUES_MAX",
     "KEYS_PROVEN_KEPT",
+    "KEY_LOOK_SECONDS",
     "KEY_USE_GATHER_MS",
     "LEASE_HOLDER_CHARACTERS_MAX",
     "LIVE_RUNS_BYTES_MAX",
@@ -518,6 +519,9 @@ AUDIT_READS_GATHERED_MAX = 10_000
 KEY_USE_GATHER_MS = 60_000
 # Keys whose secret was compared since the store last changed; others are looked up again. A few hundred bytes each.
 KEYS_PROVEN_KEPT = 1_000
+# How often it is asked whether another process changed the store: what was begun with a key that it revoked is to end
+# within a second.
+KEY_LOOK_SECONDS = 0.25
 # Schedules of one tenant; every one is looked at each second.
 SCHEDULES_PER_TENANT_MAX = 1_000
 # A page of a list, unless the caller asks for another size.

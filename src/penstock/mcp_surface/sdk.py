@@ -133,6 +133,10 @@ class _Sessions(StreamableHTTPSessionManager):
         await super()._discard_session(session_id, transport)
         self._memory.forget(session_id)
 
+    def owners(self) -> set[str]:
+        """The ids of those who have sessions."""
+        return {principal.id for principal in self._principals.values()}
+
     async def end_invalid(self, still_valid: Callable[[Principal], Awaitable[bool]]) -> None:
         """End the sessions of those who may not come in any more, with every stream that they have open."""
         for name, principal in list(self._principals.items()):
@@ -163,6 +167,7 @@ class HttpEngine:
         self._running = asyncio.create_task(self._run(ready))
         await ready
         self._services.open_streams.listen(self._check)
+        self._services.open_streams.add_holders(self._with_sessions.owners)
 
     def _check(self) -> None:
         """A key may have been revoked: what was opened with it ends now."""
@@ -197,6 +202,7 @@ class HttpEngine:
     async def stop(self) -> None:
         """End every session and every stream."""
         self._services.open_streams.leave(self._check)
+        self._services.open_streams.remove_holders(self._with_sessions.owners)
         self._legacy.stop()
         self._stop.set()
         if self._running is not None:

@@ -90,9 +90,11 @@ class Authenticator:
 
     async def still_valid(self, principal: Principal) -> bool:
         """Whether a principal that was authenticated before may go on; for streams that stay open."""
-        if principal.key_id is None:
-            return True
-        key = await self._services.platform.key(principal.key_id)
+        return principal.key_id is None or await self.holds(principal.key_id)
+
+    async def holds(self, key_id: str) -> bool:
+        """Whether a key is neither revoked nor expired."""
+        key = await self._services.platform.key(key_id)
         now = self._services.clock.now_ms()
         return key is not None and key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
 

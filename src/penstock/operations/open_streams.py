@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded
 from penstock.operations.capability import StreamEvent
 
 __all__ = ["HeldStream", "OpenStreams"]
+
+# How the ids of principals begin that are keys.
+_OF_KEYS = "key:"
 
 
 class OpenStreams:
@@ -24,6 +27,7 @@ class OpenStreams:
         self._listening: set[Callable[[], None]] = set()
         self.reading = asyncio.Semaphore(limits.STREAM_READS_AT_ONCE)
         """Held while a stream reads records and makes events of them: those that catch up take turns."""
+        self._others: list[Callable[[], Iterable[str]]] = []
         self.ending = False
         """Whether the server stops: every stream ends, and its reader goes on elsewhere or later."""
 
@@ -50,6 +54,19 @@ class OpenStreams:
             self._held[principal_id] = left
         else:
             self._held.pop(principal_id, None)
+
+    def add_holders(self, holders: Callable[[], Iterable[str]]) -> None:
+        """Others who have something open that is no stream, as sessions: the ids of their principals."""
+        self._others.append(holders)
+
+    def remove_holders(self, holders: Callable[[], Iterable[str]]) -> None:
+        """They are gone."""
+        self._others.remove(holders)
+
+    def key_ids(self) -> set[str]:
+        """The keys with which something is open."""
+        holders = {*self._held, *(holder for others in self._others for holder in others())}
+        return {holder.removeprefix(_OF_KEYS) for holder in holders if holder.startswith(_OF_KEYS)}
 
     def listen(self, wake: Callable[[], None]) -> None:
         """Call this when everybody is woken, until `leave`."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -27,6 +28,7 @@ from penstock.operations.catalogue import Catalogue
 from penstock.operations.context import Attempt, Context, Principal, Request, Services
 from penstock.operations.errors import internal_error
 from penstock.operations.exposed import ExposedWorkflows
+from penstock.operations.key_watch import KeyWatch
 from penstock.operations.presence import Presence
 from penstock.operations.trail import AuditTrail, Place
 from penstock.runtime.commits import CarriedThrough
@@ -73,22 +75,32 @@ class Gate:
         self._carried = CarriedThrough()
         services.definitions_changed = self.exposed.changed
         services.still_valid = self.authenticator.still_valid
-        services.keys_changed = services.open_streams.wake
+        self.key_watch = KeyWatch(services, self.authenticator)
+        services.keys_changed = self._keys_changed
+
+    def _keys_changed(self) -> None:
+        self.services.open_streams.wake()
+        self.key_watch.look_now()
 
     async def call(self, request: Request) -> Outcome:
         """Take a call from credentials to an audited outcome. Never raises but for cancellation.
 
         A call that may change something goes on when its caller is cancelled: what follows from what it stored (the
-        answer of its idempotency key, its audit record) is not lost. It only waits for nothing any more.
+        answer of its idempotency key, its audit record) is not lost. It only waits for nothing any more. So it is with
+        a caller whose key is revoked meanwhile: they are refused at once.
         """
-        known, presence = self.catalogue.get(request.operation), Presence()
-        if known is not None and known.annotations.read_only:
-            return await self._call(request, presence)
+        known, caller = self.catalogue.get(request.operation), asyncio.current_task()
+        presence = Presence(caller)
         try:
+            if known is not None and known.annotations.read_only:
+                return await self._call(request, presence)
             return await self._carried.run(self._call(request, presence))
         except asyncio.CancelledError:
+            if not presence.revoked or caller is None or caller.uncancel() > 0:
+                raise
+            return RefusedCall(error=_revoked(), capability=known)
+        finally:
             presence.leave()
-            raise
 
     async def _call(self, request: Request, presence: Presence) -> Outcome:
         principal, capability, attempt = _NOBODY, None, None
@@ -115,7 +127,8 @@ class Gate:
                         attempt=attempt,
                         presence=presence,
                     )
-                    reply = await _execute(context, given)
+                    with self._held(capability, principal, presence):
+                        reply = await _execute(context, given)
                     if attempt is not None:
                         await once.complete(self.services, attempt, reply)
                     outcome = Answered(capability=capability, principal=principal, reply=reply)
@@ -136,6 +149,12 @@ class Gate:
         if presence.gone and request.after_leaving is not None:
             request.after_leaving(outcome.reply if isinstance(outcome, Answered) else outcome.error)
         return outcome
+
+    def _held(self, capability: Capability, principal: Principal, presence: Presence) -> AbstractContextManager[None]:
+        """Send the caller away when the key does not hold any more; not one who revokes or replaces their own key."""
+        if capability.governance.bucket == "admin":
+            return nullcontext()
+        return self.key_watch.held(principal, presence.revoke)
 
     async def visible(self, principal: Principal) -> tuple[Capability, ...]:
         """Everything that somebody may call: built-in operations, then what their tenant exposes; each by name."""
@@ -222,6 +241,11 @@ def _missing(capability: Capability, principal: Principal) -> str | None:
 @lru_cache(maxsize=_GRANTS_KEPT)
 def _first_missing(required: tuple[str, ...], granted: frozenset[str]) -> str | None:
     return next((scope for scope in required if not scope_allows(granted, scope)), None)
+
+
+def _revoked() -> Denied:
+    told = "the key was revoked, or expired, while the call was under way"
+    return Denied("KEY_REVOKED", told, "ask the owner for a new one")
 
 
 def _authorize(capability: Capability, principal: Principal) -> None:

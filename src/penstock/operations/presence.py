@@ -1,7 +1,8 @@
-"""Whether the caller is still there.
+"""Whether the caller is still there, and still may be.
 
 A call that changes something is carried through although its caller hangs up: what it stored has an answer and an audit
-record. Only what it would have waited for then, for the caller's sake, is not waited for any more.
+record. Only what it would have waited for then, for the caller's sake, is not waited for any more. A caller whose key
+is revoked is sent away at once; what becomes of the call is the same.
 
 Above it: `pipeline` notices that a caller has left, handlers wait with `while_there`. Below it: asyncio.
 """
@@ -20,15 +21,25 @@ T = TypeVar("T")
 class Presence:
     """The caller of one call."""
 
-    __slots__ = ("_waits", "gone")
+    __slots__ = ("_caller", "_waits", "gone", "revoked")
 
-    def __init__(self) -> None:
+    def __init__(self, caller: asyncio.Task[object] | None = None) -> None:
         self.gone = False
+        self.revoked = False
+        """Whether the caller was sent away."""
+        self._caller = caller
         self._waits: asyncio.Task[object] | None = None
+
+    def revoke(self) -> None:
+        """The caller may not wait any longer: it is interrupted where it does."""
+        if self._caller is not None and not self.revoked:
+            self.revoked = True
+            self._caller.cancel()
 
     def leave(self) -> None:
         """The caller has gone; what waits for its sake stops waiting."""
         self.gone = True
+        self._caller = None
         if self._waits is not None:
             self._waits.cancel()
 

@@ -97,7 +97,7 @@ def test_a_revoked_key_ends_its_open_streams_at_once(tmp_path: Path) -> None:
             [last] = theirs.events()
             assert (last.name, last.data["code"], last.id) == ("closed", "KEY_REVOKED", None)
             # Heartbeats are fifteen seconds apart: it was told, and did not find out by chance.
-            assert time.monotonic() - began < 14
+            assert time.monotonic() - began < 2
             answer = {"answer": {"ok": True}}
             server.call("POST", "executions/one/answers", answer)
             assert [event.name for event in ours.events()] == ["complete"]
