@@ -24,7 +24,7 @@ from penstock.api.openwop_errors import published, send_envelope, wire_rejected
 from penstock.api.openwop_exchange import Exchange
 from penstock.api.openwop_seam import SEAM_PATH, put_workflow_in
 from penstock.api.openwop_streams import open_events, poll_events
-from penstock.api.openwop_views import run_arguments, snapshot_of, status_of, workflow_of
+from penstock.api.openwop_views import run_arguments, snapshot_of, standing_of, status_of, workflow_of
 from penstock.api.sse import STREAM_HEADERS, close_stream, send_events
 from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected
 from penstock.base.json import JsonObject, JsonValue
@@ -35,6 +35,7 @@ __all__ = ["openwop_routes"]
 
 _BULK_MAX = 100
 _RUNS = "/v1/runs"
+_VERSION = "1.0"
 
 
 class _Answer(NamedTuple):
@@ -71,6 +72,7 @@ class _Wire:
             exchange = Exchange.of(
                 self.gate, (scope, receive, send), max_body_bytes=self.max_body_bytes, version=self.version
             )
+            _refuse_other_versions(exchange)
             answer = await action(exchange)
             if isinstance(answer, EventStream):
                 self.busy.leave()
@@ -84,6 +86,15 @@ class _Wire:
         finally:
             if held:
                 self.busy.leave()
+
+
+def _refuse_other_versions(exchange: Exchange) -> None:
+    """Refuse a client that wants to be spoken to as another version of the wire has it."""
+    wanted = exchange.headers.get("openwop-version", _VERSION).strip()
+    if wanted.partition(".")[0] != _VERSION.partition(".")[0]:
+        told = f"this server speaks version {_VERSION} of the wire, and not {wanted[:20]!r}"
+        raise Rejected("WIRE_VERSION_UNSUPPORTED", told, "", {"supported": [_VERSION], "requested": wanted[:20]})
+    exchange.answer_headers.append((b"openwop-version", _VERSION.encode()))
 
 
 async def _send_stream(exchange: Exchange, stream: EventStream) -> None:
@@ -197,6 +208,9 @@ async def _resolve(exchange: Exchange) -> _Answer:
     arguments: JsonObject = {"execution_id": run_id, "node_id": node_id, "answer": body["resumeValue"]}
     handle = await exchange.call("execution.answer", arguments, once=True)
     status = status_of(handle["status"])
+    if status == "waiting-input":
+        # The next question may be for approvers.
+        status = standing_of(await exchange.call("execution.status", {"execution_id": run_id}))
     return _Answer({"runId": handle["execution_id"], "nodeId": node_id, "status": status})
 
 

@@ -45,7 +45,7 @@ def mcp_claim(
         claim["profiles"] = [f"mcp-{_LEGACY}-legacy"]
     claim["serverMount"] = {
         "supported": True,
-        "transports": ["streamable-http"],
+        "transports": ["stdio", "streamable-http"],
         "samplingBridge": sampling,
         "elicitationBridge": elicitation,
     }

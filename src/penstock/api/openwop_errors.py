@@ -43,6 +43,7 @@ _BY_CODE = {
     "RESUME_NOT_ALLOWED": Published(409, "run_state_conflict"),
     "NO_OPEN_QUESTION": Published(404, "interrupt_not_found"),
     "ALREADY_ANSWERED": Published(409, "interrupt_already_resolved"),
+    "WIRE_VERSION_UNSUPPORTED": Published(400, "protocol_version_unsupported"),
     "PACK_PEER_DEPENDENCY_MISSING": Published(422, "pack_peer_dependency_missing"),
     "PACK_NODE_UNSUPPORTED": Published(422, "capability_required"),
 }

@@ -79,7 +79,7 @@ def _suspended(kind: str) -> Callable[[Mapping[str, Any], Mapping[str, str]], Js
 def _asked(payload: Mapping[str, Any], types: Mapping[str, str]) -> JsonObject:
     identity = str(payload.get("interruptId") or f"{payload['nodeId']}:{payload.get('visit', 1)}")
     found: JsonObject = {
-        "kind": "custom",
+        "kind": "custom" if payload.get("approvers") is None else "approval",
         "key": identity,
         "data": {"prompt": payload.get("prompt")},
         "nodeId": payload["nodeId"],
@@ -87,6 +87,10 @@ def _asked(payload: Mapping[str, Any], types: Mapping[str, str]) -> JsonObject:
     }
     if isinstance(payload.get("answerSchema"), dict):
         found["resumeSchema"] = payload["answerSchema"]
+    resume = payload.get("resume")
+    if isinstance(resume, dict) and isinstance(resume.get("key"), str):
+        # Another MCP server asks, which is called again with the answer under this key.
+        found["metadata"] = {"mcp": {"inputRequestKey": resume["key"]}}
     return found
 
 

@@ -14,9 +14,10 @@ import msgspec
 from penstock.api.openwop_errors import wire_rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.execution_starts import TRUST_LABEL
+from penstock.operations.execution_waits import asks_for_approval
 from penstock.operations.views import OPENWOP_STATUS
 
-__all__ = ["ACTIVE_STATUSES", "run_arguments", "snapshot_of", "status_of", "workflow_of"]
+__all__ = ["ACTIVE_STATUSES", "run_arguments", "snapshot_of", "standing_of", "status_of", "workflow_of"]
 
 ACTIVE_STATUSES = frozenset(OPENWOP_STATUS.values()) - {"completed", "failed", "cancelled"}
 _MEMBERS = frozenset({"workflowId", "inputs", "tenantId", "scopeId", "callbackUrl", "configurable", "tags", "metadata"})
@@ -31,6 +32,13 @@ _LABEL_CHARACTERS_MAX = 256
 def status_of(ours: str) -> str:
     """A status as the wire calls it."""
     return OPENWOP_STATUS[ours]
+
+
+def standing_of(view: dict[str, Any]) -> str:
+    """The status of a run that is known in full: one that waits for an approval says so."""
+    status = status_of(view["status"])
+    is_approval = status == "waiting-input" and asks_for_approval(view["waiting_for"]["questions"])
+    return "waiting-approval" if is_approval else status
 
 
 def run_arguments(body: JsonObject) -> JsonObject:
@@ -93,7 +101,7 @@ def _labels(body: JsonObject) -> JsonObject:
 
 def snapshot_of(view: dict[str, Any], engine_version: str) -> JsonObject:
     """A run as it is now; `view` is what `execution.status` gives."""
-    status = status_of(view["status"])
+    status = standing_of(view)
     found: JsonObject = {
         "runId": view["execution_id"],
         "workflowId": view["workflow_id"],

@@ -261,7 +261,7 @@ def _expose(old: _Side, new: _Side) -> Iterator[Change]:
             old_fields = {address: old.name(), **_object(before)}
             new_fields = {address: new.name(), **_object(after)}
             yield from _exposed_fields(kind, address, old_fields, new_fields)
-    for kind in ("sampling", "elicitation"):
+    for kind in ("sampling", "elicitation", "roots"):
         if _is_exposed(was.get(kind)) != _is_exposed(now.get(kind)):
             gone = _is_exposed(was.get(kind))
             message = f"The workflow {'no longer handles' if gone else 'now handles'} {kind} for clients."

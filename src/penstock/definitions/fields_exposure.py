@@ -165,6 +165,11 @@ _EXPOSE = Shape(
             {"const": True},
             "Handle what clients of the OpenWOP mount want asked: `.input.request` is their request.",
         ),
+        optional(
+            "roots",
+            {"const": True},
+            "Tell clients of the OpenWOP mount which roots there are: the output has them as `roots`.",
+        ),
     ),
 )
 

@@ -260,6 +260,17 @@ def _elicitation(draft: _Draft, node: PlacedNode) -> PackProblem | None:
     return None
 
 
+def _roots(draft: _Draft, node: PlacedNode) -> PackProblem | None:
+    listed = node.config["roots"]
+    roots = listed if isinstance(listed, list) else []
+    if not all(isinstance(root, dict) and isinstance(root.get("uri"), str) and root["uri"] for root in roots):
+        return _wrong("every root must have a `uri`", node)
+    if not draft.expose:
+        draft.expose["roots"] = True
+    draft.output = {"roots": {"literal": roots}, "count": len(roots)}
+    return None
+
+
 def _invoke(draft: _Draft, node: PlacedNode) -> PackProblem | None:
     call: JsonObject = {
         "type": "tool_call",
@@ -280,6 +291,7 @@ _BY_TYPE: dict[str, Callable[[_Draft, PlacedNode], PackProblem | None]] = {
     f"{PACK}.expose-prompt": _prompt,
     f"{PACK}.handle-sampling": _sampling,
     f"{PACK}.handle-elicitation": _elicitation,
+    f"{PACK}.provide-roots": _roots,
     f"{PACK}.invoke-tool": _invoke,
 }
 

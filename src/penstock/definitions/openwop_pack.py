@@ -148,6 +148,7 @@ _SERVER_SIDE = (
             "provide-roots", "Answers what the roots are.", required("roots", array_of(OBJECT), "The roots: uri, name.")
         ),
         "server",
+        "expose.roots and its output",
     ),
 )
 

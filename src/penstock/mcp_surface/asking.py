@@ -34,7 +34,7 @@ from penstock.mcp_surface.callers import (
     tasks_missing,
 )
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.questions import CLIENT_KINDS, Ask, Kind, ask_of, identity_of, input_requests
+from penstock.mcp_surface.questions import CLIENT_KINDS, Ask, Kind, ask_of, identity_of, input_requests, with_whole_key
 from penstock.mcp_surface.results import answer_result, error_result, execution_result
 from penstock.mcp_surface.seals import Seal, SealedState, request_digest
 from penstock.operations.answer_schemas import answers_in
@@ -344,8 +344,8 @@ class Conversation:
             return self.desk.links.address(self.caller, asking, question.interrupt_id)
 
         own = (item for item in result.questions if may_ask_caller(self.caller.principal, item.approvers))
-        asks = (ask_of(question, self.client.kinds, link) for question in own)
-        return [ask for ask in asks if ask is not None]
+        asks = [ask for item in own if (ask := ask_of(item, self.client.kinds, link)) is not None]
+        return [with_whole_key(ask, result.execution_id) for ask in asks] if self.caller.whole_keys else asks
 
     def _may_answer(self) -> bool:
         return self.book.operations >= _ANSWER_OPERATIONS

@@ -69,6 +69,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     remote: str | None = None
     toolset: str | None = None
     """The tools that their address asks for; None for those that the settings say."""
+    whole_keys: bool = False
+    """Whether questions are called by their whole id, which no other question anywhere has, and not by their node."""
     address: str | None = None
     """Under which they reach the server with a browser; None if they do not."""
 

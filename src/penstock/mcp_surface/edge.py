@@ -39,11 +39,13 @@ from penstock.operations.context import Credentials, Principal
 from penstock.operations.errors import mapping_of
 from penstock.operations.pipeline import Gate
 
-__all__ = ["CALLER", "CALLER_STATE", "Engine", "McpEdge", "resting"]
+__all__ = ["CALLER", "CALLER_STATE", "WHOLE_KEYS_STATE", "Engine", "McpEdge", "resting"]
 
 CALLER: ContextVar[Caller | None] = ContextVar("penstock_mcp_caller", default=None)
 CALLER_STATE = "mcp_caller"
 """Where the caller of a request stands in the state of its scope."""
+WHOLE_KEYS_STATE = "mcp_whole_keys"
+"""Where it stands that questions are to be called by their whole ids."""
 
 _WORK_STATE = "mcp_work"
 # The part of all places that one principal may have when there are no more.
@@ -151,6 +153,7 @@ class McpEdge:
             request_id=request_id,
             remote=client[0] if client else None,
             toolset=_toolset(scope),
+            whole_keys=scope.get("state", {}).get(WHOLE_KEYS_STATE, False),
             address=self._options.public_url or _address(scope, headers),
         )
         state = scope.setdefault("state", {})

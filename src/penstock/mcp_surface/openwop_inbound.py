@@ -1,8 +1,9 @@
-"""What clients of the OpenWOP mount ask of us: to sample a model, to ask a person; and runs as its profile shows them.
+"""What clients of the OpenWOP mount ask of us: a model, a person, the roots; and runs as its profile shows them.
 
-MCP has both the other way round. Here a client sends them, and a workflow whose document says `expose.sampling` or
-`expose.elicitation` handles them as `{request: …}`: the first by name, where there are several. It runs with the key of
-whoever sends, like any other run, and all that it is given comes from outside and is never taken for anything else.
+MCP has these the other way round. Here a client sends them, and a workflow whose document says `expose.sampling`,
+`expose.elicitation` or `expose.roots` handles them as `{request: …}`: the first by name, where there are several. It
+runs with the key of whoever sends, like any other run, and all that it is given comes from outside and is never taken
+for anything else.
 
 A question to a person is not answered while the client waits: the answer says `pending` and names the run. Whoever
 sends the same request again with the same idempotency key hears what became of it.
@@ -24,7 +25,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.calls import INTERNAL_ERROR, INVALID_PARAMS, Caller, ProtocolFault, ask_gate
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions import form_of
-from penstock.operations.execution_waits import QuestionView
+from penstock.operations.execution_waits import QuestionView, asks_for_approval
 from penstock.operations.pipeline import Gate
 
 __all__ = ["IDEMPOTENCY_META", "Inbound", "idempotency_key", "project_result"]
@@ -56,6 +57,8 @@ def project_result(result: JsonObject) -> JsonObject:
     structured = shown.get("structuredContent")
     status = structured.get("status") if isinstance(structured, dict) else None
     tag = "tool_canceled" if status == "cancelled" else _WAITING.get(str(status))
+    if tag is not None and isinstance(structured, dict) and asks_for_approval(structured.get("questions")):
+        tag = _WAITING["waiting_approval"]
     if tag is None:
         return shown
     content = shown.get("content")
@@ -109,6 +112,15 @@ class Inbound:
                 raise ProtocolFault(INTERNAL_ERROR, "the question could not be asked", {**where, "error": error})
             case _:
                 return {"action": "pending", "_meta": where}
+
+    async def roots(self, caller: Caller, params: JsonObject) -> JsonObject:
+        """Let a workflow say which roots there are."""
+        view = await self._waited(caller, "roots", params)
+        output, where = view.get("output"), {_EXECUTION_META: view["execution_id"]}
+        listed = output.get("roots") if isinstance(output, dict) else None
+        if view["status"] != "completed" or not isinstance(listed, list):
+            raise ProtocolFault(INTERNAL_ERROR, "the roots could not be told", {**where, "error": view.get("error")})
+        return {"roots": [root for root in listed if isinstance(root, dict) and "uri" in root], "_meta": where}
 
     async def _handler(self, caller: Caller, kind: str) -> str:
         found = (await self._gate.exposed.of(caller.principal.tenant)).handlers.get(kind)

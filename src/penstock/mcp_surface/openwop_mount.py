@@ -24,11 +24,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.blocks import messages_at, result_at
 from penstock.mcp_surface.book import ToolBook
 from penstock.mcp_surface.calls import INVALID_PARAMS, Caller, Client, ProtocolFault, ToolCalls
 from penstock.mcp_surface.contents import Contents
 from penstock.mcp_surface.counting import CALL, Counting, reads_only
-from penstock.mcp_surface.edge import CALLER_STATE, McpEdge
+from penstock.mcp_surface.edge import CALLER_STATE, WHOLE_KEYS_STATE, McpEdge
 from penstock.mcp_surface.openwop_inbound import Inbound, idempotency_key, project_result
 from penstock.mcp_surface.openwop_json import as_json_only, spoken_to
 from penstock.mcp_surface.options import McpOptions
@@ -42,6 +43,7 @@ __all__ = ["OPENWOP_PROTOCOL_VERSIONS", "OpenwopMount"]
 OPENWOP_PROTOCOL_VERSIONS = ("2025-06-18", "2025-11-25", "2025-03-26", "2024-11-05")
 """What `initialize` agrees on here; the first is the one that the wire's profile was written for."""
 
+_REVISION_STATE = "mcp_revision"
 _PARSE_ERROR = -32700
 _INVALID_REQUEST = -32600
 _METHOD_NOT_FOUND = -32601
@@ -66,6 +68,8 @@ class OpenwopMount:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         spoken, again = await spoken_to(scope, receive)
+        # Of two runs of one workflow, the questions are told apart by their keys on this wire.
+        scope.setdefault("state", {})[WHOLE_KEYS_STATE] = True
         if spoken == "plain":
             await self._plain(scope, again, send)
         elif spoken == "strict":
@@ -102,6 +106,7 @@ class _PlainEngine:
             "completion/complete": self._complete,
             "sampling/createMessage": self._inbound.sample,
             "elicitation/create": self._inbound.elicit,
+            "roots/list": self._inbound.roots,
         }
 
     async def stop(self) -> None:
@@ -116,6 +121,7 @@ class _PlainEngine:
         if body is None:
             await _send(send, 413, _error(None, _INVALID_REQUEST, "the body is too large"))
             return
+        scope["state"][_REVISION_STATE] = _revision(scope)
         answer = await _unless_left(self._answer(scope["state"], body), receive)
         if isinstance(answer, _Left):
             return
@@ -148,7 +154,7 @@ class _PlainEngine:
         caller: Caller = state[CALLER_STATE]
         began, status, called = time.perf_counter(), "error", "refused"
         try:
-            result = await self._dispatched(caller, method, params)
+            result = _at(state[_REVISION_STATE], await self._dispatched(caller, method, params))
             status, called = "ok", "error" if result.get("isError") else "ok"
         except asyncio.CancelledError:
             status = called = "left"
@@ -232,6 +238,17 @@ class _PlainEngine:
         about = reference.get("name", reference.get("uri"))
         begun = _text(argument, "value", empty=True)
         return {"completion": await self._contents.completion(caller, str(about), _text(argument, "name"), begun)}
+
+
+def _revision(scope: Scope) -> str:
+    """The revision that a request names; without one, that of the wire's profile."""
+    named = dict(scope["headers"]).get(b"mcp-protocol-version", b"").decode("latin-1").strip()
+    return named or OPENWOP_PROTOCOL_VERSIONS[0]
+
+
+def _at(revision: str, result: JsonObject) -> JsonObject:
+    """A result in the blocks that a revision has."""
+    return messages_at(revision, result_at(revision, result))
 
 
 async def _nothing(caller: Caller, params: JsonObject) -> JsonObject:

@@ -14,7 +14,7 @@ Above it: `asking`, `tasks`. Below it: nothing but data; nothing here knows the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, assert_never
 
 from penstock.base.json import JsonObject, JsonValue
@@ -32,6 +32,7 @@ __all__ = [
     "form_of",
     "identity_of",
     "input_requests",
+    "with_whole_key",
 ]
 
 Kind: TypeAlias = Literal["form", "url", "sampling", "roots"]
@@ -119,6 +120,11 @@ def identity_of(asked: Ask | QuestionView) -> str:
     """Which question of an execution and its children something is."""
     own, child = asked.interrupt_id, asked.execution_id
     return own if child is None else f"{child}/{own}"
+
+
+def with_whole_key(ask: Ask, execution_id: str) -> Ask:
+    """A question under a key that no question of any other execution has."""
+    return replace(ask, key=f"{ask.execution_id or execution_id}/{ask.interrupt_id}")
 
 
 def declared_kinds(capabilities: Mapping[str, JsonValue]) -> frozenset[Kind]:

@@ -26,7 +26,7 @@ from penstock.mcp_surface.callers import (
     ask_gate,
 )
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.questions import CLIENT_KINDS, Ask, Kind, ask_of, input_requests
+from penstock.mcp_surface.questions import CLIENT_KINDS, Ask, Kind, ask_of, input_requests, with_whole_key
 from penstock.mcp_surface.results import execution_result, plain_text
 from penstock.mcp_surface.tools import ToolShelf
 from penstock.operations.approvals import may_ask_caller
@@ -101,8 +101,8 @@ class TaskCalls:
             return self._links.address(caller, asking, question.interrupt_id)
 
         own = (item for item in questions if may_ask_caller(caller.principal, item.approvers))
-        asks = (ask_of(question, kinds, link) for question in own)
-        return [ask for ask in asks if ask is not None]
+        asks = [ask for item in own if (ask := ask_of(item, kinds, link)) is not None]
+        return [with_whole_key(ask, view.execution_id) for ask in asks] if caller.whole_keys else asks
 
     async def _view(self, caller: Caller, task_id: str) -> ExecutionView:
         """The execution of a task; one that the caller may not see is as unknown as one that there is not."""

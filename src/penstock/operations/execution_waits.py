@@ -28,6 +28,7 @@ __all__ = [
     "TimerView",
     "WaitingFor",
     "activity_view",
+    "asks_for_approval",
     "question_views",
     "waiting_for",
 ]
@@ -50,6 +51,12 @@ class QuestionView(msgspec.Struct, frozen=True, kw_only=True):
     """For the program that started the execution, not for a person: the kind (sampling, roots) and the request."""
     execution_id: str | None = None
     """The child execution that asks, where it is not the one that was asked about."""
+
+
+def asks_for_approval(questions: Any) -> bool:
+    """Whether one of some questions, as callers are shown them, is for approvers."""
+    listed = questions if isinstance(questions, list) else []
+    return any(isinstance(item, dict) and item.get("approvers") is not None for item in listed)
 
 
 class ActivityView(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,7 +57,7 @@ _PREFIXES = (WORKFLOW_PREFIX, RESOURCE_PREFIX, PROMPT_PREFIX, UPSTREAM_PREFIX)
 _ERRORS = ("INVALID_ARGUMENTS", "WORKFLOW_NOT_FOUND", "VALUE_NOT_JSON")
 
 # What clients may ask of the server, and workflows answer.
-_HANDLED = ("sampling", "elicitation")
+_HANDLED = ("sampling", "elicitation", "roots")
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -74,7 +74,7 @@ class Exposure:
     contents: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
     """What reads prompts and resources, by canonical name."""
     handlers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Which workflow handles what clients ask of the server: `sampling`, `elicitation`."""
+    """Which workflow handles what clients ask of the server: `sampling`, `elicitation`, `roots`."""
     hashes: tuple[str, ...] = ()
     workflows: TenantWorkflows = field(default_factory=TenantWorkflows)
     """Every workflow of the tenant, exposed or not."""

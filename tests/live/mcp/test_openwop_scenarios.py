@@ -90,7 +90,7 @@ def test_the_mount_is_claimed_as_the_wire_has_it(suite: Suite) -> None:
         "features": ["server-discover", "mrtr", "cacheable-lists", "extensions"],
         "serverMount": {
             "supported": True,
-            "transports": ["streamable-http"],
+            "transports": ["stdio", "streamable-http"],
             "samplingBridge": True,
             "elicitationBridge": True,
         },

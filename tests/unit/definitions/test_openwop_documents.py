@@ -126,8 +126,8 @@ def test_what_is_wrong_is_told(given: JsonObject) -> None:
 
 
 def test_a_type_that_does_not_work_here_is_named() -> None:
-    found = problem(workflow(("provide-roots", {"roots": []})))
-    assert (found.kind, found.type_id, found.node_id) == ("unsupported", f"{PACK}provide-roots", "n0")
+    found = problem(workflow(("ping", {"serverId": "shop"})))
+    assert (found.kind, found.type_id, found.node_id) == ("unsupported", f"{PACK}ping", "n0")
 
 
 @given(st.from_regex(r"[A-Za-z0-9_.:-]{1,128}", fullmatch=True))
