@@ -12,14 +12,24 @@ from xml.sax.saxutils import escape as escape_markup
 
 from penstock.base.json import JsonObject
 from penstock.definitions.drawing_layout import Arrangement, Strand, arrange
+from penstock.definitions.drawing_looks import (
+    CAPTION_SIZE,
+    LABEL_SIZE,
+    NAME_SIZE,
+    NOTES_SIZE,
+    TITLE_SIZE,
+    inner_of,
+    inside_label,
+    look,
+    shape_of,
+    style,
+)
 from penstock.definitions.drawing_model import ENTRY, EXIT, Arrow, Family, Figure, Panel, Picture, picture_of
 from penstock.definitions.drawing_order import Box, Link
 from penstock.definitions.drawing_text import clean, fit, width_of
 
 __all__ = ["to_svg"]
 
-_NAME_SIZE, _CAPTION_SIZE, _NOTES_SIZE, _LABEL_SIZE = 14.0, 12.0, 11.0, 11.5
-_TITLE_SIZE = 17.0
 _LINE_HEIGHTS = {"name": 19.0, "caption": 16.0, "notes": 15.0}
 _TEXT_WIDTH_MIN, _TEXT_WIDTH_MAX = 76.0, 244.0
 # A box with bodies is wide anyway, so its head may be, too.
@@ -33,20 +43,6 @@ _MARGIN, _TITLE_HEIGHT = 24.0, 38.0
 _NAME_WIDTH_MAX, _VERSION_WIDTH_MAX = 420.0, 120.0
 _DOT_RADIUS = 7.0
 _ARROW_LENGTH, _ARROW_WIDTH = 8.0, 8.0
-
-# A figure's fill, border and accent in light and dark surroundings.
-_COLOURS: Mapping[Family, tuple[tuple[str, str], tuple[str, str]]] = {
-    Family.TERMINAL: (("#e8ecf1", "#64748b"), ("#28303b", "#94a3b8")),
-    Family.FAILURE: (("#fdeaea", "#c93b3b"), ("#3d2022", "#f08080")),
-    Family.WORK: (("#e9f1fe", "#3b73d1"), ("#1c2a42", "#7fb0ff")),
-    Family.MODEL: (("#f1ebfd", "#7c4fd0"), ("#2c2342", "#b79bff")),
-    Family.DECISION: (("#fdf3dc", "#b97d10"), ("#3a2f17", "#f0bc55")),
-    Family.PERSON: (("#fdebf3", "#c23d80"), ("#3d2031", "#f48fc0")),
-    Family.TIME: (("#e3f5f3", "#178478"), ("#16322f", "#5fd0c2")),
-    Family.DATA: (("#ebf5e6", "#4c8a2f"), ("#22321b", "#93cf74")),
-    Family.GROUP: (("#f6f8fa", "#7d8b9b"), ("#181d24", "#76859a")),
-    Family.MISSING: (("#ffffff", "#c93b3b"), ("#20161a", "#f08080")),
-}
 
 
 def to_svg(document: JsonObject) -> str:
@@ -62,8 +58,8 @@ def to_svg(document: JsonObject) -> str:
     lines = (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="penstock-drawing" role="img" aria-label="{label}" '
         f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">',
-        f"<style>{_style()}</style>",
-        f'<rect class="page" width="{width:.0f}" height="{height:.0f}"/>',
+        f"<style>{style()}</style>",
+        f'<rect {look("page")} width="{width:.0f}" height="{height:.0f}"/>',
         *heading,
         *_moved(
             root.markup(drawing.height, is_root=True),
@@ -83,19 +79,19 @@ def escape(text: str) -> str:
 def _heading(picture: Picture) -> Iterator[str]:
     if not picture.name:
         return
-    name = escape(fit(picture.name, _NAME_WIDTH_MAX, _TITLE_SIZE, bold=True))
-    version = escape(fit(picture.version, _VERSION_WIDTH_MAX, _CAPTION_SIZE))
-    tail = f' <tspan class="version">{version}</tspan>' if version else ""
-    yield f'<text class="title" x="{_MARGIN:.0f}" y="{_MARGIN + 12:.0f}">{name}{tail}</text>'
+    name = escape(fit(picture.name, _NAME_WIDTH_MAX, TITLE_SIZE, bold=True))
+    version = escape(fit(picture.version, _VERSION_WIDTH_MAX, CAPTION_SIZE))
+    tail = f" <tspan {look('version')}>{version}</tspan>" if version else ""
+    yield f'<text {look("title")} x="{_MARGIN:.0f}" y="{_MARGIN + 12:.0f}">{name}{tail}</text>'
     if picture.title:
-        title = escape(fit(picture.title, _NAME_WIDTH_MAX + _VERSION_WIDTH_MAX, _CAPTION_SIZE))
-        yield f'<text class="subtitle" x="{_MARGIN:.0f}" y="{_MARGIN + 30:.0f}">{title}</text>'
+        title = escape(fit(picture.title, _NAME_WIDTH_MAX + _VERSION_WIDTH_MAX, CAPTION_SIZE))
+        yield f'<text {look("subtitle")} x="{_MARGIN:.0f}" y="{_MARGIN + 30:.0f}">{title}</text>'
 
 
 def _heading_width(picture: Picture) -> float:
-    name = min(width_of(picture.name, _TITLE_SIZE, bold=True), _NAME_WIDTH_MAX)
-    version = min(width_of(picture.version, _CAPTION_SIZE), _VERSION_WIDTH_MAX)
-    title = min(width_of(picture.title, _CAPTION_SIZE), _NAME_WIDTH_MAX + _VERSION_WIDTH_MAX)
+    name = min(width_of(picture.name, TITLE_SIZE, bold=True), _NAME_WIDTH_MAX)
+    version = min(width_of(picture.version, CAPTION_SIZE), _VERSION_WIDTH_MAX)
+    title = min(width_of(picture.title, CAPTION_SIZE), _NAME_WIDTH_MAX + _VERSION_WIDTH_MAX)
     return max(name + version + 8, title)
 
 
@@ -149,7 +145,7 @@ def _link(arrow: Arrow) -> Link:
         source=arrow.source,
         target=arrow.target,
         bundle=_look(arrow),
-        label_width=width_of(label, _LABEL_SIZE) + 2 * _LABEL_PADDING if label else 0.0,
+        label_width=width_of(label, LABEL_SIZE) + 2 * _LABEL_PADDING if label else 0.0,
         label_height=_LABEL_HEIGHT if label else 0.0,
         is_main=arrow.kind in ("next", "edge", "entry", "branch"),
     )
@@ -160,21 +156,21 @@ def _look(arrow: Arrow) -> str:
 
 
 def _fitted_label(arrow: Arrow) -> str:
-    return fit(arrow.label, _LABEL_WIDTH_MAX, _LABEL_SIZE)
+    return fit(arrow.label, _LABEL_WIDTH_MAX, LABEL_SIZE)
 
 
 def _strands(panel: _LaidOut, height: float) -> Iterator[str]:
     extra = height - panel.arrangement.height
     for strand in panel.arrangement.strands:
         arrow = panel.arrows[strand.link]
-        look = _look(arrow)
+        kind = _look(arrow)
         more = f"v{_number(extra)}" if strand.tip is not None and arrow.target == EXIT and extra > 0 else ""
-        yield f'<path class="line {look}" d="{_path(strand)}{more}"/>'
+        yield f'<path {look(f"line {kind}")} d="{_path(strand)}{more}"/>'
         if strand.tip is not None:
             x, y = strand.tip
             half = _ARROW_WIDTH / 2
             yield (
-                f'<path class="tip {look}" d="M{_number(x)} {_number(y + (extra if more else 0))}'
+                f'<path {look(f"tip {kind}")} d="M{_number(x)} {_number(y + (extra if more else 0))}'
                 f'l{_number(-half)} {_number(-_ARROW_LENGTH)}h{_number(_ARROW_WIDTH)}z"/>'
             )
 
@@ -188,20 +184,21 @@ def _dots(arrangement: Arrangement) -> Iterator[str]:
     for key, radius, title in ((ENTRY, _DOT_RADIUS, "The run begins here"), (EXIT, 4.0, "The run ends here")):
         if key in arrangement.boxes:
             x, y = (_number(value + _DOT_RADIUS) for value in arrangement.boxes[key])
-            ring = f'<circle class="ring" cx="{x}" cy="{y}" r="{_DOT_RADIUS:.0f}"/>' if key == EXIT else ""
-            yield f'<g>{ring}<circle class="dot" cx="{x}" cy="{y}" r="{radius:.0f}"/><title>{title}</title></g>'
+            ring = f'<circle {look("ring")} cx="{x}" cy="{y}" r="{_DOT_RADIUS:.0f}"/>' if key == EXIT else ""
+            yield f'<g>{ring}<circle {look("dot")} cx="{x}" cy="{y}" r="{radius:.0f}"/><title>{title}</title></g>'
 
 
 def _labels(panel: _LaidOut) -> Iterator[str]:
     for index, (x, y) in panel.arrangement.labels.items():
         arrow = panel.arrows[index]
         text = _fitted_label(arrow)
-        width = width_of(text, _LABEL_SIZE) + 2 * _LABEL_PADDING
+        width, kind = width_of(text, LABEL_SIZE) + 2 * _LABEL_PADDING, _look(arrow)
         yield (
-            f'<g class="label {_look(arrow)}"><title>{escape(arrow.label)}</title>'
-            f'<rect x="{_number(x - width / 2)}" y="{_number(y - _LABEL_HEIGHT / 2)}" width="{_number(width)}" '
+            f'<g class="label {kind}"><title>{escape(arrow.label)}</title>'
+            f'<rect {inside_label("rect", kind)} x="{_number(x - width / 2)}" '
+            f'y="{_number(y - _LABEL_HEIGHT / 2)}" width="{_number(width)}" '
             f'height="{_LABEL_HEIGHT:.0f}" rx="{_LABEL_HEIGHT / 2:.1f}"/>'
-            f'<text x="{_number(x)}" y="{_number(y + 4)}">{escape(text)}</text></g>'
+            f'<text {inside_label("text", kind)} x="{_number(x)}" y="{_number(y + 4)}">{escape(text)}</text></g>'
         )
 
 
@@ -235,8 +232,8 @@ def _draw_leaf(figure: Figure) -> _Drawn:
 
 
 def _lines(figure: Figure, width_max: float = _TEXT_WIDTH_MAX) -> list[tuple[str, str, float]]:
-    lines = [("name", figure.name, _NAME_SIZE), ("caption", figure.caption, _CAPTION_SIZE)]
-    lines.append(("notes", figure.notes, _NOTES_SIZE))
+    lines = [("name", figure.name, NAME_SIZE), ("caption", figure.caption, CAPTION_SIZE)]
+    lines.append(("notes", figure.notes, NOTES_SIZE))
     return [
         (name, fit(text, width_max, size, bold=name == "name"), size)
         for name, text, size in lines
@@ -251,7 +248,7 @@ def _text_width(lines: list[tuple[str, str, float]]) -> float:
 def _texts(lines: list[tuple[str, str, float]], middle: float, y: float) -> Iterator[str]:
     for name, text, _ in lines:
         y += _LINE_HEIGHTS[name]
-        yield f'<text class="{name}" x="{_number(middle)}" y="{_number(y - 5)}">{escape(text)}</text>'
+        yield f'<text {look(name)} x="{_number(middle)}" y="{_number(y - 5)}">{escape(text)}</text>'
 
 
 def _tooltip(figure: Figure) -> Iterator[str]:
@@ -261,30 +258,31 @@ def _tooltip(figure: Figure) -> Iterator[str]:
 
 def _outline(figure: Figure, width: float, height: float) -> str:
     w, h = _number(width), _number(height)
+    shape, inner = shape_of(figure.family), inner_of(figure.family)
     match figure.family:
         case Family.TERMINAL | Family.FAILURE:
-            return f'<rect class="shape" width="{w}" height="{h}" rx="{_number(height / 2)}"/>'
+            return f'<rect {shape} width="{w}" height="{h}" rx="{_number(height / 2)}"/>'
         case Family.DECISION:
             point, middle = 18.0, height / 2
             return (
-                f'<path class="shape" d="M{_number(point)} 0H{_number(width - point)}L{w} {_number(middle)}'
+                f'<path {shape} d="M{_number(point)} 0H{_number(width - point)}L{w} {_number(middle)}'
                 f'L{_number(width - point)} {h}H{_number(point)}L0 {_number(middle)}z"/>'
             )
         case Family.TIME:
             return (
-                f'<rect class="shape" width="{w}" height="{h}" rx="{_number(height / 2)}"/>'
-                f'<rect class="inner" x="4" y="4" width="{_number(width - 8)}" height="{_number(height - 8)}" '
+                f'<rect {shape} width="{w}" height="{h}" rx="{_number(height / 2)}"/>'
+                f'<rect {inner} x="4" y="4" width="{_number(width - 8)}" height="{_number(height - 8)}" '
                 f'rx="{_number(height / 2 - 4)}"/>'
             )
         case Family.DATA:
             return (
-                f'<rect class="shape" width="{w}" height="{h}" rx="3"/>'
-                f'<path class="inner" d="M7 0V{h}M{_number(width - 7)} 0V{h}"/>'
+                f'<rect {shape} width="{w}" height="{h}" rx="3"/>'
+                f'<path {inner} d="M7 0V{h}M{_number(width - 7)} 0V{h}"/>'
             )
         case Family.PERSON:
-            return f'<path class="shape" d="M14 0H{w}L{_number(width - 14)} {h}H0z"/>'
+            return f'<path {shape} d="M14 0H{w}L{_number(width - 14)} {h}H0z"/>'
         case Family.WORK | Family.MODEL | Family.GROUP | Family.MISSING:
-            return f'<rect class="shape" width="{w}" height="{h}" rx="8"/>'
+            return f'<rect {shape} width="{w}" height="{h}" rx="8"/>'
 
 
 def _draw_group(figure: Figure) -> _Drawn:
@@ -310,16 +308,16 @@ def _draw_group(figure: Figure) -> _Drawn:
 
 
 def _panel_width(panel: Panel) -> float:
-    return max(_PANEL_WIDTH_MIN, min(width_of(panel.name, _CAPTION_SIZE, bold=True), _TEXT_WIDTH_MAX) + 24)
+    return max(_PANEL_WIDTH_MIN, min(width_of(panel.name, CAPTION_SIZE, bold=True), _TEXT_WIDTH_MAX) + 24)
 
 
 def _draw_panel(panel: Panel, inside: _LaidOut, size: tuple[float, float], name_height: float) -> Iterator[str]:
     width, height = size
-    yield f'<rect class="panel" width="{_number(width)}" height="{_number(height)}" rx="6"/>'
+    yield f'<rect {look("panel")} width="{_number(width)}" height="{_number(height)}" rx="6"/>'
     if panel.name:
-        name = escape(fit(panel.name, _TEXT_WIDTH_MAX, _CAPTION_SIZE, bold=True))
+        name = escape(fit(panel.name, _TEXT_WIDTH_MAX, CAPTION_SIZE, bold=True))
         title = f"<title>{escape(panel.name)}</title>"
-        yield f'<text class="panel-name" x="{_number(width / 2)}" y="15">{title}{name}</text>'
+        yield f'<text {look("panel-name")} x="{_number(width / 2)}" y="15">{title}{name}</text>'
     place = ((width - inside.arrangement.width) / 2, name_height)
     yield from _moved(inside.markup(height - name_height, is_root=False), place)
 
@@ -329,60 +327,3 @@ def _draw_panel(panel: Panel, inside: _LaidOut, size: tuple[float, float], name_
 
 def _number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
-
-
-def _style() -> str:
-    light = {"page": "#ffffff", "ink": "#1c2530", "soft": "#55616f", "line": "#7b8794", "panel": "#ffffff"}
-    dark = {"page": "#0f1318", "ink": "#e8edf3", "soft": "#a3afbd", "line": "#7f8c9b", "panel": "#12171d"}
-    light |= {"error": "#c93b3b", "timeout": "#178478"}
-    dark |= {"error": "#f08080", "timeout": "#5fd0c2"}
-    for family, ((fill, edge), (dark_fill, dark_edge)) in _COLOURS.items():
-        light |= {f"{family}-fill": fill, f"{family}-edge": edge}
-        dark |= {f"{family}-fill": dark_fill, f"{family}-edge": dark_edge}
-    families = "".join(
-        f".penstock-drawing .{family}>.shape{{fill:var(--{family}-fill);stroke:var(--{family}-edge)}}"
-        f".penstock-drawing .{family}>.inner{{stroke:var(--{family}-edge)}}"
-        for family in _COLOURS
-    )
-    return (
-        f".penstock-drawing{{{_variables(light)}}}"
-        f"@media (prefers-color-scheme:dark){{.penstock-drawing{{{_variables(dark)}}}}}" + _RULES + families
-    )
-
-
-def _variables(values: Mapping[str, str]) -> str:
-    return "".join(f"--{name}:{value};" for name, value in values.items())
-
-
-_RULES = "".join(
-    f".penstock-drawing {rule}"
-    for rule in (
-        "text{font-family:ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif;"
-        "fill:var(--ink);text-anchor:middle}",
-        ".page{fill:var(--page)}",
-        f".title{{font-size:{_TITLE_SIZE}px;font-weight:600;text-anchor:start}}",
-        f".version{{font-size:{_CAPTION_SIZE}px;font-weight:400;fill:var(--soft)}}",
-        f".name{{font-size:{_NAME_SIZE}px;font-weight:600}}",
-        f".caption{{font-size:{_CAPTION_SIZE}px;fill:var(--soft)}}",
-        f".subtitle{{font-size:{_CAPTION_SIZE}px;fill:var(--soft);text-anchor:start}}",
-        f".notes{{font-size:{_NOTES_SIZE}px;font-style:italic;fill:var(--soft)}}",
-        f".panel-name{{font-size:{_CAPTION_SIZE}px;font-weight:600;fill:var(--soft)}}",
-        ".shape{stroke-width:1.3}",
-        ".inner{fill:none;stroke-width:1;opacity:.6}",
-        ".missing>.shape{stroke-dasharray:5 4}",
-        ".group>.shape{stroke-width:1.1}",
-        ".panel{fill:var(--panel);stroke:var(--line);stroke-width:1;stroke-dasharray:3 3;stroke-opacity:.7}",
-        ".line{fill:none;stroke:var(--line);stroke-width:1.5}",
-        ".tip{fill:var(--line)}",
-        ".line.error{stroke:var(--error);stroke-dasharray:5 3}",
-        ".tip.error{fill:var(--error)}",
-        ".line.timeout{stroke:var(--timeout);stroke-dasharray:2 3}",
-        ".tip.timeout{fill:var(--timeout)}",
-        ".dot{fill:var(--ink)}",
-        ".ring{fill:var(--page);stroke:var(--ink);stroke-width:1.5}",
-        ".label rect{fill:var(--page);stroke:var(--line);stroke-width:1;stroke-opacity:.55}",
-        f".label text{{font-size:{_LABEL_SIZE}px;fill:var(--soft)}}",
-        ".label.error rect{stroke:var(--error)}.penstock-drawing .label.error text{fill:var(--error)}",
-        ".label.timeout rect{stroke:var(--timeout)}.penstock-drawing .label.timeout text{fill:var(--timeout)}",
-    )
-)

@@ -30,6 +30,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 ELEMENTS = {"svg", "style", "g", "rect", "path", "circle", "text", "tspan", "title"}
 ATTRIBUTES = {"class", "role", "aria-label", "width", "height", "viewBox", "transform"}
 ATTRIBUTES |= {"d", "x", "y", "cx", "cy", "r", "rx"}
+LOOKS = {"fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "opacity"}
+LOOKS |= {"font-family", "font-size", "font-weight", "font-style", "text-anchor"}
 
 
 def elements(svg: str) -> list[ElementTree.Element]:
@@ -180,7 +182,20 @@ def test_an_svg_loads_nothing_and_follows_the_viewers_colours() -> None:
         r"url\(|@import|href|<script|<foreignObject|https?://(?!www\.w3\.org/2000/svg)", svg.split("</style>")[0]
     )
     assert {element.tag.removeprefix(SVG) for element in elements(svg)} <= ELEMENTS
-    assert {name for element in elements(svg) for name in element.attrib} <= ATTRIBUTES
+    assert {name for element in elements(svg) for name in element.attrib} <= ATTRIBUTES | LOOKS
+
+
+def test_a_renderer_without_style_sheets_sees_the_light_colours() -> None:
+    svg = to_svg(everything_native())
+    drawn = [
+        element for element in elements(svg) if element.tag.removeprefix(SVG) in ("rect", "path", "circle", "text")
+    ]
+    assert len(drawn) > 20
+    for element in drawn:
+        assert re.fullmatch(r"#[0-9a-f]{6}|none", element.get("fill", "")), ElementTree.tostring(element)
+        assert "var(" not in "".join(element.attrib.values())
+    # What a viewer without variables does not read at all cannot be misread.
+    assert re.search(r"<style>@supports \(fill:var\(--ink\)\)\{.*\}</style>", svg)
 
 
 HOSTILE = [
@@ -226,7 +241,7 @@ def test_no_text_of_a_document_becomes_markup(node_id: str, label: str, branch: 
     svg = to_svg(hostile_document(node_id, label, branch))
     svg.encode("utf-8")
     assert {element.tag.removeprefix(SVG) for element in elements(svg)} <= ELEMENTS
-    assert {name for element in elements(svg) for name in element.attrib} <= ATTRIBUTES
+    assert {name for element in elements(svg) for name in element.attrib} <= ATTRIBUTES | LOOKS
     style = next(element for element in elements(svg) if element.tag == f"{SVG}style")
     assert style.text == next(e for e in elements(to_svg({})) if e.tag == f"{SVG}style").text
 
