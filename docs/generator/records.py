@@ -96,7 +96,9 @@ _EVENTS: Mapping[str, Note] = {
     ),
     "SignalWaitStarted": Note("The run waits for a signal.", f"{_NODE} signalName deadline?"),
     "SignalReceived": Note("The signal was taken.", f"{_NODE} signalName payload"),
-    "SignalBuffered": Note("A signal came before anybody waited for it, and is kept.", "signalName payload signalId?"),
+    "SignalBuffered": Note(
+        "A signal came before anybody waited for it, and is kept.", "signalName payload signalId? sentBy?"
+    ),
     "SignalEmitted": Note("The signal to another run was delivered, or refused.", f"{_NODE} delivered code? error?"),
     "ParallelForked": Note("The branches may start.", f"{_NODE} join branchNames needed concurrency deadline?"),
     "ParallelJoined": Note("The branches came together.", f"{_NODE} join"),

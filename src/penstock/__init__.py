@@ -12,21 +12,56 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock.app.penstock import Penstock
+    from penstock.base.errors import (
+        Conflict,
+        CorruptHistory,
+        Denied,
+        LimitExceeded,
+        NotFound,
+        PenstockError,
+        Rejected,
+        Unavailable,
+    )
     from penstock.runtime.progress import Progress
     from penstock.runtime.runs import Run, RunFailed
     from penstock.runtime.steps import StepContext, StepFailed, step
 
-__all__ = ["Penstock", "Progress", "Run", "RunFailed", "StepContext", "StepFailed", "__version__", "step"]
+__all__ = [
+    "Conflict",
+    "CorruptHistory",
+    "Denied",
+    "LimitExceeded",
+    "NotFound",
+    "Penstock",
+    "PenstockError",
+    "Progress",
+    "Rejected",
+    "Run",
+    "RunFailed",
+    "StepContext",
+    "StepFailed",
+    "Unavailable",
+    "__version__",
+    "step",
+]
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Conflict": "penstock.base.errors",
+    "CorruptHistory": "penstock.base.errors",
+    "Denied": "penstock.base.errors",
+    "LimitExceeded": "penstock.base.errors",
+    "NotFound": "penstock.base.errors",
     "Penstock": "penstock.app.penstock",
+    "PenstockError": "penstock.base.errors",
     "Progress": "penstock.runtime.progress",
+    "Rejected": "penstock.base.errors",
     "Run": "penstock.runtime.runs",
     "RunFailed": "penstock.runtime.runs",
     "StepContext": "penstock.runtime.steps",
     "StepFailed": "penstock.runtime.steps",
+    "Unavailable": "penstock.base.errors",
     "step": "penstock.runtime.steps",
 }
 

@@ -32,6 +32,8 @@ class Place:
     help: str
     panel: str | None = None
     argument: str | None = None
+    hidden: bool = False
+    """Whether help leaves it out: it is for those who work on Penstock itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,7 @@ class _Commands(MutableMapping[str, Any]):
     def listed(self, name: str) -> TyperCommand:
         """What stands for a command in a list of commands."""
         place = self._places[name]
-        return TyperCommand(name, help=place.help, rich_help_panel=place.panel)
+        return TyperCommand(name, help=place.help, rich_help_panel=place.panel, hidden=place.hidden)
 
 
 def lazy_group(places: Callable[[], Mapping[str, Place]]) -> type[TyperGroup]:

@@ -113,6 +113,7 @@ COMMANDS: dict[str, Place] = {
         "coverage_command",
         "Prove that every operation is reachable on every surface, and that all of it is documented.",
         _SERVER,
+        hidden=True,
     ),
 }
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -48,6 +49,7 @@ __all__ = [
 
 _PANEL = "Where"
 _KEY_BEGINS = "pen_"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 ERAS: Mapping[str, str] = {"auto": "auto", "modern": "2026-07-28", "legacy": "legacy"}
 """How to connect, in our words and in the SDK's."""
 
@@ -115,7 +117,11 @@ def place_of(where: Where, variables: Mapping[str, str] | None = None) -> Place:
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} exclude each other; name one server")
     if where.url is None and (where.headers or where.key_variable):
-        raise UsageError("--header and --key-env go with --url")
+        named = "--key-env" if where.key_variable else "--header"
+        raise UsageError(
+            f"{named} goes with --url; for a server of ours put the key into {KEY_VARIABLE}, "
+            "or name a profile that has one (penstock profile add --help)"
+        )
     if where.command:
         if where.toolset or where.workflows:
             raise UsageError("--toolset and --workflows are for the program itself: write them after its name")
@@ -199,9 +205,16 @@ def _headers(where: Where, variables: Mapping[str, str]) -> dict[str, str]:
     if where.key_variable is not None:
         key = variables.get(where.key_variable)
         if not key:
-            raise UsageError(f"--key-env: the variable {where.key_variable} is not set")
+            raise UsageError(_unset(where.key_variable))
         found["Authorization"] = f"Bearer {key}"
     return found
+
+
+def _unset(variable: str) -> str:
+    """A variable that is not there; somebody may have given the key itself, which must not be shown."""
+    if not _VARIABLE.fullmatch(variable) or variable.startswith(_KEY_BEGINS):
+        return "--key-env takes the name of a variable, not the key itself: export MY_KEY=…, then --key-env MY_KEY"
+    return f"--key-env: the variable {variable} is not set; export {variable}=… first"
 
 
 def _named_headers(lines: Sequence[str]) -> dict[str, str]:

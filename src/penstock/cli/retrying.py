@@ -15,6 +15,8 @@ from penstock.engine.records import Record
 
 __all__ = ["RetryPoint", "retry_point"]
 
+_BY_WORKFLOW = "failed_by_workflow"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPoint:
@@ -35,6 +37,9 @@ def retry_point(records: Sequence[Record]) -> RetryPoint:
             "RETRY_NOT_ALLOWED", told, "start a new run, or fork an earlier record with `penstock runs fork`"
         )
     failure = _cause(records)
+    if failure is not None and failure.payload.get("reason") == _BY_WORKFLOW:
+        told = f"the document ends the run at {failure.payload.get('nodeId')}, and no failure led there"
+        raise Conflict("RETRY_NOT_ALLOWED", told, "fork an earlier record with `penstock runs fork`")
     if failure is None:
         told = f"the run failed as a whole: {records[-1].payload.get('error')}"
         raise Conflict("RETRY_NOT_ALLOWED", told, "fork an earlier record with `penstock runs fork`")
@@ -51,10 +56,17 @@ def _cause(records: Sequence[Record]) -> Record | None:
         if record.name == "FailNode" and "next" not in record.payload:
             if found is None or record.payload.get("nodeId") == wanted:
                 found, wanted = record, None
+        elif record.name == "FailNode" and _is_by_workflow(found):
+            # A `fail` node only says how a run ends; what failed is the node whose error led there.
+            found, wanted = record, None
         elif record.name == "ScopeFailed" and found is not None and wanted is None and _inside(record, found):
             # The last branch that failed is the one that decided; the others had been coped with until then.
             wanted = record.payload.get("failedNodeId")
     return found
+
+
+def _is_by_workflow(found: Record | None) -> bool:
+    return found is not None and found.payload.get("reason") == _BY_WORKFLOW
 
 
 def _inside(scope_failed: Record, failed: Record) -> bool:

@@ -17,8 +17,8 @@ from penstock.app.penstock import Penstock
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.configuration import ChosenDatabaseOption, ConfigOption, command_settings
 from penstock.cli.displays import display_for
-from penstock.cli.documents import load_runnable
 from penstock.cli.following import Follower
+from penstock.cli.project_runs import runnable_in_project
 from penstock.cli.report import console_for
 from penstock.cli.run_json import run_json
 from penstock.cli.run_lines import status_words
@@ -62,7 +62,13 @@ class _Order:
 
 
 def run_command(  # noqa: PLR0913  # every option is one the user can give
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The workflow (YAML or JSON), or - for standard input.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|NAME",
+            help="The workflow: a file (YAML or JSON), - for standard input, or the name of one of the project.",
+        ),
+    ],
     *,
     given: Annotated[
         str | None, typer.Option("--input", help="The run's input: JSON, or @FILE (YAML or JSON).", metavar="JSON")
@@ -117,7 +123,7 @@ def run_command(  # noqa: PLR0913  # every option is one the user can give
 
 
 async def _run(order: _Order, workshop: Workshop) -> int:
-    workflow, others = load_runnable(order.file), [load_runnable(path) for path in order.others]
+    workflow, others = runnable_in_project(order.file, order.others, workshop.settings, performs=not order.detach)
     value: JsonValue = {} if order.given is None else parse_value(order.given, "--input")
     async with opened(workshop, perform=not order.detach, create=True, family=order.run_id) as penstock:
         for other in others:

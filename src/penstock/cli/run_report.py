@@ -101,7 +101,8 @@ def print_run(told: JsonObject, now: int, database: Path) -> None:
         _print_activity(console, activity)
     for child in _objects(told["children"]):
         status = str(child["status"])
-        line = Text.assemble(clean(f"{child['run_id']}  {child['workflow']}  "), (status, status_style(status)))
+        named = f"{clean(str(child['run_id']))}  {clean(str(child['workflow']))}  "
+        line = Text.assemble(named, (status, status_style(status)))
         _field(console, "child run", line)
 
 

@@ -248,6 +248,10 @@ def _of_visit(change: _Change) -> Callable[[RunView, Record], None]:
 def _requested(view: RunView, visit: VisitView, record: Record) -> None:
     visit.attempt = _whole(record.payload.get("attempt")) or 1
     visit.mark, visit.wait, visit.at_work = Mark.GOING, None, True
+    arguments = record.payload.get("arguments")
+    if visit.node_type == "http" and isinstance(arguments, dict) and isinstance(arguments.get("url"), str):
+        # The document has only its template.
+        visit.called = str(arguments["url"])
 
 
 def _attempt_failed(view: RunView, visit: VisitView, record: Record) -> None:

@@ -174,6 +174,7 @@ def signal_command(  # noqa: PLR0913  # every option is one the user can give
     signal_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The same id counts once, however often it is sent.")
     ] = None,
+    by: ByOption = None,
     database: DatabaseOption = Path("penstock.db"),
     server: ServerOption = None,
     profile: ProfileOption = None,
@@ -194,7 +195,7 @@ def signal_command(  # noqa: PLR0913  # every option is one the user can give
         return
 
     async def change(penstock: Penstock, handle: Run, row: RunRow) -> str:
-        await handle.signal(name, value(), signal_id=signal_id)
+        await handle.signal(name, value(), signal_id=signal_id, by=by or user_name())
         return f"sent {name} to {row.run_id}"
 
     _change(run, database, change, as_json=as_json)

@@ -93,6 +93,8 @@ def _signal(turn: Turn, given: inputs.SendSignal) -> Refused | None:
     payload: JsonObject = {"signalName": given.name, "payload": given.payload}
     if given.signal_id is not None:
         payload["signalId"] = given.signal_id
+    if given.by is not None:
+        payload["sentBy"] = given.by
     waiting = [
         item
         for item in state.activations()

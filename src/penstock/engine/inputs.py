@@ -183,6 +183,7 @@ class SendSignal(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     payload: JsonValue = None
     signal_id: str | None = None
+    by: str | None = None
 
 
 class FireTimer(msgspec.Struct, frozen=True, kw_only=True):

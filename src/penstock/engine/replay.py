@@ -353,6 +353,7 @@ def _signalled(walk: _Walk, record: Record, position: int) -> inputs.Input | Non
         name=str(payload.get("signalName")),
         payload=payload.get("payload"),
         signal_id=_text(payload.get("signalId")),
+        by=_text(payload.get("sentBy")),
     )
 
 

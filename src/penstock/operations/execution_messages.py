@@ -53,7 +53,7 @@ async def execution_signal(context: Context, given: SignalExecution) -> Executio
     """
     row = await visible_run(context, given.execution_id)
     signal_id = given.signal_id or _derived_signal(context)
-    await context.run(row.run_id).signal(given.name, given.payload, signal_id=signal_id)
+    await context.run(row.run_id).signal(given.name, given.payload, signal_id=signal_id, by=context.principal.id)
     return await handle_now(context, row.run_id)
 
 

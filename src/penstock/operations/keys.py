@@ -10,6 +10,7 @@ Above it: the catalogue. Below it: the platform port, `governance.keys`.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Annotated
 
 import msgspec
@@ -30,6 +31,9 @@ from penstock.operations.workflow_views import Cursor, Limit
 from penstock.runtime.platform import KeyNotReplaced, KeyRow
 
 __all__ = ["OPERATIONS", "make_key"]
+
+# More alike than this is a slip of the finger; less may be the scope of a workflow.
+_MISSPELT_MIN = 0.85
 
 # The toolset that leaves nothing out, as `/mcp?toolset=all` does; a key without a toolset has it too.
 _ALL_TOOLS = "all"
@@ -200,6 +204,20 @@ def _check_scopes(context: Context, scopes: list[str]) -> None:
             raise Denied("SCOPE_REQUIRED", told, "ask somebody who has it", {"scope": scope})
 
 
+def _refuse_misspelt(context: Context, scopes: list[str]) -> None:
+    """Refuse what looks like a scope of ours and is none: a key with it would be refused where nobody expects it.
+
+    Workflows and imported tools have scopes of their own, so a name that is like none of ours may be one of theirs.
+    """
+    catalogue = context.services.catalogue
+    known = {scope for capability in (catalogue.all() if catalogue else ()) for scope in capability.governance.scopes}
+    known |= {f"{scope.partition(':')[0]}:*" for scope in known}
+    for scope in scopes:
+        near = get_close_matches(scope, sorted(known), n=1, cutoff=_MISSPELT_MIN)
+        if scope != EVERYTHING and scope not in known and near:
+            raise Rejected("SCOPE_INVALID", f"there is no scope {scope}", f"did you mean {near[0]}?")
+
+
 async def _own_row(context: Context) -> KeyRow | None:
     """The key that a call is made with; None for somebody whom the process itself vouches for."""
     key_id = context.principal.key_id
@@ -252,6 +270,7 @@ async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
     A key can do no more than its maker's: it has no further scopes and tools, and does not outlive it.
     """
     _check_scopes(context, given.scopes)
+    _refuse_misspelt(context, given.scopes)
     tenant = given.tenant or context.tenant
     if tenant != context.tenant and not _is_operator(context):
         told = "only who owns everything in the default tenant may make keys of other tenants"

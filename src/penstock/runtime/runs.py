@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected, Unavailable
@@ -58,9 +58,9 @@ class Run:
     """One run. Every method speaks to the store; nothing is remembered here."""
 
     id: str
-    host: EmbeddedHost
-    new_id: Callable[[], str]
-    caller: str = ""
+    host: EmbeddedHost = field(repr=False)
+    new_id: Callable[[], str] = field(repr=False)
+    caller: str = field(default="", repr=False)
     """Who asks; callers share what queries take."""
 
     async def state(self) -> RunState:
@@ -188,9 +188,11 @@ class Run:
             )
         )
 
-    async def signal(self, name: str, payload: JsonValue = None, *, signal_id: str | None = None) -> None:
-        """Send a signal; it waits in the run until somebody takes it."""
-        await self._send(inputs.SendSignal(at=self._now(), name=name, payload=payload, signal_id=signal_id))
+    async def signal(
+        self, name: str, payload: JsonValue = None, *, signal_id: str | None = None, by: str | None = None
+    ) -> None:
+        """Send a signal; it waits in the run until somebody takes it. `by` is who sends it, for the history."""
+        await self._send(inputs.SendSignal(at=self._now(), name=name, payload=payload, signal_id=signal_id, by=by))
 
     async def update(
         self,

@@ -17,7 +17,7 @@ from penstock.definitions.model import ActivityDetail, Workflow
 from penstock.engine.records import Record
 from penstock.engine.state import COMPENSATION_PREFIX
 
-__all__ = ["TraceLine", "shorten", "trace_lines"]
+__all__ = ["Items", "TraceLine", "shorten", "trace_lines"]
 
 _TEXT_CHARACTERS_MAX = 160
 
@@ -50,16 +50,46 @@ def shorten(value: JsonValue, characters_max: int = _TEXT_CHARACTERS_MAX) -> str
     return text if len(text) <= characters_max else text[: characters_max - 1] + "…"
 
 
-def trace_lines(log: Iterable[tuple[str, Record]], workflows: Mapping[str, Workflow]) -> Iterator[TraceLine]:
-    """The lines of a log of records from one or more runs, in order."""
+def trace_lines(
+    log: Iterable[tuple[str, Record]], workflows: Mapping[str, Workflow], items: Items | None = None
+) -> Iterator[TraceLine]:
+    """The lines of a log of records from one or more runs, in order; those inside of an item begin with its number.
+
+    Whoever reads a log in parts hands the same `items` to each of them.
+    """
+    items = items or Items()
     for run_id, record in log:
+        number = items.number_at(run_id, record)
         teller = _TELLERS.get(record.name)
         told = teller(record.payload, workflows[run_id]) if teller is not None else None
         if told is None:
             continue
         mark, text = told
         node_id = str(record.payload.get("nodeId", ""))
-        yield TraceLine(record.at, run_id, run_id.count(":sub:"), mark, node_id, text)
+        numbered = f"#{number} {text}" if number is not None else text
+        yield TraceLine(record.at, run_id, run_id.count(":sub:"), mark, node_id, numbered)
+
+
+class Items:
+    """Which item of a list a record is about: its scope was opened with a number, and its node scheduled there."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, JsonValue], int] = {}
+        self._visits: dict[tuple[str, JsonValue, JsonValue], int] = {}
+
+    def number_at(self, run_id: str, record: Record) -> int | None:
+        """The number, counted from 1; None outside of items."""
+        payload = record.payload
+        visit = run_id, payload.get("nodeId"), payload.get("visit")
+        if record.name == "ScopeOpened" and "branchName" not in payload:
+            index = payload.get("index")
+            if isinstance(index, int):
+                self._numbers[run_id, payload.get("scope")] = index + 1
+        elif record.name == "ScheduleNode":
+            number = self._numbers.get((run_id, payload.get("scope"))) if "scope" in payload else None
+            if number is not None:
+                self._visits[visit] = number
+        return self._visits.get(visit)
 
 
 _Told = tuple[str, str] | None
@@ -76,11 +106,16 @@ def _requested(payload: JsonObject, workflow: Workflow) -> _Told:
         config = detail.compensate.config
     else:
         config = getattr(detail, "config", {})
+    arguments = payload.get("arguments")
+    filled = arguments if isinstance(arguments, dict) and payload.get("nodeType") == "http" else {}
+    # An address is filled in for the request; the document has only its template.
+    config = {**config, **{name: filled[name] for name in ("url",) if isinstance(filled.get(name), str)}}
     named = [str(config[name]) for name in ("server", "tool", "handler", "url", "model", "agent_id") if name in config]
     attempt = payload.get("attempt", 1)
     text = f"{payload.get('nodeType')} {'.'.join(named)}".strip()
-    if "arguments" in payload:
-        text += f" {shorten(payload['arguments'])}"
+    rest = {name: value for name, value in filled.items() if name not in ("url", "method")} if filled else arguments
+    if "arguments" in payload and (rest or not filled):
+        text += f" {shorten(rest)}"
     return "go", text if attempt == 1 else f"{text} (attempt {attempt})"
 
 
@@ -146,8 +181,13 @@ def _signalled(payload: JsonObject, workflow: Workflow) -> _Told:
     return "go", f"signal {payload.get('signalName')} {shorten(payload.get('payload'))}"
 
 
+def _delivered(payload: JsonObject, workflow: Workflow) -> _Told:
+    return ("info", f"signal {payload.get('signalName')} sent by {payload['sentBy']}") if "sentBy" in payload else None
+
+
 def _buffered(payload: JsonObject, workflow: Workflow) -> _Told:
-    return "info", f"signal {payload.get('signalName')} kept until somebody waits for it"
+    by = f" by {payload['sentBy']}" if "sentBy" in payload else ""
+    return "info", f"signal {payload.get('signalName')} sent{by}, kept until somebody waits for it"
 
 
 def _forked(payload: JsonObject, workflow: Workflow) -> _Told:
@@ -162,13 +202,17 @@ def _for_each(payload: JsonObject, workflow: Workflow) -> _Told:
 
 
 def _scope(payload: JsonObject, workflow: Workflow) -> _Told:
-    name = payload.get("branchName") or f"#{payload.get('index')}"
-    return "info", f"{name} begins"
+    return "info", f"{_scope_name(payload)} begins"
+
+
+def _scope_name(payload: JsonObject) -> str:
+    """A branch by its name, an item by its number, counted from 1 as people do."""
+    index = payload.get("index")
+    return str(payload.get("branchName") or f"#{index + 1 if isinstance(index, int) else index}")
 
 
 def _scope_failed(payload: JsonObject, workflow: Workflow) -> _Told:
-    name = payload.get("branchName") or f"#{payload.get('index')}"
-    return "fail", f"{name} failed: {_error(payload)}"
+    return "fail", f"{_scope_name(payload)} failed: {_error(payload)}"
 
 
 def _branch_cancelled(payload: JsonObject, workflow: Workflow) -> _Told:
@@ -209,6 +253,7 @@ _TELLERS: dict[str, Callable[[JsonObject, Workflow], _Told]] = {
     "ResumeInterrupt": _answered,
     "StartTimer": _timer,
     "SignalWaitStarted": _signal_wait,
+    "DeliverSignal": _delivered,
     "SignalReceived": _signalled,
     "SignalBuffered": _buffered,
     "ParallelForked": _forked,

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.findings import suggestion
 from penstock.definitions.json_schemas import SchemaProblem, load_schema
 from penstock.runtime.executors.llm_answers import Account, Fits, Prepared, checked, done, repair_text, violated
 from penstock.runtime.executors.llm_client import CLIENT, SAMPLING, converse_with_client, holds_secrets
@@ -133,6 +134,10 @@ class LlmExecutor:
         else:
             serving = [key for key, provider in self.providers.items() if model in provider.models]
             candidates = serving or list(self.providers)
+            # One that looks like a configured name is a slip of the finger, and would be asked under a wrong name.
+            meant = None if serving else suggestion(model, self._model_names())
+            if meant is not None:
+                return f"no model {model} is configured; {meant} To ask for exactly {model}, write `provider` beside it"
             if not serving and len(candidates) != 1:
                 return f"no provider is configured for the model {model} (configured: {known}); write `provider`"
             name = candidates[0]
@@ -140,6 +145,9 @@ class LlmExecutor:
         if config.get("model") is None and model not in aliases:
             return f"the node names no `model`, and {name} has no default"
         return name, aliases.get(model, model)
+
+    def _model_names(self) -> list[str]:
+        return [name for provider in self.providers.values() for name in provider.models]
 
     def _instead_of_client(self, model: JsonValue) -> tuple[str, str] | ActivityError:
         """The model of the server's that answers for a client which cannot: the one that is named, else the default."""
