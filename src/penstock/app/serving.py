@@ -51,6 +51,8 @@ from penstock.base.later import later
 from penstock.mcp_surface.options import McpOptions
 from penstock.operations.context import GateLimits, WebhookChoices
 from penstock.operations.pipeline import Gate
+from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.stores.sqlite_probe import StoreProbe
 
 if TYPE_CHECKING:
     from penstock.api import openapi
@@ -221,12 +223,16 @@ def _documents(gate: Gate, options: ServerOptions, mcp: Callable[[], JsonObject]
 
 
 def _checks(penstock: Penstock) -> Callable[[], asyncio.Future[dict[str, str]]]:
+    probe = StoreProbe(penstock.store) if isinstance(penstock.store, SqliteStore) else None
+
     async def look() -> dict[str, str]:
         started = time.perf_counter()
         try:
-            await penstock.store.workers()
+            await (penstock.store.workers() if probe is None else probe.look())
         except PenstockError as error:
             return {"store": error.code}
+        except OSError:
+            return {"store": "STORE_UNREACHABLE"}
         return {"store": "ok" if time.perf_counter() - started < 5 else "slow"}  # noqa: PLR2004
 
     return lambda: asyncio.ensure_future(look())

@@ -186,6 +186,9 @@ __all__ = [
     "STEP_PROCESSES_MAX",
     "STEP_THREADS_MAX",
     "STORE_BUSY_TIMEOUT_MS",
+    "STORE_CHECK_BYTES_MAX",
+    "STORE_CHECK_SECONDS",
+    "STORE_PROBE_SECONDS",
     "STREAMS_MAX",
     "STREAMS_PER_KEY",
     "STREAM_BUFFER_EVENTS_MAX",
@@ -449,6 +452,12 @@ UPSTREAM_TOOL_BYTES_MAX = 65_536
 MCP_TIMEOUT_MS_DEFAULT = 60_000
 # How long a store waits for another process to let go of its file. A commit takes milliseconds, a backup's lock none.
 STORE_BUSY_TIMEOUT_MS = 10_000
+# How old the last commit may be for a store to count as writable; then a look at it writes.
+STORE_PROBE_SECONDS = 1.0
+# How often a store of up to this size is looked through for damage while somebody asks whether it is well: a tenth of
+# a second of reading at most.
+STORE_CHECK_SECONDS = 10.0
+STORE_CHECK_BYTES_MAX = 67_108_864
 # Runs on one page of a listing; more are read page by page.
 RUNS_PAGE_MAX = 1_000
 # Definitions on one page of a listing; each comes with its whole document.

@@ -93,7 +93,8 @@ class GroupCommitWriter:
         self._connection = connection
         self._gathered: Gathered = gathered or _Nothing()
         self._path = path
-        self._file = _file_identity(path)
+        self._log_path = f"{os.path.realpath(path)}-wal"
+        self._file, self._log = _file_identity(path), _file_identity(self._log_path)
         self._busy_timeout_ms = busy_timeout_ms
         self._lock_timeout_ms: int | None = None  # as it is set just now
         self._loop = asyncio.get_running_loop()
@@ -105,6 +106,8 @@ class GroupCommitWriter:
         self._idle.set()
         self.commits = 0
         self.jobs = 0
+        self.committed_at: float | None = None
+        """When the last commit was seen, on the loop's clock; None after one that failed."""
 
     def submit(self, apply: Callable[[sqlite3.Connection], T], *, is_long: bool = False) -> asyncio.Future[T]:
         """Queue a job; the future is done after the commit that holds it. A long one does not hold up the loop."""
@@ -160,6 +163,8 @@ class GroupCommitWriter:
         error = work.exception()
         if isinstance(error, Exception):
             self._fail(batch, error)  # nobody may take a job for done whose commit was not seen
+        committed = any(job.error is None for job in batch)
+        self.committed_at = self._loop.time() if committed else None
         _deliver(batch)
         self._next()
 
@@ -262,12 +267,20 @@ class GroupCommitWriter:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")  # the last one could not be rolled back when it failed
             self._connection.execute("BEGIN IMMEDIATE")
-            if _file_identity(self._path) != self._file:
-                # SQLite would go on writing into a file that nobody can find any more.
-                told = f"{self._path} was moved, removed or replaced while it was in use"
-                raise Unavailable("STORE_MOVED", told, "put the file back, or start again with the one that is there")
+            self._look_for_files()
         except (sqlite3.Error, Unavailable) as error:
             raise _NotBegunError from error
+
+    def _look_for_files(self) -> None:
+        """SQLite would go on writing into a file that nobody can find any more, or into a log that nobody reads."""
+        log = _file_identity(self._log_path)
+        self._log = self._log or log
+        if _file_identity(self._path) != self._file:
+            told = f"{self._path} was moved, removed or replaced while it was in use"
+            raise Unavailable("STORE_MOVED", told, "put the file back, or start again with the one that is there")
+        if log != self._log:
+            told = f"{self._log_path} was moved, removed or replaced while it was in use"
+            raise Unavailable("STORE_MOVED", told, "stop this process, which saves what it can, and start it again")
 
     def _roll_back(self) -> None:
         """SQLite rolls back by itself after the gravest errors; what is left over, the next transaction sees to."""

@@ -1,0 +1,79 @@
+"""`/readyz` says no as soon as the store cannot be used, and yes again once it can."""
+
+from __future__ import annotations
+
+import resource
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.live.rest.servers import LiveServer, serving
+
+SECONDS_MAX = 30.0
+DOCUMENT = {"penstock": "v1", "name": "a", "nodes": [{"id": "done", "type": "end"}]}
+
+
+def eventually(server: LiveServer, status: int, *codes: str) -> None:
+    """Wait until the probe has a status, with one of these codes if it is not well."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while True:
+        answer = server.request("GET", "/readyz", key="")
+        told = answer.json()["checks"]["store"]
+        if answer.status == status:
+            assert not codes or told in codes, told
+            return
+        assert time.monotonic() < deadline, f"/readyz still says {answer.status}: {told}"
+        threading.Event().wait(0.1)
+
+
+def with_store(tmp_path: Path, change: Callable[[LiveServer, Path], None]) -> None:
+    with serving(tmp_path) as server:
+        server.call("POST", "workflows", {"document": DOCUMENT})
+        eventually(server, 200)
+        change(server, tmp_path / "penstock.db")
+        assert server.request("GET", "/healthz", key="").status == 200
+
+
+def test_a_moved_file_is_told_and_so_is_its_return(tmp_path: Path) -> None:
+    def change(server: LiveServer, path: Path) -> None:
+        path.rename(path.with_suffix(".away"))
+        eventually(server, 503, "STORE_MOVED", "STORE_UNREACHABLE")
+        path.with_suffix(".away").rename(path)
+        eventually(server, 200)
+
+    with_store(tmp_path, change)
+
+
+def test_a_log_that_is_removed_is_noticed_as_the_file_is(tmp_path: Path) -> None:
+    def change(server: LiveServer, path: Path) -> None:
+        path.with_name("penstock.db-wal").unlink()
+        eventually(server, 503, "STORE_MOVED")
+        refused = server.request("POST", "workflows", {"document": {**DOCUMENT, "name": "b"}})
+        assert refused.json()["code"] == "STORE_MOVED"
+
+    with_store(tmp_path, change)
+
+
+def test_a_disk_without_room_is_told_and_so_is_room(tmp_path: Path) -> None:
+    def change(server: LiveServer, path: Path) -> None:
+        no_limit = resource.prlimit(server.running.pid, resource.RLIMIT_FSIZE)
+        # The kernel refuses to let any file grow beyond a page, as a full disk would.
+        resource.prlimit(server.running.pid, resource.RLIMIT_FSIZE, (4_096, no_limit[1]))
+        eventually(server, 503, "STORE_FULL", "STORE_IO_ERROR")
+        resource.prlimit(server.running.pid, resource.RLIMIT_FSIZE, no_limit)
+        eventually(server, 200)
+
+    with_store(tmp_path, change)
+
+
+def test_a_damaged_file_is_told(tmp_path: Path) -> None:
+    def change(server: LiveServer, path: Path) -> None:
+        server.stop()
+        server.start()
+        eventually(server, 200)
+        with path.open("r+b") as file:
+            file.write(b"x" * 100)
+        eventually(server, 503, "STORE_CORRUPT", "STORE_FAILED")
+
+    with_store(tmp_path, change)
