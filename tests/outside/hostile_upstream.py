@@ -1,7 +1,7 @@
 """MCP servers of somebody who means harm, over a pipe and over HTTP: only the standard library, so cheap to start.
 
     python hostile_upstream.py [FILE]                       # a pipe
-    async with hostile_http(file) as url: ...               # HTTP, in this process
+    with hostile_http(file) as url: ...                     # HTTP, in a thread of this process
 
 They speak the older era. What a tool does is its name, see `PIPE_TOOLS` and `HTTP_TOOLS`. `FILE` is a JSON object that
 is read again for each list of tools: its members replace those of the tool `pid`, and `tools` are listed beside it.
@@ -14,9 +14,11 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 __all__ = ["CONFIRM", "HTTP_TOOLS", "PIPE_TOOLS", "hostile_http", "pipe_arguments"]
@@ -305,8 +307,7 @@ async def _once(part: bytes) -> AsyncIterator[bytes]:
 
 
 @asynccontextmanager
-async def hostile_http(file: Path | None = None) -> AsyncIterator[str]:
-    """The address of such a server, until the block ends."""
+async def _listening(file: Path | None) -> AsyncIterator[str]:
     server = _Http(file)
     tasks: set[asyncio.Task[None]] = set()
 
@@ -324,6 +325,27 @@ async def hostile_http(file: Path | None = None) -> AsyncIterator[str]:
         for task in tuple(tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextmanager
+def hostile_http(file: Path | None = None) -> Iterator[str]:
+    """The address of such a server, until the block ends; it has a thread and a loop of its own."""
+    begun: Future[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+    async def serve() -> None:
+        left = asyncio.Event()
+        async with _listening(file) as url:
+            begun.set_result((url, asyncio.get_running_loop(), left))
+            await left.wait()
+
+    thread = Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    url, loop, left = begun.result(timeout=30)
+    try:
+        yield url
+    finally:
+        loop.call_soon_threadsafe(left.set)
+        thread.join(timeout=30)
 
 
 if __name__ == "__main__":

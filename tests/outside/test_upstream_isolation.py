@@ -79,7 +79,7 @@ def test_a_question_of_one_tenants_call_is_never_shown_to_another_tenant(kind: s
             waiting.cancel()
 
     async def over_http() -> None:
-        async with hostile_http() as url:
+        with hostile_http() as url:
             await work(McpServerConfig(url=url))
 
     bounded(work(PIPE) if kind == "pipe" else over_http())

@@ -109,6 +109,7 @@ __all__ = [
     "MCP_CATALOGUE_BYTES_MAX",
     "MCP_COMPLETIONS_MAX",
     "MCP_CONNECT_SECONDS_MAX",
+    "MCP_CONTENT_BLOCKS_MAX",
     "MCP_CONTENT_BYTES_MAX",
     "MCP_EVENTS_KEPT",
     "MCP_EVENT_BYTES_KEPT",
@@ -124,6 +125,7 @@ __all__ = [
     "MCP_LOOK_PAUSE_FACTOR",
     "MCP_PARKED_CALLS_MAX",
     "MCP_PARKED_SECONDS_MAX",
+    "MCP_QUESTIONS_PER_CALL_MAX",
     "MCP_QUESTION_SECONDS_MAX",
     "MCP_RECONNECT_SECONDS_MAX",
     "MCP_RESULT_CHARACTERS_MAX",
@@ -203,10 +205,14 @@ __all__ = [
     "SYNC_WAIT_SECONDS_MAX",
     "TIMERS_AHEAD_MAX",
     "UPSTREAM_ANSWER_BYTES_MAX",
+    "UPSTREAM_ANSWER_TOKENS_MAX",
+    "UPSTREAM_LOOK_AGE_SECONDS_MAX",
     "UPSTREAM_LOOK_SECONDS",
+    "UPSTREAM_MESSAGES_PER_SECOND",
     "UPSTREAM_SESSIONS_MAX",
     "UPSTREAM_SESSIONS_PER_TENANT_MAX",
     "UPSTREAM_SESSION_WAIT_SECONDS_MAX",
+    "UPSTREAM_SKIPPED_BYTES_MAX",
     "UPSTREAM_TOOLS_MAX",
     "UPSTREAM_TOOL_BYTES_MAX",
     "WATCHED_RUNS_PER_READ",
@@ -443,8 +449,21 @@ UPSTREAM_SESSIONS_PER_TENANT_MAX = 16
 UPSTREAM_SESSION_WAIT_SECONDS_MAX = 10.0
 # How often the tools of such a server are listed when it says nothing of changes.
 UPSTREAM_LOOK_SECONDS = 300.0
-# What such a server may send over HTTP in one answer or event: there is room for as many tools as are read.
-UPSTREAM_ANSWER_BYTES_MAX = 67_108_864
+# What an MCP server may send in one message, decompressed: a result of the largest size as data and once more as text.
+# Decoding that much cannot be interrupted, and takes some tens of milliseconds.
+UPSTREAM_ANSWER_BYTES_MAX = 8_388_608
+# Values in one message: each becomes an object, and a message of nothing but brackets would be millions.
+UPSTREAM_ANSWER_TOKENS_MAX = 50_000
+# What is skipped of a line that is too long before its server is given up.
+UPSTREAM_SKIPPED_BYTES_MAX = 67_108_864
+# Messages of one connection that are read in a second; whoever sends more is read more slowly.
+UPSTREAM_MESSAGES_PER_SECOND = 500
+# How old the last look at a server's tools may be when one that somebody accepted is called.
+UPSTREAM_LOOK_AGE_SECONDS_MAX = 60.0
+# Blocks of content in a result, each of which is checked by itself; what a model is given has a few.
+MCP_CONTENT_BLOCKS_MAX = 1_000
+# What a server may ask during one call: no person answers more.
+MCP_QUESTIONS_PER_CALL_MAX = 50
 # Tools of one server, and one of them with its schemas; the largest real catalogues have some hundred.
 UPSTREAM_TOOLS_MAX = 500
 UPSTREAM_TOOL_BYTES_MAX = 65_536

@@ -45,6 +45,8 @@ class UpstreamTool(msgspec.Struct, frozen=True, kw_only=True):
     input_schema: dict[str, Any] = msgspec.field(default_factory=dict)
     output_schema: dict[str, Any] | None = None
     annotations: dict[str, Any] = msgspec.field(default_factory=dict)
+    problem: str | None = None
+    """Why it cannot be used as it is described; nobody can accept it then."""
 
 
 def tool_hash(tool: UpstreamTool) -> str:

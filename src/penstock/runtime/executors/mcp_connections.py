@@ -15,21 +15,19 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context
 from importlib.metadata import version
-from types import TracebackType
 from typing import Any, TypeAlias
 
-import anyio
 import httpx2
 from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import SessionMessage
 from mcp_types import (
     CONNECTION_CLOSED,
     INVALID_PARAMS,
@@ -41,8 +39,18 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from penstock.base import limits
+from penstock.base.json import JsonObject
+from penstock.runtime.executors.bounded.http_answers import (
+    ACCEPTED_ENCODING,
+    TOO_LARGE,
+    AnswerTooLarge,
+    bound_answer,
+)
+from penstock.runtime.executors.bounded.mcp_messages import CheckedReader
+from penstock.runtime.executors.bounded.pipe import bounded_pipe
 from penstock.runtime.executors.mcp_config import McpServerConfig
 from penstock.runtime.executors.mcp_questions import CallDesk
+from penstock.runtime.upstream import UpstreamTool
 
 __all__ = ["UNSENT", "Look", "McpConnection", "Owner"]
 
@@ -52,74 +60,14 @@ _CLIENT_INFO = Implementation(name="penstock", version=version("penstock"))
 UNSENT = "penstock/unsent"
 _CONNECT_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 0.5
-_EVENT_END = b"\n\n"
 
 # Whose calls a session carries: a tenant, and the principal on whose behalf its run is.
 Owner: TypeAlias = tuple[str, str | None]
 # Lists the tools of a server over a session, for whoever wants to know.
-Look: TypeAlias = Callable[[str, Client], Awaitable[None]]
+Look: TypeAlias = Callable[[str, Client], Awaitable[Sequence[UpstreamTool]]]
 _Streams = tuple[Any, Any]
 _LISTEN_AGAIN_SECONDS = 5.0
 _NOT_TOLD = (INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND)
-
-
-class _EndWatch:
-    """A read stream that tells when it has come to its end: then the server is gone."""
-
-    def __init__(self, inner: Any, on_end: Callable[[], None]) -> None:
-        self._inner = inner
-        self._on_end = on_end
-
-    async def receive(self) -> SessionMessage | Exception:
-        """The next message."""
-        try:
-            received: SessionMessage | Exception = await self._inner.receive()
-        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            self._on_end()
-            raise
-        return received
-
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._inner.aclose()
-
-    def __aiter__(self) -> _EndWatch:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> _EndWatch:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class _Bounded(httpx2.AsyncByteStream):
-    """What a server sends, as long as no answer or event of it is unreasonably large: it would be kept in memory."""
-
-    def __init__(self, inner: httpx2.AsyncByteStream, *, events: bool) -> None:
-        self._inner = inner
-        self._events = events
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for part in self._inner:
-            _, ended, rest = part.replace(b"\r", b"").rpartition(_EVENT_END)
-            size = len(rest) if ended and self._events else size + len(part)
-            if size > limits.UPSTREAM_ANSWER_BYTES_MAX:
-                raise httpx2.ReadError(f"the server sent more than {limits.UPSTREAM_ANSWER_BYTES_MAX} bytes at once")
-            yield part
-
-    async def aclose(self) -> None:
-        """Close it."""
-        await self._inner.aclose()
 
 
 class _AnsweringClient(httpx2.AsyncClient):
@@ -133,17 +81,28 @@ class _AnsweringClient(httpx2.AsyncClient):
         try:
             # Always as a stream: otherwise all of it is in memory before anybody looks.
             response = await super().send(request, **{**options, "stream": True})
-            events = response.headers.get("content-type", "").startswith("text/event-stream")
-            if isinstance(response.stream, httpx2.AsyncByteStream):
-                response.stream = _Bounded(response.stream, events=events)
-            if not events or not options.get("stream", False):
-                await response.aread()  # so that a body that breaks off ends here too
+            try:
+                bound_answer(response, limits.UPSTREAM_ANSWER_BYTES_MAX)
+                events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+                if not events or not options.get("stream", False):
+                    await response.aread()  # so that a body that breaks off ends here too
+            except BaseException:
+                await response.aclose()
+                raise
             return response
-        except httpx2.TransportError as error:
+        except AnswerTooLarge as error:
+            return _refusal(request, INVALID_REQUEST, str(error), {TOO_LARGE: True})
+        except httpx2.DecodingError as error:
+            return _refusal(request, INVALID_REQUEST, f"the answer cannot be decoded: {error}", {})
+        except httpx2.RequestError as error:
             unsent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
-            told = {"code": CONNECTION_CLOSED, "message": f"Connection closed: {type(error).__name__}"}
-            answer = {"jsonrpc": "2.0", "id": None, "error": {**told, "data": {UNSENT: unsent}}}
-            return httpx2.Response(503, json=answer, request=request)
+            told = f"Connection closed: {type(error).__name__}"
+            return _refusal(request, CONNECTION_CLOSED, told, {UNSENT: unsent})
+
+
+def _refusal(request: httpx2.Request, code: int, told: str, data: dict[str, Any]) -> httpx2.Response:
+    answer = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": told, "data": data}}
+    return httpx2.Response(503, json=answer, request=request)
 
 
 class McpConnection:
@@ -162,9 +121,17 @@ class McpConnection:
         self.owner = owner
         self.shared = False
         """Whether calls of anybody may be in it: it asks nothing but in answer to a call."""
-        self.desk = CallDesk()
+        self.desk = CallDesk(self._flooded)
         self.lost = False
+        self.flooded = False
+        """Whether it was lost because its server sent too much."""
         self.borrowed = 0
+        self.looked_at: float | None = None
+        """When its server's tools were last listed over it, by the monotonic clock."""
+        self.schemas: dict[str, JsonObject | None] | None = None
+        """What results have to fit, by tool; None as long as nobody has asked."""
+        self._version: str | None = None
+        self._look_turn = asyncio.Lock()
         self._look = look
         self._changed = asyncio.Event()
         self._closing = asyncio.Event()
@@ -212,6 +179,20 @@ class McpConnection:
             self._task.cancel()
             await self.ended(limits.FAREWELL_SECONDS_MAX)
 
+    async def look(self, client: Client, *, older_than_seconds: float = 0.0) -> None:
+        """List the tools for whoever wants to know, unless that was done a moment ago; many calls share one look."""
+        if self._look is None:
+            return
+        async with self._look_turn:
+            now = time.monotonic()
+            if self.looked_at is None or now - self.looked_at >= older_than_seconds:
+                self.listed(await self._look(self.name, client))
+                self.looked_at = now
+
+    def listed(self, tools: Sequence[UpstreamTool]) -> None:
+        """Keep what results of the tools have to fit."""
+        self.schemas = {tool.name: tool.output_schema for tool in tools}
+
     async def _own(self) -> None:
         try:
             async with (
@@ -226,8 +207,8 @@ class McpConnection:
                     message_handler=self._heard,
                 ) as client,
             ):
-                if self._look is not None:
-                    await self._look(self.name, client)
+                self._version = client.protocol_version
+                await self.look(client)
                 patience.reschedule(None)
                 # A server of the newest era asks by answering, and over HTTP it knows no sessions.
                 self.shared = self.config.url is not None and client.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -241,7 +222,8 @@ class McpConnection:
         finally:
             self.lost = True
             if not self._client.done():
-                self._client.set_exception(MCPError(CONNECTION_CLOSED, "Connection closed"))
+                closed = MCPError(CONNECTION_CLOSED, "Connection closed")
+                self._client.set_exception(_too_large() if self.flooded else closed)
                 self._client.exception()
 
     async def _heard(self, message: object) -> None:
@@ -254,7 +236,7 @@ class McpConnection:
         if self._look is None:
             yield
             return
-        tasks = [asyncio.create_task(self._look_again(client, self._look))]
+        tasks = [asyncio.create_task(self._look_again(client))]
         if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
             tasks.append(asyncio.create_task(self._listen(client)))
         try:
@@ -264,14 +246,14 @@ class McpConnection:
                 task.cancel()
             await asyncio.wait(tasks, timeout=limits.FAREWELL_SECONDS_MAX)
 
-    async def _look_again(self, client: Client, look: Look) -> None:
+    async def _look_again(self, client: Client) -> None:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(limits.UPSTREAM_LOOK_SECONDS):
                     await self._changed.wait()
             self._changed.clear()
             try:
-                await look(self.name, client)
+                await self.look(client)
             except Exception as error:
                 _LOGGER.info("%s: its tools could not be listed: %r", self.name, error)
                 if self.borrowed <= 1:  # nobody but whoever keeps the session open
@@ -300,7 +282,7 @@ class McpConnection:
         if self._client.done():
             _LOGGER.debug("%s: session ended: %r", self.name, error)
             return
-        self._client.set_exception(_innermost(error))
+        self._client.set_exception(_too_large() if self.flooded else _innermost(error))
         self._client.exception()  # read once, so that a connection nobody waits for any more leaves no warning
 
     @asynccontextmanager
@@ -309,17 +291,30 @@ class McpConnection:
         if config.url is not None:
             # How long an answer may take is decided by each call.
             timeout = httpx2.Timeout(_CONNECT_SECONDS, read=None)
+            headers = {**config.headers, "accept-encoding": ACCEPTED_ENCODING}
             async with (
-                _AnsweringClient(headers=dict(config.headers), timeout=timeout) as http,
-                streamable_http_client(config.url, http_client=http) as streams,
+                _AnsweringClient(headers=headers, timeout=timeout) as http,
+                # Events are bounded below the library, like everything else.
+                streamable_http_client(config.url, http_client=http, max_sse_event_size=None) as (reader, writer),
             ):
-                yield streams
+                yield CheckedReader(reader, self.lose, self._protocol), writer
             return
         parameters = StdioServerParameters(
             command=config.command or "", args=list(config.args), env=dict(config.env), cwd=config.cwd
         )
-        async with _logged_errors(self.name) as errors, stdio_client(parameters, errlog=errors) as (reader, writer):
-            yield _EndWatch(reader, self.lose), writer
+        async with (
+            _logged_errors(self.name) as errors,
+            bounded_pipe(parameters, errors, self._flooded) as (reader, writer),
+        ):
+            yield CheckedReader(reader, self.lose, self._protocol), writer
+
+    def _protocol(self) -> str | None:
+        return self._version
+
+    def _flooded(self) -> None:
+        """What the server sends is too much, and nothing says to which call it belongs."""
+        self.flooded = True
+        self.lose()
 
 
 @asynccontextmanager
@@ -348,6 +343,10 @@ async def _logged_errors(name: str) -> AsyncIterator[Any]:
         await asyncio.wait([copying], timeout=_LAST_WORDS_SECONDS)
         pipe.close()
         copying.cancel()
+
+
+def _too_large() -> MCPError:
+    return MCPError(INVALID_REQUEST, TOO_LARGE, {TOO_LARGE: True})
 
 
 def _innermost(error: Exception) -> Exception:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -97,8 +97,12 @@ class LiveCall:
     """The one that a person is to answer."""
     asking: int = 0
     """Questions that its server waits for."""
+    asked_count: int = 0
+    """Questions that its server has asked."""
     has_turn: bool = False
-    _asked: asyncio.Queue[LiveQuestion] = field(default_factory=asyncio.Queue)
+    failure: ActivityError | None = None
+    """Why it has no outcome of its own any more."""
+    _asked: asyncio.Queue[LiveQuestion | None] = field(default_factory=asyncio.Queue)
 
     async def ask(self, params: Params) -> ElicitResult:
         """The answer to a question of the server: one from before if it is the same, else that of a person."""
@@ -110,6 +114,12 @@ class LiveCall:
         question = LiveQuestion(params, asyncio.get_running_loop().create_future())
         self._asked.put_nowait(question)
         return await question.reply
+
+    def fail(self, failure: ActivityError) -> None:
+        """It is over, whatever its server still sends."""
+        if self.failure is None:
+            self.failure = failure
+            self._asked.put_nowait(None)
 
     def answer(self, answer: JsonValue) -> None:
         """Answer the question that is open."""
@@ -124,10 +134,14 @@ class LiveCall:
         asked = asyncio.ensure_future(self._asked.get())
         try:
             await asyncio.wait((self.task, asked), return_when=asyncio.FIRST_COMPLETED)
+            if self.failure is not None:
+                return self.failure
             if self.task.done():
                 return self.task.result()
-            self.question = asked.result()
-            return self.question
+            question = asked.result()
+            assert question is not None  # or there would be a failure
+            self.question = question
+            return question
         finally:
             asked.cancel()
 
@@ -150,7 +164,8 @@ class CallDesk:
     From the first such question on, calls take turns: one at a time goes on, while others wait for their answers.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_flood: Callable[[], None] = lambda: None) -> None:
+        self._on_flood = on_flood
         self._calls: set[LiveCall] = set()
         self._unclear: list[asyncio.Future[LiveCall | None]] = []
         self._takes_turns = False
@@ -178,11 +193,16 @@ class CallDesk:
         if self.only_named and named not in self._calls:
             return ErrorData(code=INVALID_REQUEST, message="nothing says which call asks this")
         self._takes_turns = self._takes_turns or named not in self._calls
+        if len(self._unclear) >= limits.MCP_QUESTIONS_PER_CALL_MAX:
+            return self._flooded(tuple(self._calls))
         call = named if named in self._calls else await self._only()
+        if call is not None and call.asked_count >= limits.MCP_QUESTIONS_PER_CALL_MAX:
+            return self._flooded((call,))
         if call is None:
             told = "no call of a tool is under way that could ask this, or several are and nothing says which"
             return ErrorData(code=INVALID_REQUEST, message=told)
         call.asking += 1
+        call.asked_count += 1
         self._leave_turn(call)
         self._sort()
         try:
@@ -191,6 +211,14 @@ class CallDesk:
             return answer
         finally:
             call.asking -= 1
+
+    def _flooded(self, calls: tuple[LiveCall, ...]) -> ErrorData:
+        """A server asks so much that nobody will answer it."""
+        told = f"the server asks more than {limits.MCP_QUESTIONS_PER_CALL_MAX} questions in one call"
+        for call in calls:
+            call.fail(ActivityError(told, "MCP_RESULT_TOO_LARGE", retryable=False))
+        self._on_flood()
+        return ErrorData(code=INVALID_REQUEST, message=told)
 
     async def _take_turn(self, call: LiveCall) -> None:
         if self._takes_turns:
@@ -301,6 +329,9 @@ def _asks(who: str, params: Params, resume: JsonObject) -> ActivityAsks | Activi
         told = f"{who} asks: {params.message}\nOpen {params.url} and say when it is done."
         return ActivityAsks(shortened(told), _DONE_SCHEMA, resume)
     schema = _refusable(msgspec.to_builtins(params.requested_schema))
+    if len(msgspec.json.encode(schema)) > limits.MCP_FORM_BYTES_MAX:
+        told = f"{who} asks with a form of more than {limits.MCP_FORM_BYTES_MAX} bytes"
+        return ActivityError(told, "MCP_RESULT_TOO_LARGE", retryable=False)
     problem = load_schema(schema)
     if isinstance(problem, SchemaProblem):
         told = f"{who} asks with a schema that cannot be used: {problem.message}"

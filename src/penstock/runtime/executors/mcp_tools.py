@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, Final, TypeAlias, cast
 
-import msgspec
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -29,17 +28,19 @@ from mcp_types import (
     HEADER_MISMATCH,
     INTERNAL_ERROR,
     REQUEST_TIMEOUT,
+    CallToolRequest,
+    CallToolRequestParams,
     CallToolResult,
     InputRequiredResult,
     RequestParamsMeta,
-    TextContent,
 )
 from msgspec.structs import replace
 from pydantic import ValidationError
 
 from penstock.base import limits
 from penstock.base.errors import PenstockError, Unavailable
-from penstock.base.json import JsonObject, JsonValue, exceeds_depth
+from penstock.base.json import JsonObject
+from penstock.runtime.executors.bounded.http_answers import TOO_LARGE
 from penstock.runtime.executors.failures import shortened
 from penstock.runtime.executors.mcp_config import DEFAULT_ALLOWED_COMMANDS, McpServerConfig, command_name
 from penstock.runtime.executors.mcp_connections import UNSENT, McpConnection
@@ -52,9 +53,10 @@ from penstock.runtime.executors.mcp_questions import (
     asked_live,
     resumed,
 )
+from penstock.runtime.executors.mcp_results import TOOL_ANSWER, check_result, outcome_of
 from penstock.runtime.executors.mcp_watch import ServerWatch, listed_tools
-from penstock.runtime.performing import ActivityAsks, ActivityCall, ActivityDone, ActivityError, ActivityOutcome
-from penstock.runtime.upstream import NoGuard, ToolGuard
+from penstock.runtime.performing import ActivityAsks, ActivityCall, ActivityError, ActivityOutcome
+from penstock.runtime.upstream import NoGuard, ToolGuard, UpstreamTool
 
 __all__ = ["McpToolExecutor", "ProgressListener", "ToolProgress"]
 
@@ -149,8 +151,8 @@ class McpToolExecutor:
         refused = self._refusal(_Wanted(server, "", {}))
         if refused is not None:
             raise OSError(refused.error)
-        async with self._connections.borrow(server) as (_, client):
-            await self._look(server, client)
+        async with self._connections.borrow(server) as (connection, client):
+            connection.listed(await self._look(server, client))
 
     def watch(self, server: str) -> ServerWatch:
         """What keeps the session of a server open, so that changes are heard of."""
@@ -168,8 +170,10 @@ class McpToolExecutor:
             await asyncio.wait(self._leaving, timeout=limits.FAREWELL_SECONDS_MAX)
         await self._connections.close()
 
-    async def _look(self, server: str, client: Client) -> None:
-        await self._guard.heard(server, await listed_tools(server, client))
+    async def _look(self, server: str, client: Client) -> tuple[UpstreamTool, ...]:
+        tools = await listed_tools(server, client)
+        await self._guard.heard(server, tools)
+        return tools
 
     def _watch_refusal(self, server: str) -> str | None:
         refused = self._refusal(_Wanted(server, "", {}))
@@ -192,6 +196,8 @@ class McpToolExecutor:
     def _continued(self, call: ActivityCall, wanted: _Wanted, kept: Resumed) -> LiveCall | ActivityError:
         """The call that waits for the answer, or a new one that knows the answers."""
         parked = self._unparked(kept.parked) if kept.parked is not None else None
+        if parked is not None and parked.failure is not None:
+            return parked.failure
         if parked is not None and parked.task is not None and not parked.task.done():
             parked.answer(call.activity.answer)
             return parked
@@ -215,7 +221,11 @@ class McpToolExecutor:
         except asyncio.CancelledError:
             await live.stop()
             raise
-        return self._park(call, wanted, live, settled) if isinstance(settled, LiveQuestion) else settled
+        if isinstance(settled, LiveQuestion):
+            return self._park(call, wanted, live, settled)
+        if live.failure is not None:
+            await live.stop()
+        return settled
 
     def _timeout_ms(self, call: ActivityCall, wanted: _Wanted) -> int:
         return call.activity.timeout_ms or self.servers[wanted.server].timeout_ms or limits.MCP_TIMEOUT_MS_DEFAULT
@@ -269,11 +279,15 @@ class McpToolExecutor:
         try:
             owner = (call.tenant, call.principal)
             async with self._connections.borrow(wanted.server, owner) as (connection, client):
+                await connection.look(client, older_than_seconds=limits.UPSTREAM_LOOK_AGE_SECONDS_MAX)
                 refused = await self._guard.refusal(call.tenant, wanted.server, wanted.tool)
                 if refused is not None:
                     return ActivityError(refused.message, refused.code, retryable=False)
                 async with connection.desk.at_work(live):
                     result = await self._answered(client, call, wanted, kept)
+                await asyncio.sleep(0)  # reading a large result took a while, and looking at it does too
+                if isinstance(result, CallToolResult):
+                    await check_result(connection, client, wanted.tool, result)
         except MCPError as error:
             return _mcp_failure(call, wanted, error, connection)
         except (ValidationError, RuntimeError) as error:
@@ -287,7 +301,7 @@ class McpToolExecutor:
             return _failure(wanted, error, "MCP_CLIENT_ERROR", retryable=True)
         except PenstockError as error:  # whether the tool may be called could not be found out
             return _failure(wanted, error, error.code, retryable=isinstance(error, Unavailable))
-        return result if isinstance(result, ActivityOutcome) else _outcome(wanted, result)
+        return result if isinstance(result, ActivityOutcome) else outcome_of(wanted.server, wanted.tool, result)
 
     async def _answered(
         self, client: Client, call: ActivityCall, wanted: _Wanted, kept: Resumed
@@ -320,16 +334,20 @@ class McpToolExecutor:
 
         async def send() -> CallToolResult | InputRequiredResult:
             await call.confirm()  # connecting may have taken a while
-            return await client.session.call_tool(
-                wanted.tool,
-                wanted.arguments,
-                # How long the call itself may take is watched outside; a person may take longer than that.
-                read_timeout_seconds=limits.MCP_PARKED_SECONDS_MAX + self._timeout_ms(call, wanted) / 1000,
-                progress_callback=heard if listener is not None else None,
-                meta=cast("RequestParamsMeta", _meta(call)),
-                allow_input_required=True,
+            params = CallToolRequestParams(
+                name=wanted.tool,
+                arguments=wanted.arguments,
                 input_responses=responses,
                 request_state=state,
+                _meta=cast("RequestParamsMeta", _meta(call)),
+            )
+            # Not `call_tool`, which checks results by whatever schema the server has, for as long as that takes.
+            return await client.session.send_request(
+                CallToolRequest(params=params),
+                TOOL_ANSWER,
+                # How long the call itself may take is watched outside; a person may take longer than that.
+                request_read_timeout_seconds=limits.MCP_PARKED_SECONDS_MAX + self._timeout_ms(call, wanted) / 1000,
+                progress_callback=heard if listener is not None else None,
             )
 
         try:
@@ -360,35 +378,6 @@ def _wanted(call: ActivityCall) -> _Wanted | ActivityError:
     return _Wanted(server, tool, arguments)
 
 
-def _outcome(wanted: _Wanted, result: CallToolResult) -> ActivityOutcome:
-    texts = [block.text for block in result.content if isinstance(block, TextContent)]
-    if result.is_error:
-        told = "\n".join(texts) or f"{wanted.server}/{wanted.tool} reported an error without a text"
-        return ActivityError(shortened(told), "MCP_TOOL_EXECUTION_ERROR")
-    value = _result(result, texts)
-    if exceeds_depth(value, limits.JSON_DEPTH_MAX):
-        told = f"{wanted.server}/{wanted.tool}: the result nests deeper than {limits.JSON_DEPTH_MAX} levels"
-        return ActivityError(told, "MCP_PROTOCOL_ERROR", retryable=False)
-    size = len(msgspec.json.encode(value))
-    if size > limits.MCP_CONTENT_BYTES_MAX:
-        told = f"{wanted.who}: the result has {size} bytes, at most {limits.MCP_CONTENT_BYTES_MAX} are taken"
-        return ActivityError(told, "MCP_RESULT_TOO_LARGE", retryable=False)
-    return ActivityDone(value, {"untrusted": True, "server": wanted.server, "tool": wanted.tool})
-
-
-def _result(result: CallToolResult, texts: list[str]) -> JsonValue:
-    if result.structured_content is not None:
-        structured: JsonValue = result.structured_content
-        return structured
-    value: JsonObject = {}
-    if texts:
-        value["text"] = "\n".join(texts)
-    if len(texts) < len(result.content) or not texts:
-        # Images, links and the like: kept as they came, beside the text if there is one.
-        value["content"] = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
-    return value
-
-
 def _without_secrets(call: ActivityCall, outcome: ActivityOutcome) -> ActivityOutcome:
     """What a server says in words goes into the history, and to people: not with the secrets that it was sent."""
     for secret in call.hidden:
@@ -403,6 +392,9 @@ def _mcp_failure(
     call: ActivityCall, wanted: _Wanted, error: MCPError, connection: McpConnection | None
 ) -> ActivityError | _SendAgain:
     data = error.data if isinstance(error.data, dict) else {}
+    if TOO_LARGE in data or TOO_LARGE in error.message or (connection is not None and connection.flooded):
+        told = f"{wanted.who}: {TOO_LARGE}; at most {limits.MCP_CONTENT_BYTES_MAX} bytes of a result are taken"
+        return ActivityError(told, "MCP_RESULT_TOO_LARGE", retryable=False)
     if connection is not None and any(told in error.message.lower() for told in _SESSION_GONE):
         connection.lose()
         return _SendAgain(_failure(wanted, error, "MCP_CONNECTION_CLOSED", retryable=True))

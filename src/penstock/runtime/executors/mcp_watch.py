@@ -19,6 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND, Tool
 
 from penstock.base import limits
+from penstock.runtime.executors.bounded.mcp_messages import PROBLEM
 from penstock.runtime.executors.failures import shortened
 from penstock.runtime.executors.mcp_pool import McpConnections
 from penstock.runtime.upstream import ServerState, ToolGuard, UpstreamTool
@@ -87,12 +88,13 @@ async def listed_tools(server: str, client: Client) -> tuple[UpstreamTool, ...]:
 
 
 def _tool(listed: Tool) -> UpstreamTool:
-    hints = listed.annotations
+    hints, problem = listed.annotations, (listed.meta or {}).get(PROBLEM)
     return UpstreamTool(
         name=listed.name,
         title=listed.title,
         description=listed.description,
         input_schema=listed.input_schema,
         output_schema=listed.output_schema,
+        problem=None if problem is None else str(problem),
         annotations={} if hints is None else hints.model_dump(mode="json", by_alias=True, exclude_none=True),
     )

@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from penstock.base import limits
+from penstock.runtime.executors.bounded.http_answers import TOO_LARGE, AnswerTooLarge
 from penstock.runtime.executors.mcp_connections import _AnsweringClient
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +37,7 @@ async def test_an_answer_without_end_is_not_waited_for() -> None:
         async with client("application/json", part, 1_000_000) as http:
             answer = await http.post("http://shop.test/mcp")
         assert answer.status_code == 503
-        assert "ReadError" in answer.json()["error"]["message"]
+        assert answer.json()["error"]["data"] == {TOO_LARGE: True}
 
 
 async def test_many_events_are_no_large_one() -> None:
@@ -49,6 +50,6 @@ async def test_many_events_are_no_large_one() -> None:
 
 async def test_an_event_without_end_breaks_the_stream() -> None:
     async with client("text/event-stream", b"data: x", 1_000_000) as http:
-        with pytest.raises(httpx2.ReadError):
+        with pytest.raises(AnswerTooLarge):
             async with http.stream("POST", "http://shop.test/mcp") as response:
                 await response.aread()

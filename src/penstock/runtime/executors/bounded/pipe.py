@@ -1,0 +1,217 @@
+"""An MCP server that is started as a process, spoken to in lines over its pipes; no line is kept that is too long.
+
+The SDK's own transport keeps a line whatever its length, and copies it whenever a piece of it arrives. Here a line that
+is too long is answered in the server's place with an error (`TOO_LARGE` in its data), and skipped.
+
+Above it: `mcp_connections`. Below it: anyio, and what the SDK knows about stopping processes on each platform.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+import anyio
+from anyio.abc import Process
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.stdio import StdioServerParameters, get_default_environment
+from mcp.os.posix.utilities import terminate_posix_process_tree
+from mcp.os.win32.utilities import (
+    close_process_job,
+    create_windows_process,
+    get_windows_executable_command,
+    terminate_windows_process_tree,
+)
+from mcp.shared.message import SessionMessage
+from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, jsonrpc_message_adapter
+
+from penstock.base import limits
+from penstock.runtime.executors.bounded.http_answers import TOO_LARGE
+from penstock.runtime.executors.bounded.json_tokens import has_more_tokens
+from penstock.runtime.executors.bounded.pace import Pace
+
+__all__ = ["bounded_pipe", "too_large_answer"]
+
+_Received = MemoryObjectSendStream[SessionMessage | Exception]
+_GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, OSError)
+_FLUSH_SECONDS = 0.5
+_EXIT_SECONDS = 2.0
+_POLL_SECONDS = 0.01
+# Where the id of an answer stands: at the beginning, as most servers write it.
+_HEAD_BYTES = 4_096
+_ID = re.compile(rb'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,200})")')
+
+
+def too_large_answer(request_id: int | str) -> SessionMessage:
+    """What a caller is told in place of an answer that is too large."""
+    error = ErrorData(code=INVALID_REQUEST, message=TOO_LARGE, data={TOO_LARGE: True})
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
+
+
+@dataclass(slots=True)
+class _Lines:
+    """Lines out of pieces. One that is too long is told once, by its beginning, and skipped."""
+
+    kept: bytearray = field(default_factory=bytearray)
+    size: int = 0
+    skipping: bool = False
+
+    def taken(self, piece: bytes) -> tuple[list[bytes], list[bytes]]:
+        """The lines that end in a piece, and the beginnings of those that are too long."""
+        lines: list[bytes] = []
+        too_long: list[bytes] = []
+        *ended, rest = piece.split(b"\n")
+        for end in ended:
+            self._keep(end, too_long)
+            if not self.skipping:
+                lines.append(bytes(self.kept))
+            self.kept.clear()
+            self.size, self.skipping = 0, False
+        self._keep(rest, too_long)
+        return lines, too_long
+
+    def _keep(self, piece: bytes, too_long: list[bytes]) -> None:
+        self.size += len(piece)
+        if self.skipping:
+            return
+        self.kept += piece
+        if self.size > limits.UPSTREAM_ANSWER_BYTES_MAX:
+            too_long.append(bytes(self.kept[:_HEAD_BYTES]))
+            self.kept.clear()
+            self.skipping = True
+
+
+@asynccontextmanager
+async def bounded_pipe(
+    parameters: StdioServerParameters, errors: TextIO, on_flood: Callable[[], None]
+) -> AsyncIterator[tuple[Any, Any]]:
+    """Start a server and speak to it until the block ends; `on_flood` is told when what it sent fits no call."""
+    process = await _started(parameters, errors)
+    # No await before the task group: a cancellation in between would leave the process behind.
+    incoming, reader = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    writer, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    written = anyio.Event()
+    async with anyio.create_task_group() as group:
+        group.start_soon(_read, process, incoming, on_flood)
+        group.start_soon(_write, process, outgoing, incoming, written)
+        try:
+            yield reader, writer
+        finally:
+            with anyio.CancelScope(shield=True):
+                reader.close()
+                writer.close()
+                with anyio.move_on_after(_FLUSH_SECONDS):
+                    await written.wait()
+                await _stopped(process)
+                for stream in (incoming, outgoing):
+                    await stream.aclose()
+            group.cancel_scope.cancel()
+
+
+async def _started(parameters: StdioServerParameters, errors: TextIO) -> Any:
+    environment = get_default_environment() | (parameters.env or {})
+    if sys.platform == "win32":
+        command = await anyio.to_thread.run_sync(get_windows_executable_command, parameters.command)
+        return await create_windows_process(command, parameters.args, environment, errors, parameters.cwd)
+    return await anyio.open_process(
+        [parameters.command, *parameters.args],
+        env=environment,
+        stderr=errors,
+        cwd=parameters.cwd,
+        start_new_session=True,
+    )
+
+
+async def _read(process: Any, incoming: _Received, on_flood: Callable[[], None]) -> None:
+    lines, pace = _Lines(), Pace()
+    try:
+        async with incoming:
+            async for piece in process.stdout:
+                whole, too_long = lines.taken(piece)
+                for head in too_long:
+                    await _told_too_large(head, incoming, on_flood)
+                for line in whole:
+                    await pace.count(1)
+                    await _told(line, incoming, on_flood)
+                if lines.skipping and lines.size > limits.UPSTREAM_SKIPPED_BYTES_MAX:
+                    on_flood()
+                    break
+    except _GONE:
+        pass  # the server, or whoever listened, is gone
+    finally:
+        await _drained(process)
+
+
+async def _told(line: bytes, incoming: _Received, on_flood: Callable[[], None]) -> None:
+    if has_more_tokens(line, limits.UPSTREAM_ANSWER_TOKENS_MAX):
+        await _told_too_large(line[:_HEAD_BYTES], incoming, on_flood)
+        return
+    try:
+        message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as error:
+        await incoming.send(error)
+    else:
+        await incoming.send(message)
+
+
+async def _told_too_large(head: bytes, incoming: _Received, on_flood: Callable[[], None]) -> None:
+    found = _ID.search(head)
+    if found is None:
+        on_flood()
+        return
+    number, name = found.groups()
+    await incoming.send(too_large_answer(int(number) if number is not None else name.decode("utf-8", "replace")))
+
+
+async def _write(
+    process: Any, outgoing: MemoryObjectReceiveStream[SessionMessage], incoming: _Received, written: anyio.Event
+) -> None:
+    try:
+        async with outgoing:
+            async for message in outgoing:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await process.stdin.send(text.encode() + b"\n")
+    except _GONE:
+        # The server may live on without listening: whoever waits for it must hear of the end.
+        await incoming.aclose()
+    finally:
+        written.set()
+
+
+async def _drained(process: Any) -> None:
+    """Read on, so that a server that is writing can come to its end."""
+    with anyio.CancelScope(shield=True), suppress(*_GONE):
+        while True:
+            await process.stdout.receive()
+
+
+async def _stopped(process: Any) -> None:
+    """Close its input, give it time, then end it with everything that it started."""
+    with suppress(*_GONE):
+        await process.stdin.aclose()
+    if not await _has_ended(process):
+        if sys.platform == "win32":
+            await terminate_windows_process_tree(process)
+        else:
+            assert isinstance(process, Process)
+            await terminate_posix_process_tree(process, _EXIT_SECONDS)
+        await _has_ended(process)
+    close_process_job(process)
+    with suppress(*_GONE):
+        await process.stdout.aclose()
+    transport = getattr(getattr(process, "_process", None), "_transport", None)
+    if transport is not None:  # a descendant that holds a pipe would keep it open
+        with suppress(PermissionError):
+            transport.close()
+
+
+async def _has_ended(process: Any) -> bool:
+    # Not `wait`, which also waits for the pipes that a child of the server may hold.
+    with anyio.move_on_after(_EXIT_SECONDS):
+        while process.returncode is None:  # noqa: ASYNC110  # nothing tells of it but the pipes
+            await anyio.sleep(_POLL_SECONDS)
+    return process.returncode is not None
