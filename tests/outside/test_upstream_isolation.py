@@ -16,10 +16,19 @@ from penstock.base.json import JsonObject
 from penstock.runtime.executors.mcp_config import McpServerConfig, command_name
 from penstock.runtime.executors.mcp_tools import McpToolExecutor
 from penstock.runtime.performing import ActivityAsks, ActivityCall, ActivityOutcome
+from penstock.runtime.upstream import NoGuard, ToolRefusal
 from tests.fixtures.mcp_tools_server import make_server
 from tests.outside.hostile_upstream import hostile_http, pipe_arguments
 from tests.unit.runtime.executors.asgi_server import serving_asgi
 from tests.unit.runtime.executors.calls import bounded, call_of, done, error
+
+
+class AnyTenant(NoGuard):
+    """Every tenant may call the server, as an operator may say."""
+
+    async def refusal(self, tenant: str, server: str, tool: str) -> ToolRefusal | None:
+        return None
+
 
 PIPE = McpServerConfig(command=sys.executable, args=pipe_arguments())
 
@@ -38,7 +47,9 @@ def answered(call: ActivityCall, asked: ActivityOutcome, word: str) -> ActivityC
 
 @asynccontextmanager
 async def executor_of(config: McpServerConfig, **options: Any) -> AsyncIterator[McpToolExecutor]:
-    executor = McpToolExecutor({"shop": config}, allow_commands=(command_name(sys.executable),), **options)
+    executor = McpToolExecutor(
+        {"shop": config}, allow_commands=(command_name(sys.executable),), guard=AnyTenant(), **options
+    )
     try:
         yield executor
     finally:

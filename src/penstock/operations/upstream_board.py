@@ -11,6 +11,7 @@ call. Below it: the platform port. It speaks to no server.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.json_schemas import SchemaProblem, load_schema
 from penstock.runtime.etags import body_etag
 from penstock.runtime.platform import ANY_ETAG, AuditEntry, PlatformStore, ResourceRow, Seal
 from penstock.runtime.upstream import (
@@ -42,6 +44,7 @@ _LOGGER = logging.getLogger("penstock.upstream")
 _PINS, _LISTINGS = "upstream_tool", "upstream_listing"
 # What servers list belongs to no tenant; no tenant can be called this.
 _NOBODYS = "-upstream"
+_PROBLEM_CHARACTERS = 300
 _BY_SETTINGS = "settings"
 _REVOKED = "revoked"
 
@@ -128,6 +131,9 @@ class Upstreams:
     async def heard(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
         """Keep what a server lists, and withdraw what it describes otherwise than it was accepted."""
         await self._read_listings()
+        rules = self.rules.get(server)
+        if rules is not None:
+            tools = tuple([await _looked_at(tool) if rules.admits(tool.name) else tool for tool in tools])
         known, listing = self._listings.get(server), _listing(tools, self.clock.now_ms())
         if known is not None and known.hashes == listing.hashes:
             return
@@ -141,24 +147,37 @@ class Upstreams:
             await self._told(tenant, server)
 
     async def refusal(self, tenant: str, server: str, tool: str) -> ToolRefusal | None:
-        """A tool that a tenant accepted is refused while its server describes it otherwise, even if it took that back.
+        """A tool that is to be accepted is refused until that is done, and while its server describes it otherwise.
 
-        Who writes a workflow names its tools: one that nobody accepted for the catalogue is the author's to call. No
-        author of a tenant that the server is not for calls anything of it.
+        Who writes a workflow names its tools: one that the settings do not list is the author's to call. No author of a
+        tenant that the server is not for calls anything of it.
         """
         rules = self.rules.get(server)
         foreign = tenant_refusal(tenant, server, rules)
         if foreign is not None or rules is None:
             return foreign
         row = await self.platform.resource(tenant, _PINS, _pin_id(server, tool))
+        if rules.admits(tool) and (row is None or row.body.get(_REVOKED) is True):
+            if rules.accept == "manual" or not await self._is_pinned(tenant, server, tool):
+                told = f"nobody has accepted {tool} of {server} for this tenant; accept it with upstream.accept"
+                return ToolRefusal(QUARANTINED, told)
+            return None
         if row is None:
             return None
         await self._read_listings()
         listing = self._listings.get(server)
         seen = listing.hashes.get(tool) if listing is not None else None
+        if listing is not None and seen is not None and listing.tools[tool].problem is not None:
+            told = f"{tool} of {server} cannot be used: {listing.tools[tool].problem}; it is quarantined"
+            return ToolRefusal(QUARANTINED, told)
         if seen is None or seen == _pin(row).hash:
             return None
         return ToolRefusal(QUARANTINED, f"{server} describes {tool} otherwise than it was accepted; it is quarantined")
+
+    async def _is_pinned(self, tenant: str, server: str, tool: str) -> bool:
+        """Whether a tool is accepted, also by the settings, which accept it as it is first seen."""
+        standings = await self.standings(tenant, server)
+        return any(item.name == tool and item.status == "pinned" for item in standings)
 
     # --- what there is ----------------------------------------------------------------------------
 
@@ -191,7 +210,9 @@ class Upstreams:
             pin, seen = pins.get((server, name)), listed.get(name)
             seen_hash = listing.hashes.get(name) if listing is not None else None
             status = _status(rules, name, pin, seen_hash)
-            if status == "new" and rules.accept == "first" and seen is not None and self.seal is not None:
+            if status == "pinned" and seen is not None and seen.problem is not None:
+                status = "changed"
+            if status == "new" and rules.accept == "first" and seen is not None and seen.problem is None and self.seal:
                 pin = pins[server, name] = await self._pinned(tenant, server, seen, _BY_SETTINGS, "settings")
                 status = "pinned"
             found.append(
@@ -327,6 +348,16 @@ class Upstreams:
             if item.status == "changed":
                 told = "%s describes %s otherwise than %s accepted it; it is quarantined until somebody accepts it"
                 _LOGGER.warning(told, server, item.name, tenant)
+
+
+async def _looked_at(tool: UpstreamTool) -> UpstreamTool:
+    """A tool with what is wrong with its schemas: it is quarantined, and its server's other tools are not."""
+    await asyncio.sleep(0)  # many schemas take a while, and others have work too
+    for name, schema in (("input", tool.input_schema), ("output", tool.output_schema or {})):
+        found = load_schema(schema)
+        if tool.problem is None and isinstance(found, SchemaProblem):
+            return msgspec.structs.replace(tool, problem=f"its {name} schema: {found.message[:_PROBLEM_CHARACTERS]}")
+    return tool
 
 
 def _listing(tools: Sequence[UpstreamTool], at: int) -> _Listing:

@@ -204,7 +204,7 @@ def _operation_name(rules: ImportRules, tool: str) -> str:
 def _warnings(tool: UpstreamTool) -> list[str]:
     """What a person does not see when they read a tool's words."""
     text = json.dumps(msgspec.to_builtins(tool), ensure_ascii=False)
-    found = []
+    found = [] if tool.problem is None else [f"it cannot be accepted: {tool.problem}"]
     if any(unicodedata.category(character) in _UNSEEN for character in text):
         found.append("there are characters in it that are not shown; a model reads them")
     if len(tool.description or "") > _WORDS_MAX:
@@ -301,7 +301,8 @@ async def accept_tools(context: Context, given: AcceptTools) -> AcceptedTools:
     """
     upstreams, rules = _board(context, given.server)
     standings = await upstreams.standings(context.tenant, given.server)
-    chosen = [item for item in standings if item.status in ("new", "changed")]
+    waiting = [item for item in standings if item.status in ("new", "changed")]
+    chosen = [item for item in waiting if item.seen is not None and item.seen.problem is None]
     if "*" not in given.tools:
         chosen = [_named(standings, given.server, tool) for tool in dict.fromkeys(given.tools)]
     _refuse_unseen(given, chosen)
@@ -336,6 +337,9 @@ def _refuse_unseen(given: AcceptTools, chosen: list[Standing]) -> None:
 
 
 def _refuse_unfit(item: Standing) -> None:
+    if item.seen is not None and item.seen.problem is not None:
+        told = f"{item.name} cannot be used: {item.seen.problem}"
+        raise Conflict("UPSTREAM_TOOL_QUARANTINED", told, "its server has to describe it otherwise")
     if item.status == "excluded":
         told = f"{item.name} is not among the tools that the settings import"
         raise Conflict("UPSTREAM_TOOL_EXCLUDED", told, f"add it to mcp_servers.{item.server}.import.tools")
@@ -363,6 +367,7 @@ upstream_accept = replace(
             "UPSTREAM_NOT_FOUND",
             "UPSTREAM_TOOL_NOT_FOUND",
             "UPSTREAM_TOOL_EXCLUDED",
+            "UPSTREAM_TOOL_QUARANTINED",
             "PRECONDITION_FAILED",
         ),
         examples=(Example(arguments={"server": "shop", "tools": ["search"]}),),

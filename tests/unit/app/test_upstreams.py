@@ -290,9 +290,11 @@ async def test_a_node_that_names_a_changed_tool_fails(tmp_path: Path) -> None:
     async with shop(tmp_path) as upstream, platform(tmp_path, shop=upstream.settings) as caller:
         await until_seen(caller)
         await caller.call("workflow.create", document=LOOK)
-        ran = await caller.call("workflow.execute", workflow_id="look", sync=True)
-        assert ran["output"] == {"items": ["tea 1", "tea 2"]}  # the author names it: nobody need accept it
+        early = await caller.call("workflow.execute", workflow_id="look", sync=True)
+        assert early["error"]["code"] == "UPSTREAM_TOOL_QUARANTINED"  # the settings list it, and nobody accepted it
         await caller.call("upstream.accept", server="shop", tools=["search"])
+        ran = await caller.call("workflow.execute", workflow_id="look", sync=True)
+        assert ran["output"] == {"items": ["tea 1", "tea 2"]}
         upstream.says("Something else.")
         await told_shop(caller, "announce")
         await until_seen(caller, status="changed")

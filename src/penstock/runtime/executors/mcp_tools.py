@@ -278,6 +278,10 @@ class McpToolExecutor:
         connection: McpConnection | None = None  # None: the server has not even said hello
         try:
             owner = (call.tenant, call.principal)
+            # Once before anything is started for a tenant that may not have it, and once with what the server says now.
+            refused = await self._guard.refusal(call.tenant, wanted.server, wanted.tool)
+            if refused is not None and refused.code == "UPSTREAM_NOT_FOUND":
+                return ActivityError(refused.message, refused.code, retryable=False)
             async with self._connections.borrow(wanted.server, owner) as (connection, client):
                 await connection.look(client, older_than_seconds=limits.UPSTREAM_LOOK_AGE_SECONDS_MAX)
                 refused = await self._guard.refusal(call.tenant, wanted.server, wanted.tool)
