@@ -14,7 +14,7 @@ import pytest
 from penstock.base import limits
 from tests.live.mcp.broken_messages import META
 from tests.live.mcp.clients import new_session
-from tests.live.mcp.workflows import GREET
+from tests.live.mcp.workflows import GREET, NAP
 from tests.live.rest.servers import SECONDS_MAX, LiveServer, serving
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -51,7 +51,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a workflow."""
     made = tmp_path_factory.mktemp("pipe")
-    (made / "greet.json").write_text(json.dumps(GREET), encoding="utf-8")
+    for document in (GREET, NAP):
+        (made / f"{document['name']}.json").write_text(json.dumps(document), encoding="utf-8")
     return made
 
 
@@ -76,6 +77,28 @@ def piped(folder: Path, version: str, *messages: Any, answers: int) -> list[Any]
         process.stdin.close()
         assert process.wait(SECONDS_MAX) == 0
     return found
+
+
+def test_whoever_closes_a_pipe_is_sent_nothing_more(folder: Path) -> None:
+    command = [sys.executable, "-m", "penstock", "mcp", "--db", "closing.db", "--workflows", "."]
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    begin = {"jsonrpc": "2.0", "id": "begin", "method": "initialize", "params": params}
+    nap = {"name": "nap", "arguments": {}, "_meta": {"progressToken": "p"}}
+    call = {"jsonrpc": "2.0", "id": "nap", "method": "tools/call", "params": nap}
+    with subprocess.Popen(
+        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(begin).encode() + b"\n" + json.dumps(call).encode() + b"\n")
+        process.stdin.flush()
+        # The call is under way when it tells of its progress; clients crash on an answer after they have closed.
+        heard = [json.loads(process.stdout.readline()) for _ in range(2)]
+        assert [message.get("method") for message in heard] == [None, "notifications/progress"]
+        process.stdin.close()
+        rest = [json.loads(line) for line in process.stdout]
+        assert process.wait(SECONDS_MAX) == 0
+    assert [message for message in rest if message.get("id") == "nap"] == []
 
 
 def test_what_is_no_request_is_answered_in_a_session(server: LiveServer) -> None:

@@ -43,7 +43,7 @@ from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS, InboundLadderRejection, c
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
-from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
+from mcp_types import CONNECTION_CLOSED, JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from sse_starlette import EventSourceResponse
@@ -331,6 +331,7 @@ async def serve_pipe(server: Server[Any], pipe: Pipe, ended: Callable[[], None],
     outgoing, outgoing_reader = create_context_streams[SessionMessage](0)
 
     frames = PipeFrames(only)
+    closed = anyio.Event()
 
     async def read() -> None:
         async with incoming_writer:
@@ -343,15 +344,13 @@ async def serve_pipe(server: Server[Any], pipe: Pipe, ended: Callable[[], None],
                         told = unreadable()
                 if told is not None:
                     await pipe.write(told)
+            closed.set()
             ended()
 
     async def write() -> None:
         async with outgoing_reader:
             async for item in outgoing_reader:
-                sent = item.message
-                line: bytes | None = sent.model_dump_json(by_alias=True, exclude_unset=True).encode()
-                if isinstance(sent, JSONRPCResponse | JSONRPCError):
-                    line = frames.answered(sent.id, line or b"")
+                line = _written_message(item.message, frames, is_closed=closed.is_set())
                 if line is not None:
                     await pipe.write(line)
 
@@ -359,6 +358,17 @@ async def serve_pipe(server: Server[Any], pipe: Pipe, ended: Callable[[], None],
         tasks.start_soon(read)
         tasks.start_soon(write)
         await _serve_streams(server, state, incoming, outgoing, only)
+
+
+def _written_message(message: JSONRPCMessage, frames: PipeFrames, *, is_closed: bool) -> bytes | None:
+    """The line for a message; None for one that waits for others, or that nobody is there to read."""
+    line = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    if not isinstance(message, JSONRPCResponse | JSONRPCError):
+        return line
+    if is_closed and isinstance(message, JSONRPCError) and message.error.code == CONNECTION_CLOSED:
+        # Whoever closed its end has hung up: there are clients that crash on an answer after that.
+        return None
+    return frames.answered(message.id, line)
 
 
 def _read_message(line: bytes) -> JSONRPCMessage:
