@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -62,21 +63,25 @@ class KilledError(BaseException):
     """The process is gone: nothing of ours may catch this."""
 
 
+DYING: ContextVar[object] = ContextVar("dying", default=None)
+"""Set for the call that dies, and for every task that it begins."""
+
+
 @dataclass
 class DyingWriter:
-    """The writer of a store, whose process dies once so many commits of the task that calls are done."""
+    """The writer of a store, whose process dies once so many commits of a call are done."""
 
     store: SqliteStore
     lives: int
-    victim: asyncio.Task[Any] | None = field(default_factory=asyncio.current_task)
 
     def __post_init__(self) -> None:
+        DYING.set(self)
         for name in ("submit", "submit_with_others"):
             setattr(self.store.writer, name, self._dying(getattr(self.store.writer, name)))
 
     def _dying(self, submit: Callable[..., asyncio.Future[Any]]) -> Callable[..., asyncio.Future[Any]]:
         def submitted(*arguments: Any, **more: Any) -> asyncio.Future[Any]:
-            if asyncio.current_task() is not self.victim:
+            if DYING.get() is not self:
                 return submit(*arguments, **more)
             ends: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             if self.lives <= 0:
@@ -332,7 +337,14 @@ def test_a_server_that_is_killed_after_it_made_a_key_gives_the_same_answer(tmp_p
         assert server.request("GET", "workflows").status == 200
 
 
-def test_the_schedules_of_a_workflow_are_made_after_a_crash_that_came_in_between(tmp_path: Path) -> None:
+async def until_listed(gate: Gate, case: Case, wanted: set[str]) -> None:
+    found = None
+    while found != wanted:
+        await asyncio.sleep(0.01)
+        found = await listed(gate, case)
+
+
+def test_the_schedules_of_a_workflow_follow_it_after_a_crash_that_came_in_between(tmp_path: Path) -> None:
     document = {**GREET, "triggers": [{"id": "nightly", "schedule": {"cron": "0 3 * * *"}}]}
     case = Case(operation="workflow.create", arguments={}, listing="schedule.list")
 
@@ -344,10 +356,13 @@ def test_the_schedules_of_a_workflow_are_made_after_a_crash_that_came_in_between
             assert await listed(gate, case) == set()
         async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
             await call(gate, "workflow.create", "the-key", document=document)
-            found: set[str] = set()
-            while found != {"nightly"}:
-                await asyncio.sleep(0.01)
-                found = await listed(gate, case)
+            await until_listed(gate, case, {"nightly"})
+            assert isinstance(penstock.store, SqliteStore)
+            deletion = replace(case, operation="workflow.delete")
+            assert await killed(gate, penstock.store, deletion, {"workflow_id": "greet"}, lives=2)
+            assert await listed(gate, case) == {"nightly"}
+        async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
+            await until_listed(gate, case, set())
 
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))
 

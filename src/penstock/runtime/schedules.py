@@ -331,16 +331,21 @@ class Scheduler:
         await self.drop_triggers(workflow_name, tenant=tenant)
 
     async def follow_all(self) -> None:
-        """Do so for every workflow with triggers: a process may have died after it stored one, and before that."""
+        """Do so for every workflow with triggers, and for those that schedules are left of: a process may have died
+        after it stored or deleted one, and before that.
+        """
+        wanted: set[tuple[str, str]] = {
+            (row.tenant, row.workflow_name) for row in await self.host.store.schedules() if origin_of(row) == "document"
+        }
         cursor: str | None = None
         while True:
             page = await self.host.store.list_definitions(tenant=None, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
-            for row in page.rows:
-                if row.document.get("triggers"):
-                    await self._followed(row.name, row.tenant)
+            wanted.update((row.tenant, row.name) for row in page.rows if row.document.get("triggers"))
             cursor = page.next_cursor
             if cursor is None:
-                return
+                break
+        for tenant, name in sorted(wanted):
+            await self._followed(name, tenant)
 
     async def _followed(self, workflow_name: str, tenant: str) -> None:
         try:
