@@ -184,7 +184,8 @@ def attempts(capability: Capability, seeds: dict[str, Any]) -> list[dict[str, An
         "control.workflow_start": [{"definition": GREET}],
     }
     usual = BODIES.get(name) or (capability.examples[0].arguments if capability.examples else {})
-    named = {member: seeds[member] for member in capability.input_schema["properties"] if member in seeds}
+    members: Any = capability.input_schema["properties"]
+    named = {member: seeds[member] for member in members if member in seeds}
     return [{**usual, **named}, *({**named, **given} for given in cunning.get(name, ()))]
 
 

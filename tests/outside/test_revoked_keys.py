@@ -137,7 +137,8 @@ def test_everything_that_is_under_way_with_a_revoked_key_ends_within_a_second(
         assert not late, late
         for item in begun[:3]:
             assert (item.status, b"KEY_REVOKED" in item.heard) == (401, True), item
-        assert b"KEY_REVOKED" in begun[3].heard
+        told = {item.name for item in begun if b"KEY_REVOKED" in item.heard}
+        assert told >= {"a stream", "a call of the newest era", "a call without a session"}
 
     asyncio.run(test())
     # The key is gone; what was begun with it goes on.
