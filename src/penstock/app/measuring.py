@@ -45,9 +45,26 @@ def _started(services: Services) -> dict[tuple[str, ...], float]:
     return {(): started_ms / 1000} if isinstance(started_ms, int | float) else {}
 
 
+def _run_gauges(penstock: Penstock) -> list[Gauge]:
+    return [
+        Gauge(
+            name="penstock_runs_abandoned",
+            help="Runs with work that nobody in this process did, until its watchdog went on with them.",
+            kind="counter",
+            read=lambda: {(): float(penstock.driver.abandoned.found if penstock.driver is not None else 0)},
+        ),
+        Gauge(
+            name="penstock_runs_stuck",
+            help="Runs that its watchdog went on with several times and that have not moved.",
+            read=lambda: {(): float(len(penstock.driver.abandoned.stuck) if penstock.driver is not None else 0)},
+        ),
+    ]
+
+
 def _gauges(penstock: Penstock, services: Services) -> list[Gauge]:
     build = (__version__, platform.python_version())
     found = [
+        *_run_gauges(penstock),
         Gauge(
             name="penstock_build_info",
             help="Which build this is; always 1.",

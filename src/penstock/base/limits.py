@@ -5,6 +5,8 @@ with the constant here as its default.
 """
 
 __all__ = [
+    "ABANDONED_PICK_UPS_MAX",
+    "ABANDONED_RUNS_PER_LOOK",
     "ACTIVITIES_AT_ONCE_MAX",
     "ACTIVITY_LEASE_MS_MAX",
     "ACTIVITY_QUESTIONS_MAX",
@@ -399,6 +401,11 @@ WORKER_LEASE_MS = 5_000
 WORKER_LEASE_MARGIN_MS = 1_000
 # Runs that are looked after because a clock that was ahead put their timers too late; their ids are kept in memory.
 TIMERS_AHEAD_MAX = 100_000
+# Runs of this process that the watchdog compares with what is under way at each look, every lease's third: a few
+# milliseconds of work, and ten thousand runs in less than a minute.
+ABANDONED_RUNS_PER_LOOK = 500
+# How often a run that does not move is gone on with before it counts as stuck: what failed thrice fails again.
+ABANDONED_PICK_UPS_MAX = 3
 # Runs claimed or woken in one go; more are found in the next round.
 CLAIM_BATCH_MAX = 200
 # Records read in one go.

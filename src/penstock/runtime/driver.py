@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.base import limits
 from penstock.base.errors import Conflict, Unavailable
@@ -28,8 +28,8 @@ from penstock.engine.effects import (
     StartSuccessor,
     WakeUp,
 )
-from penstock.engine.outcomes import Decision, Refused
-from penstock.engine.values import NOT_JSON
+from penstock.engine.outcomes import Refused
+from penstock.runtime.abandoned import AbandonedRuns, unattended
 from penstock.runtime.children import ChildRuns
 from penstock.runtime.embedded_host import Committed, EmbeddedHost, LiveRun
 from penstock.runtime.ownership.lease import Ownership, WorkerLease
@@ -41,12 +41,14 @@ from penstock.runtime.performing import (
     ActivityOutcome,
     AsyncPerformer,
     input_of,
+    unfit_outcome,
 )
 from penstock.runtime.timer_loop import TimerLoop
 from penstock.runtime.turnstiles import Turnstile
 
 __all__ = ["Driver"]
 
+T = TypeVar("T")
 # How soon an outcome is offered again to a store that cannot take it (a full disk, a lock), and how late at most.
 _STORE_RETRY_SECONDS = 0.1
 _STORE_RETRY_SECONDS_MAX = 5.0
@@ -82,6 +84,7 @@ class Driver:
     _lease: WorkerLease = field(init=False)
     _silence: SilenceWatch = field(init=False)
     _timers: TimerLoop = field(init=False)
+    abandoned: AbandonedRuns = field(init=False)
 
     def __post_init__(self) -> None:
         self._children = ChildRuns(self.host)
@@ -95,6 +98,7 @@ class Driver:
         )
         self._silence = SilenceWatch(host.clock)
         self._timers = TimerLoop(host=host, report=self.report)
+        self.abandoned = AbandonedRuns(host=host, pick_up=self._pick_up, report=self._told)
 
     async def start(self, *, gone: Sequence[str] = ()) -> None:
         """Take over abandoned work and begin to react. `gone` are workers known to be dead already."""
@@ -145,6 +149,9 @@ class Driver:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    def _told(self, where: str, error: BaseException) -> None:
+        self.report(where, error)  # whoever hears of faults may have been chosen later
+
     async def _guarded(self, where: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
             await work()
@@ -163,7 +170,8 @@ class Driver:
             self._dispatch(live, committed.effects, self._couriers.get(id(committed.given)))
         self._timers.committed(live.row)
         if live.state.terminal and live.state.parent_run_id is not None and live.state.continuation is None:
-            self._spawn("parent", partial(self._children.tell_parent, live.state))
+            tell = partial(self._children.tell_parent, live.state)
+            self._spawn("parent", partial(self._patiently, "parent", tell))
 
     def _dispatch(self, live: LiveRun, effects: Sequence[Effect], courier: _Courier | None = None) -> None:
         if live.tasks or live.deferred:
@@ -184,18 +192,30 @@ class Driver:
                 live.tasks[effect.effect_id] = self._spawn(effect.effect_id, partial(self._perform, live, effect))
 
     async def _perform(self, live: LiveRun, effect: Effect) -> None:
+        if isinstance(effect, PerformActivity):
+            await self._perform_activity(live, effect)
+            return
+        live.deferred.add(effect.effect_id)
+        live.tasks.pop(effect.effect_id, None)
+        try:
+            await self._patiently(effect.effect_id, partial(self._perform_for_others, live, effect))
+        except Exception:
+            live.deferred.discard(effect.effect_id)  # nobody has it any more, and whoever looks for that finds it
+            raise
+
+    async def _perform_for_others(self, live: LiveRun, effect: Effect) -> None:
+        """What a run wants of other runs; each of it may be done again."""
         match effect:
-            case PerformActivity():
-                await self._perform_activity(live, effect)
             case StartChild():
-                await self._start_child(live, effect)
+                await self._children.start(live, effect)
             case StartSuccessor():
                 await self._start_successor(live, effect)
             case CancelChild():
-                await self._cancel_child(live, effect)
+                await self._children.cancel(live, effect)
+                await self._owe_less(live, effect)
             case DeliverSignal():
                 await self._deliver(live, effect)
-            case WakeUp():
+            case PerformActivity() | WakeUp():
                 pass
 
     async def _perform_activity(self, live: LiveRun, effect: PerformActivity) -> None:
@@ -209,26 +229,36 @@ class Driver:
             live.deferred.add(effect.effect_id)
             if isinstance(outcome, ActivityDeferred):
                 return
-            await self._store(live.state.run_id, input_of(self.host.clock.now_ms(), effect, outcome), courier)
+            live.users += 1  # it stays in memory until the outcome is stored
+            try:
+                await self._store(live.state.run_id, input_of(self.host.clock.now_ms(), effect, outcome), courier)
+            except Exception:
+                live.deferred.discard(effect.effect_id)  # nobody has it any more, and whoever looks for that finds it
+                raise
+            finally:
+                live.users -= 1
 
     async def _store(self, run_id: str, given: inputs.Input, courier: _Courier) -> None:
-        """Store an outcome, again and again while the store cannot: the work is done and must not be done twice."""
+        """Store an outcome; the work is done and must not be done twice."""
+        wanted: inputs.Input | None = given
+        while wanted is not None:
+            self._couriers[id(wanted)] = courier
+            try:
+                decision = await self._patiently(run_id, partial(self.host.send, run_id, wanted))
+            finally:
+                del self._couriers[id(wanted)]
+            wanted = unfit_outcome(wanted, decision)
+
+    async def _patiently(self, where: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What some work on the store gives, however long the store cannot; work that may be done again."""
         nap = _STORE_RETRY_SECONDS
         while True:
-            self._couriers[id(given)] = courier
             try:
-                decision = await self.host.send(run_id, given)
+                return await work()
             except Unavailable as error:
-                self.report(run_id, error)
+                self.report(where, error)
                 await asyncio.sleep(nap)
                 nap = min(nap * 2, _STORE_RETRY_SECONDS_MAX)
-                continue
-            finally:
-                del self._couriers[id(given)]
-            unfit = _unfit(given, decision)
-            if unfit is None:
-                return
-            given = unfit
 
     async def _attempt(self, live: LiveRun, effect: PerformActivity) -> ActivityOutcome:
         state = live.state
@@ -258,28 +288,9 @@ class Driver:
             self.report(effect.effect_id, error)
             return ActivityError(f"the executor raised {type(error).__name__}", "EXECUTOR_ERROR")
 
-    async def _start_child(self, live: LiveRun, effect: StartChild) -> None:
-        live.deferred.add(effect.effect_id)
-        live.tasks.pop(effect.effect_id, None)
-        await self._children.start(live, effect)
-
-    async def _cancel_child(self, live: LiveRun, effect: CancelChild) -> None:
-        live.deferred.add(effect.effect_id)
-        live.tasks.pop(effect.effect_id, None)
-        await self._children.cancel(live, effect)
-        await self._owe_less(live, effect)
-
     async def _start_successor(self, live: LiveRun, effect: StartSuccessor) -> None:
-        """Start the run that goes on in place of an ended one, however long the store cannot."""
-        nap, refused, started = _STORE_RETRY_SECONDS, None, False
-        while not started:
-            try:
-                refused = await self.host.start_successor(live)
-                started = True
-            except Unavailable as error:
-                self.report(effect.effect_id, error)
-                await asyncio.sleep(nap)
-                nap = min(nap * 2, _STORE_RETRY_SECONDS_MAX)
+        """Start the run that goes on in place of an ended one."""
+        refused = await self.host.start_successor(live)
         if refused is not None:
             self.report(effect.effect_id, Conflict(refused.code, refused.message, refused.hint))
         await self._owe_less(live, effect)
@@ -293,8 +304,6 @@ class Driver:
             await self.host.release(live)
 
     async def _deliver(self, live: LiveRun, effect: DeliverSignal) -> None:
-        live.deferred.add(effect.effect_id)
-        live.tasks.pop(effect.effect_id, None)
         now = self.host.clock.now_ms()
         signal = inputs.SendSignal(at=now, name=effect.signal_name, payload=effect.payload, signal_id=effect.effect_id)
         # A document names runs as callers of its tenant do.
@@ -321,6 +330,8 @@ class Driver:
                 await self._strike_off_silent()
                 await self._take_over()
                 await self._look_after()
+                if not self._draining:
+                    await self.abandoned.look()
             except Exception as error:  # the store may be back in a moment; the lease says when it is too late
                 self.report("lease", error)
 
@@ -382,8 +393,16 @@ class Driver:
         live = await self.host.reloaded(run_id)
         if live is None:
             return
-        for effect in self.host.due(live) if begun else ():
-            if not isinstance(effect, PerformActivity) or not effect.at_most_once or effect.effect_id in live.tasks:
+        await self._go_on(live, [item for item in self.host.due(live) if begun and item.effect_id not in live.tasks])
+
+    async def _pick_up(self, live: LiveRun) -> None:
+        """Go on with a run that nobody has; whatever of it may have happened is not done again without a decision."""
+        await self._go_on(live, unattended(live, self.host.due(live)))
+
+    async def _go_on(self, live: LiveRun, maybe_done: Sequence[Effect]) -> None:
+        run_id = live.state.run_id
+        for effect in maybe_done:
+            if not isinstance(effect, PerformActivity) or not effect.at_most_once:
                 continue
             unknown = inputs.ReportOutcomeUnknown(
                 at=self.host.clock.now_ms(), node_id=effect.node_id, visit=effect.visit, attempt=effect.attempt
@@ -417,20 +436,3 @@ class Driver:
         await self.host.reloaded(live.state.run_id)
         mine = live.row.owner == self.host.worker_id
         self._dispatch(live, self.host.due(live) if mine else ())
-
-
-def _unfit(given: inputs.Input, decision: Decision) -> inputs.FailActivity | None:
-    """The failure of an activity whose result no history can hold; without it the run would wait for ever."""
-    if not isinstance(decision, Refused) or decision.code not in ("SUBMIT_VALIDATION_ERROR", NOT_JSON):
-        return None  # taken, or a result that comes too late, or for nobody
-    if not isinstance(given, inputs.CompleteActivity | inputs.FailActivity | inputs.AskInActivity):
-        return None
-    return inputs.FailActivity(
-        at=given.at,
-        node_id=given.node_id,
-        visit=given.visit,
-        attempt=given.attempt,
-        error=decision.message,
-        code=decision.code,
-        retryable=False,
-    )

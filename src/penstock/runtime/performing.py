@@ -13,7 +13,9 @@ from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine import inputs
 from penstock.engine.effects import PerformActivity
+from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.state import RunState
+from penstock.engine.values import NOT_JSON
 from penstock.runtime.ownership.lease import Ownership
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "Performer",
     "Unconfigured",
     "input_of",
+    "unfit_outcome",
 ]
 
 
@@ -105,6 +108,23 @@ def input_of(at: int, effect: PerformActivity, outcome: ActivityOutcome) -> inpu
             )
         case ActivityDeferred():
             raise TypeError("a deferred activity has no result yet")
+
+
+def unfit_outcome(given: inputs.Input, decision: Decision) -> inputs.FailActivity | None:
+    """The failure of an activity whose result no history can hold; without it the run would wait for ever."""
+    if not isinstance(decision, Refused) or decision.code not in ("SUBMIT_VALIDATION_ERROR", NOT_JSON):
+        return None  # taken, or a result that comes too late, or for nobody
+    if not isinstance(given, inputs.CompleteActivity | inputs.FailActivity | inputs.AskInActivity):
+        return None
+    return inputs.FailActivity(
+        at=given.at,
+        node_id=given.node_id,
+        visit=given.visit,
+        attempt=given.attempt,
+        error=decision.message,
+        code=decision.code,
+        retryable=False,
+    )
 
 
 class Performer(Protocol):

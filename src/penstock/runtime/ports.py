@@ -325,6 +325,9 @@ class Store(Protocol):
     async def has_unclaimed(self, *, family: str | None = None) -> bool:
         """True when a run has work and no owner: a process that does not perform moved it; `family` as for `claim`."""
 
+    async def owned(self, *, owner: str, after: int, limit: int) -> tuple[tuple[int, str, int], ...]:
+        """Runs with work of an owner, in the order of positions after one: position, id, sequence number."""
+
     async def set_work(self, run_id: str, *, has_work: bool, owner: str | None, expected_epoch: int) -> bool:
         """Note that a run has, or no longer has, effects to perform; False when somebody took it over since."""
 

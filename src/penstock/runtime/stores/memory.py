@@ -205,6 +205,15 @@ class MemoryStore:
         """True when a run has work and no owner."""
         return any(row.has_work and row.owner is None and in_family(row.run_id, family) for row in self._rows())
 
+    async def owned(self, *, owner: str, after: int, limit: int) -> tuple[tuple[int, str, int], ...]:
+        """Runs with work of an owner."""
+        found = [
+            (kept.position, kept.row.run_id, kept.row.seq)
+            for kept in self._runs.values()
+            if kept.row.has_work and kept.row.owner == owner and kept.position > after
+        ]
+        return tuple(sorted(found)[:limit])
+
     async def set_work(self, run_id: str, *, has_work: bool, owner: str | None, expected_epoch: int) -> bool:
         """Note that a run has, or no longer has, effects to perform."""
         self.before_write("set_work")

@@ -370,6 +370,13 @@ class SqliteStore:
         parameters = _family(family)
         return await self._read(lambda connection: connection.execute(statement, parameters).fetchone() is not None)
 
+    async def owned(self, *, owner: str, after: int, limit: int) -> tuple[tuple[int, str, int], ...]:
+        """Runs with work of an owner."""
+        statement = (
+            "SELECT key, run_id, seq FROM runs WHERE has_work = 1 AND owner = ? AND key > ? ORDER BY key LIMIT ?"
+        )
+        return await self._read(lambda connection: tuple(connection.execute(statement, (owner, after, limit))))
+
     async def set_work(self, run_id: str, *, has_work: bool, owner: str | None, expected_epoch: int) -> bool:
         """Note that a run has, or no longer has, effects to perform."""
         statement = "UPDATE runs SET has_work = ?, owner = ? WHERE run_id = ? AND epoch = ?"
