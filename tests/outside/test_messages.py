@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -16,6 +16,7 @@ from tests.live.mcp.broken_messages import META
 from tests.live.mcp.clients import new_session
 from tests.live.mcp.workflows import GREET, NAP
 from tests.live.rest.servers import SECONDS_MAX, LiveServer, serving
+from tests.zygote import Forked, start_command
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 CALL = {"jsonrpc": "2.0", "id": "call", "method": "tools/call", "params": {"name": "greet", "arguments": {"name": "A"}}}
@@ -56,48 +57,46 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@contextmanager
+def open_pipe(folder: Path, version: str) -> Iterator[tuple[Forked, IO[bytes], IO[bytes]]]:
+    """A process that serves a pipe, after the handshake: its end of the pipe to write to, and the one to read from."""
+    (incoming, ours), (theirs, outgoing) = os.pipe(), os.pipe()
+    arguments = ["mcp", "--db", "penstock.db", "--workflows", "."]
+    with Path(os.devnull).open("r+b") as nothing:
+        streams = (incoming, outgoing, nothing.fileno())
+        process = start_command(arguments, folder=folder, environment=os.environ, streams=streams)
+    os.close(incoming)
+    os.close(outgoing)
+    with os.fdopen(ours, "wb", buffering=0) as sink, os.fdopen(theirs, "rb") as source:
+        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        sink.write(line_of({"jsonrpc": "2.0", "id": "begin", "method": "initialize", "params": params}))
+        assert json.loads(source.readline())["result"]["protocolVersion"] == version
+        yield process, sink, source
+        sink.close()
+        assert process.wait(SECONDS_MAX) == 0
+
+
+def line_of(message: Any) -> bytes:
+    """A message as a line."""
+    return (message if isinstance(message, bytes) else json.dumps(message).encode()) + b"\n"
+
+
 def piped(folder: Path, version: str, *messages: Any, answers: int) -> list[Any]:
     """What comes back over a pipe after a handshake."""
-    command = [sys.executable, "-m", "penstock", "mcp", "--db", "penstock.db", "--workflows", "."]
-    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    begin = {"jsonrpc": "2.0", "id": "begin", "method": "initialize", "params": params}
-    with subprocess.Popen(
-        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps(begin).encode() + b"\n")
-        process.stdin.flush()
-        assert json.loads(process.stdout.readline())["result"]["protocolVersion"] == version
+    with open_pipe(folder, version) as (_, sink, source):
         for message in messages:
-            line = message if isinstance(message, bytes) else json.dumps(message).encode()
-            process.stdin.write(line + b"\n")
-        process.stdin.flush()
-        found = [json.loads(process.stdout.readline()) for _ in range(answers)]
-        process.stdin.close()
-        assert process.wait(SECONDS_MAX) == 0
-    return found
+            sink.write(line_of(message))
+        return [json.loads(source.readline()) for _ in range(answers)]
 
 
 def test_whoever_closes_a_pipe_is_sent_nothing_more(folder: Path) -> None:
-    command = [sys.executable, "-m", "penstock", "mcp", "--db", "closing.db", "--workflows", "."]
-    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    begin = {"jsonrpc": "2.0", "id": "begin", "method": "initialize", "params": params}
     nap = {"name": "nap", "arguments": {}, "_meta": {"progressToken": "p"}}
-    call = {"jsonrpc": "2.0", "id": "nap", "method": "tools/call", "params": nap}
-    with subprocess.Popen(
-        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps(begin).encode() + b"\n" + json.dumps(call).encode() + b"\n")
-        process.stdin.flush()
+    with open_pipe(folder, "2025-11-25") as (_, sink, source):
+        sink.write(line_of({"jsonrpc": "2.0", "id": "nap", "method": "tools/call", "params": nap}))
         # The call is under way when it tells of its progress; clients crash on an answer after they have closed.
-        heard = [json.loads(process.stdout.readline()) for _ in range(2)]
-        assert [message.get("method") for message in heard] == [None, "notifications/progress"]
-        process.stdin.close()
-        rest = [json.loads(line) for line in process.stdout]
-        assert process.wait(SECONDS_MAX) == 0
+        assert json.loads(source.readline())["method"] == "notifications/progress"
+        sink.close()
+        rest = [json.loads(line) for line in source]
     assert [message for message in rest if message.get("id") == "nap"] == []
 
 
