@@ -28,7 +28,12 @@ def test_a_new_project_is_valid_and_passes_its_own_tests(shop: Shop) -> None:
 def test_a_new_project_can_be_served_and_its_example_runs_over_rest(shop: Shop) -> None:
     made = shop.json("init")
     assert (made["ok"], made["folder"], made["files"]) == (True, ".", FILES)
-    assert made["next"] == ["penstock validate workflows", "penstock test workflows", "penstock dev"]
+    assert made["next"] == [
+        "penstock mcp call refund_order order_id=A-7 amount=20",
+        "penstock validate",
+        "penstock test workflows",
+        "penstock dev",
+    ]
     with serving(shop) as server:
         given = {"input": {"order_id": "A-1042", "amount": 180}, "execution_id": "refund-1042"}
         started = server.call("POST", "workflows/refund_order/executions", given)

@@ -21,7 +21,8 @@ _ABOUT = {
     "workflows/refund.yaml": "a workflow with an approval, and its tests",
 }
 _NEXT = (
-    ("penstock validate workflows", "find every mistake"),
+    ("penstock mcp call refund_order order_id=A-7 amount=20", "call it as an assistant would"),
+    ("penstock validate", "find every mistake"),
     ("penstock test workflows", "run the test cases"),
     ("penstock dev", "serve it, and take up what you change"),
 )
@@ -50,7 +51,8 @@ def init_command(
         lines = [f"a new project in {'this folder' if here else clean(str(folder))}"]
         lines += [f"  {path:<24}{_ABOUT.get(path, '')}".rstrip() for path in written]
         lines += ["next:", *(f"  {clean(command)}" for command in enter)]
-        lines += [f"  {command:<30}{purpose}" for command, purpose in _NEXT]
+        width = max(len(command) for command, _ in _NEXT) + 3
+        lines += [f"  {command:<{width}}{purpose}" for command, purpose in _NEXT]
         typer.echo("\n".join(lines))
         return 0
 
