@@ -140,6 +140,22 @@ def test_a_worker_that_was_struck_off_goes_on_under_another_name() -> None:
     bounded(body())
 
 
+def test_a_process_that_stops_is_not_listed_again_by_a_sign_of_life_under_way() -> None:
+    async def body() -> None:
+        store, clock = MemoryStore(), ManualClock(1)
+        lease = lease_on(store, clock)
+        await lease.renew()
+        await store.strike_off("w")
+        renewing = asyncio.ensure_future(lease.renew())
+        await asyncio.sleep(0)
+        await lease.give_up()
+        await renewing
+        assert await store.workers() == ()
+        assert not lease.holds(lease.worker_id)
+
+    bounded(body())
+
+
 def test_nothing_begins_while_the_store_cannot_say_whose_it_is() -> None:
     async def body() -> None:
         store, clock = MemoryStore(), ManualClock(1)

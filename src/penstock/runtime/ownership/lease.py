@@ -71,6 +71,8 @@ class WorkerLease:
 
     async def give_up(self) -> None:
         """Strike this process off: what it owns is free at once."""
+        if self._renewing is not None:
+            await asyncio.wait((self._renewing,))  # or it would list the process again
         self._valid_until = -1
         self._is_listed = False
         await self.store.strike_off(self.worker_id)
