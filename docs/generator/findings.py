@@ -147,6 +147,10 @@ _DATA: Mapping[str, Note] = {
         "A webhook names no secret, or `verify: {strategy: none}`: anybody who knows the address can start runs.",
         "Name a `secret`; servers refuse unsigned requests unless operators allow them.",
     ),
+    "NOT_ENFORCED": Note(
+        "The document declares a guard that this release does not enforce.",
+        "Leave it out and guard otherwise, as the hint says: whoever reads the document would rely on it.",
+    ),
     "RESOURCE_ADDRESS": Note(
         "`expose.resource.uri` is no address that a resource can have, or does not fit the input.",
         "Write an address with a scheme of your own; its variables are members of the input, and all that it requires.",

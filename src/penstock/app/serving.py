@@ -116,6 +116,7 @@ class ServerOptions:
                 stream_retry_ms=int(server.streams.retry_seconds * 1000),
                 streams_max=server.streams.max,
                 streams_per_key=server.streams.per_key,
+                key_expiry_ms=_milliseconds(settings.auth.keys.default_expiry),
             ),
             webhooks=WebhookChoices(
                 public_url=server.public_url,

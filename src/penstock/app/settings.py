@@ -82,9 +82,6 @@ class StreamSettings(Struct, frozen=True, kw_only=True):
     retry_seconds: Annotated[
         float, Key("How long clients are told to wait before they connect again.", minimum=0, maximum=3600)
     ] = limits.STREAM_RETRY_MS / 1000
-    buffer_events: Annotated[int, Key("Events that wait for a slow reader before it is cut off.", minimum=1)] = (
-        limits.STREAM_BUFFER_EVENTS_MAX
-    )
 
 
 class McpSettings(Struct, frozen=True, kw_only=True):
@@ -329,7 +326,6 @@ class LimitSettings(Struct, frozen=True, kw_only=True):
 class AuditSettings(Struct, frozen=True, kw_only=True):
     """What is written down about calls."""
 
-    reads: Annotated[bool, Key("Whether reads are written down too; equal ones are gathered.")] = True
     retention: Annotated[timedelta | None, Key("How long audit records are kept; null means forever.", minimum=60)] = (
         None
     )

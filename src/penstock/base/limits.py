@@ -195,7 +195,6 @@ __all__ = [
     "STORE_PROBE_SECONDS",
     "STREAMS_MAX",
     "STREAMS_PER_KEY",
-    "STREAM_BUFFER_EVENTS_MAX",
     "STREAM_END_SECONDS",
     "STREAM_HEARTBEAT_SECONDS",
     "STREAM_READS_AT_ONCE",
@@ -652,8 +651,6 @@ REQUEST_DISCARD_BYTES_MAX = 16_777_216
 SECRET_COMMAND_KEPT_SECONDS = 300.0
 # How long a command may take to give a secret; some ask a person to touch a device.
 SECRET_COMMAND_SECONDS_MAX = 30.0
-# Events that wait for a slow reader of a stream; then it is cut off, and goes on later from where it was.
-STREAM_BUFFER_EVENTS_MAX = 1_000
 # Attempts to deliver an event; with growing pauses they span a night, after which a person should look.
 WEBHOOK_ATTEMPTS_MAX = 12
 # The body of a received webhook; senders stay well below a megabyte.

@@ -22,6 +22,7 @@ from penstock.definitions.check_graph import graph_findings
 from penstock.definitions.check_schema import schema_findings
 from penstock.definitions.check_triggers import trigger_findings
 from penstock.definitions.check_types import type_findings
+from penstock.definitions.check_unenforced import unenforced_findings
 from penstock.definitions.findings import Finding, Position, Severity
 from penstock.definitions.guesses import Guesses
 from penstock.definitions.model import Workflow
@@ -113,6 +114,7 @@ def _other_findings(document: JsonObject) -> Iterable[Finding]:
     if outline.native:
         yield from trigger_findings(document)
         yield from exposure_findings(document)
+        yield from unenforced_findings(document, outline)
 
 
 def _is_incomplete(document: JsonObject, outline: Outline) -> bool:

@@ -106,6 +106,8 @@ class GateLimits:
     stream_retry_ms: int = limits.STREAM_RETRY_MS
     streams_max: int = limits.STREAMS_MAX
     streams_per_key: int = limits.STREAMS_PER_KEY
+    key_expiry_ms: int | None = None
+    """How long a new key is valid when nobody says; None: until it is revoked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,8 +82,7 @@ class CreateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         Meta(description="What it may do, e.g. `workflow:read`, `execution:*`, `*`.", min_length=1, max_length=100),
     ]
     expires_in: (
-        Annotated[str, Meta(description="How long it is valid, e.g. `90d`; without, until revoked.", max_length=20)]
-        | None
+        Annotated[str, Meta(description="How long it is valid, e.g. `90d`; without, as is set.", max_length=20)] | None
     ) = None
     tenant: (
         Annotated[str, Meta(description="The tenant it belongs to; yours unless you own all of them.", pattern=_TENANT)]
@@ -287,7 +286,12 @@ async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
         expires_at=None if given.expires_in is None else now + _duration_ms(given.expires_in, "expires_in"),
         toolset=given.toolset,
     )
-    made, reply = _new_key(context, _within_own(await _own_row(context), row))
+    row = _within_own(await _own_row(context), row)
+    usual = context.services.limits.key_expiry_ms
+    if given.expires_in is None and usual is not None:
+        ends = (now + usual, row.expires_at)
+        row = msgspec.structs.replace(row, expires_at=min(end for end in ends if end is not None))
+    made, reply = _new_key(context, row)
     await context.services.platform.put_key(made, receipt=once.receipt(context, reply))
     return reply
 

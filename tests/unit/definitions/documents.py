@@ -97,7 +97,7 @@ nodes:
     type: interrupt
     message: "Charge ${ .input.amount }?"
     answer: {type: object, properties: {approve: {type: boolean}}}
-    approvers: {group: leads, users: [ada], not_requester: true, count: 2}
+    approvers: {group: leads, not_requester: true, count: 1}
     timeout: 24h
     on_timeout: late
   - id: both
@@ -144,10 +144,8 @@ expose: {tool: {name: everything, annotations: {destructive: true}}, resource: t
 governance:
   risk: high
   scopes: [orders.charge]
-  confirm: true
-  draft: on_risk
-  rate: {limit: 10, per: 1h, bucket: orders}
-  approvers: {group: leads}
+  confirm: false
+  draft: never
   data: [personal]
 triggers:
   - {id: nightly, schedule: {cron: "0 2 * * *", timezone: Europe/Berlin, overlap: skip, catch_up: 1h, jitter: 5m}}
