@@ -18,12 +18,14 @@ import fcntl
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -163,7 +165,7 @@ def suspend(folder: Path, *, runs: int, lease_ms: int = limits.WORKER_LEASE_MS) 
         _until((folder / "second.ready").exists, "the second process is ready")
         first = subprocess.Popen([*command, "first"], cwd=_ROOT)
         _until(lambda: len(read_lines(folder / "ledger.jsonl")) >= runs // 10, "the first has begun")
-        first.send_signal(signal.SIGSTOP)
+        _stop_outside_a_transaction(first, folder / "penstock.db")
         _until(lambda: asyncio.run(_count_unended(folder)) == 0, "the second has finished the work of the first")
         before = len(read_lines(folder / "ledger.jsonl"))
         first.send_signal(signal.SIGCONT)
@@ -184,6 +186,20 @@ def suspend(folder: Path, *, runs: int, lease_ms: int = limits.WORKER_LEASE_MS) 
         refused_by_epoch=sum(not line["taken"] for line in lines[before:]),
         unfinished=asyncio.run(_count_unended(folder)) + runs - len(taken),
     )
+
+
+def _stop_outside_a_transaction(process: subprocess.Popen[bytes], path: Path) -> None:
+    """Stop a process; one that holds the file just then goes on a little: nobody could take over from it."""
+    while True:
+        process.send_signal(signal.SIGSTOP)
+        with closing(sqlite3.connect(path, timeout=0.5, isolation_level=None)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                process.send_signal(signal.SIGCONT)
+                continue
+            connection.execute("ROLLBACK")
+            return
 
 
 def _until(holds: Callable[[], bool], what: str) -> None:
