@@ -29,7 +29,37 @@ __all__ = ["HookRequest", "Understood", "understood"]
 
 _RUN_ID = re.compile(CHOSEN_ID)
 # What must not end in a history: credentials, and signatures that open the door once more.
-_HIDDEN_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization", "x-api-key"})
+# What senders say about a delivery, and what the usual parts in between add. Whatever else a request carries may be a
+# secret under any name, so it is neither kept nor seen by expressions.
+_KEPT_HEADERS = frozenset(
+    {
+        "accept",
+        "accept-language",
+        "content-length",
+        "content-type",
+        "date",
+        "host",
+        "idempotency-key",
+        "origin",
+        "referer",
+        "traceparent",
+        "user-agent",
+        "x-correlation-id",
+        "x-request-id",
+        "x-event-key",
+        "x-hook-uuid",
+        "x-request-uuid",
+        "x-slack-request-timestamp",
+        "x-slack-retry-num",
+        "x-slack-retry-reason",
+        "x-shopify-topic",
+        "x-shopify-shop-domain",
+        "x-shopify-webhook-id",
+    }
+)
+# CloudEvents, Standard Webhooks, and senders with several headers of their own that say what happened.
+_KEPT_PREFIXES = ("ce-", "webhook-", "svix-", "linear-", "sentry-hook-", "x-github-", "x-gitlab-", "x-penstock-")
+_SECRET_WORDS = ("signature", "token", "secret", "key", "auth", "password", "cookie", "session")
 _FORM = "application/x-www-form-urlencoded"
 _FORM_FIELDS_MAX = 1_000
 
@@ -72,10 +102,16 @@ def understood(trigger: WebhookTrigger, request: HookRequest, evaluator: Evaluat
     )
 
 
+def _is_harmless(name: str) -> bool:
+    if name in _KEPT_HEADERS:
+        return True
+    return name.startswith(_KEPT_PREFIXES) and not any(word in name for word in _SECRET_WORDS)
+
+
 def _root(trigger: WebhookTrigger, request: HookRequest) -> JsonObject:
-    hidden = {*_HIDDEN_HEADERS, (trigger.header or "").lower()}
+    signed = (trigger.header or "").lower()
     headers: JsonObject = {
-        name: value for name, value in request.headers.items() if name not in hidden and "signature" not in name
+        name: value for name, value in request.headers.items() if name != signed and _is_harmless(name)
     }
     try:
         query = parse_qsl(request.query_string, keep_blank_values=True, max_num_fields=_FORM_FIELDS_MAX)

@@ -26,7 +26,7 @@ from penstock.base.clock import Clock
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.performing import ActivityCall
 
-__all__ = ["Progress", "ProgressBroadcast", "ProgressNews"]
+__all__ = ["Progress", "ProgressBroadcast", "ProgressNews", "text_without", "value_without"]
 
 _HIDDEN = "[secret]"
 
@@ -151,17 +151,17 @@ class ProgressBroadcast:
     def heartbeat(self, call: ActivityCall, details: JsonValue) -> None:
         """An attempt is alive."""
         if call.run_id in self._listeners:
-            self._tell(call, details=_without(details, call.hidden))
+            self._tell(call, details=value_without(details, call.hidden))
 
     def progress(self, call: ActivityCall, value: float, message: str | None) -> None:
         """An attempt has come this far; what is no number says nothing."""
         if call.run_id in self._listeners and math.isfinite(value):
-            self._tell(call, value=value, message=None if message is None else _text_without(message, call.hidden))
+            self._tell(call, value=value, message=None if message is None else text_without(message, call.hidden))
 
     def log(self, call: ActivityCall, level: int, message: str) -> None:
         """An attempt wrote a line."""
         if call.run_id in self._listeners or self._starting:
-            line = _text_without(message, call.hidden)[: limits.LOG_LINE_CHARACTERS_MAX]
+            line = text_without(message, call.hidden)[: limits.LOG_LINE_CHARACTERS_MAX]
             self._tell(call, message=line, level=level)
 
     def _tell(
@@ -193,7 +193,7 @@ class ProgressBroadcast:
                 news.put(item)
 
 
-def _text_without(text: str, hidden: tuple[str, ...]) -> str:
+def text_without(text: str, hidden: tuple[str, ...]) -> str:
     """A text in which no secret stands."""
     for secret in hidden:
         if secret:
@@ -201,13 +201,14 @@ def _text_without(text: str, hidden: tuple[str, ...]) -> str:
     return text
 
 
-def _without(value: JsonValue, hidden: tuple[str, ...]) -> JsonValue:
+def value_without(value: JsonValue, hidden: tuple[str, ...]) -> JsonValue:
+    """A value in which no secret stands."""
     if not hidden:
         return value
     if isinstance(value, str):
-        return _text_without(value, hidden)
+        return text_without(value, hidden)
     if isinstance(value, list):
-        return [_without(item, hidden) for item in value]
+        return [value_without(item, hidden) for item in value]
     if isinstance(value, dict):
-        return {_text_without(name, hidden): _without(item, hidden) for name, item in value.items()}
+        return {text_without(name, hidden): value_without(item, hidden) for name, item in value.items()}
     return value

@@ -15,10 +15,11 @@ from msgspec.structs import replace
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.templates import SECRET_REFERENCE
-from penstock.runtime.performing import ActivityCall, ActivityError, ActivityOutcome, AsyncPerformer
+from penstock.runtime.performing import ActivityAsks, ActivityCall, ActivityError, ActivityOutcome, AsyncPerformer
+from penstock.runtime.progress import text_without, value_without
 from penstock.runtime.secrets import secret_name
 
-__all__ = ["Router", "SecretResolver", "fill_secrets"]
+__all__ = ["Router", "SecretResolver", "fill_secrets", "without_secrets"]
 
 # Gives the value of a secret by name, or None when there is none. One whose attribute `may_block` is true is asked in a
 # thread.
@@ -51,7 +52,8 @@ class Router:
                 call, activity=replace(activity, arguments=filled.value, secrets=None), hidden=filled.secrets
             )
             await call.confirm()  # a source of secrets may take its time
-        return await executor.perform(call)
+        outcome = await executor.perform(call)
+        return without_secrets(outcome, call.hidden) if call.hidden else outcome
 
     async def _filled(self, arguments: JsonValue, places: Mapping[str, str], tenant: str) -> Filled | ActivityError:
         def resolve(name: str) -> str | None:
@@ -64,6 +66,25 @@ class Router:
             return fill_secrets(arguments, places, resolve)
         except Unavailable as error:
             return ActivityError(f"{error.message}; {error.hint}" if error.hint else error.message, error.code)
+
+
+def without_secrets(outcome: ActivityOutcome, hidden: tuple[str, ...]) -> ActivityOutcome:
+    """An outcome whose words go into the history and to people, without the secrets that its activity was given.
+
+    A result is what the activity was asked for and stays as it is; what an executor says about it in words does not.
+    """
+    match outcome:
+        case ActivityError(error=error, extra=extra):
+            return replace(outcome, error=text_without(error, hidden), extra=_object_without(extra, hidden))
+        case ActivityAsks(question=question):
+            return replace(outcome, question=text_without(question, hidden))
+        case _:
+            return outcome
+
+
+def _object_without(value: JsonObject | None, hidden: tuple[str, ...]) -> JsonObject | None:
+    found = None if value is None else value_without(value, hidden)
+    return found if isinstance(found, dict) else None
 
 
 @dataclass(frozen=True, slots=True)

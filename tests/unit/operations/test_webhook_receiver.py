@@ -133,13 +133,13 @@ def test_a_signed_request_starts_a_run_with_its_body_as_input(open_caller: OpenG
 def test_the_input_is_made_from_the_request(open_caller: OpenGate) -> None:
     template = {
         "amount": "${ .body.total * 2 }",
-        "who": '${ .headers["x-who"] }',
+        "who": '${ .headers["x-request-id"] }',
         "kind": "${ .query.kind }",
         "how": "${ .method } ${ .path }",
     }
 
     async def test(sender: Sender) -> None:
-        execution_id = await sender.accepted({"total": 4}, headers={"x-who": "Ada"}, query="kind=new")
+        execution_id = await sender.accepted({"total": 4}, headers={"x-request-id": "Ada"}, query="kind=new")
         got = (await sender.output(execution_id))["got"]
         assert got == {"amount": 8, "who": "Ada", "kind": "new", "how": "POST orders"}
 
@@ -149,9 +149,10 @@ def test_the_input_is_made_from_the_request(open_caller: OpenGate) -> None:
 def test_credentials_and_signatures_do_not_reach_expressions(open_caller: OpenGate) -> None:
     async def test(sender: Sender) -> None:
         hidden = {"authorization": "Bearer x", "cookie": "c=1", "x-api-key": "k", "x-other-signature": "s"}
-        execution_id = await sender.accepted({}, headers={**hidden, "x-who": "Ada"})
+        hidden |= {"x-github-token": "t", "x-whatever": "w", "webhook-secret": "z"}
+        execution_id = await sender.accepted({}, headers={**hidden, "x-request-id": "Ada"})
         got = (await sender.output(execution_id))["got"]
-        assert got["all"] == {"content-type": "application/json", "x-who": "Ada"}
+        assert got["all"] == {"content-type": "application/json", "x-request-id": "Ada"}
 
     run(open_caller, test, flow(input={"all": "${ .headers }"}))
 

@@ -153,7 +153,9 @@ async def _outcome(plan: Plan, request: httpx2.Request, response: httpx2.Respons
     status = response.status_code
     if plan.is_success(status):
         body = _value(response, await _read(response, limits.HTTP_RESPONSE_BYTES_MAX))
-        kept: JsonObject = {name: text for name, text in response.headers.items() if name in _KEPT_HEADERS}
+        kept: JsonObject = {
+            name: without_secrets(plan, text) for name, text in response.headers.items() if name in _KEPT_HEADERS
+        }
         return ActivityDone({"status": status, "headers": kept, "body": body})
     told = f"{request.method} {request.url.host} answered {status}"
     if status in _REDIRECTS:
