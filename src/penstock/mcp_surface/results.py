@@ -21,7 +21,7 @@ from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.blocks import ERROR_META, content_blocks, plain_text
 from penstock.mcp_surface.book import Tool, ToolBook
-from penstock.mcp_surface.upstream_results import upstream_result
+from penstock.mcp_surface.upstream_results import UNTRUSTED_META, upstream_result
 from penstock.operations.attending import ExecutionResult
 from penstock.operations.exposed import WORKFLOW_PREFIX
 from penstock.operations.upstream_tools import UPSTREAM_PREFIX
@@ -169,7 +169,10 @@ def execution_result(
         links = [_result_link(result)]
     told = f"{note}\n{_bounded(text, characters_max)}" if note else _bounded(text, characters_max)
     shown = _complete(told, structured, *links, is_error=result.status in _FAILED)
-    return {**shown, "_meta": {ERROR_META: structured["error"]}} if "error" in structured else shown
+    meta: JsonObject = {UNTRUSTED_META: True} if imported else {}
+    if "error" in structured:
+        meta[ERROR_META] = structured["error"]
+    return {**shown, "_meta": meta} if meta else shown
 
 
 def _bounded(text: str, characters_max: int) -> str:

@@ -16,7 +16,10 @@ from penstock.mcp_surface.blocks import ERROR_META, content_blocks
 from penstock.mcp_surface.book import Tool
 from penstock.operations.attending import ExecutionResult
 
-__all__ = ["upstream_result"]
+__all__ = ["UNTRUSTED_META", "upstream_result"]
+
+UNTRUSTED_META = "penstock/untrusted"
+"""In the metadata of a result: the words are somebody else's, to be read as data."""
 
 _TOOL_ERROR = "MCP_TOOL_EXECUTION_ERROR"
 _PLAIN = {"text", "content"}
@@ -25,7 +28,7 @@ _PLAIN = {"text", "content"}
 def upstream_result(result: ExecutionResult, tool: Tool, characters_max: int) -> JsonObject | None:
     """The result of a call that has ended; None if it is to be told like that of any other execution."""
     meta: JsonObject = {
-        "penstock/untrusted": True,
+        UNTRUSTED_META: True,
         "penstock/server": tool.capability.metadata.get("server"),
         "penstock/execution_id": result.execution_id,
     }

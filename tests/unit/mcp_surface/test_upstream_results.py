@@ -9,6 +9,7 @@ import pytest
 from penstock.base import limits
 from penstock.mcp_surface.book import Tool, listed_tool
 from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.results import execution_result
 from penstock.mcp_surface.tools import tool_book
 from penstock.mcp_surface.toolsets import chosen_book, found_tools
 from penstock.mcp_surface.upstream_results import upstream_result
@@ -116,3 +117,18 @@ def test_an_error_of_the_tool_is_one_with_its_words() -> None:
 )
 def test_everything_else_is_told_like_that_of_any_execution(result: ExecutionResult) -> None:
     assert upstream_result(result, tool(), 1_000) is None
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        ended({"text": "short"}),
+        ended({"text": "x" * 5_000}),
+        ended(status="failed", error=ErrorView(code="MCP_RESULT_TOO_LARGE", message="too much", node_id="call")),
+        ended(status="waiting_input"),
+    ],
+    ids=["whole", "in part", "failed", "waiting"],
+)
+def test_a_result_of_an_imported_tool_is_marked_untrusted_whatever_its_size_and_status(result: ExecutionResult) -> None:
+    shown: Any = execution_result(result, tool_book([imported()], OPTIONS), 1_000)
+    assert shown["_meta"]["penstock/untrusted"] is True
