@@ -4,7 +4,8 @@ The loop notes every few milliseconds that it turns. A thread looks at that note
 loop's thread is doing. A stall is measured by the loop itself when it is over, logged with where it was and how much of
 it was computing (the rest is a processor that others use, or a call that blocks), and counted.
 
-Above it: `serving`. Below it: `operations.telemetry`.
+Above it: `stopping`, which begins it when the server listens: what takes time before that keeps nobody waiting.
+Below it: `operations.telemetry`.
 """
 
 from __future__ import annotations
@@ -14,30 +15,17 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import FrameType
 
 from penstock.base import limits
 from penstock.base.json import JsonValue
 from penstock.operations.telemetry import Telemetry
 
-__all__ = ["LoopWatch", "watched_loop"]
+__all__ = ["LoopWatch"]
 
 _LOGGER = logging.getLogger("penstock")
 _FRAMES_TOLD = 8
 _OWN = "/penstock/"
-
-
-@contextmanager
-def watched_loop(telemetry: Telemetry) -> Iterator[None]:
-    """Watch the running loop while the block lasts."""
-    watch = LoopWatch(telemetry, asyncio.get_running_loop())
-    watch.start()
-    try:
-        yield
-    finally:
-        watch.stop()
 
 
 class LoopWatch:
@@ -61,11 +49,12 @@ class LoopWatch:
         self._looking.start()
 
     def stop(self) -> None:
-        """End."""
+        """End, whether it has begun or not."""
         self._stopped.set()
         if self._timer is not None:
             self._timer.cancel()
-        self._looking.join(limits.LOOP_STALL_SECONDS * 10)
+        if self._looking.is_alive():
+            self._looking.join(limits.LOOP_STALL_SECONDS * 10)
 
     def _note(self) -> None:
         now, computed = time.monotonic(), time.thread_time()

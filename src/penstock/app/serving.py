@@ -37,7 +37,6 @@ from penstock.app.dispatching import delivering
 from penstock.app.gateway import open_gate
 from penstock.app.housekeeping import Retention
 from penstock.app.listening import is_loopback
-from penstock.app.loop_watch import watched_loop
 from penstock.app.mcp_mounting import McpMount, mcp_options
 from penstock.app.measuring import measured
 from penstock.app.openwop_mounting import OpenwopMcp
@@ -187,7 +186,7 @@ async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncI
             gate, timeout_seconds=options.delivery_timeout_seconds, attempts_max=options.delivery_attempts_max
         )
         async with sending, mcp, openwop:
-            with measured(penstock, gate.services), watched_loop(gate.services.telemetry):
+            with measured(penstock, gate.services):
                 app = build_application(gate, options.rest, new_request_id=new_request_id, pages=pages, busy=busy)
                 yield app, gate
 

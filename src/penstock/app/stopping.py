@@ -22,6 +22,7 @@ from typing import Any
 
 import uvicorn
 
+from penstock.app.loop_watch import LoopWatch
 from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.operations.pipeline import Gate
@@ -44,6 +45,7 @@ class StoppableServer(uvicorn.Server):
     """uvicorn's server. Says when it listens, leaves signals to the command, and waits for no reader that is stuck."""
 
     ready: Callable[[], None] | None = None
+    watch: LoopWatch | None = None
     requests_cut_off: int = 0
 
     @contextmanager
@@ -56,6 +58,8 @@ class StoppableServer(uvicorn.Server):
         await super().startup(sockets)
         if self.started and self.ready is not None:
             self.ready()
+        if self.started and self.watch is not None:
+            self.watch.start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer what is under way; what is left after the time that there is, is cut off."""
@@ -88,6 +92,7 @@ async def serve_until(
 ) -> Drained:
     """Serve until told to stop, then drain; how that went."""
     loop = asyncio.get_running_loop()
+    watch = server.watch = LoopWatch(gate.services.telemetry, loop)
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
     telling = asyncio.ensure_future(told.wait())
     try:
@@ -103,6 +108,7 @@ async def serve_until(
             left = await penstock.driver.drain(timeout_seconds=max(deadline - loop.time(), 0))
         return Drained(requests_cut_off=server.requests_cut_off, activities_left=left)
     finally:
+        watch.stop()
         telling.cancel()
         with suppress(asyncio.CancelledError):
             await telling

@@ -6,11 +6,23 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from penstock.app.loop_watch import watched_loop
+from penstock.app.loop_watch import LoopWatch
 from penstock.operations.telemetry import Telemetry
+
+
+@contextmanager
+def watched_loop(telemetry: Telemetry) -> Iterator[None]:
+    watch = LoopWatch(telemetry, asyncio.get_running_loop())
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.stop()
 
 
 def stand_still() -> None:
