@@ -24,9 +24,9 @@ from pathlib import Path
 from zlib import crc32
 
 from penstock import Penstock, Run, StepContext, step
-from penstock.app.extras import load_executor
 from penstock.engine.records import Record
 from penstock.runtime.executors.mcp_config import McpServerConfig
+from penstock.runtime.executors.mcp_tools import McpToolExecutor
 from penstock.runtime.steps import StepFailed
 from penstock.runtime.tracing import TraceLine, trace_lines
 
@@ -53,9 +53,8 @@ async def void_refund(**anything: object) -> dict[str, object]:
 @asynccontextmanager
 async def open_shop(file: Path) -> AsyncIterator[Penstock]:
     """Penstock on a file, with the shop as an MCP server over a pipe and the payments as steps."""
-    tools = load_executor("mcp")
     config = McpServerConfig(command=sys.executable, args=(str(SHOP),))
-    shop = tools.McpToolExecutor({"shop": config}, allow_commands=(Path(sys.executable).name,))
+    shop = McpToolExecutor({"shop": config}, allow_commands=(Path(sys.executable).name,))
     try:
         async with Penstock.open(
             file, steps=[refund, void_refund], executors={"tool_call": shop}, workflows=[EXAMPLE]
