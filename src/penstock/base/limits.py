@@ -29,6 +29,7 @@ __all__ = [
     "CLOCK_STEP_MS_MAX",
     "CONCURRENT_CALLS_PER_KEY",
     "CONTINUATIONS_WITHOUT_WAIT_MAX",
+    "DECIDED_AT_ONCE",
     "DEFINITIONS_PAGE_MAX",
     "DELIVERIES_AT_ONCE_MAX",
     "DELIVERIES_PER_ENDPOINT_MAX",
@@ -373,6 +374,8 @@ LIVE_RUNS_MAX = 1_000
 # What these states may take together: a thousand ordinary ones take a tenth of it, and a hundred with a megabyte each
 # fit. Runs that somebody is busy with are kept in any case.
 LIVE_RUNS_BYTES_MAX = 134_217_728
+# Records of a decision that is made between two turns of the event loop; one that makes more is made in a thread.
+DECIDED_AT_ONCE = 100
 # Records that are folded into a state in one go; more are folded with pauses for others. About five milliseconds.
 FOLDED_AT_ONCE = 500
 # How often a waiting reader looks for changes that another process made.

@@ -14,7 +14,7 @@ from penstock.base import limits
 from penstock.base.errors import CorruptHistory
 from penstock.base.json import JsonObject
 from penstock.definitions.durations import parse_instant_ms
-from penstock.definitions.expressions import EvaluationFailed
+from penstock.definitions.expressions import EvaluationFailed, WouldWait
 from penstock.definitions.model import (
     ContinueDetail,
     InterruptDetail,
@@ -47,10 +47,12 @@ __all__ = ["settle"]
 
 
 def settle(turn: Turn) -> None:
-    """Move on until the run waits, pauses or ends."""
+    """Move on until the run waits, pauses or ends; `WouldWait` where that takes more records than the turn may make."""
     state = turn.state
     while state.status not in TERMINAL_STATUSES:
         before = state.seq
+        if turn.records_max is not None and len(turn.records) > turn.records_max:
+            raise WouldWait
         if state.owed is not None:
             turn.event(state.owed.name, dict(state.owed.payload))
         elif state.ending is None and state.history_full:

@@ -40,11 +40,18 @@ __all__ = ["decide"]
 _IN_PROCESS = InProcessEvaluator()
 
 
-def decide(workflow: Workflow, state: RunState, given: inputs.Input, *, evaluator: Evaluator = _IN_PROCESS) -> Decision:
-    """The records that an input leads to, or why it cannot be taken."""
+def decide(
+    workflow: Workflow,
+    state: RunState,
+    given: inputs.Input,
+    *,
+    evaluator: Evaluator = _IN_PROCESS,
+    records_max: int | None = None,
+) -> Decision:
+    """The records that an input leads to, or why it cannot be taken; `WouldWait` if they are more than so many."""
     if state.terminal and not isinstance(given, inputs.ContinueRun):
         return _refuse_after_end(state, given)
-    turn = Turn(workflow=workflow, state=state.copy(), at=given.at, evaluator=evaluator)
+    turn = Turn(workflow=workflow, state=state.copy(), at=given.at, evaluator=evaluator, records_max=records_max)
     if state.unsettled and not isinstance(given, inputs.StartRun):
         settle(turn)  # the history was cut inside a decision: finish that one first, in its own order
         if turn.state.terminal and not isinstance(given, inputs.ContinueRun):

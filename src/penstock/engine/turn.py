@@ -43,6 +43,8 @@ class Turn(msgspec.Struct, gc=False):
     state: RunState
     at: int
     evaluator: Evaluator
+    records_max: int | None = None
+    """How many records may be made by somebody who cannot wait; None for whoever can."""
     records: list[Record] = msgspec.field(default_factory=list)
 
     def command(self, name: str, payload: JsonObject) -> None:

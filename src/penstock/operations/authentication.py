@@ -50,6 +50,8 @@ class Authenticator:
         self._written_at = 0
         self._proven: Recent[bytes, _Proven] = Recent(limits.KEYS_PROVEN_KEPT)
         """By the digest of what was shown."""
+        self._looked_up: Recent[str, KeyRow] = Recent(limits.KEYS_PROVEN_KEPT)
+        """By their ids, for those who go on: streams ask before each event."""
         self._mark: int | None = None
 
     async def authenticate(self, credentials: Credentials) -> Principal:
@@ -57,7 +59,8 @@ class Authenticator:
         if credentials.vouched is not None:
             return credentials.vouched
         bearer = credentials.bearer or ""
-        proven = self._proven_now()
+        self._forget_outdated()
+        proven = self._proven
         digest = blake2b(bearer.encode("utf-8", "surrogatepass"), digest_size=32).digest()
         found = proven.get(digest)
         if found is None:
@@ -70,12 +73,12 @@ class Authenticator:
         await self._note_use(found[0].key_id, now)
         return found[1]
 
-    def _proven_now(self) -> Recent[bytes, _Proven]:
-        """What was proven since the store was changed last."""
+    def _forget_outdated(self) -> None:
+        """Keep what was found since the store was changed last."""
         mark = self._services.platform.change_mark()
         if mark is None or mark != self._mark:
-            self._mark, self._proven = mark, Recent(limits.KEYS_PROVEN_KEPT)
-        return self._proven
+            self._mark = mark
+            self._proven, self._looked_up = Recent(limits.KEYS_PROVEN_KEPT), Recent(limits.KEYS_PROVEN_KEPT)
 
     async def _key(self, bearer: str) -> KeyRow:
         """The key that is shown, with its secret."""
@@ -94,7 +97,13 @@ class Authenticator:
 
     async def holds(self, key_id: str) -> bool:
         """Whether a key is neither revoked nor expired."""
-        key = await self._services.platform.key(key_id)
+        self._forget_outdated()
+        looked_up = self._looked_up
+        key = looked_up.get(key_id)
+        if key is None:
+            key = await self._services.platform.key(key_id)
+            if key is not None:
+                looked_up.put(key_id, key)
         now = self._services.clock.now_ms()
         return key is not None and key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
 

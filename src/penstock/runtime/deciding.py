@@ -1,8 +1,8 @@
-"""Decisions without holding others up: at once where that is quick, in a thread where an expression may take its time.
+"""Decisions without holding others up: at once where that is quick, in a thread where it may take its time.
 
-The engine is pure, so a decision that turns out to need an evaluation of its own process is given up and made again in
-a thread; nothing was changed by the first attempt. A workflow that needed this once is decided in a thread from then
-on.
+The engine is pure, so a decision that turns out to need an evaluation of its own process, or to go on and on, is given
+up and made again in a thread; nothing was changed by the first attempt. A workflow that needed this once is decided in
+a thread from then on.
 
 Above it: the embedded host, which lets nobody else change the run meanwhile. Below it: the engine; an evaluator;
 threads that tenants share.
@@ -39,7 +39,7 @@ class Decider:
         if workflow.hash in self._slow:
             return None
         try:
-            return decide(workflow, state, given, evaluator=self._prompt)
+            return decide(workflow, state, given, evaluator=self._prompt, records_max=limits.DECIDED_AT_ONCE)
         except WouldWait:
             self._slow[workflow.hash] = None
             if len(self._slow) > limits.SLOW_WORKFLOWS_REMEMBERED:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from penstock.base.errors import Denied
 from penstock.operations.context import Credentials
+from penstock.runtime.platform import KeyRow
 from tests.unit.operations.conftest import Caller, OpenGate
 
 pytestmark = pytest.mark.anyio
@@ -90,3 +91,25 @@ async def test_only_the_whole_secret_opens(open_caller: OpenGate) -> None:
             for _ in range(2):
                 assert await refused(caller, wrong) == "UNAUTHENTICATED", wrong
         assert await refused(caller, secret) is None
+
+
+async def test_whoever_goes_on_is_looked_up_again_only_after_a_change(
+    open_caller: OpenGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_caller() as caller:
+        made = await caller.call("key.create", name="one", scopes=["workflow:read"])
+        key_id, platform = made["key"]["id"], caller.gate.services.platform
+        row = await platform.key(key_id)
+        assert row is not None
+        looked_up: list[str] = []
+        found = platform.key
+
+        async def noting(wanted: str) -> KeyRow | None:
+            looked_up.append(wanted)
+            return await found(wanted)
+
+        monkeypatch.setattr(platform, "key", noting)
+        assert all([await caller.gate.authenticator.holds(key_id) for _ in range(50)])
+        assert looked_up == [key_id]
+        await platform.put_key(replace(row, revoked_at=1))
+        assert not await caller.gate.authenticator.holds(key_id)

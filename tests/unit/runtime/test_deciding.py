@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
+import pytest
+
+from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build import build_workflow
 from penstock.definitions.expressions import Evaluated, EvaluationFailed, Expression, InProcessEvaluator, WouldWait
 from penstock.engine import inputs
-from penstock.engine.outcomes import Accepted
+from penstock.engine.decide import decide
+from penstock.engine.outcomes import Accepted, Decision
+from penstock.runtime import deciding
 from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.guarded.evaluator import GuardedEvaluator
 from penstock.runtime.stores.memory import MemoryStore
@@ -93,3 +99,29 @@ def test_a_program_that_never_ends_fails_its_run_and_the_next_run_of_it_is_decid
                 assert "took longer" in state.failure.message
 
     asyncio.run(asyncio.wait_for(body(), 3 * SECONDS_MAX))
+
+
+def test_a_decision_that_goes_on_and_on_is_made_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+
+    def noting(*arguments: Any, **more: Any) -> Decision:
+        threads.append(threading.current_thread().name)
+        return decide(*arguments, **more)
+
+    async def body() -> None:
+        host = EmbeddedHost(store=MemoryStore(), clock=ManualClock(1), worker_id="here", evaluator=InProcessEvaluator())
+        rounds: JsonObject = {"type": "loop", "until": "false", "max_iterations": 100, "on_exhausted": "continue"}
+        note: JsonObject = {"id": "note", "type": "set_state", "set": {"n": "${ 1 }"}}
+        nodes: list[JsonValue] = [{"id": "again", **rounds, "nodes": [note]}, {"id": "done", "type": "end"}]
+        workflow = build_workflow({"penstock": "v1", "name": "long", "nodes": nodes})
+        await host.register(workflow)
+        decision = await host.start(inputs.StartRun(at=1, run_id="long", input={}), workflow_hash=workflow.hash)
+        assert isinstance(decision, Accepted)
+        assert decision.state.status == "completed"
+        assert [record.seq for record in decision.records] == list(range(1, decision.state.seq + 1))
+        assert decision.state.seq > limits.DECIDED_AT_ONCE
+
+    monkeypatch.setattr(deciding, "decide", noting)
+    asyncio.run(asyncio.wait_for(body(), SECONDS_MAX))
+    assert threads[0] == threading.current_thread().name
+    assert [name.startswith("penstock-deciding") for name in threads] == [False, True]

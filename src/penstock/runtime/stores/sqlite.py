@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -49,13 +49,14 @@ from penstock.runtime.stores.sqlite_calls import with_receipt
 from penstock.runtime.stores.sqlite_changes import read_changes
 from penstock.runtime.stores.sqlite_errors import explain
 from penstock.runtime.stores.sqlite_listing import list_runs
-from penstock.runtime.stores.sqlite_payloads import PayloadReader, split_page
+from penstock.runtime.stores.sqlite_payloads import PayloadReader
 from penstock.runtime.stores.sqlite_rows import (
     RUN_COLUMNS,
     encode_json,
+    part_of,
     run_of,
 )
-from penstock.runtime.stores.sqlite_runs import FORGOTTEN, RunAppend, WriterState, append_runs, delete_run
+from penstock.runtime.stores.sqlite_runs import FORGOTTEN, WriterState, append_runs, delete_run, stored_form
 from penstock.runtime.stores.sqlite_schema import Synchronous, connect, open_for_writing
 from penstock.runtime.stores.sqlite_text import prepare_text
 from penstock.runtime.stores.sqlite_writer import GroupCommitWriter
@@ -209,13 +210,17 @@ class SqliteStore:
                     return ()
                 # The page with the first record that is wanted, and those after it.
                 pages = connection.execute(
-                    "SELECT records FROM history WHERE run = :run AND first_seq <= :last AND first_seq >="
-                    " (SELECT max(first_seq) FROM history WHERE run = :run AND first_seq <= :first) ORDER BY first_seq",
+                    "SELECT first_seq, last_seq, records FROM history WHERE run = :run AND first_seq <= :last"
+                    " AND first_seq >= (SELECT max(first_seq) FROM history WHERE run = :run AND first_seq <= :first)"
+                    " ORDER BY first_seq",
                     {"run": run[0], "first": after + 1, "last": after + limit},
                 )
                 reader = PayloadReader(connection)
-                found = [record for (page,) in pages for record in reader.records(page) if record.seq > after]
-                return tuple(found[:limit])
+                return tuple(
+                    record
+                    for first, last, page in pages
+                    for record in reader.records(page, part_of(first, last, after + 1, after + limit))
+                )
 
         return await self._read(query)
 
@@ -344,11 +349,13 @@ class SqliteStore:
     def append(self, write: RunWrite) -> Awaitable[AppendOutcome]:
         """Store a decision with everything else that is waiting to be stored."""
         check_write(write)
-        page = encode_json(write.records)
-        payloads: Mapping[str, bytes] = {}
-        if len(page) > limits.PAYLOAD_INLINE_BYTES_MAX:
-            page, payloads = split_page(write.records, page)
-        return self.writer.submit_with_others(self._append_runs, RunAppend(write, page, payloads))
+        if len(write.records) > limits.FOLDED_AT_ONCE:
+            return self._append_long(write)
+        return self.writer.submit_with_others(self._append_runs, stored_form(write))
+
+    async def _append_long(self, write: RunWrite) -> AppendOutcome:
+        append = await asyncio.to_thread(stored_form, write)
+        return await self.writer.submit_with_others(self._append_runs, append)
 
     async def claim(
         self, *, owner: str, limit: int, begun: bool | None = None, family: str | None = None

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import msgspec
@@ -22,7 +23,7 @@ from penstock.base import limits
 from penstock.base.errors import CorruptHistory
 from penstock.base.json import JsonValue
 from penstock.engine.records import Record
-from penstock.runtime.stores.sqlite_rows import decode_json, encode_json, records_of
+from penstock.runtime.stores.sqlite_rows import Columns, columns_of, decode_json, encode_json, records_of
 
 __all__ = ["PayloadReader", "altered_payloads", "content_hash", "drop_uses", "has_payloads", "keep", "split_page"]
 
@@ -36,8 +37,23 @@ _HINT = "restore a backup with `penstock restore`"
 class _Page(msgspec.Struct):
     """A page with places where values are missing. The outer of two places comes first."""
 
-    records: list[tuple[int, Any, str, dict[str, Any], int]]
-    payloads: list[tuple[list[str | int], str]]
+    records: list[Columns]
+    payloads: list[tuple[list[Any], str]]
+
+
+class _UnreadPage(msgspec.Struct):
+    """The same, of which some records are wanted."""
+
+    records: list[msgspec.Raw]
+    payloads: list[tuple[list[Any], str]]
+
+    def read(self, part: slice) -> _Page:
+        """A page of the wanted records alone."""
+        numbers = range(*part.indices(len(self.records)))
+        payloads = [
+            ([numbers.index(number), *rest], name) for (number, *rest), name in self.payloads if number in numbers
+        ]
+        return _Page(columns_of(self.records[part]), payloads)
 
 
 class _Moved(msgspec.Struct, frozen=True):
@@ -48,6 +64,7 @@ class _Moved(msgspec.Struct, frozen=True):
 
 
 _PAGE = msgspec.json.Decoder(_Page)
+_UNREAD_PAGE = msgspec.json.Decoder(_UnreadPage)
 
 
 def content_hash(content: bytes) -> str:
@@ -166,11 +183,17 @@ class PayloadReader:
         """The payloads that were read."""
         return set(self._contents)
 
-    def records(self, page: bytes) -> list[Record]:
-        """The records of a page with everything in its place."""
+    def records(self, page: bytes, part: slice | None = None) -> list[Record]:
+        """The records of a page, or of a part of it, with everything in its place."""
         if page[:1] != _WITH_PLACES:
-            return records_of(page)
-        stored = decode_json(_PAGE, page)
+            return records_of(page, part)
+        if part is not None:
+            with suppress(msgspec.DecodeError, ValueError):  # half of a surrogate pair, or damage: see the whole
+                return self._filled(_UNREAD_PAGE.decode(page).read(part))
+        found = self._filled(decode_json(_PAGE, page))
+        return found if part is None else found[part]
+
+    def _filled(self, stored: _Page) -> list[Record]:
         places = stored.payloads
         try:
             for number, (place, name) in enumerate(places):

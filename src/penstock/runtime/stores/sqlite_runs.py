@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from penstock.base import limits
 from penstock.runtime.ports import Appended, AppendOutcome, RunRow, RunWrite, SequenceConflict
 from penstock.runtime.stores.sqlite_keys import KeyMaker
-from penstock.runtime.stores.sqlite_payloads import drop_uses, keep
+from penstock.runtime.stores.sqlite_payloads import drop_uses, keep, split_page
 from penstock.runtime.stores.sqlite_rows import encode_json, labels_of
 from penstock.runtime.stores.sqlite_text import TextQueue, indexed_text
 from penstock.runtime.stores.sqlite_writer import NotTogetherError
 from penstock.runtime.stores.store_rules import folded
 
-__all__ = ["FORGOTTEN", "RunAppend", "WriterState", "append_runs", "delete_run"]
+__all__ = ["FORGOTTEN", "RunAppend", "WriterState", "append_runs", "delete_run", "stored_form"]
 
 _INSERT_RUN = (
     "INSERT INTO runs (key, run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at,"
@@ -69,6 +70,15 @@ class RunAppend(msgspec.Struct, frozen=True, gc=False):
     write: RunWrite
     page: bytes
     payloads: Mapping[str, bytes]
+
+
+def stored_form(write: RunWrite) -> RunAppend:
+    """A decision as it is stored."""
+    page = encode_json(write.records)
+    payloads: Mapping[str, bytes] = {}
+    if len(page) > limits.PAYLOAD_INLINE_BYTES_MAX:
+        page, payloads = split_page(write.records, page)
+    return RunAppend(write, page, payloads)
 
 
 def append_run(connection: sqlite3.Connection, append: RunAppend, beside: WriterState) -> AppendOutcome:

@@ -77,6 +77,39 @@ def test_whatever_is_taken_out_of_a_page_comes_back(payloads: list[dict[str, Jso
     connection.close()
 
 
+@given(
+    payloads=st.lists(st.dictionaries(st.text(max_size=4), values, max_size=4), min_size=1, max_size=8),
+    bounds=st.tuples(st.integers(0, 9), st.integers(0, 9)),
+    inline_max=st.sampled_from((24, 10_000)),
+)
+def test_a_part_of_a_page_is_what_stands_there_in_the_whole(
+    payloads: list[dict[str, JsonValue]], bounds: tuple[int, int], inline_max: int
+) -> None:
+    records = tuple(Record(number + 1, "event", "X", payload, 7) for number, payload in enumerate(payloads))
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    for statement in sqlite_schema._MIGRATIONS[2].split(";"):
+        connection.execute(statement)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "PAYLOAD_INLINE_BYTES_MAX", inline_max)
+        page, contents = split_page(records, encode_json(records))
+    keep(connection, 1, contents)
+    part = slice(*bounds)
+    assert encode_json(PayloadReader(connection).records(page, part)) == encode_json(records[part])
+    connection.close()
+
+
+@pytest.mark.parametrize("value", ["small", LARGE])
+def test_a_part_of_a_page_may_hold_half_of_a_surrogate_pair(value: str) -> None:
+    records = tuple(record(number, {"text": "\ud800", "value": value}) for number in range(1, 6))
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    for statement in sqlite_schema._MIGRATIONS[2].split(";"):
+        connection.execute(statement)
+    page, contents = split_page(records, encode_json(records))
+    keep(connection, 1, contents)
+    assert PayloadReader(connection).records(page, slice(1, 3)) == list(records[1:3])
+    connection.close()
+
+
 def test_a_small_value_stays_where_it_is() -> None:
     records = tuple(record(number, {"text": "x" * 1_000}) for number in range(1, 200))
     page = encode_json(records)
