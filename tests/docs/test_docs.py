@@ -41,6 +41,7 @@ NOT_FINDINGS = frozenset(
         "QQSTRING_START",
         "EXECUTION_NOT_FOUND",  # refusals of runs, which are not about documents
         "RETRY_NOT_ALLOWED",
+        "SCHEMA_DEFAULTS_EXCEEDED",  # of a value that is sent, not of a document
         "CONNECTION_FAILED",
         "MCP_ERROR",
         "NOTIFY_SOCKET",  # variables of the machine

@@ -36,6 +36,7 @@ from penstock.client.client_async import AsyncClient
 from penstock.client.errors import CLIENT_REASONS
 from penstock.client.table import method_name, operation_table, resource_attribute
 from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.wording import Wording
 from penstock.operations.builtin import builtin_operations
 from penstock.operations.capability import Capability
 from penstock.operations.execution_events import EVENT_TYPES as STREAM_EVENT_TYPES
@@ -115,11 +116,12 @@ def surface_coverage(documentation: Path | None) -> Coverage:
     capabilities = builtin_operations()
     found = Coverage(operations=len(capabilities))
     served, paths, tools = asyncio.run(_served(capabilities))
+    wording = _wording(capabilities, tools)
     missing = {
         "rest": [item.name for item in capabilities if item.name not in served],
         "cli": [problem for item in capabilities for problem in _command_problems(item)],
         "client": list(_client_problems(capabilities)),
-        "mcp": [problem for item in capabilities for problem in _tool_problems(item, tools)],
+        "mcp": [problem for item in capabilities for problem in _tool_problems(item, tools, wording)],
     }
     for surface, problems in missing.items():
         found.uncovered.extend(_unless_excluded(surface, problems, found.excluded))
@@ -193,13 +195,23 @@ async def _tools(http: httpx2.AsyncClient, key: str | None) -> Mapping[str, Json
     return {tool["name"]: tool for tool in answer.json()["result"]["tools"]}
 
 
-def _tool_problems(capability: Capability, tools: Mapping[str, JsonObject]) -> Iterator[str]:
-    tool = tools.get(f"{McpOptions().tool_prefix}_{capability.name.replace('.', '_')}")
+def _tool_name(operation: str) -> str:
+    return f"{McpOptions().tool_prefix}_{operation.replace('.', '_')}"
+
+
+def _wording(capabilities: Iterable[Capability], tools: Mapping[str, JsonObject]) -> Wording:
+    """Texts for models name operations as the list of tools does."""
+    names = {item.name: _tool_name(item.name) for item in capabilities}
+    return Wording({name: tool for name, tool in names.items() if tool in tools})
+
+
+def _tool_problems(capability: Capability, tools: Mapping[str, JsonObject], wording: Wording) -> Iterator[str]:
+    tool = tools.get(_tool_name(capability.name))
     if tool is None:
         yield f"{capability.name}: there is no tool"
         return
     for member, schema in (("inputSchema", capability.input_schema), ("outputSchema", capability.output_schema)):
-        if tool.get(member) != schema:
+        if tool.get(member) != (None if schema is None else wording.of_schema(schema)):
             yield f"{capability.name}: the tool has another {member}"
 
 

@@ -120,6 +120,7 @@ class QuestionView(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: str | None = None
     prompt_ref: Any = None
     approvers: Any = None
+    answered_by: str = "people"
     ask: dict[str, Any] | None = None
     execution_id: str | None = None
 

@@ -298,6 +298,8 @@ class AsyncExecutions:
 
         Look at `waiting_for.questions` of execution.status for the prompt and the schema of the answer. Name the
         node, its visit or the interrupt id if several questions are open. The first answer that fits is taken.
+        People answer: a model may only where a question says `answered_by: anyone`, and of `approvers` only those
+        that the question names.
         """
         return await self._caller.invoke(
             "execution.answer",
