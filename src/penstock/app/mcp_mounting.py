@@ -134,8 +134,9 @@ class McpMount:
             return []
         own = self._options.path
         older = [Route(own + path, self._edge) for path in (SSE_PATH, MESSAGES_PATH)]
-        answering = Route(f"{self._options.answer_path}/{{token}}", AnswerPage(self._gate, self._options))
-        return [page(f"{own}/healthz", self._health), Route(own, self._edge), *older, answering]
+        answer, answering = self._options.answer_path, AnswerPage(self._gate, self._options)
+        pages = [Route(path, answering) for path in (answer, f"{answer}/{{token}}")]
+        return [page(f"{own}/healthz", self._health), Route(own, self._edge), *older, *pages]
 
     async def _health(self, scope: Scope) -> PageAnswer:
         return PageAnswer(body=msgspec.json.encode({"status": "ok"}), media_type="application/json", status=200)

@@ -24,7 +24,6 @@ TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 _POLL_MS = 1_000
 _POLL_MS_MIN = 50
 _AGAIN_SECONDS = (0.1, 0.5, 1.0, 2.0)
-_WAITING = ("waiting_input", "waiting_approval")
 _INPUT_REQUEST: TypeAdapter[types.InputRequest] = TypeAdapter(types.InputRequest)
 
 
@@ -72,11 +71,13 @@ class TaskState:
     task_id: str
     status: str
     message: str | None = None
+    asks_nothing: bool = False
+    """Whether there is nothing in it that this client could answer."""
 
     @property
     def waits_elsewhere(self) -> bool:
-        """Whether it works on nothing but waits for a person in a way that no form can ask; ours say so."""
-        return self.status == "working" and (self.message or "").partition(":")[0] in _WAITING
+        """Whether it waits for somebody who is not asked here; its message says for whom, if it is one of ours."""
+        return self.status == "input_required" and self.asks_nothing
 
     @property
     def asked(self) -> str | None:
@@ -120,7 +121,7 @@ class TaskFollower(ClientExtension):
         latest: _TaskFields = created
         answered: set[str] = set()
         while True:
-            if seen.status == "working" or answered:
+            if seen.status == "working" or seen.waits_elsewhere or answered:
                 await asyncio.sleep(_pause_seconds(latest))
             latest = read = await _read(session, seen.task_id)
             state = _state(read)
@@ -138,11 +139,10 @@ class TaskFollower(ClientExtension):
                 case "input_required":
                     # An answer may take a while, one given on a page above all; nothing is asked twice.
                     asked = {key: item for key, item in (read.input_requests or {}).items() if key not in answered}
-                    if asked:
+                    if asked or state.waits_elsewhere:
                         answered |= await self._answer(session, state, asked, _pause_seconds(read))
                 case _:
-                    if state.waits_elsewhere and not self._asks:
-                        raise TaskWaits(state, {})
+                    pass
 
     async def _answer(
         self, session: ClientSession, state: TaskState, questions: dict[str, Any], pause_seconds: float
@@ -150,6 +150,8 @@ class TaskFollower(ClientExtension):
         """Ask the person, unless somebody else answers meanwhile; the keys of what was answered here."""
         if not self._asks:
             raise TaskWaits(state, questions)
+        if not questions:
+            return set()  # whoever is asked elsewhere may answer any moment
         asking = asyncio.ensure_future(_asked(session, state, questions))
         try:
             while not asking.done():
@@ -204,4 +206,7 @@ def _pause_seconds(task: _TaskFields) -> float:
 
 
 def _state(found: _TaskFields) -> TaskState:
-    return TaskState(task_id=found.task_id, status=found.status, message=found.status_message)
+    asks_nothing = isinstance(found, _Read) and found.status == "input_required" and not found.input_requests
+    return TaskState(
+        task_id=found.task_id, status=found.status, message=found.status_message, asks_nothing=asks_nothing
+    )

@@ -79,6 +79,7 @@ PAGES: Final[Mapping[str, str]] = {
     "/mcp/healthz": "a probe of the MCP surface; needs no key",
     "/mcp/sse": "the MCP surface for clients of 2024-11-05, if the settings want that",
     "/mcp/messages": "where these clients send their messages",
+    "/answer": "where whoever has a key is let in to the page of a question",
     "/answer/{token}": "a page that answers one question; `execution.answer` does the same",
     "/hooks/{path:path}": "webhooks that come in; their address is their workflow's choice, `trigger.list` lists them",
 }

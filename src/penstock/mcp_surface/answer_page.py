@@ -1,8 +1,10 @@
 """The page that answers a question: for secrets, for answers that no form of a client can hold, for whoever likes it.
 
-Its address is the right to answer: sealed, for one question of one execution, for an hour or two, and for as long as
-the key is good for which it was made. Whoever opens it answers for the holder of that key. What is wrong with an
-address is not told: it leads nowhere. The page has no script, and nothing in it is fetched from anywhere.
+There are two ways to it. `/answer?execution=…&question=…` may be told to anybody, models too: it lets in whoever has a
+key, and they answer with it. The other is an address that is the right to answer: sealed, for one question of one
+execution, for an hour or two, and for as long as the key is good for which it was made. Whoever opens it answers for
+the holder of that key. What is wrong with an address is not told: it leads nowhere. The page has no script, and nothing
+in it is fetched from anywhere.
 
 Above it: `app` mounts it. Below it: the gate, `answer_links`, `answer_forms`. Nothing here knows the SDK.
 """
@@ -12,7 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from html import escape
 from urllib.parse import parse_qs
@@ -75,10 +77,19 @@ class _Said:
     status: int
     title: str
     body: str
+    location: str | None = None
+    """Where to go on."""
 
 
 _NOWHERE = _Said(404, "Nothing here", "<p>This address leads nowhere, or not any more. Ask for a new one.</p>")
 _DONE = _Said(200, "Thank you", "<p>The answer was taken. You can close this page.</p>")
+_KEY = (
+    '<form method="post"><p><label for="key">Your key</label>'
+    '<input id="key" name="key" type="password" required autocomplete="off">'
+    "<small>It is used to find out whether you may answer, and not kept.</small></p>"
+    '<p><button class="main">Go on</button></p></form>'
+)
+_DOOR = _Said(200, "Who are you?", _KEY)
 _TOO_LATE = _Said(409, "Answered", "<p>This question has been answered already. You can close this page.</p>")
 
 
@@ -114,8 +125,10 @@ class AnswerPage:
         token = str(scope.get("path_params", {}).get("token", ""))
         request_id = str(scope.get("state", {}).get("request_id", ""))
         try:
-            asked = await self._asked(token, request_id)
-            if isinstance(asked, _Asked):
+            asked = await self._asked(token, request_id) if token else None
+            if asked is None:
+                said = await self._let_in(scope, receive, request_id) if method == "POST" else _DOOR
+            elif isinstance(asked, _Asked):
                 said = await self._answered(asked, scope, receive) if method == "POST" else _page(asked)
             else:
                 said = asked
@@ -126,6 +139,28 @@ class AnswerPage:
         except PenstockError as error:
             said = _Said(503, "Not now", f"<p>{escape(error.message)}. Try again in a moment.</p>")
         await _send(send, said, head=method == "HEAD")
+
+    async def _let_in(self, scope: Scope, receive: Receive, request_id: str) -> _Said:
+        """Send somebody with a key of their own to the page of the question that they ask for."""
+        given = await self._sent(scope, receive)
+        if isinstance(given, _Said):
+            return given
+        wanted = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+        execution_id, named = wanted.get("execution", [""])[0], wanted.get("question", [""])[0]
+        credentials = Credentials(bearer=given.get("key", [""])[0].strip())
+        try:
+            principal = await self._gate.authenticator.authenticate(credentials)
+        except Denied as error:
+            return replace(_DOOR, status=403, body=f'<p class="wrong" role="alert">{escape(error.message)}.</p>{_KEY}')
+        caller = Caller(principal=principal, credentials=credentials, request_id=request_id, address="")
+        view = await ask_gate(self._gate, caller, "execution.status", {"execution_id": execution_id})
+        assert isinstance(view, ExecutionView)
+        found = [item for item in view.waiting_for.questions if named in ("", item.interrupt_id)]
+        address = self._links.address(caller, execution_id, found[0].interrupt_id) if found else None
+        if address is None:
+            return _TOO_LATE
+        # Relative to this page: a proxy may have put something before its path.
+        return replace(_DOOR, status=303, location="/".join(address.rsplit("/", 2)[1:]))
 
     async def _asked(self, token: str, request_id: str) -> _Asked | _Said:
         link = self._links.read(token)
@@ -255,5 +290,7 @@ async def _send(send: Send, said: _Said, *, head: bool) -> None:
     headers = [*_HEADERS, (b"content-length", str(len(page)).encode())]
     if said.status == 405:  # noqa: PLR2004
         headers.append((b"allow", b"GET, HEAD, POST"))
+    if said.location is not None:
+        headers.append((b"location", said.location.encode("ascii")))
     await send({"type": "http.response.start", "status": said.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if head else page})

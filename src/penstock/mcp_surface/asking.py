@@ -130,8 +130,12 @@ class Conversation:
                 raise ProtocolFault(INVALID_PARAMS, error.message, {"code": error.code, **error.details}) from None
             return error_result(error, self.book, self.tool)
         if isinstance(value, ExecutionResult):
-            return {**execution_result(value, self.book, characters_max, asked_for=True), "isError": False}
-        return answer_result(value, characters_max)
+            shown = execution_result(value, self.book, characters_max, page=self._page(), asked_for=True)
+            return {**shown, "isError": False}
+        return answer_result(value, characters_max, self._page())
+
+    def _page(self) -> str | None:
+        return self.desk.options.answer_page(self.caller.address)
 
     def _refuse_unable(self) -> None:
         """Refuse a client that could not be asked what will be asked, or could not come back for the task."""
@@ -161,7 +165,8 @@ class Conversation:
             raise ProtocolFault(INTERNAL_ERROR, error.message, {"execution_id": result.execution_id})
         if self.render is not None:
             return {"resultType": "complete", **self.render(result)}
-        return execution_result(result, self.book, self.desk.options.result_characters, note=note)
+        characters_max = self.desk.options.result_characters
+        return execution_result(result, self.book, characters_max, page=self._page(), note=note)
 
     # --- the execution -------------------------------------------------------------------------------
 

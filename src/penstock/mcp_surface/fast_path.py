@@ -44,6 +44,7 @@ from penstock.mcp_surface.questions import Kind, declared_kinds
 from penstock.mcp_surface.results import ERROR_META, answer_result, error_result
 from penstock.mcp_surface.tasks import TaskCalls
 from penstock.mcp_surface.tools import ToolShelf
+from penstock.mcp_surface.waiting import waiting_text
 from penstock.operations.context import Principal
 from penstock.operations.errors import mapping_of
 from penstock.operations.execution_views import ExecutionView
@@ -171,12 +172,17 @@ class FastPath:
             return call_bytes(error_result(error, book, tool), added)
         self._counting.called(tool, "ok")
         shown = self._shown(value)
-        return call_bytes(answer_result(value, characters_max), added) if shown is None else shown + added + b"}}"
+        if shown is not None:
+            return shown + added + b"}}"
+        page = self._options.answer_page(caller.address)
+        return call_bytes(answer_result(value, characters_max, page), added)
 
     def _shown(self, value: object) -> bytes | None:
         """An answer in bytes; those who poll an execution that does not move are given the same object each time."""
         if not isinstance(value, ExecutionView):
             return shown_bytes(value, self._options.result_characters)
+        if waiting_text(value, value.waiting_for.questions, None):
+            return None  # that is told in words, with the address by which the caller reached the server
         known = self._views.get(id(value))
         if known is not None and known[0] is value:
             return known[1]

@@ -72,3 +72,7 @@ class McpOptions:
     """Names that the server answers to, without ports; any without."""
     allowed_origins: tuple[str, ...] = ()
     """Origins whose pages may call, beside the server's own."""
+
+    def answer_page(self, address: str | None) -> str | None:
+        """Where somebody answers who has a key, given how the server is reached; None if no browser gets there."""
+        return None if address is None else f"{address.rstrip('/')}{self.answer_path}"

@@ -22,7 +22,10 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.blocks import ERROR_META, content_blocks, plain_text
 from penstock.mcp_surface.book import Tool, ToolBook
 from penstock.mcp_surface.upstream_results import UNTRUSTED_META, upstream_result
+from penstock.mcp_surface.waiting import waiting_text, where_answered, who_answers
 from penstock.operations.attending import ExecutionResult
+from penstock.operations.execution_views import ExecutionView
+from penstock.operations.execution_waits import QuestionView
 from penstock.operations.exposed import WORKFLOW_PREFIX
 from penstock.operations.upstream_tools import UPSTREAM_PREFIX
 
@@ -83,8 +86,16 @@ def _complete(text: str, structured: JsonValue, *links: JsonObject, is_error: bo
     return result if structured is None else {**result, "structuredContent": structured}
 
 
-def answer_result(value: Any, characters_max: int) -> JsonObject:
-    """What an operation answered."""
+def answer_result(value: Any, characters_max: int, page: str | None = None) -> JsonObject:
+    """What an operation answered; of an execution that waits for somebody also in words, with the `page` that asks."""
+    shown = _answer(value, characters_max)
+    waits = waiting_text(value, value.waiting_for.questions, page) if isinstance(value, ExecutionView) else ""
+    content = shown["content"]
+    assert isinstance(content, list)
+    return {**shown, "content": [*content, {"type": "text", "text": f"It waits: {waits}"}]} if waits else shown
+
+
+def _answer(value: Any, characters_max: int) -> JsonObject:
     plain: JsonValue = msgspec.to_builtins(value)
     structured: JsonObject = plain if isinstance(plain, dict) else {"value": plain}
     text = plain_text(plain)
@@ -151,9 +162,18 @@ def _shown_content(result: ExecutionResult) -> JsonObject | None:
 
 
 def execution_result(
-    result: ExecutionResult, book: ToolBook, characters_max: int, *, note: str | None = None, asked_for: bool = False
+    result: ExecutionResult,
+    book: ToolBook,
+    characters_max: int,
+    *,
+    page: str | None = None,
+    note: str | None = None,
+    asked_for: bool = False,
 ) -> JsonObject:
-    """How an execution ended or stands, for whoever called a workflow as a tool, or asked for an execution."""
+    """How an execution ended or stands, for whoever called a workflow as a tool, or asked for an execution.
+
+    `page` is where whoever has a key can answer its questions with a browser.
+    """
     imported = result.workflow_id.startswith(UPSTREAM_PREFIX)
     tool = book.find(result.workflow_id if imported else f"{WORKFLOW_PREFIX}{result.workflow_id}")
     if tool is not None and (imported or tool.capability.metadata.get("result") == "content"):
@@ -162,7 +182,7 @@ def execution_result(
             # Whoever asked for an execution gets the data of an execution, beside what its tool said.
             return {**shown, "structuredContent": msgspec.to_builtins(result)} if imported and asked_for else shown
     structured: JsonObject = msgspec.to_builtins(result)
-    text, links = _execution_text(result, book, characters_max), []
+    text, links = _execution_text(result, book, characters_max, page), []
     if len(msgspec.json.encode(structured)) > characters_max:
         kept = {name: value for name, value in structured.items() if name != "output"}
         structured = kept if len(msgspec.json.encode(kept)) <= characters_max else _in_part(kept, characters_max)
@@ -184,7 +204,7 @@ def _bounded(text: str, characters_max: int) -> str:
     return f"{text[: room - len(end)]}\n(…)\n{end}"
 
 
-def _execution_text(result: ExecutionResult, book: ToolBook, characters_max: int) -> str:
+def _execution_text(result: ExecutionResult, book: ToolBook, characters_max: int, page: str | None) -> str:
     if result.status == "completed":
         text = plain_text(msgspec.to_builtins(result.output))
         if len(text) <= characters_max:
@@ -200,7 +220,7 @@ def _execution_text(result: ExecutionResult, book: ToolBook, characters_max: int
             book, result.execution_id, ("execution.status", "look at it"), ("execution.history", "read what happened")
         )
     if result.questions:
-        return _question_text(result, book)
+        return _question_text(result, book, page)
     return f"The execution {result.execution_id} goes on (status: {result.status}).\n" + _advice(
         book,
         result.execution_id,
@@ -210,46 +230,32 @@ def _execution_text(result: ExecutionResult, book: ToolBook, characters_max: int
     )
 
 
-def _question_text(result: ExecutionResult, book: ToolBook) -> str:
+def _question_text(result: ExecutionResult, book: ToolBook, page: str | None) -> str:
     lines = [f"The execution {result.execution_id} waits for an answer (status: {result.status})."]
     for question in result.questions:
         lines.append(f"Question {question.interrupt_id}: {plain_text(question.prompt)}")
         if question.answer_schema:
             lines.append(f"The answer must fit {plain_text(question.answer_schema)}")
-        if question.expires_at:
-            lines.append(f"It can be answered until {question.expires_at}.")
-    answer = book.name_of("execution.answer")
-    if any(question.approvers is not None for question in result.questions):
-        lines.append(f"This is an approval{_by_whom(result)}: a person gives it, never a call of a tool.")
-        lines.append(_elsewhere(result))
-    elif answer is None:
-        lines.append(f"Somebody who may answer has to: this key may not. {_elsewhere(result)}")
-    elif not any(question.answered_by == "anyone" for question in result.questions):
-        lines.append(f"A person answers this, never a call of a tool. {_elsewhere(result)}")
-    else:
-        example: JsonObject = {
-            "execution_id": result.questions[0].execution_id or result.execution_id,
-            "interrupt_id": result.questions[0].interrupt_id,
-            "answer": "...",
-        }
-        lines.append(f"Ask the person, then answer with {answer} {plain_text(example)}")
-        lines.append(_elsewhere(result))
+        lines.append(_answering(result, question, book, page))
     ways = (("execution.wait", "wait until it goes on"), ("execution.cancel", "stop it"))
     more = _advice(book, result.execution_id, *ways)
     return "\n".join((*lines, more) if more else lines)
 
 
-def _by_whom(result: ExecutionResult) -> str:
-    """The group whose approval is wanted, if the questions name one."""
-    named = (question.approvers.get("group") for question in result.questions if isinstance(question.approvers, dict))
-    group = next((group for group in named if isinstance(group, str)), None)
-    return f" by {group}" if group else ""
-
-
-def _elsewhere(result: ExecutionResult) -> str:
-    """Where a person answers who does not sit at this client."""
-    asking = result.questions[0].execution_id or result.execution_id
-    return f"They can answer with `penstock runs answer {asking}`, or over REST."
+def _answering(result: ExecutionResult, question: QuestionView, book: ToolBook, page: str | None) -> str:
+    """How a question is answered, with a tool where that is possible."""
+    where = where_answered(result.execution_id, question, page)
+    answer = book.name_of("execution.answer")
+    if question.approvers is None and answer is None:
+        return f"Somebody who may answer has to: this key may not. {where}"
+    if question.approvers is None and question.answered_by == "anyone":
+        example: JsonObject = {
+            "execution_id": question.execution_id or result.execution_id,
+            "interrupt_id": question.interrupt_id,
+            "answer": "...",
+        }
+        return f"Ask the person, then answer with {answer} {plain_text(example)}\n{where}"
+    return f"{who_answers(question)} {where}"
 
 
 def _advice(book: ToolBook, execution_id: str, *ways: tuple[str, str]) -> str:

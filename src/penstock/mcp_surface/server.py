@@ -132,7 +132,7 @@ class _Handlers:
         caller, client = self.caller_of(context), self._client(context, params)
         result = await _faults_raised(self.calls.call(caller, params.name, dict(params.arguments or {}), client))
         return (
-            await self.tasks.created(caller, result["taskId"], client.kinds)
+            await self.tasks.created(caller, result["taskId"])
             if result["resultType"] == "task"
             else result_at(context.protocol_version, result)
         )

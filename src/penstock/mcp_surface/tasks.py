@@ -3,12 +3,12 @@
 A task is an execution and its id is the execution's id: there is nothing else to store, and everything about it is read
 and changed through the gate with the caller's own key. A failed execution is a completed task whose result is an error.
 
-Above it: `server`. Below it: `calls`, the views of executions. Nothing here knows the SDK.
+Above it: `server`. Below it: `waiting`, the views of executions. Nothing here knows the SDK.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import msgspec
 
@@ -27,8 +27,9 @@ from penstock.mcp_surface.callers import (
 )
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions import CLIENT_KINDS, Ask, Kind, ask_of, input_requests, with_whole_key
-from penstock.mcp_surface.results import execution_result, plain_text
+from penstock.mcp_surface.results import execution_result
 from penstock.mcp_surface.tools import ToolShelf
+from penstock.mcp_surface.waiting import is_for_person, status_line
 from penstock.operations.approvals import may_ask_caller
 from penstock.operations.attending import ExecutionResult
 from penstock.operations.execution_views import ExecutionView
@@ -39,40 +40,31 @@ from penstock.operations.views import MCP_TASK_STATUS
 __all__ = ["TASKS_EXTENSION", "TaskCalls", "task_of"]
 
 _POLL_MS = 1_000
-# A line for somebody who looks at a list of tasks; the question itself is in its form.
-_MESSAGE_CHARACTERS_MAX = 200
 _NOTHING_TO_DO = (*ALREADY_ANSWERED, "CANCEL_NOT_ALLOWED", "RUN_ENDED")
 _FORMS: frozenset[Kind] = frozenset({"form"})
 
 
-def task_of(view: ExecutionView, asks: list[Ask], protocol_faults: Set[str] = frozenset()) -> JsonObject:
-    """An execution as a task. One that asks what the client cannot be asked goes on working; its message says it."""
+def task_of(
+    view: ExecutionView, questions: Sequence[QuestionView], message: str, protocol_faults: Set[str] = frozenset()
+) -> JsonObject:
+    """An execution as a task; `questions` are all that are open, of its children too, whoever can be asked them.
+
+    One that waits for somebody says so, also to a client that cannot be asked: its message says who answers and where.
+    """
     status = MCP_TASK_STATUS[view.status]
     if view.error is not None and view.error.code in protocol_faults and view.status == "failed":
         status = "failed"
-    if status == "input_required" and not asks:
-        status = "working"
-    if view.status.startswith("waiting_") and asks:
-        # Of a child, perhaps, while the execution itself is at something else.
+    if is_for_person(view.status, questions):
         status = "input_required"
     return {
         "taskId": view.execution_id,
         "status": status,
-        "statusMessage": _message(view),
+        "statusMessage": message,
         "createdAt": view.created_at,
         "lastUpdatedAt": view.updated_at,
         "ttlMs": None,
         "pollIntervalMs": _POLL_MS,
     }
-
-
-def _message(view: ExecutionView) -> str:
-    """How it stands in a line: the status, and what is asked, also for a client that cannot be asked itself."""
-    questions = [question for question in view.waiting_for.questions if question.ask is None]
-    asked = " ".join(plain_text(questions[0].prompt).split()) if questions else ""
-    if len(asked) > _MESSAGE_CHARACTERS_MAX:
-        asked = f"{asked[:_MESSAGE_CHARACTERS_MAX]}…"
-    return f"{view.status}: {asked}" if asked else view.status
 
 
 class TaskCalls:
@@ -84,17 +76,23 @@ class TaskCalls:
         self._options = options
         self._links = AnswerLinks(gate.services, options.answer_path)
 
-    def _task(self, view: ExecutionView, asks: list[Ask]) -> JsonObject:
-        return task_of(view, asks, self._options.protocol_faults)
+    def _task(self, caller: Caller, view: ExecutionView, questions: list[QuestionView]) -> JsonObject:
+        message = status_line(view, questions, self._options.answer_page(caller.address))
+        return task_of(view, questions, message, self._options.protocol_faults)
 
-    async def _asks(self, caller: Caller, view: ExecutionView, kinds: Set[Kind]) -> list[Ask]:
-        """The questions of a task that its client can be asked, those of its children among them."""
-        questions = view.waiting_for.questions
-        if view.waiting_for.children:
-            looked: JsonObject = {"execution_id": view.execution_id, "wait_seconds": 0}
-            result = await ask_gate(self._gate, caller, "execution.wait", looked)
-            assert isinstance(result, ExecutionResult)
-            questions = result.questions
+    async def _questions(self, caller: Caller, view: ExecutionView) -> list[QuestionView]:
+        """The open questions of a task, those of its children among them."""
+        if not view.waiting_for.children:
+            return view.waiting_for.questions
+        looked: JsonObject = {"execution_id": view.execution_id, "wait_seconds": 0}
+        result = await ask_gate(self._gate, caller, "execution.wait", looked)
+        assert isinstance(result, ExecutionResult)
+        return result.questions
+
+    def _asks(
+        self, caller: Caller, view: ExecutionView, questions: Iterable[QuestionView], kinds: Set[Kind]
+    ) -> list[Ask]:
+        """Those that the client can be asked."""
 
         def link(question: QuestionView) -> str | None:
             asking = question.execution_id or view.execution_id
@@ -115,24 +113,26 @@ class TaskCalls:
         assert isinstance(value, ExecutionView)
         return value
 
-    async def _shown_asks(self, caller: Caller, view: ExecutionView, kinds: Set[Kind]) -> list[Ask]:
+    async def _shown_asks(
+        self, caller: Caller, view: ExecutionView, questions: list[QuestionView], kinds: Set[Kind]
+    ) -> list[Ask]:
         """The same, none for a caller who may not answer."""
-        asks = await self._asks(caller, view, kinds)
+        asks = self._asks(caller, view, questions, kinds)
         book = await self._shelf.of(caller.principal, caller.toolset) if asks else None
         return asks if book is not None and "execution.answer" in book.operations else []
 
-    async def created(self, caller: Caller, execution_id: str, kinds: Set[Kind] = _FORMS) -> JsonObject:
+    async def created(self, caller: Caller, execution_id: str) -> JsonObject:
         """What a call is answered with that became a task."""
         view = await self._view(caller, execution_id)
-        return {"resultType": "task", **self._task(view, await self._shown_asks(caller, view, kinds))}
+        return {"resultType": "task", **self._task(caller, view, await self._questions(caller, view))}
 
     async def get(self, caller: Caller, task_id: str, kinds: Set[Kind] = _FORMS) -> JsonObject:
         """How a task stands, with its questions of the kinds that the client takes, or its result."""
         view = await self._view(caller, task_id)
-        asks = await self._shown_asks(caller, view, kinds)
-        task: JsonObject = {"resultType": "complete", **self._task(view, asks)}
+        questions = await self._questions(caller, view)
+        task: JsonObject = {"resultType": "complete", **self._task(caller, view, questions)}
         if task["status"] == "input_required":
-            task["inputRequests"] = input_requests(asks)
+            task["inputRequests"] = input_requests(await self._shown_asks(caller, view, questions, kinds))
         if task["status"] == "failed" and view.error is not None:
             task["error"] = {"code": INTERNAL_ERROR, "message": view.error.message}
         if task["status"] == "completed":
@@ -144,7 +144,9 @@ class TaskCalls:
         self, caller: Caller, task_id: str, filled: Mapping[str, Filled], kinds: Set[Kind] = _FORMS
     ) -> JsonObject:
         """Answer questions of a task. What was answered before, by whomever, is acknowledged and changes nothing."""
-        asks = {ask.key: ask for ask in await self._asks(caller, await self._view(caller, task_id), kinds)}
+        view = await self._view(caller, task_id)
+        questions = await self._questions(caller, view)
+        asks = {ask.key: ask for ask in self._asks(caller, view, questions, kinds)}
         for key, given in filled.items():
             ask = asks.get(key)
             answer = None if ask is None else _answer(ask, given)

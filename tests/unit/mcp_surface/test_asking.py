@@ -270,7 +270,8 @@ async def test_a_model_is_asked_by_a_task(tmp_path: Path) -> None:
         asked = await assistant.task(made["taskId"], EVERY)
         assert (asked["status"], list(asked["inputRequests"])) == ("input_required", ["thought"])
         unable = await assistant.task(made["taskId"])
-        assert (unable["status"], "inputRequests" in unable) == ("working", False)
+        assert (unable["status"], unable["inputRequests"]) == ("input_required", {})
+        assert "the model of the client that started it" in unable["statusMessage"]
         await assistant.update(made["taskId"], {"thought": accept(text="no")}, EVERY)
         await assistant.update(made["taskId"], {"thought": sampled()}, EVERY)
         await assistant.caller.call("execution.wait", execution_id=made["taskId"])

@@ -1,0 +1,146 @@
+"""Runs that wait for a person, seen by clients that cannot ask one: what they wait for, who answers, and where."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from penstock.app.mcp_client import Manners, connect_mcp
+from penstock.app.mcp_places import HttpPlace
+from penstock.app.mcp_tasks import TaskFollower, TaskState, TaskWaits
+from tests.live.mcp.clients import connected, text_of
+from tests.live.mcp.test_tasks import EXTENSION, ask
+from tests.live.rest.servers import SECONDS_MAX, Answer, LiveServer, serving
+
+pytestmark = pytest.mark.anyio
+
+APPROVE: dict[str, Any] = {
+    "penstock": "v1",
+    "name": "refund",
+    "expose": {"tool": True},
+    "nodes": [
+        {
+            "id": "ask",
+            "type": "interrupt",
+            "message": "Refund 120 for A-1042?",
+            "answer": {
+                "type": "object",
+                "required": ["approve"],
+                "properties": {"approve": {"type": "boolean"}, "comment": {"type": "string"}},
+            },
+            "approvers": {"group": "leads"},
+            "timeout": "3d",
+            "next": {"when": ".ask.approve", "then": "paid", "else": "refused"},
+        },
+        {"id": "paid", "type": "end", "output": "paid"},
+        {"id": "refused", "type": "end", "output": "refused"},
+    ],
+}
+PARENT: dict[str, Any] = {
+    "penstock": "v1",
+    "name": "parent",
+    "expose": {"tool": True},
+    "nodes": [
+        {"id": "child", "type": "subworkflow", "workflow": "refund", "input": {}},
+        {"id": "done", "type": "end", "output": "${ .child }"},
+    ],
+}
+ONLY_TASKS: dict[str, Any] = {"extensions": {EXTENSION: {}}}
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    with serving(tmp_path_factory.mktemp("server")) as running:
+        for document in (APPROVE, PARENT):
+            running.call("POST", "workflows", {"document": document})
+        yield running
+
+
+def new_key(server: LiveServer, *scopes: str) -> str:
+    made = server.call("POST", "keys", {"name": "somebody", "scopes": list(scopes)})
+    return str(made["secret"])
+
+
+def page_in(text: str) -> str:
+    """The address in a text, without the server's."""
+    [url] = re.findall(r"http://\S+/answer\?\S+", text)
+    parts = urlsplit(url)
+    return f"{parts.path}?{parts.query}"
+
+
+def submit(server: LiveServer, path: str, **fields: str) -> Answer:
+    return server.request("POST", path, urlencode(fields).encode(), headers=FORM, key="")
+
+
+@pytest.fixture(scope="module")
+def assistant(server: LiveServer) -> str:
+    """The key of an assistant, who may run workflows and answer questions, and approve nothing."""
+    return new_key(server, "workflow:*", "execution:*")
+
+
+@pytest.mark.parametrize("workflow", ["refund", "parent"])
+async def test_a_client_with_tasks_and_without_elicitation_hears_who_answers_and_where(
+    server: LiveServer, assistant: str, workflow: str
+) -> None:
+    states: list[TaskState] = []
+    manners = Manners(extensions=(TaskFollower(states.append, asks=False),), patience_seconds=SECONDS_MAX)
+    place = HttpPlace(url=f"{server.url}/mcp", headers={"Authorization": f"Bearer {assistant}"})
+    async with connect_mcp(place, manners) as client:
+        with pytest.raises(TaskWaits) as waits:
+            await asyncio.wait_for(client.call_tool(workflow, {}), SECONDS_MAX)
+    assert waits.value.state.status == "input_required"
+    assert waits.value.questions == {}
+    told = str(waits.value.state.message)
+    assert "Refund 120 for A-1042?" in told
+    assert "an approval by leads" in told
+    assert re.search(r"until \d{4}-\d\d-\d\dT", told)
+    asking = re.search(r"`penstock runs answer (\S+)`", told)
+    assert asking is not None
+    assert f"{server.url}/answer?execution={asking[1]}" in told
+    assert server.call("GET", f"executions/{asking[1]}")["status"] == "waiting_input"
+
+
+def test_the_link_of_a_task_lets_in_who_may_approve_and_nobody_else(server: LiveServer, assistant: str) -> None:
+    made = ask(server, "tools/call", name="refund", arguments={}, key=assistant, declared=ONLY_TASKS)["result"]
+    assert (made["resultType"], made["status"]) == ("task", "input_required")
+    task_id = made["taskId"]
+    page = page_in(made["statusMessage"])
+    shown = server.request("GET", page, key="")
+    assert shown.status == 200
+    assert b"Refund" not in shown.body
+    stranger = submit(server, page, key="pen_nobody")
+    assert (stranger.status, b"Refund" in stranger.body) == (403, False)
+    for key, status in ((assistant, 403), (new_key(server, "execution:*", "approve:leads"), 200)):
+        entered = submit(server, page, key=key)
+        assert entered.status == 303
+        form = f"/{entered.headers['location']}"
+        assert b"Refund 120" in server.request("GET", form, key="").body
+        assert submit(server, form, **{"field.approve": "true"}).status == status
+    assert server.call("GET", f"executions/{task_id}/wait?wait_seconds=20")["output"] == "paid"
+    done = ask(server, "tasks/get", taskId=task_id, key=assistant, declared=ONLY_TASKS)["result"]
+    assert (done["status"], "inputRequests" in done) == ("completed", False)
+    assert submit(server, page, key=server.key).status == 409
+
+
+@pytest.mark.parametrize("era", ["2026-07-28", "legacy"])
+async def test_every_way_to_look_at_a_run_says_the_same(server: LiveServer, assistant: str, era: str) -> None:
+    async with connected(server, era, key=assistant) as client:
+        called = await client.call_tool("refund", {})
+        execution_id = called.structured_content["execution_id"]
+        looked = await client.call_tool("penstock_execution_status", {"execution_id": execution_id})
+    seen = await asyncio.to_thread(ask, server, "tasks/get", taskId=execution_id, key=assistant, declared=ONLY_TASKS)
+    task = seen["result"]
+    assert (task["status"], task["inputRequests"]) == ("input_required", {})
+    said = task["statusMessage"].partition("Refund 120 for A-1042? ")[2]
+    assert said.startswith("This is an approval by leads")
+    assert said in text_of(called)
+    assert said in text_of(looked)
+    first: Any = looked.content[0]
+    assert json.loads(first.text)["execution_id"] == execution_id
