@@ -16,12 +16,12 @@ import sys
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
-__all__ = ["CONFIRM", "HTTP_TOOLS", "PIPE_TOOLS", "hostile_http", "pipe_arguments"]
+__all__ = ["CONFIRM", "HTTP_TOOLS", "PIPE_TOOLS", "hostile_http", "in_thread", "inflating", "pipe_arguments"]
 
 PIPE_TOOLS = ("pid", "ask", "ask_many", "hold", "text", "lists", "blocks", "endless_line", "chatter", "linger")
 HTTP_TOOLS = (
@@ -330,11 +330,18 @@ async def _listening(file: Path | None) -> AsyncIterator[str]:
 @contextmanager
 def hostile_http(file: Path | None = None) -> Iterator[str]:
     """The address of such a server, until the block ends; it has a thread and a loop of its own."""
+    with in_thread(lambda: _listening(file)) as url:
+        yield url
+
+
+@contextmanager
+def in_thread(listening: Callable[[], AbstractAsyncContextManager[str]]) -> Iterator[str]:
+    """The address of a server that is made by `listening`, in a thread and a loop of its own until the block ends."""
     begun: Future[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:
         left = asyncio.Event()
-        async with _listening(file) as url:
+        async with listening() as url:
             begun.set_result((url, asyncio.get_running_loop(), left))
             await left.wait()
 

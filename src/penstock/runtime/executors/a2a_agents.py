@@ -42,6 +42,9 @@ from google.protobuf.struct_pb2 import Value
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.executors.agent_port import A2aAgent, AgentTask
+from penstock.runtime.executors.bounded.agent_answers import bounding_hooks
+from penstock.runtime.executors.bounded.bodies import TOO_LARGE, BodyTooLarge, Bounds, was_too_large
+from penstock.runtime.executors.bounded.json_tokens import has_more_tokens
 from penstock.runtime.executors.failures import shortened
 from penstock.runtime.performing import ActivityAsks, ActivityDone, ActivityError, ActivityOutcome
 
@@ -51,6 +54,7 @@ _LOGGER = logging.getLogger("penstock.a2a")
 _UNAUTHORIZED: Final = (401, 403)
 _NOT_FOUND: Final = 404
 _CONNECT_SECONDS: Final = 10.0
+_ANSWER: Final = Bounds(bytes_max=limits.AGENT_ANSWER_BYTES_MAX, tokens_max=limits.AGENT_ANSWER_TOKENS_MAX)
 _ENDED: Final = frozenset(
     {
         TaskState.TASK_STATE_COMPLETED,
@@ -129,6 +133,7 @@ class _Progress:
     task: Task | None = None
     message: Message | None = None
     answered: str | None = None  # the message with the question to which we have the answer
+    heard_bytes: int = 0
 
     @property
     def state(self) -> int:
@@ -144,7 +149,10 @@ class _Progress:
         return self.task is not None and bool(self.answered) and self.task.status.message.message_id == self.answered
 
     def hear(self, event: StreamResponse) -> None:
-        """Take one event of a stream."""
+        """Take one event of a stream; `BodyTooLarge` when all of them are too much to be kept."""
+        self.heard_bytes += event.ByteSize()
+        if self.heard_bytes > limits.AGENT_RESULT_BYTES_MAX:
+            raise BodyTooLarge(f"{TOO_LARGE}: {limits.AGENT_RESULT_BYTES_MAX} bytes about one task")
         match event.WhichOneof("payload"):
             case "task":
                 self.task = event.task
@@ -192,9 +200,13 @@ class A2aClients:
                 except asyncio.CancelledError:
                     await _withdraw(known, progress)
                     raise
+                except (A2AError, BodyTooLarge) as error:
+                    if was_too_large(error):
+                        await _withdraw(known, progress)
+                    raise
         except TimeoutError:
             return ActivityError(f"{task.agent_id} did not end within {task.timeout_ms} ms", "ACTIVITY_TIMEOUT")
-        except (A2AError, _Misconfigured, _TaskGone) as error:
+        except (A2AError, BodyTooLarge, _Misconfigured, _TaskGone) as error:
             return _failure(agent, task, error)
         return _outcome(task, progress)
 
@@ -211,10 +223,12 @@ class A2aClients:
             async for event in known.client.send_message(request) if request is not None else _nothing():
                 progress.hear(event)
                 self._tell(task, progress)
-        except A2AClientError:
+                await asyncio.sleep(0)  # many events may have come at once, and each takes a while to decode
+        except A2AClientError as error:
             # A stream that breaks off says nothing about the task, if we know its id.
-            if progress.task is None or not progress.task.id:
+            if progress.task is None or not progress.task.id or was_too_large(error):
                 raise
+        await asyncio.sleep(0)
         interval_ms = agent.poll_interval_ms or limits.AGENT_POLL_MS_DEFAULT
         while progress.task is not None and not progress.over:
             progress.task = await known.client.get_task(GetTaskRequest(id=progress.task.id))
@@ -288,7 +302,9 @@ async def _meet(agent: A2aAgent) -> _Agent:
     headers = dict(agent.headers)
     if agent.api_key is not None:
         headers["authorization"] = f"Bearer {agent.api_key}"
-    http = httpx.AsyncClient(headers=headers, timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS))
+    http = httpx.AsyncClient(
+        headers=headers, timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS), event_hooks=bounding_hooks(_ANSWER)
+    )
     try:
         card = await A2ACardResolver(http, agent.url).get_agent_card()
         allowed = {_origin(agent.url), *(_origin(url) for url in agent.trusted_origins)}
@@ -397,7 +413,7 @@ def _result(task: AgentTask, said: Sequence[Artifact | Message]) -> JsonValue:
         return _whole_numbers(MessageToDict(parts[0].data))
     if kinds <= {"text"}:
         text = "\n".join(_text(item.parts, "" if isinstance(item, Artifact) else "\n") for item in said)
-        if task.output_schema is not None:
+        if task.output_schema is not None and not has_more_tokens(text.encode(), limits.UPSTREAM_ANSWER_TOKENS_MAX):
             # An agent that speaks only text answers a question for JSON with JSON in a text.
             try:
                 value = json.loads(text)
@@ -434,6 +450,8 @@ def _whole_numbers(value: JsonValue) -> JsonValue:
 def _failure(agent: A2aAgent, task: AgentTask, error: Exception) -> ActivityError:
     told = shortened(f"{task.agent_id}: {error}", hidden=agent.api_key)
     status = _status(error)
+    if was_too_large(error):
+        return ActivityError(told, "A2A_RESULT_TOO_LARGE", retryable=False)
     if status in _UNAUTHORIZED:
         return ActivityError(f"{task.agent_id} refused the key", "A2A_CREDENTIALS_MISSING", retryable=False)
     match error:

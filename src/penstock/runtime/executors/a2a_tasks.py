@@ -22,11 +22,14 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.effects import PerformActivity
 from penstock.engine.state import RunState
 from penstock.runtime.executors.agent_port import AgentTask
+from penstock.runtime.executors.bounded.bodies import Bounds
+from penstock.runtime.executors.bounded.http_answers import AnswerTooLarge, bounding_hooks
 from penstock.runtime.performing import ActivityDone, ActivityError, ActivityOutcome
 
 __all__ = ["AsyncTaskApiDelegate", "TaskApiDelegate"]
 
 _UNAUTHORIZED = (401, 403)
+_ANSWER = Bounds(bytes_max=limits.AGENT_ANSWER_BYTES_MAX, tokens_max=limits.UPSTREAM_ANSWER_TOKENS_MAX)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,7 +99,8 @@ class AsyncTaskApiDelegate:
         try:
             async with asyncio.timeout(task.timeout_ms / 1000):
                 if self._client is None:
-                    self._client = httpx2.AsyncClient(base_url=self.base_url, timeout=None)
+                    hooks = bounding_hooks(_ANSWER)
+                    self._client = httpx2.AsyncClient(base_url=self.base_url, timeout=None, event_hooks=hooks)
                 client = self._client
                 await task.confirm()
                 created = await client.post("/tasks", json=request, headers=headers)
@@ -115,6 +119,8 @@ class AsyncTaskApiDelegate:
                     await asyncio.sleep(self.poll_interval_ms / 1000)
         except TimeoutError:
             return _late(task_id)
+        except AnswerTooLarge as error:
+            return ActivityError(f"{task.agent_id}: {error}", "A2A_RESULT_TOO_LARGE", retryable=False)
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError) as error:
             return _unexpected(error)
 

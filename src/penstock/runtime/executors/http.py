@@ -21,6 +21,9 @@ import msgspec
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, exceeds_depth
 from penstock.runtime.address_guard import AddressDenied, AddressGuard
+from penstock.runtime.executors.bounded.bodies import Bounds, Shape
+from penstock.runtime.executors.bounded.http_answers import AnswerTooLarge, AnswerUndecodable, bound_answer
+from penstock.runtime.executors.bounded.json_tokens import has_more_tokens
 from penstock.runtime.executors.guarded_transport import GuardedTransport, Resolver, resolve_host
 from penstock.runtime.executors.http_requests import Plan, RequestRefused, plan_of, redirected, without_secrets
 from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
@@ -43,14 +46,11 @@ _KEPT_HEADERS = frozenset(
     }
 )
 _BEFORE_SENDING = "http11.send_request_headers.started"
+_BODY = Bounds(bytes_max=limits.HTTP_RESPONSE_BYTES_MAX)
 _JSON_DECODER = msgspec.json.Decoder()
 # How much of an answer that is a failure is worth reading, and how much of it an error text shows.
 _FAILURE_BYTES_READ = 4_096
 _FAILURE_CHARACTERS_SHOWN = 300
-
-
-class _TooLarge(Exception):
-    """The answer has more bytes than are wanted."""
 
 
 class _NotDecodable(Exception):
@@ -96,10 +96,9 @@ class HttpExecutor:
             return ActivityError(str(error), "HTTP_REQUEST_INVALID", retryable=False)
         except (httpx2.InvalidURL, httpx2.LocalProtocolError, httpx2.UnsupportedProtocol) as error:
             return ActivityError(f"the request cannot be sent: {error}", "HTTP_REQUEST_INVALID", retryable=False)
-        except _TooLarge:
-            told = f"the answer has more than {limits.HTTP_RESPONSE_BYTES_MAX} bytes"
-            return ActivityError(told, "HTTP_RESPONSE_TOO_LARGE", retryable=False)
-        except _NotDecodable as error:
+        except AnswerTooLarge as error:
+            return ActivityError(str(error), "HTTP_RESPONSE_TOO_LARGE", retryable=False)
+        except (_NotDecodable, AnswerUndecodable) as error:
             return ActivityError(f"the answer cannot be read: {error}", "HTTP_RESPONSE_INVALID")
         except httpx2.ConnectError as error:
             return ActivityError(f"no connection: {error}", "HTTP_CONNECT_FAILED")
@@ -152,7 +151,8 @@ def _confirming(call: ActivityCall) -> Callable[[str, object], Awaitable[None]]:
 async def _outcome(plan: Plan, request: httpx2.Request, response: httpx2.Response) -> ActivityOutcome:
     status = response.status_code
     if plan.is_success(status):
-        body = _value(response, await _read(response, limits.HTTP_RESPONSE_BYTES_MAX))
+        bound_answer(response, _BODY)
+        body = _value(response, await response.aread())
         kept: JsonObject = {
             name: without_secrets(plan, text) for name, text in response.headers.items() if name in _KEPT_HEADERS
         }
@@ -165,22 +165,11 @@ async def _outcome(plan: Plan, request: httpx2.Request, response: httpx2.Respons
     return ActivityError(f"{told}: {excerpt}" if excerpt else told, f"HTTP_{status}", retryable=retryable)
 
 
-async def _read(response: httpx2.Response, bytes_max: int) -> bytes:
-    """The decompressed body, never more than is wanted."""
-    parts, size = [], 0
-    async with aclosing(response.aiter_bytes()) as chunks:
-        async for part in chunks:
-            size += len(part)
-            if size > bytes_max:
-                raise _TooLarge
-            parts.append(part)
-    return b"".join(parts)
-
-
 async def _excerpt(plan: Plan, response: httpx2.Response) -> str:
     """The beginning of an answer that is a failure, for people; without what the request sent as headers."""
     found = b""
     try:
+        bound_answer(response, _BODY, Shape.PIECES)
         async with aclosing(response.aiter_bytes()) as chunks:
             async for part in chunks:
                 found += part
@@ -206,6 +195,8 @@ def _value(response: httpx2.Response, body: bytes) -> JsonValue:
 
 
 def _json(body: bytes) -> JsonValue:
+    if has_more_tokens(body, limits.HTTP_RESPONSE_TOKENS_MAX):
+        raise AnswerTooLarge(f"the answer has more than {limits.HTTP_RESPONSE_TOKENS_MAX} values")
     try:
         value: JsonValue = _JSON_DECODER.decode(body)
     except (ValueError, RecursionError) as error:

@@ -15,6 +15,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, exceeds_depth
 from penstock.definitions.json_schemas import CompiledSchema, Violation, is_prompt, violations
+from penstock.runtime.executors.bounded.json_tokens import has_more_tokens
 from penstock.runtime.executors.failures import shortened
 from penstock.runtime.executors.llm_port import LlmReply, LlmRequest
 from penstock.runtime.performing import ActivityDone, ActivityError
@@ -82,8 +83,11 @@ class Fits:
 def checked(schema: CompiledSchema, reply: LlmReply) -> Fits | tuple[Violation, ...]:
     """The value that a reply is, or what is wrong with it."""
     fenced = _FENCED_JSON.fullmatch(reply.text)
+    text = fenced[1] if fenced else reply.text
+    if has_more_tokens(text.encode(errors="replace"), limits.LLM_ANSWER_TOKENS_MAX):
+        return (Violation("", "maxItems", f"must have at most {limits.LLM_ANSWER_TOKENS_MAX} values"),)
     try:
-        value: JsonValue = msgspec.json.decode(fenced[1] if fenced else reply.text)
+        value: JsonValue = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         reason = "must be JSON and nothing else"
         return (Violation("", "type", f"{reason}, and it was cut off at max_tokens" if reply.cut_off else reason),)

@@ -43,6 +43,8 @@ from pydantic_ai.tools import ToolDefinition
 
 from penstock.base import limits
 from penstock.base.json import JsonObject
+from penstock.runtime.executors.bounded.bodies import Bounds, was_too_large
+from penstock.runtime.executors.bounded.http_answers import bounding_hooks
 from penstock.runtime.executors.failures import shortened
 from penstock.runtime.executors.llm_port import LlmAnswer, LlmFailure, LlmReply, LlmRequest
 
@@ -53,6 +55,7 @@ _ANSWER_TOOL: Final = "answer"
 _CONNECT_SECONDS: Final = 10.0
 _RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429})
 _SERVER_ERROR_MIN: Final = 500
+_ANSWER: Final = Bounds(bytes_max=limits.LLM_ANSWER_BYTES_MAX, tokens_max=limits.LLM_ANSWER_TOKENS_MAX)
 _PER_MILLION: Final = Decimal(1_000_000)
 
 
@@ -136,7 +139,9 @@ class PydanticProvider:
         if self._http is None:
             # The read time is bounded by the executor, which knows the node's own limit.
             timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
-            self._http = httpx2.AsyncClient(headers=dict(config.headers), timeout=timeout)
+            self._http = httpx2.AsyncClient(
+                headers=dict(config.headers), timeout=timeout, event_hooks=bounding_hooks(_ANSWER)
+            )
         if config.kind == _COMPATIBLE:
             if not config.base_url:
                 raise UserError(f"`{_COMPATIBLE}` needs a base_url")
@@ -174,6 +179,9 @@ class PydanticProvider:
             return None
 
     def _failure(self, error: AgentRunError) -> LlmFailure:
+        if was_too_large(error):
+            told = f"{self.name}: {_ANSWER.told()}"
+            return LlmFailure(error=told, code="LLM_RESPONSE_TOO_LARGE")
         told = self._told(error)
         match error:
             case ModelAuthenticationError():

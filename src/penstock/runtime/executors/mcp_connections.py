@@ -40,12 +40,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from penstock.base import limits
 from penstock.base.json import JsonObject
-from penstock.runtime.executors.bounded.http_answers import (
-    ACCEPTED_ENCODING,
-    TOO_LARGE,
-    AnswerTooLarge,
-    bound_answer,
-)
+from penstock.runtime.executors.bounded.bodies import ACCEPTED_ENCODING, TOO_LARGE, Bounds, Shape
+from penstock.runtime.executors.bounded.http_answers import AnswerTooLarge, bound_answer, is_events
 from penstock.runtime.executors.bounded.mcp_messages import CheckedReader
 from penstock.runtime.executors.bounded.pipe import bounded_pipe
 from penstock.runtime.executors.mcp_config import McpServerConfig
@@ -58,6 +54,7 @@ _LOGGER = logging.getLogger("penstock.mcp")
 _CLIENT_INFO = Implementation(name="penstock", version=version("penstock"))
 # In the data of an error that we make ourselves: the request has not left this machine, so it may be sent again.
 UNSENT = "penstock/unsent"
+_ANSWER = Bounds(bytes_max=limits.UPSTREAM_ANSWER_BYTES_MAX, tokens_max=limits.UPSTREAM_ANSWER_TOKENS_MAX)
 _CONNECT_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 0.5
 
@@ -82,9 +79,9 @@ class _AnsweringClient(httpx2.AsyncClient):
             # Always as a stream: otherwise all of it is in memory before anybody looks.
             response = await super().send(request, **{**options, "stream": True})
             try:
-                bound_answer(response, limits.UPSTREAM_ANSWER_BYTES_MAX)
-                events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-                if not events or not options.get("stream", False):
+                events = is_events(response) and options.get("stream", False)
+                bound_answer(response, _ANSWER, Shape.EVENTS if events else Shape.WHOLE)
+                if not events:
                     await response.aread()  # so that a body that breaks off ends here too
             except BaseException:
                 await response.aclose()

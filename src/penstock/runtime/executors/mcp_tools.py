@@ -40,7 +40,7 @@ from pydantic import ValidationError
 from penstock.base import limits
 from penstock.base.errors import PenstockError, Unavailable
 from penstock.base.json import JsonObject
-from penstock.runtime.executors.bounded.http_answers import TOO_LARGE
+from penstock.runtime.executors.bounded.bodies import TOO_LARGE
 from penstock.runtime.executors.failures import shortened
 from penstock.runtime.executors.mcp_config import DEFAULT_ALLOWED_COMMANDS, McpServerConfig, command_name
 from penstock.runtime.executors.mcp_connections import UNSENT, McpConnection

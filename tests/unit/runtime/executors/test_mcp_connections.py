@@ -8,7 +8,8 @@ import httpx2
 import pytest
 
 from penstock.base import limits
-from penstock.runtime.executors.bounded.http_answers import TOO_LARGE, AnswerTooLarge
+from penstock.runtime.executors.bounded.bodies import TOO_LARGE
+from penstock.runtime.executors.bounded.http_answers import AnswerTooLarge
 from penstock.runtime.executors.mcp_connections import _AnsweringClient
 
 pytestmark = pytest.mark.anyio

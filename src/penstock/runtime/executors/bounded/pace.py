@@ -1,6 +1,6 @@
 """How fast somebody may send messages: whoever sends more is read more slowly, so that everybody else has their turn.
 
-Above it: `http_answers`, `pipe`. Below it: nothing.
+Above it: `bodies`, `pipe`. Below it: nothing.
 """
 
 from __future__ import annotations

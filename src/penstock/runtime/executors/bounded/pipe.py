@@ -30,7 +30,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from penstock.base import limits
-from penstock.runtime.executors.bounded.http_answers import TOO_LARGE
+from penstock.runtime.executors.bounded.bodies import TOO_LARGE
 from penstock.runtime.executors.bounded.json_tokens import has_more_tokens
 from penstock.runtime.executors.bounded.pace import Pace
 

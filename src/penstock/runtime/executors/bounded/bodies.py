@@ -1,0 +1,175 @@
+"""Bodies of HTTP answers, bounded while they are read: decompressed in small steps, never more than is taken.
+
+    BoundedBody(stream, Bounds(bytes_max=…, tokens_max=…), Shape.WHOLE, "gzip")
+
+Of a stream of events each event is bounded, of any other body the whole. It knows no HTTP library.
+
+Above it: `http_answers` (httpx2), `agent_answers` (httpx). Below it: `json_tokens`, `pace`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterable, AsyncIterator, Iterator, MutableMapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from penstock.runtime.executors.bounded.json_tokens import has_more_tokens
+from penstock.runtime.executors.bounded.pace import Pace
+
+__all__ = [
+    "ACCEPTED_ENCODING",
+    "TOO_LARGE",
+    "BodyTooLarge",
+    "BodyUndecodable",
+    "BoundedBody",
+    "Bounds",
+    "Shape",
+    "taken_encoding",
+    "was_too_large",
+]
+
+ACCEPTED_ENCODING = "gzip"
+TOO_LARGE = "the server sent more at once than is taken"
+"""How the text of every error about too large an answer begins."""
+_STEP_BYTES = 65_536
+_EVENT_END = b"\n\n"
+# What the smallest piece counts as, so that a body in tiny pieces is none that is free.
+_PART_BYTES_MIN = 64
+_PARTS_AT_ONCE = 100
+_WINDOWS = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How much of one answer, or of one event, is taken: decompressed bytes, and values of JSON."""
+
+    bytes_max: int
+    tokens_max: int | None = None
+    """None where the body may be anything, and whoever decodes it counts."""
+
+    def told(self) -> str:
+        """What an error says about an answer beyond them."""
+        most = f"{self.bytes_max} bytes"
+        return f"{TOO_LARGE}: {most}" + (f" or {self.tokens_max} values" if self.tokens_max is not None else "")
+
+
+class Shape(Enum):
+    """How a body is handed on."""
+
+    WHOLE = auto()
+    """In one piece when all of it is there: a body of a million pieces costs a million objects."""
+    EVENTS = auto()
+    """As it comes, each event bounded by itself."""
+    PIECES = auto()
+    """As it comes, for whoever wants no more than its beginning."""
+
+
+class BodyTooLarge(Exception):
+    """There is more than anybody wants to keep, or to decode."""
+
+
+class BodyUndecodable(Exception):
+    """It is not compressed as its headers say, or in a way that nobody asked for."""
+
+
+def was_too_large(error: BaseException | None) -> bool:
+    """Whether an error that a library raised comes from an answer that was too large."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, BodyTooLarge):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def taken_encoding(headers: MutableMapping[str, str]) -> str:
+    """Take the encoding out of an answer's headers, as the body is decoded here; `BodyUndecodable` if it cannot be."""
+    encoding = headers.pop("content-encoding", "identity").strip().lower() or "identity"
+    if encoding != "identity" and encoding not in _WINDOWS:
+        raise BodyUndecodable(f"the answer is encoded with {encoding[:30]!r}, which was not asked for")
+    headers.pop("content-length", None)  # of what is sent, not of what is read
+    return encoding
+
+
+class BoundedBody:
+    """What a server sends, as long as no answer or event of it is unreasonably large: it would be kept in memory."""
+
+    def __init__(self, inner: AsyncIterable[bytes], bounds: Bounds, shape: Shape, encoding: str) -> None:
+        self._inner = inner
+        self._bounds = bounds
+        self._shape = shape
+        self._encoding = encoding
+        self._inflater = zlib.decompressobj(_WINDOWS[encoding]) if encoding in _WINDOWS else None
+        self._kept = bytearray()
+        self._size = 0
+        self._half_end = False
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """The decompressed body; `BodyTooLarge` or `BodyUndecodable` in its midst."""
+        pace, parts = Pace(), 0
+        async for received in self._inner:
+            for part in self._inflated(received):
+                parts += 1
+                if parts % _PARTS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+                ended = self._taken(part)
+                if self._shape is Shape.EVENTS:
+                    await pace.count(ended)
+                if self._shape is not Shape.WHOLE:
+                    yield part
+        self._check_tokens()
+        if self._shape is Shape.WHOLE:
+            yield bytes(self._kept)
+
+    def _inflated(self, received: bytes) -> Iterator[bytes]:
+        if self._inflater is None:
+            yield received
+            return
+        waiting = received
+        while waiting and not self._inflater.eof:
+            part = self._step(waiting)
+            waiting = self._inflater.unconsumed_tail
+            if part:
+                yield part
+
+    def _step(self, waiting: bytes) -> bytes:
+        assert self._inflater is not None
+        try:
+            return self._inflater.decompress(waiting, _STEP_BYTES)
+        except zlib.error as error:
+            if self._encoding != "deflate" or self._size:
+                raise BodyUndecodable(str(error)) from error
+        # Some servers mean deflate without the header that the standard asks for.
+        self._inflater, self._encoding = zlib.decompressobj(-zlib.MAX_WBITS), "raw"
+        return self._step(waiting)
+
+    def _taken(self, part: bytes) -> int:
+        """Count what came; how many events ended with it."""
+        if self._shape is not Shape.EVENTS:
+            self._keep(part)
+            return 0
+        # A blank line may be cut in two.
+        plain = (b"\n" if self._half_end else b"") + part.replace(b"\r", b"")
+        *ended, rest = plain.split(_EVENT_END)
+        for event in ended:
+            self._keep(event)
+            self._check_tokens()
+            self._kept.clear()
+            self._size = 0
+        self._half_end = rest.endswith(b"\n")
+        self._keep(rest.removesuffix(b"\n"))
+        return len(ended)
+
+    def _keep(self, part: bytes) -> None:
+        self._size += max(len(part), _PART_BYTES_MIN if part else 0)
+        if self._size > max(self._bounds.bytes_max, _PART_BYTES_MIN):
+            raise BodyTooLarge(self._bounds.told())
+        self._kept += part
+
+    def _check_tokens(self) -> None:
+        most = self._bounds.tokens_max
+        if most is not None and has_more_tokens(bytes(self._kept), most):
+            raise BodyTooLarge(self._bounds.told())
