@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from penstock.base import limits
 
-__all__ = ["JsonObject", "JsonProblem", "JsonValue", "exceeds_depth", "json_pointer", "json_problem"]
+__all__ = ["JsonObject", "JsonProblem", "JsonValue", "exceeds_depth", "exceeds_values", "json_pointer", "json_problem"]
 
 JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
 JsonObject: TypeAlias = dict[str, JsonValue]
@@ -54,6 +54,20 @@ def exceeds_depth(value: JsonValue, depth_max: int) -> bool:
         if depth > depth_max:
             return True
         level = [child for item in containers for child in (item.values() if isinstance(item, dict) else item)]
+
+
+def exceeds_values(value: JsonValue, values_max: int) -> bool:
+    """Say whether a value holds more than so many others; looks at no more than these."""
+    waiting: list[JsonValue] = [value]
+    count = 0
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, (list, dict)):  # a union is slower
+            count += len(item)
+            if count > values_max:
+                return True
+            waiting += item.values() if isinstance(item, dict) else item
+    return False
 
 
 def json_problem(value: object, depth_max: int) -> JsonProblem | None:  # noqa: C901  # one loop, looked at very often

@@ -223,6 +223,7 @@ __all__ = [
     "UPSTREAM_SKIPPED_BYTES_MAX",
     "UPSTREAM_TOOLS_MAX",
     "UPSTREAM_TOOL_BYTES_MAX",
+    "VALUES_AT_ONCE",
     "WATCHED_RUNS_PER_READ",
     "WATCHED_RUNS_PER_SECOND",
     "WEBHOOK_ATTEMPTS_MAX",
@@ -382,6 +383,9 @@ LIVE_RUNS_MAX = 1_000
 LIVE_RUNS_BYTES_MAX = 134_217_728
 # Records of a decision that is made between two turns of the event loop; one that makes more is made in a thread.
 DECIDED_AT_ONCE = 100
+# Values in a request, or in what is given to a run, that are looked through between two turns of the event loop; more
+# are looked through in a thread. About a millisecond for each look.
+VALUES_AT_ONCE = 10_000
 # Records that are folded into a state in one go; more are folded with pauses for others. About five milliseconds.
 FOLDED_AT_ONCE = 500
 # How often a waiting reader looks for changes that another process made.

@@ -17,8 +17,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from penstock.base import limits
 from penstock.base.errors import Denied, PenstockError
-from penstock.base.json import JsonObject
+from penstock.base.json import JsonObject, exceeds_values
 from penstock.governance.keys import scope_allows
 from penstock.operations import once
 from penstock.operations.admission import Admission
@@ -110,7 +111,7 @@ class Gate:
             principal = await self.authenticator.authenticate(request.credentials)
             capability = await self._found(request.operation, principal)
             _authorize(capability, principal)
-            given = capability.convert(request.arguments)
+            given = await _converted(capability, request.arguments)
             self.admission.charge(principal.id, capability.governance.bucket, self.services.clock.now_ms())
             self.admission.enter(principal.id)
             try:
@@ -246,6 +247,13 @@ def _first_missing(required: tuple[str, ...], granted: frozenset[str]) -> str | 
 def _revoked() -> Denied:
     told = "the key was revoked, or expired, while the call was under way"
     return Denied("KEY_REVOKED", told, "ask the owner for a new one")
+
+
+async def _converted(capability: Capability, arguments: JsonObject) -> Any:
+    """The arguments as the handler takes them; many are looked through in a thread, while others go on."""
+    if exceeds_values(arguments, limits.VALUES_AT_ONCE):
+        return await asyncio.to_thread(capability.convert, arguments)
+    return capability.convert(arguments)
 
 
 def _authorize(capability: Capability, principal: Principal) -> None:

@@ -11,12 +11,12 @@ threads that tenants share.
 from __future__ import annotations
 
 from penstock.base import limits
-from penstock.base.json import JsonValue
+from penstock.base.json import JsonValue, exceeds_values
 from penstock.definitions.expressions import Evaluator, WouldWait
 from penstock.definitions.json_schemas import CompiledSchema, Violation
 from penstock.definitions.model import Workflow
 from penstock.engine.decide import decide
-from penstock.engine.inputs import Input, StartRun
+from penstock.engine.inputs import AnswerInterrupt, CompleteActivity, FinishChild, Input, SendSignal, StartRun
 from penstock.engine.outcomes import Decision
 from penstock.engine.state import RunState
 from penstock.runtime.guarded.threads import FairThreads
@@ -36,7 +36,7 @@ class Decider:
 
     def try_decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision | None:
         """A decision that takes no time to speak of; None for one that may."""
-        if workflow.hash in self._slow:
+        if workflow.hash in self._slow or exceeds_values(_value_of(given), limits.VALUES_AT_ONCE):
             return None
         try:
             return decide(workflow, state, given, evaluator=self._prompt, records_max=limits.DECIDED_AT_ONCE)
@@ -57,3 +57,14 @@ class Decider:
             return self._prompt.violations(schema, value)
         except WouldWait:
             return await self._threads.run(tenant, self._evaluator.violations, schema, value)
+
+
+def _value_of(given: Input) -> JsonValue:
+    """What an input brings from outside, which may be large."""
+    match given:
+        case StartRun(input=value) | CompleteActivity(result=value) | FinishChild(result=value):
+            return value
+        case SendSignal(payload=value) | AnswerInterrupt(answer=value):
+            return value
+        case _:
+            return None

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.base.json import JsonValue, exceeds_depth, json_pointer, json_problem
+from penstock.base.json import JsonValue, exceeds_depth, exceeds_values, json_pointer, json_problem
 
 json_values: st.SearchStrategy[JsonValue] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -48,6 +48,17 @@ def test_depth_counts_lists_and_objects(value: JsonValue, depth_max: int) -> Non
     problem = json_problem(value, depth_max)
     assert (problem is not None and problem.is_depth) == (depth(value) > depth_max)
     assert problem is None or problem.is_depth
+
+
+def held(value: JsonValue) -> int:
+    """How many values a value holds, on every level."""
+    items = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    return len(items) + sum(map(held, items))
+
+
+@given(json_values, st.integers(min_value=0, max_value=12))
+def test_values_are_counted_on_every_level(value: JsonValue, values_max: int) -> None:
+    assert exceeds_values(value, values_max) == (held(value) > values_max)
 
 
 def test_a_value_deeper_than_the_interpreter_stack_is_refused_not_fatal() -> None:

@@ -125,3 +125,25 @@ def test_a_decision_that_goes_on_and_on_is_made_in_a_thread(monkeypatch: pytest.
     asyncio.run(asyncio.wait_for(body(), SECONDS_MAX))
     assert threads[0] == threading.current_thread().name
     assert [name.startswith("penstock-deciding") for name in threads] == [False, True]
+
+
+@pytest.mark.parametrize("values", [10, 20_000])
+def test_a_decision_about_many_values_is_made_in_a_thread(monkeypatch: pytest.MonkeyPatch, values: int) -> None:
+    threads: list[str] = []
+
+    def noting(*arguments: Any, **more: Any) -> Decision:
+        threads.append(threading.current_thread().name)
+        return decide(*arguments, **more)
+
+    async def body() -> None:
+        host = EmbeddedHost(store=MemoryStore(), clock=ManualClock(1), worker_id="here", evaluator=InProcessEvaluator())
+        workflow = build_workflow(adds("wide", "1"))
+        await host.register(workflow)
+        wide: JsonValue = [[] for _ in range(values)]
+        await host.start(inputs.StartRun(at=1, run_id="wide", input=wide), workflow_hash=workflow.hash)
+        await host.send("wide", inputs.SendSignal(at=2, name="go", payload=wide))
+
+    monkeypatch.setattr(deciding, "decide", noting)
+    asyncio.run(asyncio.wait_for(body(), SECONDS_MAX))
+    is_wide = values > limits.VALUES_AT_ONCE
+    assert [name.startswith("penstock-deciding") for name in threads] == [is_wide, is_wide]

@@ -56,7 +56,7 @@ from penstock.runtime.stores.sqlite_rows import (
     part_of,
     run_of,
 )
-from penstock.runtime.stores.sqlite_runs import FORGOTTEN, WriterState, append_runs, delete_run, stored_form
+from penstock.runtime.stores.sqlite_runs import FORGOTTEN, RunAppend, WriterState, append_runs, delete_run, stored_form
 from penstock.runtime.stores.sqlite_schema import Synchronous, connect, open_for_writing
 from penstock.runtime.stores.sqlite_text import prepare_text
 from penstock.runtime.stores.sqlite_writer import GroupCommitWriter
@@ -349,11 +349,13 @@ class SqliteStore:
     def append(self, write: RunWrite) -> Awaitable[AppendOutcome]:
         """Store a decision with everything else that is waiting to be stored."""
         check_write(write)
-        if len(write.records) > limits.FOLDED_AT_ONCE:
-            return self._append_long(write)
-        return self.writer.submit_with_others(self._append_runs, stored_form(write))
+        if len(write.records) <= limits.FOLDED_AT_ONCE:
+            page = encode_json(write.records)
+            if len(page) <= limits.PAYLOAD_INLINE_BYTES_MAX:
+                return self.writer.submit_with_others(self._append_runs, RunAppend(write, page, {}))
+        return self._append_large(write)
 
-    async def _append_long(self, write: RunWrite) -> AppendOutcome:
+    async def _append_large(self, write: RunWrite) -> AppendOutcome:
         append = await asyncio.to_thread(stored_form, write)
         return await self.writer.submit_with_others(self._append_runs, append)
 

@@ -73,7 +73,7 @@ class RunAppend(msgspec.Struct, frozen=True, gc=False):
 
 
 def stored_form(write: RunWrite) -> RunAppend:
-    """A decision as it is stored."""
+    """A decision as it is stored, however large it is."""
     page = encode_json(write.records)
     payloads: Mapping[str, bytes] = {}
     if len(page) > limits.PAYLOAD_INLINE_BYTES_MAX:
