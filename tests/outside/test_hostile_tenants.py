@@ -1,4 +1,4 @@
-"""Whatever a tenant sends, everybody else is answered."""
+"""Whatever a tenant, a client or an upstream server sends, everybody else is answered."""
 
 from __future__ import annotations
 
@@ -11,29 +11,35 @@ from pathlib import Path
 import pytest
 
 from tests.live.rest.servers import LiveServer, serving
-from tests.outside.hostile import CASES, Case, probing
+from tests.outside.abuse.cases import Case
+from tests.outside.abuse.clients import CLIENT_CASES
+from tests.outside.abuse.probe import percentile, probing
+from tests.outside.abuse.tenants import TENANT_CASES
+from tests.outside.abuse.upstreams import UPSTREAM_CASES, abused_server
 
-# What people who ask for `/healthz` may notice at most, on a machine that has the processors to itself.
+# What people who ask for `/healthz` may notice at most.
 HEALTH_MS_MAX = 250.0
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    with serving(tmp_path_factory.mktemp("hostile")) as running:
+    with abused_server(tmp_path_factory.mktemp("hostile")) as running:
         yield running
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "_"))
+@pytest.mark.parametrize(
+    "case", [*TENANT_CASES, *CLIENT_CASES, *UPSTREAM_CASES], ids=lambda case: case.name.replace(" ", "_")
+)
 def test_a_hostile_case_is_refused_and_holds_up_nobody(server: LiveServer, case: Case) -> None:
-    with probing(server) as before:
-        before.collected(40)
+    """The quarter of a second is without the time in which the machine had no processor free for server or probe: other
+    tests run beside this one. What the server does to itself is in it; `scripts/abuse` holds the whole time to it."""
     with probing(server) as probe:
         case.attack(server)
+        probe.collected(100)
     assert probe.failures == 0
-    # The rest of the machine may be busy: what the probe met before the attack is not the attack's doing.
-    allowed = HEALTH_MS_MAX + max(before.percentile(0.99), 0.0)
-    assert probe.percentile(0.99) < allowed, (
-        f"p99 {probe.percentile(0.99):.0f} ms, before {before.percentile(0.99):.0f} ms"
+    p99 = percentile(probe.served, 0.99)
+    assert p99 < HEALTH_MS_MAX, (
+        f"p99 {p99:.0f} ms, with the waits for a processor {percentile(probe.noticed, 0.99):.0f} ms"
     )
 
 
