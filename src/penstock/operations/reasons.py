@@ -73,6 +73,7 @@ REASONS: dict[str, Reason] = {
     "PACK_PEER_DEPENDENCY_MISSING": Reason(Rejected, "A workflow of the OpenWOP wire needs MCP, which is not served."),
     "WORKFLOW_NOT_FOUND": Reason(NotFound, "There is no such workflow, or no such version of it."),
     "WORKFLOW_NAME_DIFFERS": Reason(Rejected, "The document has another name than the workflow to be changed."),
+    "DOCUMENT_TOO_COSTLY": Reason(Rejected, "Checking the document takes more time or memory than there is for it."),
     "TASK_EXISTS": Reason(Conflict, "The workflow has a task of that id."),
     "TASK_NOT_FOUND": Reason(NotFound, "The workflow has no such task."),
     "TASK_ID_DIFFERS": Reason(Rejected, "The task has another id than the one to be changed."),

@@ -34,7 +34,14 @@ Task = Annotated[
     dict[str, Any],
     Meta(description="The node: `id`, `type` and what its type needs.", examples=[{"id": "charge", "type": "step"}]),
 ]
-_ERRORS = ("WORKFLOW_NOT_FOUND", "TASK_NOT_FOUND", "INVALID_DOCUMENT", "PRECONDITION_FAILED", "NAME_TAKEN")
+_ERRORS = (
+    "WORKFLOW_NOT_FOUND",
+    "TASK_NOT_FOUND",
+    "INVALID_DOCUMENT",
+    "DOCUMENT_TOO_COSTLY",
+    "PRECONDITION_FAILED",
+    "NAME_TAKEN",
+)
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):

@@ -137,7 +137,7 @@ def expected_hash(if_match: str | None) -> str | AnyHash:
     route=Route(method="POST", path="/workflows", status=201, etag=True),
     scopes=("workflow:write",),
     risk="medium",
-    errors=("INVALID_DOCUMENT", "WORKFLOW_EXISTS", "NAME_TAKEN"),
+    errors=("INVALID_DOCUMENT", "DOCUMENT_TOO_COSTLY", "WORKFLOW_EXISTS", "NAME_TAKEN"),
     examples=(Example(arguments={"document": _EXAMPLE}),),
 )
 async def workflow_create(context: Context, given: CreateWorkflow) -> Reply[WorkflowView]:
@@ -203,7 +203,14 @@ async def workflow_list(context: Context, given: ListWorkflows) -> WorkflowPage:
     idempotent=True,
     risk="medium",
     subject="workflow_id",
-    errors=("INVALID_DOCUMENT", "WORKFLOW_NOT_FOUND", "WORKFLOW_NAME_DIFFERS", "PRECONDITION_FAILED", "NAME_TAKEN"),
+    errors=(
+        "INVALID_DOCUMENT",
+        "DOCUMENT_TOO_COSTLY",
+        "WORKFLOW_NOT_FOUND",
+        "WORKFLOW_NAME_DIFFERS",
+        "PRECONDITION_FAILED",
+        "NAME_TAKEN",
+    ),
     examples=(
         Example(
             arguments={
@@ -269,7 +276,7 @@ async def workflow_delete(context: Context, given: DeleteWorkflow) -> Deleted:
     route=Route(method="POST", path="/workflows/validate"),
     scopes=("workflow:read",),
     reads=True,
-    errors=("INVALID_ARGUMENTS",),
+    errors=("INVALID_ARGUMENTS", "DOCUMENT_TOO_COSTLY"),
     examples=(
         Example(
             arguments={
@@ -318,7 +325,7 @@ async def workflow_versions(context: Context, given: WorkflowVersions) -> Workfl
     scopes=("workflow:read",),
     reads=True,
     subject="workflow_id",
-    errors=("WORKFLOW_NOT_FOUND", "INVALID_DOCUMENT"),
+    errors=("WORKFLOW_NOT_FOUND", "INVALID_DOCUMENT", "DOCUMENT_TOO_COSTLY"),
 )
 async def workflow_diff(context: Context, given: DiffWorkflow) -> Difference:
     """Compare versions of a workflow.
@@ -364,7 +371,7 @@ async def workflow_export(context: Context, given: ExportWorkflows) -> Bundle:
     scopes=("workflow:write",),
     idempotent=True,
     risk="medium",
-    errors=("INVALID_DOCUMENT", "NAME_TAKEN"),
+    errors=("INVALID_DOCUMENT", "DOCUMENT_TOO_COSTLY", "NAME_TAKEN"),
     examples=(
         Example(
             arguments={
