@@ -13,7 +13,7 @@ import msgspec
 
 from penstock.api.openwop_errors import wire_rejected
 from penstock.base.json import JsonObject, JsonValue
-from penstock.operations.execution_starts import TRUST_LABEL
+from penstock.operations.execution_starts import TRUST_LABEL, UNTRUSTED
 from penstock.operations.execution_waits import asks_for_approval
 from penstock.operations.views import OPENWOP_STATUS
 
@@ -122,7 +122,7 @@ def snapshot_of(view: dict[str, Any], engine_version: str) -> JsonObject:
     error = view["error"]
     if error is not None and status == "failed":
         found["error"] = {"code": error["code"], "message": error["message"] or error["code"]}
-    found.update(_from_labels(view["labels"]))
+    found.update(_from_labels(view["labels"], untrusted=view["untrusted"]))
     return found
 
 
@@ -134,14 +134,14 @@ def _waits_at(waiting: dict[str, Any]) -> str | None:
     return None
 
 
-def _from_labels(labels: dict[str, str]) -> JsonObject:
+def _from_labels(labels: dict[str, str], *, untrusted: bool) -> JsonObject:
     found: JsonObject = {}
     tags: list[JsonValue] = [value for name, value in sorted(labels.items()) if name.startswith(_TAG)]
     if tags:
         found["tags"] = tags
     metadata: JsonObject = msgspec.json.decode(labels[_METADATA]) if _METADATA in labels else {}
-    if TRUST_LABEL in labels:
-        metadata["trustBoundary"] = labels[TRUST_LABEL]
+    if untrusted or TRUST_LABEL in labels:
+        metadata["trustBoundary"] = UNTRUSTED
     if metadata:
         found["metadata"] = metadata
     return found

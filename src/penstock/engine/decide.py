@@ -32,6 +32,7 @@ from penstock.engine.starting import start_run
 from penstock.engine.state import Child, RunState
 from penstock.engine.timers import fire_timer
 from penstock.engine.transitions import Phase
+from penstock.engine.trust import untrusted_mark
 from penstock.engine.turn import Turn
 from penstock.engine.values import refuse_unfit
 
@@ -102,6 +103,7 @@ def _signal(turn: Turn, given: inputs.SendSignal) -> Refused | None:
         payload["signalId"] = given.signal_id
     if given.by is not None:
         payload["sentBy"] = given.by
+    payload.update(untrusted_mark(untrusted=given.untrusted, known=state.untrusted))
     waiting = [
         item
         for item in state.activations()
@@ -130,6 +132,7 @@ def _finish_child(turn: Turn, given: inputs.FinishChild) -> Refused | None:
         "childExecutionId": child.child_id,
         "childFinalState": given.final_state,
         "childResult": given.result,
+        **untrusted_mark(untrusted=given.untrusted, known=turn.state.untrusted),
     }
     if failed:
         payload["failed"] = True

@@ -44,6 +44,7 @@ from penstock.engine.state import (
     Scope,
 )
 from penstock.engine.transitions import RUN_TRANSITIONS, TERMINAL_STATUSES, Phase
+from penstock.engine.trust import says_untrusted
 
 __all__ = ["apply", "evolve", "fold"]
 
@@ -78,6 +79,8 @@ def apply(draft: RunState, record: Record) -> None:
     if record.kind == "command":
         draft.commands += 1
     handler(draft, record)
+    if not draft.untrusted and says_untrusted(record):
+        draft.untrusted = True
 
 
 # --- the run -------------------------------------------------------------------------------------

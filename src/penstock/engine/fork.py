@@ -17,6 +17,7 @@ from penstock.base.ids import chain_of, next_in_chain
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.reading import instant_of
 from penstock.engine.records import Record
+from penstock.engine.trust import untrusted_mark
 
 __all__ = ["fork"]
 
@@ -42,12 +43,19 @@ _TIMED = frozenset(
 
 
 def fork(
-    records: Sequence[Record], *, at_seq: int, run_id: str, at: int | None = None, by: str | None = None
+    records: Sequence[Record],
+    *,
+    at_seq: int,
+    run_id: str,
+    at: int | None = None,
+    by: str | None = None,
+    untrusted: bool = False,
 ) -> tuple[Record, ...]:
     """The records of a new run: those of another up to and including `at_seq`.
 
     `at` is when it begins: the run has all of its time from then on, and what was under way has what it had left.
-    `by` is on whose behalf it runs; without it, on that of the original's principal.
+    `by` is on whose behalf it runs; without it, on that of the original's principal. It is `untrusted` if whoever asks
+    for it is, or what is carried over is.
     """
     if not records or not 1 <= at_seq <= records[-1].seq:
         last = records[-1].seq if records else 0
@@ -61,7 +69,7 @@ def fork(
     for name in _OF_A_CHAIN:
         first.payload.pop(name, None)  # the fork is the first run of a chain of its own
     source: JsonObject = {"executionId": original, "seq": at_seq}
-    origin: JsonObject = {**first.payload, "forkedFrom": source}
+    origin: JsonObject = {**first.payload, "forkedFrom": source, **untrusted_mark(untrusted=untrusted)}
     if by is not None:
         origin["startedBy"] = by
     if at is not None:

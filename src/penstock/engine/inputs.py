@@ -66,6 +66,7 @@ class StartRun(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str = DEFAULT_TENANT
     client_kinds: tuple[str, ...] = ()  # what the program that started it can be asked: sampling, roots
     started_by: str | None = None  # the principal on whose behalf it runs, and all that it starts
+    untrusted: bool = False  # what it is given comes from outside, see `trust`
 
 
 class ContinueRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,6 +175,7 @@ class AnswerInterrupt(msgspec.Struct, frozen=True, kw_only=True):
     by_model: bool = False
     """As of `Answerer`."""
     groups: tuple[str, ...] | None = None
+    untrusted: bool = False
 
 
 class SendSignal(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,6 +186,7 @@ class SendSignal(msgspec.Struct, frozen=True, kw_only=True):
     payload: JsonValue = None
     signal_id: str | None = None
     by: str | None = None
+    untrusted: bool = False
 
 
 class FireTimer(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,6 +208,7 @@ class FinishChild(msgspec.Struct, frozen=True, kw_only=True):
     final_state: JsonValue = None
     error: str | None = None
     code: str | None = None
+    untrusted: bool = False
 
 
 class AcknowledgeEmit(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from penstock.engine.inputs import AnswerInterrupt
 from penstock.engine.outcomes import Refused
 from penstock.engine.state import Activation, RunState
 from penstock.engine.transitions import Phase
+from penstock.engine.trust import untrusted_mark
 from penstock.engine.turn import Turn, detail_of
 from penstock.engine.values import refuse_unfit
 
@@ -107,6 +108,7 @@ def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
         payload["round"] = question.round
     if given.by is not None:
         payload["answeredBy"] = given.by
+    payload.update(untrusted_mark(untrusted=given.untrusted or given.by_model, known=turn.state.untrusted))
     turn.command("ResumeInterrupt", payload)
     return None
 

@@ -29,6 +29,7 @@ from penstock.engine.records import Record, identity
 from penstock.engine.state import RunState
 from penstock.engine.timers import timers_of
 from penstock.engine.transitions import Phase
+from penstock.engine.trust import says_untrusted
 
 __all__ = ["Diverged", "ReplayOutcome", "Replayed", "replay"]
 
@@ -116,6 +117,7 @@ def _beginning(workflow: Workflow, records: Sequence[Record], start: inputs.Star
                 tenant=_text(payload.get("tenant")) or DEFAULT_TENANT,
                 client_kinds=_texts(payload.get("clientKinds")),
                 started_by=_text(payload.get("startedBy")),
+                untrusted=says_untrusted(record),
             )
     return start
 
@@ -341,6 +343,7 @@ def _answered(walk: _Walk, record: Record, position: int) -> inputs.Input:
         node_id=_text(payload.get("nodeId")),
         visit=_optional_number(payload.get("visit")),
         by=_text(payload.get("answeredBy")),
+        untrusted=says_untrusted(record),
     )
 
 
@@ -354,6 +357,7 @@ def _signalled(walk: _Walk, record: Record, position: int) -> inputs.Input | Non
         payload=payload.get("payload"),
         signal_id=_text(payload.get("signalId")),
         by=_text(payload.get("sentBy")),
+        untrusted=says_untrusted(record),
     )
 
 
@@ -367,6 +371,7 @@ def _child_finished(walk: _Walk, record: Record, position: int) -> inputs.Input:
         final_state=payload.get("childFinalState", payload.get("mergedOutput")),
         error=_text(payload.get("error")),
         code=_text(payload.get("code")),
+        untrusted=says_untrusted(record),
     )
 
 

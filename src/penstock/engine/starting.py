@@ -20,6 +20,7 @@ from penstock.engine.inputs import Predecessor, StartRun
 from penstock.engine.outcomes import Refused
 from penstock.engine.reducers import merge_state
 from penstock.engine.state import Failure, RunState
+from penstock.engine.trust import untrusted_mark
 from penstock.engine.turn import Turn
 from penstock.engine.values import refuse_unfit
 
@@ -75,6 +76,7 @@ def _circumstances(given: StartRun) -> JsonObject:
         told["clientKinds"] = list(given.client_kinds)
     if given.started_by is not None:
         told["startedBy"] = given.started_by
+    told.update(untrusted_mark(untrusted=given.untrusted))
     if given.run_attempt != 1:
         told["runAttempt"] = given.run_attempt
     if given.parent_run_id is not None:
@@ -184,6 +186,7 @@ def successor_start(workflow: Workflow, state: RunState, *, at: int) -> StartRun
         tenant=state.tenant,
         client_kinds=state.client_kinds,
         started_by=state.started_by,
+        untrusted=state.untrusted,
         parent_run_id=state.parent_run_id,
         depth=state.depth,
         predecessor=Predecessor(

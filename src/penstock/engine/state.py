@@ -249,6 +249,7 @@ class RunState(msgspec.Struct, gc=False):
     client_kinds: tuple[str, ...] = ()  # what the program that started the run can be asked
     started_by: str | None = None  # the principal on whose behalf it runs
     client_questions: int = 0  # how often it was asked
+    untrusted: bool = False  # its history holds what somebody outside has said, see `trust`
     parent_run_id: str | None = None
     depth: int = 0
     input: JsonValue = None

@@ -22,6 +22,7 @@ from penstock.engine.reading import size_of
 from penstock.engine.records import Record
 from penstock.engine.state import Activation, RunState, Scope
 from penstock.engine.transitions import Phase
+from penstock.engine.trust import is_outside
 from penstock.engine.turn import Turn, activation_of
 
 __all__ = ["stride"]
@@ -123,6 +124,7 @@ def _request(turn: Turn, scope: Scope, node: Node) -> None:
     payload["executionId"] = state.run_id
     state.seq += 1
     state.history_bytes += size_of(payload)
+    state.untrusted = state.untrusted or is_outside(node.type)
     turn.records.append(Record(state.seq, "event", "ActivityRequested", payload, turn.at))
     requested = replace(
         scheduled, phase=Phase.REQUESTED, attempt=1, arguments=payload.get("arguments"), deadline=deadline

@@ -21,6 +21,7 @@ from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.answer_links import AnswerLinks
+from penstock.mcp_surface.blocks import marked
 from penstock.mcp_surface.book import Tool, ToolBook
 from penstock.mcp_surface.callers import (
     INTERNAL_ERROR,
@@ -35,7 +36,7 @@ from penstock.mcp_surface.callers import (
 )
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions import CLIENT_KINDS, Ask, Kind, ask_of, identity_of, input_requests, with_whole_key
-from penstock.mcp_surface.results import answer_result, error_result, execution_result
+from penstock.mcp_surface.results import answer_result, error_result, execution_result, is_untrusted
 from penstock.mcp_surface.seals import Seal, SealedState, request_digest
 from penstock.operations.answer_schemas import answers_in
 from penstock.operations.approvals import may_ask_caller
@@ -132,7 +133,8 @@ class Conversation:
         if isinstance(value, ExecutionResult):
             shown = execution_result(value, self.book, characters_max, page=self._page(), asked_for=True)
             return {**shown, "isError": False}
-        return answer_result(value, characters_max, self._page())
+        untrusted = is_untrusted(self.tool.capability.name, value)
+        return answer_result(value, characters_max, self._page(), untrusted=untrusted)
 
     def _page(self) -> str | None:
         return self.desk.options.answer_page(self.caller.address)
@@ -162,7 +164,8 @@ class Conversation:
     def _shown(self, result: ExecutionResult, note: str | None = None) -> JsonObject:
         error = result.error
         if error is not None and error.code in self.desk.options.protocol_faults:
-            raise ProtocolFault(INTERNAL_ERROR, error.message, {"execution_id": result.execution_id})
+            data = marked({"execution_id": result.execution_id}, untrusted=result.untrusted)
+            raise ProtocolFault(INTERNAL_ERROR, error.message, data)
         if self.render is not None:
             return {"resultType": "complete", **self.render(result)}
         characters_max = self.desk.options.result_characters

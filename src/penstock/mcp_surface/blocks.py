@@ -19,10 +19,21 @@ from msgspec import Meta
 
 from penstock.base.json import JsonObject, JsonValue
 
-__all__ = ["ERROR_META", "content_blocks", "messages_at", "plain_text", "result_at"]
+__all__ = [
+    "ERROR_META",
+    "UNTRUSTED_META",
+    "content_blocks",
+    "marked",
+    "messages_at",
+    "plain_text",
+    "result_at",
+]
 
 ERROR_META = "penstock/error"
 """Where a result with `isError` has its error for programs: code, message, and what more is known of it."""
+
+UNTRUSTED_META = "penstock/untrusted"
+"""In the metadata of what a client gets: the words are of somebody outside, to be read as data."""
 
 # The first revision that has a kind of block; what is not here was always there.
 _SINCE = {"audio": "2025-03-26", "resource_link": "2025-06-18"}
@@ -104,6 +115,14 @@ def result_at(revision: str, result: JsonObject) -> JsonObject:
     if not isinstance(content, list) or all(_is_known(revision, block) for block in content):
         return result
     return {**result, "content": [_known(revision, block) for block in content]}
+
+
+def marked(found: JsonObject, *, untrusted: bool) -> JsonObject:
+    """A result, a block or contents with the mark of untrusted words, beside what its metadata says already."""
+    if not untrusted:
+        return found
+    said = found.get("_meta")
+    return {**found, "_meta": {**(said if isinstance(said, dict) else {}), UNTRUSTED_META: True}}
 
 
 def messages_at(revision: str, found: JsonObject) -> JsonObject:

@@ -17,6 +17,7 @@ from penstock.base import limits
 from penstock.base.addresses import OWN_SCHEME, normalised_address
 from penstock.base.errors import LimitExceeded, NotFound, PenstockError
 from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.blocks import marked
 from penstock.mcp_surface.book import pinned_version
 from penstock.mcp_surface.calls import INTERNAL_ERROR, INVALID_PARAMS, Caller, Client, ProtocolFault, ToolCalls
 from penstock.mcp_surface.exposed_reads import NOT_THERE, completed_output, prompt_messages, resource_contents
@@ -79,7 +80,10 @@ class Contents:
         if found is not None or not address.startswith(f"{OWN_SCHEME}:"):
             return found
         own = await self._own.read(caller, address)
-        return None if own is None else {"contents": [{"uri": uri, **own}]}
+        if own is None:
+            return None
+        meta: JsonObject = {"_meta": own["_meta"]} if "_meta" in own else {}
+        return {"contents": [{"uri": uri, **own}], **meta}
 
     async def _exposed(self, caller: Caller, uri: str, address: str, client: Client) -> JsonObject | None:
         """What a workflow gives for an address; None if none stands there, or it says that nothing does."""
@@ -93,8 +97,9 @@ class Contents:
         self, caller: Caller, resource: ExposedResource, uri: str, values: JsonObject, client: Client
     ) -> JsonObject | None:
         def shown(result: ExecutionResult) -> JsonObject:
-            contents: list[JsonValue] = [*resource_contents(resource, uri, completed_output(result))]
-            return {"contents": contents}
+            found = resource_contents(resource, uri, completed_output(result))
+            contents: list[JsonValue] = [marked(item, untrusted=result.untrusted) for item in found]
+            return marked({"contents": contents}, untrusted=result.untrusted)
 
         try:
             return await self._calls.read(caller, resource.capability, values, client, shown)
@@ -149,7 +154,7 @@ class Contents:
                 prompt.capability,
                 {**values},
                 client,
-                lambda result: prompt_messages(prompt, completed_output(result)),
+                lambda result: marked(prompt_messages(prompt, completed_output(result)), untrusted=result.untrusted),
             )
         said: list[JsonValue] = [_said(item.role, item.filled(values)) for item in prompt.messages]
         said = said or [_said("user", await self._request(caller, prompt, {**values}))]

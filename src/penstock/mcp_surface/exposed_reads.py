@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.blocks import marked
 from penstock.mcp_surface.calls import INTERNAL_ERROR, ProtocolFault
 from penstock.mcp_surface.results import content_blocks, plain_text, result_uri
 from penstock.operations.attending import ExecutionResult
@@ -37,6 +38,7 @@ def completed_output(result: ExecutionResult) -> JsonValue:
         output: JsonValue = msgspec.to_builtins(result.output)
         return output
     data: JsonObject = {"execution_id": result.execution_id, "status": result.status}
+    data = marked(data, untrusted=result.untrusted)
     if result.error is not None:
         data["code"] = result.error.code
         raise ProtocolFault(INTERNAL_ERROR, f"{result.error.code}: {result.error.message}", data)

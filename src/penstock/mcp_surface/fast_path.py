@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.base import limits
 from penstock.base.errors import PenstockError
+from penstock.mcp_surface.blocks import ERROR_META, UNTRUSTED_META
 from penstock.mcp_surface.book import Tool, ToolBook
 from penstock.mcp_surface.calls import Caller, ProtocolFault, ask_gate
 from penstock.mcp_surface.counting import CALL, Counting, reads_only
@@ -29,6 +30,7 @@ from penstock.mcp_surface.edge import CALLER_STATE, Engine
 from penstock.mcp_surface.fast_wire import (
     Heard,
     Hot,
+    answer_bytes,
     call_bytes,
     error_bytes,
     hot_request,
@@ -41,7 +43,7 @@ from penstock.mcp_surface.fast_wire import (
 )
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions import Kind, declared_kinds
-from penstock.mcp_surface.results import ERROR_META, answer_result, error_result
+from penstock.mcp_surface.results import answer_result, error_result, is_untrusted
 from penstock.mcp_surface.tasks import TaskCalls
 from penstock.mcp_surface.tools import ToolShelf
 from penstock.mcp_surface.waiting import waiting_text
@@ -59,6 +61,9 @@ _WAITING = frozenset({"execution.wait"})
 _CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 _ADDED = frozenset({"io.modelcontextprotocol/serverInfo"})
 _ENVELOPES_READ = 256
+# What results say of themselves.
+_OWN = frozenset({ERROR_META, UNTRUSTED_META})
+_UNTRUSTED = msgspec.json.encode({UNTRUSTED_META: True})
 
 
 @lru_cache(_ENVELOPES_READ)
@@ -126,7 +131,7 @@ class FastPath:
         result = msgspec.json.decode(rest[:-1])
         added = result.get("_meta") if isinstance(result, dict) else None
         # What a tool adds of its own is not what the SDK adds to every result; nor is the error of a refusal.
-        if isinstance(added, dict) and added.keys() - {ERROR_META} == _ADDED:
+        if isinstance(added, dict) and added.keys() - _OWN == _ADDED:
             common = {name: value for name, value in added.items() if name in _ADDED}
             self._envelopes.put((hot.method, hot.meta), msgspec.json.encode(common))
 
@@ -171,11 +176,11 @@ class FastPath:
             self._counting.called(tool, "error")
             return call_bytes(error_result(error, book, tool), added)
         self._counting.called(tool, "ok")
-        shown = self._shown(value)
+        shown, untrusted = self._shown(value), is_untrusted(tool.capability.name, value)
         if shown is not None:
-            return shown + added + b"}}"
+            return answer_bytes(shown, added, _UNTRUSTED if untrusted else None)
         page = self._options.answer_page(caller.address)
-        return call_bytes(answer_result(value, characters_max, page), added)
+        return call_bytes(answer_result(value, characters_max, page, untrusted=untrusted), added)
 
     def _shown(self, value: object) -> bytes | None:
         """An answer in bytes; those who poll an execution that does not move are given the same object each time."""

@@ -23,6 +23,7 @@ __all__ = [
     "Heard",
     "Hot",
     "Hotness",
+    "answer_bytes",
     "call_bytes",
     "error_bytes",
     "hot_request",
@@ -267,7 +268,7 @@ def call_bytes(result: JsonObject, meta: bytes) -> bytes:
 
 
 def shown_bytes(value: Any, characters_max: int) -> bytes | None:
-    """What an operation answered, up to where the SDK adds something; None if it is no object, or too large."""
+    """What an operation answered, but for the metadata and the last brace; None if it is no object, or too large."""
     encoded = _encode(value)
     if len(encoded) > characters_max or not encoded.startswith(b"{") or not encoded.isascii() or b"\x7f" in encoded:
         return None
@@ -277,9 +278,15 @@ def shown_bytes(value: Any, characters_max: int) -> bytes | None:
             _encode(encoded.decode("ascii")),
             b',"type":"text"}],"isError":false,"resultType":"complete","structuredContent":',
             encoded,
-            b',"_meta":',
         )
     )
+
+
+def answer_bytes(shown: bytes, meta: bytes, own: bytes | None) -> bytes:
+    """The rest of an answer with what `shown_bytes` gave; `own` is what the result says of itself."""
+    if own is None:
+        return shown + b',"_meta":' + meta + b"}}"
+    return b'{"_meta":' + own[:-1] + b"," + meta[1:] + b"," + shown[1:] + b"}}"
 
 
 def error_bytes(request_id: RequestId, code: int, message: str, data: JsonValue) -> bytes:

@@ -22,6 +22,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.blocks import UNTRUSTED_META
 from penstock.mcp_surface.calls import INTERNAL_ERROR, INVALID_PARAMS, Caller, ProtocolFault, ask_gate
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions import form_of
@@ -63,7 +64,15 @@ def project_result(result: JsonObject) -> JsonObject:
         return shown
     content = shown.get("content")
     texts: list[JsonValue] = [{"type": "text", "text": tag}, *(content if isinstance(content, list) else [])]
-    return {**shown, "content": texts, "isError": True, "_meta": {_TAG_META: tag}}
+    said = shown.get("_meta")
+    meta: JsonObject = {**(said if isinstance(said, dict) else {}), _TAG_META: tag}
+    return {**shown, "content": texts, "isError": True, "_meta": meta}
+
+
+def _where(view: dict[str, Any]) -> JsonObject:
+    """The metadata of what an execution gave."""
+    found: JsonObject = {_EXECUTION_META: view["execution_id"]}
+    return {**found, UNTRUSTED_META: True} if view.get("untrusted") is True else found
 
 
 class Inbound:
@@ -80,7 +89,7 @@ class Inbound:
             raise ProtocolFault(_METHOD_NOT_FOUND, "Method not found: no language model is configured here")
         _refuse_unfit_messages(params)
         view = await self._waited(caller, "sampling", params)
-        output, where = view.get("output"), {_EXECUTION_META: view["execution_id"]}
+        output, where = view.get("output"), _where(view)
         if view["status"] == "completed":
             return {**_sampled(output), "_meta": where}
         if view["status"] not in _ENDED and idempotency_key(params) is None:
@@ -100,8 +109,8 @@ class Inbound:
             told = "requestedSchema must be the schema of a flat object of simple members"
             raise ProtocolFault(INVALID_PARAMS, told, {"requestedSchema": "object"})
         view = await self._begun(caller, "elicitation", params, {})
-        where: JsonObject = {_EXECUTION_META: view["execution_id"]}
         waited = await self._looked_at(caller, str(view["execution_id"]))
+        where = _where({**view, **waited})
         match waited.get("status"):
             case "completed":
                 return {**_elicited(waited.get("output")), "_meta": where}
@@ -116,7 +125,7 @@ class Inbound:
     async def roots(self, caller: Caller, params: JsonObject) -> JsonObject:
         """Let a workflow say which roots there are."""
         view = await self._waited(caller, "roots", params)
-        output, where = view.get("output"), {_EXECUTION_META: view["execution_id"]}
+        output, where = view.get("output"), _where(view)
         listed = output.get("roots") if isinstance(output, dict) else None
         if view["status"] != "completed" or not isinstance(listed, list):
             raise ProtocolFault(INTERNAL_ERROR, "the roots could not be told", {**where, "error": view.get("error")})

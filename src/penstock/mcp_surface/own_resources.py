@@ -22,6 +22,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import NotFound, PenstockError, Rejected
 from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.blocks import marked
 from penstock.mcp_surface.calls import Caller, ask_gate
 from penstock.mcp_surface.results import execution_uri, plain_text, result_uri, workflow_uri
 from penstock.mcp_surface.tools import ToolShelf
@@ -119,9 +120,11 @@ class OwnResources:
                 return await self._workflow(caller, unquote(match["workflow"]), match["hash"])
             execution_id = unquote(match["execution"])
             if match["part"] == "/history":
-                return _contents(await self._history(caller, execution_id))
+                # Whatever is in a history is data; whether it is the run's own or of somebody outside is not looked at.
+                return marked(_contents(await self._history(caller, execution_id)), untrusted=True)
             view = await self._answer(caller, "execution.status", execution_id=execution_id)
-            return _result(view) if match["part"] == "/result" else _contents(view)
+            found = _result(view) if match["part"] == "/result" else _contents(view)
+            return marked(found, untrusted=view["untrusted"])
         except PenstockError as error:
             if isinstance(error, NotFound) or error.code in _HIDDEN:
                 return None

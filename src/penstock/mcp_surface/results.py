@@ -19,9 +19,9 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.blocks import ERROR_META, content_blocks, plain_text
+from penstock.mcp_surface.blocks import ERROR_META, content_blocks, marked, plain_text
 from penstock.mcp_surface.book import Tool, ToolBook
-from penstock.mcp_surface.upstream_results import UNTRUSTED_META, upstream_result
+from penstock.mcp_surface.upstream_results import upstream_result
 from penstock.mcp_surface.waiting import waiting_text, where_answered, who_answers
 from penstock.operations.attending import ExecutionResult
 from penstock.operations.execution_views import ExecutionView
@@ -36,6 +36,7 @@ __all__ = [
     "error_result",
     "execution_result",
     "execution_uri",
+    "is_untrusted",
     "plain_text",
     "result_uri",
     "workflow_uri",
@@ -47,6 +48,16 @@ _WORDS_ABOUT_IT = 1_000
 _ISSUES_SHOWN = 20
 # How much of lists, texts and large objects is left, in ever smaller portions until the whole fits.
 _PORTIONS = ((50, 4_000, 200), (20, 1_000, 100), (10, 300, 50), (5, 100, 40), (2, 40, 40), (0, 20, 40))
+# Operations that show what is in a run, and do not say whether it is untrusted.
+_OF_RUNS = frozenset(
+    {
+        "execution.history",
+        "execution.query",
+        "execution.update",
+        "execution.lease_activity",
+        *(f"control.workflow_{name}" for name in ("start", "status", "resume", "submit_activity", "signal", "cancel")),
+    }
+)
 # What to call after a refusal, by its code.
 _NEXT = {
     "WORKFLOW_NOT_FOUND": "workflow.list",
@@ -86,23 +97,29 @@ def _complete(text: str, structured: JsonValue, *links: JsonObject, is_error: bo
     return result if structured is None else {**result, "structuredContent": structured}
 
 
-def answer_result(value: Any, characters_max: int, page: str | None = None) -> JsonObject:
+def is_untrusted(operation: str, value: object) -> bool:
+    """Whether an operation answered with what somebody outside has said, or may have."""
+    said = getattr(value, "untrusted", None)
+    return operation in _OF_RUNS if said is None else said is True
+
+
+def answer_result(value: Any, characters_max: int, page: str | None = None, *, untrusted: bool = False) -> JsonObject:
     """What an operation answered; of an execution that waits for somebody also in words, with the `page` that asks."""
-    shown = _answer(value, characters_max)
+    shown = marked(_answer(value, characters_max, untrusted=untrusted), untrusted=untrusted)
     waits = waiting_text(value, value.waiting_for.questions, page) if isinstance(value, ExecutionView) else ""
     content = shown["content"]
     assert isinstance(content, list)
     return {**shown, "content": [*content, {"type": "text", "text": f"It waits: {waits}"}]} if waits else shown
 
 
-def _answer(value: Any, characters_max: int) -> JsonObject:
+def _answer(value: Any, characters_max: int, *, untrusted: bool) -> JsonObject:
     plain: JsonValue = msgspec.to_builtins(value)
     structured: JsonObject = plain if isinstance(plain, dict) else {"value": plain}
     text = plain_text(plain)
     if len(text) <= characters_max:
         return _complete(text, structured)
     part = _in_part(structured, characters_max)
-    links = [link for link in (_link(structured),) if link is not None]
+    links = [marked(link, untrusted=untrusted) for link in (_link(structured),) if link is not None]
     where = f"; all of it is at {links[0]['uri']}" if links else "; ask for less at a time to see all of it"
     told = f"(shown in part: the answer has {len(text)} characters{where})"
     return _complete(f"{plain_text(part)[:characters_max]}\n{told}", part, *links)
@@ -118,12 +135,14 @@ def _link(structured: JsonObject) -> JsonObject | None:
     return None
 
 
-def _result_link(result: ExecutionResult) -> JsonObject:
+def _result_link(result: ExecutionResult, *, untrusted: bool) -> JsonObject:
     """Where the whole output is, or how an execution stands that has none."""
     if result.status != "completed":
-        return _resource_link(execution_uri(result.execution_id), result.execution_id)
+        link = _resource_link(execution_uri(result.execution_id), result.execution_id)
+        return marked(link, untrusted=untrusted)
     kind = "text/plain" if isinstance(result.output, str) else "application/json"
-    return {**_resource_link(result_uri(result.execution_id), result.execution_id), "mimeType": kind}
+    link = {**_resource_link(result_uri(result.execution_id), result.execution_id), "mimeType": kind}
+    return marked(link, untrusted=untrusted)
 
 
 def _resource_link(uri: str, name: str) -> JsonObject:
@@ -175,6 +194,20 @@ def execution_result(
     `page` is where whoever has a key can answer its questions with a browser.
     """
     imported = result.workflow_id.startswith(UPSTREAM_PREFIX)
+    shown = _shown_result(result, book, characters_max, page=page, note=note, asked_for=asked_for)
+    return marked(shown, untrusted=result.untrusted or imported)
+
+
+def _shown_result(
+    result: ExecutionResult,
+    book: ToolBook,
+    characters_max: int,
+    *,
+    page: str | None,
+    note: str | None,
+    asked_for: bool,
+) -> JsonObject:
+    imported = result.workflow_id.startswith(UPSTREAM_PREFIX)
     tool = book.find(result.workflow_id if imported else f"{WORKFLOW_PREFIX}{result.workflow_id}")
     if tool is not None and (imported or tool.capability.metadata.get("result") == "content"):
         shown = upstream_result(result, tool, characters_max) if imported else _shown_content(result)
@@ -186,13 +219,10 @@ def execution_result(
     if len(msgspec.json.encode(structured)) > characters_max:
         kept = {name: value for name, value in structured.items() if name != "output"}
         structured = kept if len(msgspec.json.encode(kept)) <= characters_max else _in_part(kept, characters_max)
-        links = [_result_link(result)]
+        links = [_result_link(result, untrusted=result.untrusted or imported)]
     told = f"{note}\n{_bounded(text, characters_max)}" if note else _bounded(text, characters_max)
     shown = _complete(told, structured, *links, is_error=result.status in _FAILED)
-    meta: JsonObject = {UNTRUSTED_META: True} if imported else {}
-    if "error" in structured:
-        meta[ERROR_META] = structured["error"]
-    return {**shown, "_meta": meta} if meta else shown
+    return {**shown, "_meta": {ERROR_META: structured["error"]}} if "error" in structured else shown
 
 
 def _bounded(text: str, characters_max: int) -> str:

@@ -195,6 +195,7 @@ def _result_of(view: ExecutionView) -> ExecutionResult:
         workflow_id=view.workflow_id,
         status=view.status,
         sequence=view.sequence,
+        untrusted=view.untrusted,
         output=output,
         error=view.error,
     )

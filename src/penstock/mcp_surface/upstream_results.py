@@ -12,14 +12,11 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.blocks import ERROR_META, content_blocks
+from penstock.mcp_surface.blocks import ERROR_META, UNTRUSTED_META, content_blocks
 from penstock.mcp_surface.book import Tool
 from penstock.operations.attending import ExecutionResult
 
-__all__ = ["UNTRUSTED_META", "upstream_result"]
-
-UNTRUSTED_META = "penstock/untrusted"
-"""In the metadata of a result: the words are somebody else's, to be read as data."""
+__all__ = ["upstream_result"]
 
 _TOOL_ERROR = "MCP_TOOL_EXECUTION_ERROR"
 _PLAIN = {"text", "content"}

@@ -53,6 +53,7 @@ class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     workflow_id: str
     status: str
     sequence: int
+    untrusted: bool = False
     output: Any = None
     error: ErrorView | None = None
     questions: list[QuestionView] = []
@@ -87,6 +88,7 @@ def _result(context: Context, state: RunState, kin: tuple[RunState, ...]) -> Exe
         workflow_id=state.workflow_name,
         status=run_status(state),
         sequence=state.seq,
+        untrusted=state.untrusted or any(child.untrusted for child in kin),
         output=state.result if state.status is RunStatus.COMPLETED else None,
         error=error_of(state),
         questions=asked,

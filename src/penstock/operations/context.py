@@ -90,6 +90,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     after_leaving: Callable[[Reply[Any] | EventStream | PenstockError], None] | None = None
     """Told what came of a call whose caller was cancelled before it heard."""
 
+    @property
+    def from_outside(self) -> bool:
+        """Whether what the call brings is untrusted: a model chose it, or somebody whom nobody let in by a key."""
+        return self.surface in ("mcp", "webhook")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateLimits:
@@ -225,4 +230,5 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     def run(self, run_id: str) -> Run:
         """A run by id; use `executions.visible_run` for one that a caller names."""
-        return Run(run_id, self.services.host, self.services.new_id, self.principal.id)
+        services, untrusted = self.services, self.request.from_outside
+        return Run(run_id, services.host, services.new_id, self.principal.id, untrusted)

@@ -131,7 +131,11 @@ async def _called(context: Context, function: str) -> dict[str, Any]:
     """Call a published function on the runs of the caller's tenant."""
     services, tenant = context.services, context.tenant
     host = control_hosts.EmbeddedControl(
-        services.host, tenant=tenant, labels=with_origin(context, {}), principal=context.principal.id
+        services.host,
+        tenant=tenant,
+        labels=with_origin(context, {}),
+        principal=context.principal.id,
+        untrusted=context.request.from_outside,
     )
     plane = control_plane.ControlPlane(
         host=host,

@@ -127,6 +127,7 @@ async def started_run(context: Context, given: ExecuteWorkflow, *, definition_ha
         timeout_ms=_timeout(given.timeout),
         client_kinds=context.request.client_kinds,
         started_by=context.principal.id,
+        untrusted=context.request.from_outside,
     )
     labels = with_origin(context, given.labels)
     decision = await services.host.start(start, workflow_hash=definition_hash, labels=labels, tenant=context.tenant)

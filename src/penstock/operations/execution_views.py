@@ -101,6 +101,8 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str | None
     ended_at: str | None
     mode: str
+    untrusted: bool
+    """Whether anything in it comes from outside: from a model, a tool, a server, or a caller over MCP or a webhook."""
     input: Any
     output: Any
     error: ErrorView | None
@@ -195,6 +197,7 @@ def view_of_run(row: RunRow, workflow: Workflow, records: Sequence[Record], base
         updated_at=instant(state.updated_at),
         ended_at=instant(state.updated_at) if state.terminal else None,
         mode=state.mode,
+        untrusted=state.untrusted,
         input=state.input,
         output=state.result,
         error=error_of(state),

@@ -17,6 +17,7 @@ from penstock.base import limits
 from penstock.base.errors import Conflict, LimitExceeded, NotFound
 from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
+from penstock.engine.trust import untrusted_mark
 from penstock.operations import once
 from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context
@@ -162,6 +163,11 @@ async def _check_start(context: Context, workflow_id: str, given: JsonValue) -> 
         await refuse_unfit_input(context, workflow, given)
 
 
+def _mark(context: Context) -> JsonObject:
+    """What a schedule says that somebody outside made or changed: so are the executions that it starts."""
+    return untrusted_mark(untrusted=context.request.from_outside)
+
+
 def _refuse_of_document(row: ScheduleRow, schedule_id: str) -> None:
     if origin_of(row) == "document":
         told = f"the schedule {schedule_id} is part of the workflow {row.workflow_name}"
@@ -193,6 +199,7 @@ async def schedule_create(context: Context, given: CreateSchedule) -> Reply[Sche
         "jitter": given.jitter,
         "input": given.input,
         "origin": "operation",
+        **_mark(context),
     }
     spec = {name: value for name, value in spec.items() if value is not None}
     known = await context.services.store.schedules(tenant=context.tenant)
@@ -284,6 +291,7 @@ async def schedule_update(context: Context, given: UpdateSchedule) -> ScheduleVi
         )
         if value is not UNSET
     }
+    changes.update(_mark(context))
     if "input" in changes:
         await _check_start(context, row.workflow_name, changes["input"])
     return await _view(context, await context.services.scheduler.change(row.schedule_id, changes))

@@ -71,6 +71,7 @@ class ChildRuns:
             depth=effect.depth,
             client_kinds=live.state.client_kinds,
             started_by=live.state.started_by,
+            untrusted=live.state.untrusted,
         )
         decision = await self.host.start(given, workflow_hash=workflow.hash, labels=own_labels(live.row.labels))
         if isinstance(decision, Refused) and decision.code != "DUPLICATE_EXECUTION_ID":
@@ -102,6 +103,7 @@ class ChildRuns:
             final_state=child.values,
             error=failure.message if failure else child.cancel_reason,
             code=failure.code if failure else None,
+            untrusted=child.untrusted,
         )
         await self.host.send(child.parent_run_id, finished)
 

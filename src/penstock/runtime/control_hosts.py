@@ -23,6 +23,7 @@ from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.engine.status import published_phase
 from penstock.engine.transitions import Phase
+from penstock.engine.trust import from_outside
 from penstock.runtime.control_plane import ControlledRun, Listing, ListQuery
 from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.memory_host import MemoryHost
@@ -142,6 +143,8 @@ class EmbeddedControl:
     """What runs are labelled with that are started here."""
     principal: str | None = None
     """On whose behalf they run."""
+    untrusted: bool = False
+    """Whether what is brought here comes from outside, see `engine.trust`."""
 
     def now_ms(self) -> int:
         """The present instant."""
@@ -150,12 +153,14 @@ class EmbeddedControl:
     async def start(self, workflow: Workflow, given: inputs.StartRun) -> Decision:
         """Keep the definition and start a run of it."""
         await self.host.register(workflow, tenant=self.tenant)
-        labels, theirs = dict(self.labels), replace(given, started_by=self.principal)
+        labels = dict(self.labels)
+        theirs = replace(given, started_by=self.principal, untrusted=self.untrusted)
         return await self.host.start(theirs, workflow_hash=workflow.hash, tenant=self.tenant, labels=labels)
 
     async def send(self, run_id: str, given: inputs.Input) -> Decision:
         """Give a run an input."""
-        return await self.host.send(run_id, given, tenant=self.tenant)
+        theirs = from_outside(given) if self.untrusted else given
+        return await self.host.send(run_id, theirs, tenant=self.tenant)
 
     async def adopt(self, workflow: Workflow, state: RunState, records: tuple[Record, ...]) -> None:
         """Take over a run whose history came from elsewhere; whoever it was of, it is of this one now."""

@@ -305,7 +305,13 @@ class Driver:
 
     async def _deliver(self, live: LiveRun, effect: DeliverSignal) -> None:
         now = self.host.clock.now_ms()
-        signal = inputs.SendSignal(at=now, name=effect.signal_name, payload=effect.payload, signal_id=effect.effect_id)
+        signal = inputs.SendSignal(
+            at=now,
+            name=effect.signal_name,
+            payload=effect.payload,
+            signal_id=effect.effect_id,
+            untrusted=live.state.untrusted,
+        )
         # A document names runs as callers of its tenant do.
         target = id_in_tenant(live.state.tenant, effect.target_run_id)
         decision = await self.host.send(target, signal, tenant=live.state.tenant)

@@ -186,7 +186,11 @@ class MemoryHost:
             self.send(run_id, acknowledged)
             return
         signal = inputs.SendSignal(
-            at=self.clock(), name=effect.signal_name, payload=effect.payload, signal_id=effect.effect_id
+            at=self.clock(),
+            name=effect.signal_name,
+            payload=effect.payload,
+            signal_id=effect.effect_id,
+            untrusted=self.runs[run_id].state.untrusted,
         )
         decision = self.send(effect.target_run_id, signal, tenant=self.runs[run_id].state.tenant)
         if isinstance(decision, Refused):
@@ -225,6 +229,7 @@ class MemoryHost:
                     final_state=state.values,
                     error=failure.message if failure else state.cancel_reason,
                     code=failure.code if failure else None,
+                    untrusted=state.untrusted,
                 ),
             )
 
@@ -262,6 +267,7 @@ class MemoryHost:
             depth=effect.depth,
             client_kinds=run.state.client_kinds,
             started_by=run.state.started_by,
+            untrusted=run.state.untrusted,
         )
         decision = self.start(workflow, given)
         return decision if isinstance(decision, Refused) else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected, Unavailable
@@ -25,6 +25,7 @@ from penstock.engine.records import Record
 from penstock.engine.state import RunState, Scope
 from penstock.engine.status import run_status
 from penstock.engine.transitions import RunStatus
+from penstock.engine.trust import from_outside
 from penstock.engine.turn import Turn
 from penstock.engine.values import NOT_JSON
 from penstock.runtime.chains import own_labels
@@ -62,6 +63,8 @@ class Run:
     new_id: Callable[[], str] = field(repr=False)
     caller: str = field(default="", repr=False)
     """Who asks; callers share what queries take."""
+    untrusted: bool = field(default=False, repr=False)
+    """Whether they are outside: what they bring marks the run, see `engine.trust`."""
 
     async def state(self) -> RunState:
         """Everything known about the run."""
@@ -101,7 +104,7 @@ class Run:
 
     async def newest(self) -> Run:
         """The last run of the chain that began with this one, or goes through it; often the run itself."""
-        return Run(await self.host.newest(self.id), self.host, self.new_id, self.caller)
+        return replace(self, id=await self.host.newest(self.id))
 
     async def stream(self, *, after_seq: int = 0) -> AsyncIterator[Record]:
         """Every record from a point on, until the run has ended; a run that continues it has records of its own."""
@@ -321,12 +324,14 @@ class Run:
         if row is None:
             raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {self.id}")
         chosen = run_id or self.new_id()
-        records = fork(await self.history(), at_seq=at_seq, run_id=chosen, at=self._now(), by=by)
+        records = fork(
+            await self.history(), at_seq=at_seq, run_id=chosen, at=self._now(), by=by, untrusted=self.untrusted
+        )
         state = await self.host.folding.fold(records)
         refused = await self.host.adopt(state, records, labels=own_labels(row.labels))
         if refused is not None:
             raise refusal_error(refused)
-        return Run(state.run_id, self.host, self.new_id, self.caller)
+        return replace(self, id=state.run_id)
 
     def _now(self) -> int:
         return self.host.clock.now_ms()
@@ -338,7 +343,7 @@ class Run:
         return workflow
 
     async def _send(self, given: inputs.Input) -> Accepted:
-        decision = await self.host.send(self.id, given)
+        decision = await self.host.send(self.id, from_outside(given) if self.untrusted else given)
         if isinstance(decision, Refused):
             raise refusal_error(decision)
         return decision

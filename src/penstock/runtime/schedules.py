@@ -31,6 +31,7 @@ from penstock.definitions.durations import parse_native_duration_ms
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
+from penstock.engine.trust import UNTRUSTED
 from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.platform import Receipt
 from penstock.runtime.ports import ScheduleRow
@@ -478,6 +479,7 @@ class Scheduler:
             input=timetable.input,
             tenant=row.tenant,
             started_by=f"schedule:{id_for_callers(row.tenant, row.schedule_id)}",
+            untrusted=row.spec.get(UNTRUSTED) is True,
         )
         labels = {"schedule": id_for_callers(row.tenant, row.schedule_id)}
         decision = await self.host.start(start, workflow_hash=workflow.hash, labels=labels)

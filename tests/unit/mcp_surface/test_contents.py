@@ -20,6 +20,7 @@ __all__ = ["open_caller"]
 
 pytestmark = pytest.mark.anyio
 PNG = "iVBORw0KGgo="
+MARKED = {"_meta": {"penstock/untrusted": True}}  # whoever reads started the run, over MCP
 
 
 def end(output: Any) -> dict[str, Any]:
@@ -177,12 +178,12 @@ async def test_workflows_are_listed_and_read_as_resources(open_caller: OpenGate)
         assert not [uri for uri in listed if "{" in uri]
         text = await reader.read("test://static-text")
         assert text["contents"] == [
-            {"uri": "test://static-text", "mimeType": "text/plain", "text": "This is the text."}
+            {"uri": "test://static-text", "mimeType": "text/plain", "text": "This is the text.", **MARKED}
         ]
         binary = await reader.read("test://static-binary")
         assert binary["contents"] == [
-            {"uri": "test://static-binary", "mimeType": "image/png", "blob": PNG},
-            {"uri": "test://static-binary", "mimeType": "text/plain", "text": "a picture"},
+            {"uri": "test://static-binary", "mimeType": "image/png", "blob": PNG, **MARKED},
+            {"uri": "test://static-binary", "mimeType": "text/plain", "text": "a picture", **MARKED},
         ]
         assert (await reader.read("penstock://resources/own"))["contents"][0]["text"] == "own"
         # Each of them was a durable run.

@@ -21,7 +21,7 @@ from penstock.mcp_surface.fast_path import FastPath
 from penstock.mcp_surface.fast_wire import Hot
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.serving import open_http_engine
-from penstock.operations.context import Principal, Request
+from penstock.operations.context import Principal, Request, Surface
 from penstock.operations.pipeline import Answered, Gate
 
 pytestmark = pytest.mark.anyio
@@ -81,9 +81,9 @@ class Both:
     key: str
     runs: dict[str, str] = field(default_factory=dict)
 
-    async def call(self, operation: str, **arguments: Any) -> Any:
+    async def call(self, operation: str, *, surface: Surface = "sdk", **arguments: Any) -> Any:
         request = Request(
-            operation=operation, arguments=arguments, credentials=local_owner(), surface="sdk", request_id="test"
+            operation=operation, arguments=arguments, credentials=local_owner(), surface=surface, request_id="test"
         )
         outcome = await self.gate.call(request)
         assert isinstance(outcome, Answered), outcome
@@ -165,6 +165,9 @@ async def opened(path: Path) -> AsyncIterator[Both]:
             await both.call("workflow.create", document=document)
             made = await both.call("workflow.execute", workflow_id=document["name"], sync=True)
             both.runs[document["name"]] = made.execution_id
+            # What is untrusted says so, in metadata of its own.
+            made = await both.call("workflow.execute", surface="mcp", workflow_id=document["name"], sync=True)
+            both.runs[f"untrusted {document['name']}"] = made.execution_id
         try:
             yield both
         finally:

@@ -132,6 +132,7 @@ class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True):
     workflow_id: str
     status: str
     sequence: int
+    untrusted: bool = False
     output: Any = None
     error: ErrorView | None = None
     questions: list[QuestionView] = msgspec.field(default_factory=list)
@@ -203,6 +204,7 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str | None
     ended_at: str | None
     mode: str
+    untrusted: bool
     input: Any
     output: Any
     error: ErrorView | None

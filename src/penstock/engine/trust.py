@@ -1,0 +1,64 @@
+"""Whether a run is untrusted: whether its history holds anything that somebody outside has said.
+
+Models, tools of other servers, agents and HTTP servers are outside; so is whoever starts, signals or answers a run over
+MCP or a webhook. A run is untrusted from the record on that says so, and never trusted again. What it starts, signals
+or reports its end to takes the mark over, so that passing a text on does not launder it.
+
+Above it: `evolve` folds the mark into the state, hosts hand it on. Below it: records and inputs. It judges no value:
+steps are the operator's own code, and what they give is as trusted as the run that they are part of.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from penstock.base.json import JsonObject
+from penstock.definitions.model import NodeType
+from penstock.engine import inputs
+from penstock.engine.records import Record
+
+__all__ = ["UNTRUSTED", "from_outside", "is_outside", "says_untrusted", "untrusted_mark"]
+
+UNTRUSTED = "untrusted"
+"""The key of ours under which a record says that what it brings comes from outside."""
+
+_OUTSIDE = frozenset({NodeType.LLM_CALL, NodeType.TOOL_CALL, NodeType.AGENT_DELEGATE, NodeType.HTTP})
+
+
+def is_outside(node_type: object) -> bool:
+    """Whether the work of such a node is done outside: by a model, a tool, an agent, an HTTP server."""
+    return node_type in _OUTSIDE
+
+
+def says_untrusted(record: Record) -> bool:
+    """Whether a run is untrusted from this record on."""
+    # What is asked of somebody outside leads to questions, errors and results alike: the request says it for all.
+    match record.name:
+        case "ActivityRequested":
+            return is_outside(record.payload.get("nodeType"))
+        case "ActivityAsked":
+            return record.payload.get("ask") is not None  # it goes to the program that started the run
+        case _:
+            return record.payload.get(UNTRUSTED) is True
+
+
+def untrusted_mark(*, untrusted: bool, known: bool = False) -> JsonObject:
+    """What a record says of something untrusted, unless it is known of its run already.
+
+    Nothing is ever said to be trusted.
+    """
+    return {UNTRUSTED: True} if untrusted and not known else {}
+
+
+def from_outside(given: inputs.Input) -> inputs.Input:
+    """An input with the mark that it comes from outside; one that brings nothing stays as it is.
+
+    Whether an answer is a person's or a model's is known of the answer itself, see `inputs.Answerer`.
+    """
+    match given:
+        case inputs.StartRun() | inputs.SendSignal():
+            return replace(given, untrusted=True)
+        case inputs.CompleteActivity() | inputs.FailActivity():
+            return replace(given, extra={**(given.extra or {}), UNTRUSTED: True})
+        case _:
+            return given
