@@ -151,6 +151,10 @@ _DATA: Mapping[str, Note] = {
         "The document declares a guard that this release does not enforce.",
         "Leave it out and guard otherwise, as the hint says: whoever reads the document would rely on it.",
     ),
+    "DECLINE_INVALID": Note(
+        "The answer that `decline` gives does not fit the schema of the answer.",
+        "Write one that fits, and that `next` takes for a no.",
+    ),
     "RESOURCE_ADDRESS": Note(
         "`expose.resource.uri` is no address that a resource can have, or does not fit the input.",
         "Write an address with a scheme of your own; its variables are members of the input, and all that it requires.",

@@ -152,9 +152,20 @@ def test_an_answer_that_does_not_fit_is_refused_and_the_run_still_waits(shop: Sh
     nothing = shop.run("runs", "answer", "r1")
     assert nothing.returncode == 2
     assert "give an answer (JSON or KEY=VALUE)" in nothing.stderr
+    both = shop.run("runs", "answer", "r1", "--decline", "approve=true")
+    assert (both.returncode, "not both" in both.stderr) == (2, True)
     elsewhere = shop.run("runs", "answer", "r1", "--node", "hello", "approve=true")
     assert "run r1 asks nothing at hello; it asks at ask" in elsewhere.stderr
     assert shop.json("runs", "show", "r1")["status"] == "waiting_input"
+
+
+def test_a_question_is_declined_as_the_document_says(shop: Shop) -> None:
+    waiting(shop)
+    declined = shop.run("runs", "answer", "r1", "--decline")
+    assert (declined.returncode, "answered ask" in declined.stdout) == (0, True), declined
+    lines = shop.run("runs", "history", "r1", "--json").stdout.splitlines()
+    [given] = [item for item in map(json.loads, lines) if item["name"] == "ResumeInterrupt"]
+    assert given["payload"]["answer"] == {"approve": False}
 
 
 def test_an_answer_goes_on_when_somebody_performs_and_says_so_when_nobody_does(shop: Shop) -> None:

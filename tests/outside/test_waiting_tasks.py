@@ -1,14 +1,19 @@
-"""Runs that wait for a person, seen by clients that cannot ask one: what they wait for, who answers, and where."""
+"""Runs that wait for a person: what clients hear that cannot ask one, and what comes of declining a question."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+import mcp_types as types
 import pytest
 
 from penstock.app.mcp_client import Manners, connect_mcp
@@ -51,6 +56,35 @@ PARENT: dict[str, Any] = {
         {"id": "done", "type": "end", "output": "${ .child }"},
     ],
 }
+MERGE: dict[str, Any] = {
+    "penstock": "v1",
+    "name": "merge",
+    "expose": {"tool": True},
+    "nodes": [
+        {key: value for key, value in {**APPROVE["nodes"][0], "id": "ask"}.items() if key != "approvers"},
+        *APPROVE["nodes"][1:],
+    ],
+}
+VETO: dict[str, Any] = {
+    "penstock": "v1",
+    "name": "veto",
+    "expose": {"tool": True},
+    "nodes": [
+        {
+            "id": "ask",
+            "type": "interrupt",
+            "message": "Keep this out?",
+            "answer": {"type": "object", "required": ["reject"], "properties": {"reject": {"type": "boolean"}}},
+            "next": {"when": ".ask.reject", "then": "refused", "else": "paid"},
+        },
+        *APPROVE["nodes"][1:],
+    ],
+}
+SAID: dict[str, Any] = {
+    **VETO,
+    "name": "said",
+    "nodes": [{**VETO["nodes"][0], "decline": {"reject": True}}, *VETO["nodes"][1:]],
+}
 ONLY_TASKS: dict[str, Any] = {"extensions": {EXTENSION: {}}}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
@@ -58,7 +92,7 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     with serving(tmp_path_factory.mktemp("server")) as running:
-        for document in (APPROVE, PARENT):
+        for document in (APPROVE, PARENT, MERGE, VETO, SAID):
             running.call("POST", "workflows", {"document": document})
         yield running
 
@@ -144,3 +178,62 @@ async def test_every_way_to_look_at_a_run_says_the_same(server: LiveServer, assi
     assert said in text_of(looked)
     first: Any = looked.content[0]
     assert json.loads(first.text)["execution_id"] == execution_id
+
+
+async def decline(context: Any, params: Any) -> types.ElicitResult:
+    return types.ElicitResult(action="decline")
+
+
+async def dismiss(context: Any, params: Any) -> types.ElicitResult:
+    return types.ElicitResult(action="cancel")
+
+
+@pytest.mark.parametrize("era", ["2026-07-28", "legacy"])
+@pytest.mark.parametrize("workflow", ["merge", "said"])
+async def test_a_declined_question_goes_on_as_the_document_says(server: LiveServer, era: str, workflow: str) -> None:
+    async with connected(server, era, elicitation_callback=decline) as client:
+        result = await client.call_tool(workflow, {})
+    assert result.structured_content["status"] == "completed"
+    assert result.structured_content["output"] == "refused"
+
+
+@pytest.mark.parametrize("era", ["2026-07-28", "legacy"])
+@pytest.mark.parametrize(("workflow", "person"), [("merge", dismiss), ("veto", decline)])
+async def test_what_is_dismissed_or_has_no_answer_for_declining_stays_open(
+    server: LiveServer, era: str, workflow: str, person: Any
+) -> None:
+    async with connected(server, era, elicitation_callback=person) as client:
+        result = await client.call_tool(workflow, {})
+    assert result.structured_content["status"] == "waiting_input"
+    assert "did not answer" in text_of(result)
+    assert ("the document has no answer for that" in text_of(result)) is (person is decline)
+
+
+async def test_a_task_that_is_declined_ends_and_one_without_an_answer_for_that_is_left(server: LiveServer) -> None:
+    place = HttpPlace(url=f"{server.url}/mcp", headers={"Authorization": f"Bearer {server.key}"})
+    follower = TaskFollower(lambda state: None, asks=True)
+    async with connect_mcp(place, Manners(ask=decline, extensions=(follower,), patience_seconds=SECONDS_MAX)) as client:
+        ended = await asyncio.wait_for(client.call_tool("merge", {}), SECONDS_MAX)
+        with pytest.raises(TaskWaits):
+            await asyncio.wait_for(client.call_tool("veto", {}), SECONDS_MAX)
+    assert ended.structured_content["output"] == "refused"
+
+
+def test_rest_and_the_command_line_decline_alike(server: LiveServer, tmp_path: Path) -> None:
+    begun = [server.call("POST", f"workflows/{name}/executions", {"input": {}}) for name in ("merge", "said", "veto")]
+    ids = [item["execution_id"] for item in begun]
+    asked = [server.call("GET", f"executions/{name}")["waiting_for"]["questions"][0] for name in ids]
+    assert [question["decline"] for question in asked] == [{"approve": False}, {"reject": True}, None]
+    server.call("POST", f"executions/{ids[0]}/answers", {"answer": asked[0]["decline"]})
+    environment = {**os.environ, "PENSTOCK_API_KEY": server.key}
+    finished = []
+    for name in ids[1:]:
+        command = [sys.executable, "-m", "penstock", "runs", "answer", name, "--decline", "--server", server.url]
+        finished.append(
+            subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+        )
+    assert [item.returncode for item in finished] == [0, 2], finished
+    assert "no answer for declining" in finished[1].stderr
+    outputs = [server.call("GET", f"executions/{name}/wait?wait_seconds=20").get("output") for name in ids[:2]]
+    assert outputs == ["refused", "refused"]
+    assert server.call("GET", f"executions/{ids[2]}")["status"] == "waiting_input"

@@ -166,6 +166,10 @@ class TaskFollower(ClientExtension):
             await asyncio.wait({asking})
         params = _AnswerParams(task_id=state.task_id, input_responses=answers)
         await session.send_request(_Update(params=params), types.EmptyResult)
+        declined = {key for key, answer in answers.items() if answer.get("action") == "decline"}
+        if declined & ((await _read(session, state.task_id)).input_requests or {}).keys():
+            # The server has no answer for that; somebody else may give one.
+            raise TaskWaits(state, questions)
         return set(answers)
 
 
@@ -177,7 +181,7 @@ async def _asked(session: ClientSession, state: TaskState, questions: dict[str, 
         answer = await session.dispatch_input_request(ClientRequestContext(session=session, request_id=key), request)
         if isinstance(answer, types.ErrorData):
             raise MCPError.from_error_data(answer)
-        if isinstance(answer, types.ElicitResult) and answer.action != "accept":
+        if isinstance(answer, types.ElicitResult) and answer.action == "cancel":
             # Nobody here answers; somebody else may.
             raise TaskWaits(state, questions)
         answers[key] = answer.model_dump(by_alias=True, mode="json", exclude_none=True)

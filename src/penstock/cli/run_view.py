@@ -68,6 +68,8 @@ class Question:
     interrupt_id: str
     deadline: int | None = None
     approvers: JsonObject | None = None
+    decline: JsonValue = None
+    """The answer that it is to decline, if the document says."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -291,6 +293,7 @@ def _asked(view: RunView, visit: VisitView, record: Record) -> None:
         interrupt_id=_text(payload.get("interruptId")) or interrupt_id_of(visit.node_id, visit.visit),
         deadline=deadline,
         approvers=approvers if isinstance(approvers, dict) else None,
+        decline=payload.get("decline"),
     )
 
 

@@ -39,6 +39,7 @@ from penstock.cli.terminal import TerminalConversation, can_ask
 from penstock.cli.values import UsageError, loose_value, parse_value
 from penstock.definitions.drawing_text import clean
 from penstock.definitions.durations import format_instant
+from penstock.operations.declining import declined_answer
 from penstock.runtime.ports import RunRow
 from penstock.runtime.runs import Run
 
@@ -214,6 +215,7 @@ def answer_command(  # noqa: PLR0913  # every option is one the user can give
     node: NodeOption = None,
     visit: VisitOption = None,
     by: ByOption = None,
+    decline: Annotated[bool, typer.Option("--decline", help="Decline, as the document says that is done.")] = False,
     database: DatabaseOption = Path("penstock.db"),
     server: ServerOption = None,
     profile: ProfileOption = None,
@@ -222,19 +224,24 @@ def answer_command(  # noqa: PLR0913  # every option is one the user can give
     """Answer a question that a run asks.
 
     The answer is JSON ('{"approve": true}'), fields (approve=true comment=fine), or asked for on the terminal.
+    With --decline it is the one that the document has for that, if there is one.
 
     With --json: ok, run_id, status and performed.
     """
 
     def asked(question: AskedQuestion) -> JsonValue:
-        return asyncio.run(_answer_of(answer, *question))
+        prompt, schema, declined = question
+        return _declined(answer, declined) if decline else asyncio.run(_answer_of(answer, prompt, schema))
 
     if answer_there(server, profile, run, (node, visit), asked, as_json=as_json):
         return
 
     async def change(penstock: Penstock, handle: Run, row: RunRow) -> str:
         question = await _question(penstock, row.run_id, node, visit)
-        value = await _answer_of(answer, question.prompt, question.schema)
+        if decline:
+            value = _declined(answer, declined_answer(question.schema, question.decline))
+        else:
+            value = await _answer_of(answer, question.prompt, question.schema)
         who = by or user_name()
         await penstock.run(question.run_id).answer(value, interrupt_id=question.interrupt_id, by=who)
         return f"answered {question.node_id}"
@@ -259,6 +266,14 @@ async def _question(penstock: Penstock, run_id: str, node: str | None, visit: in
     raise UsageError(
         f"run {run_id} asks nothing{f' at {node}' if node else ''}" + (f"; it asks at {others}" if others else "")
     )
+
+
+def _declined(given: list[str] | None, answer: JsonValue) -> JsonValue:
+    if given:
+        raise UsageError("give an answer or --decline, not both")
+    if answer is None:
+        raise UsageError("the document has no answer for declining: give the answer that is meant")
+    return answer
 
 
 async def _answer_of(given: list[str] | None, prompt: str, schema: JsonObject) -> JsonValue:

@@ -25,8 +25,8 @@ from penstock.engine.records import Record
 __all__ = ["AskedQuestion", "ProfileOption", "ServerOption", "answer_there", "call_there", "retry_there"]
 
 _PAGE = 500
-AskedQuestion = tuple[str, JsonObject]
-"""What a question says, and the schema of its answer."""
+AskedQuestion = tuple[str, JsonObject, JsonValue]
+"""What a question says, the schema of its answer, and the answer that it is to decline."""
 
 
 def call_there(
@@ -90,7 +90,8 @@ def answer_there(  # what the command was given
             raise UsageError(_not_one(run, "question", questions, meant))
         question = meant[0]
         prompt = question["prompt"]
-        value = answer_of((prompt if isinstance(prompt, str) else str(prompt), question["answer_schema"] or {}))
+        told = prompt if isinstance(prompt, str) else str(prompt)
+        value = answer_of((told, question["answer_schema"] or {}, question.get("decline")))
         given: JsonObject = {"execution_id": run, "answer": value, "interrupt_id": question["interrupt_id"]}
         return call_and_show(surface, find_operation("execution.answer"), given, as_json=as_json)
 

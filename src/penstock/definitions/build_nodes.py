@@ -207,6 +207,7 @@ class NodeBuilder:
             approvers=approvers if isinstance(approvers, dict) else None,
             # The published format has no word for it, and is never a tool: whoever drives such a run answers for it.
             anyone=not self.outline.native or fields.get("answered_by") == "anyone",
+            decline=fields.get("decline"),
             on_timeout=on_timeout,
             has_timeout_route=has_timeout_route,
         )

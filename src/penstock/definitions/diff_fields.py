@@ -60,7 +60,7 @@ _RETRY_DURATIONS = frozenset({"initial_interval", "max_interval", "max_elapsed"}
 _EXPRESSIONS = frozenset({("loop", "while"), ("loop", "until"), ("for_each", "items"), ("end", "output_mapping")})
 # Fields of the published format in which it evaluates expressions; elsewhere it takes `${` as text.
 _PUBLISHED_TEMPLATES = frozenset({"assignments", "input_mapping", "output_mapping"})
-_PLAIN = frozenset({"output_schema", "answer", "compensate", "approvers", "answered_by", "metadata"})
+_PLAIN = frozenset({"output_schema", "answer", "compensate", "approvers", "answered_by", "decline", "metadata"})
 _WHOLE = re.compile(r"\s*\$\{(?!secret:)((?:(?!\$\{).)*)\}\s*", re.DOTALL)
 
 

@@ -216,6 +216,7 @@ _INTERRUPT = Shape(
         optional("prompt_ref", STRING, "The question, by a reference that the host resolves."),
         optional("answer", ref("json_schema"), "The JSON Schema of the answer; a form is made from it."),
         optional("resume_schema", ref("json_schema"), "The same as `answer`."),
+        optional("decline", {"not": {"type": "null"}}, "The answer of who declines; else what says no in `answer`."),
         optional("approvers", ref("approvers"), "Who may answer; it is an approval then."),
         optional(
             "answered_by",

@@ -212,6 +212,7 @@ class InterruptDetail(msgspec.Struct, frozen=True, kw_only=True):
     answer_schema_json: JsonObject
     approvers: JsonObject | None
     anyone: bool  # whether a model may answer, by calling a tool
+    decline: JsonValue  # the answer that it is to decline, where the document says
     on_timeout: str | None
     has_timeout_route: bool
 

@@ -15,6 +15,7 @@ from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.limits import FINDINGS_MAX
 from penstock.definitions.build import build_workflow
+from penstock.definitions.check_decline import decline_findings
 from penstock.definitions.check_edges import edge_findings
 from penstock.definitions.check_exposure import exposure_findings
 from penstock.definitions.check_expressions import expression_findings
@@ -115,6 +116,7 @@ def _other_findings(document: JsonObject) -> Iterable[Finding]:
         yield from trigger_findings(document)
         yield from exposure_findings(document)
         yield from unenforced_findings(document, outline)
+        yield from decline_findings(outline)
 
 
 def _is_incomplete(document: JsonObject, outline: Outline) -> bool:

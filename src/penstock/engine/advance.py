@@ -196,6 +196,8 @@ def _raising(turn: Turn, scope: Scope, node: Node, activation: Activation) -> No
         payload["approvers"] = detail.approvers
     if detail.anyone and turn.workflow.native:
         payload["anyone"] = True
+    if detail.decline is not None:
+        payload["decline"] = detail.decline
     if node.timeout_ms is not None:
         payload["deadline"] = turn.at + node.timeout_ms
     if turn.workflow.checkpointing.strategy == "after_each_node":

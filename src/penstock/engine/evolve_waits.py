@@ -152,7 +152,7 @@ def _timer_fired(draft: RunState, record: Record) -> None:
 def _interrupt_raised(draft: RunState, record: Record) -> None:
     scope, activation = located(draft, record)
     payload = record.payload
-    names = ("prompt", "promptRef", "interruptId", "answerSchema", "approvers", "anyone")
+    names = ("prompt", "promptRef", "interruptId", "answerSchema", "approvers", "anyone", "decline")
     variant = ":checkpoint" if payload.get("checkpoint") is True else ":waiting"
     changed = replace(
         activation,

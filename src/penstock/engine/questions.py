@@ -41,6 +41,8 @@ class OpenQuestion:
     approvers: JsonValue = None
     anyone: bool = False
     """Whether a model may answer; else a person does, or the program that is asked."""
+    decline: JsonValue = None
+    """The answer that it is to decline, if the document says."""
     ask: JsonObject | None = None
     """Where it goes to the program that started the run: its kind, and the request."""
 
@@ -83,6 +85,7 @@ def _question(activation: Activation) -> OpenQuestion | None:
         prompt_ref=named.get("promptRef"),
         approvers=named.get("approvers"),
         anyone=named.get("anyone") is True,
+        decline=named.get("decline"),
     )
 
 

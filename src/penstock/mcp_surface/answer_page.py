@@ -27,7 +27,6 @@ from penstock.mcp_surface.answer_forms import AnswerForm, UnreadableField, answe
 from penstock.mcp_surface.answer_links import AnswerLinks
 from penstock.mcp_surface.callers import Caller, ask_gate
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.questions import Ask
 from penstock.mcp_surface.results import plain_text
 from penstock.mcp_surface.seals import SealedLink
 from penstock.operations.authentication import principal_of
@@ -100,12 +99,6 @@ class _Asked:
     caller: Caller
     view: ExecutionView
     question: QuestionView
-
-    @property
-    def ask(self) -> Ask:
-        """As it is asked, for what it means to decline."""
-        schema: JsonValue = self.question.answer_schema
-        return Ask(interrupt_id=self.question.interrupt_id, message="", kind="url", answer_schema=schema)
 
 
 class AnswerPage:
@@ -186,7 +179,7 @@ class AnswerPage:
         given = await self._sent(scope, receive)
         if isinstance(given, _Said):
             return given
-        declined = asked.ask.refusal("decline") if given.get("decline") else None
+        declined: JsonValue = asked.question.decline if given.get("decline") else None
         form = answer_form(asked.question.answer_schema)
         answer = form.answer(given) if declined is None else declined
         if isinstance(answer, UnreadableField):
@@ -248,7 +241,9 @@ def _page(asked: _Asked, given: dict[str, list[str]] | None = None, wrong: dict[
     if form.whole and wrong:
         wrong = {form.fields[0].path: [told for listed in wrong.values() for told in listed]}
     refuse = (
-        '<button name="decline" value="yes" formnovalidate>Decline</button>' if asked.ask.refusal("decline") else ""
+        '<button name="decline" value="yes" formnovalidate>Decline</button>'
+        if asked.question.decline is not None
+        else ""
     )
     until = f" It can be answered until {_moment(question.expires_at)}." if question.expires_at else ""
     body = (

@@ -56,7 +56,10 @@ _ENDED = ("completed", "failed", "cancelled")
 _TASK_OPERATIONS = frozenset({"execution.status"})
 _ANSWER_OPERATIONS = frozenset({"execution.answer", "execution.wait"})
 _LEFT = "mcp-request-cancelled"
-_DECLINED = "The person did not answer; nothing was changed."
+_LEFT_OPEN = {
+    "decline": "The person declined, and the document has no answer for that: they did not answer, and it stays open.",
+    "cancel": "The person did not answer; nothing was changed.",
+}
 # How often somebody is asked again over an open connection whose answers do not fit.
 _TRIES = 3
 _CAPABILITIES: dict[str, frozenset[Kind]] = {
@@ -86,7 +89,7 @@ class _Unfit:
     told: str
 
 
-_Given: TypeAlias = Literal["taken", "opened", "declined"] | _Unfit
+_Given: TypeAlias = Literal["taken", "opened", "left"] | _Unfit
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +297,7 @@ class Conversation:
         An answer may come before its question, but no approval: nobody can approve what they have not been asked.
         """
         unfit: dict[str, str] = {}
-        declined = opened = False
+        left, opened = None, False
         given = [
             (ask, filled[ask.key])
             for ask in self._asks(result)
@@ -304,12 +307,12 @@ class Conversation:
             became = await self._give(result.execution_id, ask, answer)
             if isinstance(became, _Unfit):
                 unfit[ask.key] = became.told
-            declined = declined or became == "declined"
+            left = _LEFT_OPEN[answer.action] if became == "left" else left
             opened = opened or became == "opened"
-        if given and len(unfit) < len(given) and not declined:
+        if given and len(unfit) < len(given) and left is None:
             result = await self._gone_on(result, opened=opened)
-        if declined:
-            return self._shown(await self._waited(result.execution_id), _DECLINED)
+        if left is not None:
+            return self._shown(await self._waited(result.execution_id), left)
         if self._is_task():
             asked = self._input_required(result, unfit) if self._task_mode() == "after_questions" else None
             return self._task(result) if asked is None else asked
@@ -324,8 +327,8 @@ class Conversation:
             if ask is None or filled is None:
                 break
             became = await self._give(result.execution_id, ask, filled)
-            if became == "declined":
-                return self._shown(await self._waited(result.execution_id), _DECLINED)
+            if became == "left":
+                return self._shown(await self._waited(result.execution_id), _LEFT_OPEN[filled.action])
             if isinstance(became, _Unfit):
                 note, tries = became.told, tries + 1
                 continue
@@ -372,7 +375,7 @@ class Conversation:
         else:
             refusal = ask.refusal(filled.action)
             if refusal is None:
-                return "declined"
+                return "left"
             answer = refusal
         asking = ask.execution_id or execution_id
         arguments: JsonObject = {"execution_id": asking, "interrupt_id": ask.interrupt_id, "answer": answer}

@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.results import plain_text
-from penstock.operations.answer_schemas import answer_fits
+from penstock.operations.declining import answer_fits
 from penstock.operations.execution_waits import QuestionView
 
 __all__ = [
@@ -79,6 +79,8 @@ class Ask:
     request: JsonObject = field(default_factory=dict)
     """What a model is asked, in the words of the protocol."""
     url: str = ""
+    decline: JsonValue = None
+    """The answer that it is to decline; None where there is none."""
     answer_schema: JsonValue = None
     """What the answer must fit, as the execution has it."""
     approval: bool = False
@@ -98,22 +100,18 @@ class Ask:
         """The answer that a filled form is."""
         return content.get(_ONLY) if self.wrapped else content
 
-    def refusal(self, action: Action) -> JsonObject | None:
-        """The answer that it is to decline or to cancel; None where there is no place for it: the question stays open.
+    def refusal(self, action: Action) -> JsonValue:
+        """The answer that it is to decline, or to close the form; None where it is none: the question stays open.
 
-        A schema has a place for it with a member `action` that may have this value, or, for somebody who declines,
-        with a member `approved` that may be false.
+        To close a form is an answer only where a member `action` of the schema may be `cancel`.
         """
+        if action == "decline":
+            return self.decline
         schema = self.answer_schema if isinstance(self.answer_schema, dict) else {}
         members = schema.get("properties")
-        if not isinstance(members, dict):
-            return None
-        answer: JsonObject = {}
-        if "action" in members:
-            answer["action"] = action
-        if "approved" in members and action == "decline":
-            answer["approved"] = False
-        return answer if answer and answer_fits(schema, answer) else None
+        closed: JsonObject = {"action": action}
+        fits = isinstance(members, dict) and "action" in members and answer_fits(schema, closed)
+        return closed if fits else None
 
 
 def identity_of(asked: Ask | QuestionView) -> str:
@@ -164,6 +162,7 @@ def ask_of(question: QuestionView, kinds: Set[Kind], link: Callable[[QuestionVie
         kind="url",
         url=url,
         answer_schema=question.answer_schema,
+        decline=question.decline,
         approval=question.approvers is not None,
     )
 
@@ -206,6 +205,7 @@ def form_of(question: QuestionView) -> Ask | None:
         schema=flat,
         wrapped=wrapped,
         answer_schema=schema,
+        decline=question.decline,
         approval=question.approvers is not None,
     )
 

@@ -1,28 +1,16 @@
-"""Answers as surfaces need to know them: whether one fits a question, and who gave which.
+"""Answers as surfaces need to know them: who gave which.
 
-Above it: surfaces. Below it: the schemas of documents. It decides nothing: the execution checks every answer itself.
+Above it: surfaces. Below it: views of histories. It decides nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
-from penstock.base.json import JsonValue
-from penstock.definitions.json_schemas import CompiledSchema, is_prompt, is_valid, load_schema
 from penstock.engine.questions import interrupt_id_of
 from penstock.operations.execution_views import HistoryPage
 
-__all__ = ["answer_fits", "answers_in"]
-
-
-def answer_fits(schema: JsonValue, answer: JsonValue) -> bool:
-    """Whether a question with this schema takes the answer; where that takes its time, the run finds out itself."""
-    compiled = load_schema(schema) if isinstance(schema, dict) else None
-    if not isinstance(compiled, CompiledSchema):
-        return False
-    return not is_prompt(compiled, answer, len(msgspec.json.encode(answer))) or is_valid(compiled, answer)
+__all__ = ["answers_in"]
 
 
 def answers_in(page: HistoryPage) -> Iterator[tuple[str, str | None]]:

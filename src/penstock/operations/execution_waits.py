@@ -18,6 +18,7 @@ from penstock.engine.questions import open_questions
 from penstock.engine.state import Key, RunState
 from penstock.engine.timers import timers_of
 from penstock.engine.transitions import Phase
+from penstock.operations.declining import declined_answer
 from penstock.operations.views import instant
 
 __all__ = [
@@ -47,6 +48,8 @@ class QuestionView(msgspec.Struct, frozen=True, kw_only=True):
     approvers: Any = None
     answered_by: str = "people"
     """people, or anyone: then a model may answer, too."""
+    decline: Any = None
+    """The answer that it is to decline; null where there is none."""
     ask: dict[str, Any] | None = None
     """For the program that started the execution, not for a person: the kind (sampling, roots) and the request."""
     execution_id: str | None = None
@@ -130,6 +133,7 @@ def question_views(state: RunState, *, execution_id: str | None = None) -> list[
             prompt_ref=item.prompt_ref,
             approvers=item.approvers,
             answered_by="anyone" if item.anyone else "people",
+            decline=None if item.ask is not None else declined_answer(item.answer_schema, item.decline),
             ask=item.ask,
             execution_id=execution_id,
         )

@@ -66,6 +66,26 @@ EITHER = exposed(
     },
     {"id": "done", "type": "end", "output": "${ .form }"},
 )
+DECIDE = exposed(
+    "decide",
+    {
+        "id": "verdict",
+        "type": "interrupt",
+        "message": "Keep it out?",
+        "answer": {
+            "type": "object",
+            "required": ["reject"],
+            "properties": {"reject": {"type": "boolean"}, "why": {"type": "string"}},
+        },
+        "decline": {"reject": True, "why": "declined"},
+    },
+    {"id": "done", "type": "end", "output": "${ .verdict }"},
+)
+PUBLISH = exposed(
+    "publish",
+    {"id": "yes", "type": "interrupt", "message": "Publish it?", "answer": {"type": "boolean"}},
+    {"id": "done", "type": "end", "output": {"published": "${ .yes }"}},
+)
 TALK = exposed("talk", WHO, {"id": "done", "type": "end", "output": "${ .who }"})
 EVERY: frozenset[Kind] = frozenset({"form", "url", "sampling", "roots"})
 DIRECTORIES: JsonObject = {"roots": [{"uri": "file:///home/ada", "name": "home"}]}
@@ -181,6 +201,10 @@ async def test_an_answer_may_come_with_the_first_call(tmp_path: Path) -> None:
         ("either", "cancel", {"action": "cancel"}),
         ("approve", "cancel", None),
         ("talk", "decline", None),
+        ("decide", "decline", {"reject": True, "why": "declined"}),
+        ("decide", "cancel", None),
+        ("publish", "decline", {"published": False}),
+        ("publish", "cancel", None),
     ],
 )
 @pytest.mark.parametrize("way", ["again", "live", "task"])
@@ -188,7 +212,7 @@ async def test_to_decline_is_an_answer_where_there_is_a_place_for_it(
     tmp_path: Path, workflow: str, action: Any, output: Any, way: str
 ) -> None:
     refused = Filled(action=action)
-    async with assisted(tmp_path, APPROVE, EITHER, TALK) as assistant:
+    async with assisted(tmp_path, APPROVE, EITHER, DECIDE, PUBLISH, TALK) as assistant:
         if way == "live":
 
             async def ask(question: Ask) -> Filled:

@@ -121,6 +121,7 @@ class QuestionView(msgspec.Struct, frozen=True, kw_only=True):
     prompt_ref: Any = None
     approvers: Any = None
     answered_by: str = "people"
+    decline: Any = None
     ask: dict[str, Any] | None = None
     execution_id: str | None = None
 
