@@ -100,7 +100,7 @@ def plain_call(message: Message) -> Message | None:
         case "pid":
             return structured(message, {"pid": os.getpid()})
         case "text":
-            return text(message, "x" * count)
+            return text(message, str(arguments.get("letter", "x")) * count)
         case "lists":
             return structured(message, {"lists": [[]] * count})
         case "blocks":
@@ -272,12 +272,13 @@ class _Http:
 
     def body(self, name: str, message: Message, count: int) -> tuple[str, AsyncIterator[bytes], str]:
         """What is sent for the call of a tool, as what, and with which other headers."""
+        letter = str((message["params"].get("arguments") or {}).get("letter", "x"))
         match name:
             case "text_in_event":
-                return _EVENTS, _once(_event(text(message, "x" * count))), ""
+                return _EVENTS, _once(_event(text(message, letter * count))), ""
             case "gzip":
                 packed = zlib.compressobj(6, zlib.DEFLATED, 31)
-                body = packed.compress(json.dumps(text(message, "x" * count)).encode()) + packed.flush()
+                body = packed.compress(json.dumps(text(message, letter * count)).encode()) + packed.flush()
                 return _JSON, _once(body), "content-encoding: gzip\r\n"
             case "gzip_bomb":
                 return _JSON, inflating(count), "content-encoding: gzip\r\n"

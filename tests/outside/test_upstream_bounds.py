@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,35 +14,9 @@ from penstock.base.json import JsonObject
 from penstock.runtime.executors.mcp_config import McpServerConfig
 from penstock.runtime.performing import ActivityAsks, ActivityOutcome
 from tests.outside.hostile_upstream import hostile_http
+from tests.outside.loop_stalls import STALL_SECONDS_MAX, watched_loop
 from tests.outside.test_upstream_isolation import PIPE, answered, called, executor_of
 from tests.unit.runtime.executors.calls import bounded, done, error
-
-# Processor time that one step of the loop may take: 50 ms, and what a full garbage collection may add to any step in a
-# process that has as much loaded as that of the tests.
-_STALL_SECONDS_MAX = 0.2
-
-
-class Stalls:
-    """How much processor time the loop took at a stretch, at most."""
-
-    worst = 0.0
-
-
-@asynccontextmanager
-async def watched_loop() -> AsyncIterator[Stalls]:
-    stalls = Stalls()
-
-    async def watch() -> None:
-        while True:
-            before = time.thread_time()
-            await asyncio.sleep(0)
-            stalls.worst = max(stalls.worst, time.thread_time() - before)
-
-    watching = asyncio.create_task(watch())
-    try:
-        yield stalls
-    finally:
-        watching.cancel()
 
 
 @asynccontextmanager
@@ -60,7 +33,7 @@ async def outcome_of(kind: str, tool: str, arguments: JsonObject, timeout_ms: in
         await executor.perform(called("pid"))
         async with watched_loop() as stalls:
             outcome = await executor.perform(called(tool, arguments, timeout_ms=timeout_ms))
-        assert stalls.worst < _STALL_SECONDS_MAX, f"{tool} took {stalls.worst * 1000:.0f} ms at a stretch"
+        assert stalls.worst < STALL_SECONDS_MAX, f"{tool} took {stalls.worst * 1000:.0f} ms at a stretch"
         # The server, or another one of it, is of use to others at once.
         assert done(await executor.perform(called("pid", by="bob")))
         return outcome
@@ -101,6 +74,22 @@ def test_as_many_values_as_are_taken_do_not_hold_up_the_loop(kind: str) -> None:
     taken = done(bounded(outcome_of(kind, "lists", {"count": limits.UPSTREAM_ANSWER_TOKENS_MAX // 2 - 100})))
     assert isinstance(taken, dict)
     assert len(str(taken["lists"])) > limits.UPSTREAM_ANSWER_TOKENS_MAX
+
+
+@pytest.mark.parametrize(
+    ("kind", "tool", "letters"),
+    [
+        ("pipe", "text", 'x\n",'),
+        ("http", "text", 'x\n",'),
+        ("http", "gzip", 'x\n",'),
+        ("http", "text_in_event", "x,"),  # nothing but escapes takes longer there: the library copies events often
+    ],
+)
+def test_the_largest_message_that_is_decoded_does_not_hold_up_the_loop(kind: str, tool: str, letters: str) -> None:
+    for letter in letters:
+        count = (limits.UPSTREAM_ANSWER_BYTES_MAX - 1_000) // (len(json.dumps(letter)) - 2)
+        failed = error(bounded(outcome_of(kind, tool, {"count": count, "letter": letter})))
+        assert (failed.code, "the result has" in failed.error) == ("MCP_RESULT_TOO_LARGE", True)  # it was decoded
 
 
 @pytest.mark.parametrize("kind", ["pipe", "http"])

@@ -480,9 +480,9 @@ UPSTREAM_SESSIONS_PER_TENANT_MAX = 16
 UPSTREAM_SESSION_WAIT_SECONDS_MAX = 10.0
 # How often the tools of such a server are listed when it says nothing of changes.
 UPSTREAM_LOOK_SECONDS = 300.0
-# What an MCP server may send in one message, decompressed: a result of the largest size as data and once more as text.
-# Decoding that much cannot be interrupted, and takes some tens of milliseconds.
-UPSTREAM_ANSWER_BYTES_MAX = 8_388_608
+# What an MCP server may send in one message, decompressed: a result of the largest size and what is around it. Decoding
+# cannot be interrupted. It takes less than fifty milliseconds, and up to seventy for an event of nothing but escapes.
+UPSTREAM_ANSWER_BYTES_MAX = 4_194_304
 # Values in one message: each becomes an object, and a message of nothing but brackets would be millions.
 UPSTREAM_ANSWER_TOKENS_MAX = 50_000
 # What is skipped of a line that is too long before its server is given up.

@@ -292,6 +292,7 @@ class McpToolExecutor:
                 await asyncio.sleep(0)  # reading a large result took a while, and looking at it does too
                 if isinstance(result, CallToolResult):
                     await check_result(connection, client, wanted.tool, result)
+                    await asyncio.sleep(0)
         except MCPError as error:
             return _mcp_failure(call, wanted, error, connection)
         except (ValidationError, RuntimeError) as error:

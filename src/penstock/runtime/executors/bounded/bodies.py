@@ -15,7 +15,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterator, MutableMappi
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from penstock.runtime.executors.bounded.json_tokens import has_more_tokens
+from penstock.runtime.executors.bounded.json_tokens import TokenCounter
 from penstock.runtime.executors.bounded.pace import Pace
 
 __all__ = [
@@ -34,10 +34,14 @@ ACCEPTED_ENCODING = "gzip"
 TOO_LARGE = "the server sent more at once than is taken"
 """How the text of every error about too large an answer begins."""
 _STEP_BYTES = 65_536
+# Events are looked at line by line.
+_EVENT_STEP_BYTES = 8_192
 _EVENT_END = b"\n\n"
 # What the smallest piece counts as, so that a body in tiny pieces is none that is free.
 _PART_BYTES_MIN = 64
-_PARTS_AT_ONCE = 100
+_PARTS_AT_ONCE = 8
+# How much is looked at before others have their turn.
+_BYTES_AT_ONCE = 524_288
 _WINDOWS = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 
 
@@ -104,29 +108,34 @@ class BoundedBody:
         self._encoding = encoding
         self._inflater = zlib.decompressobj(_WINDOWS[encoding]) if encoding in _WINDOWS else None
         self._kept = bytearray()
+        self._counter = TokenCounter()
         self._size = 0
         self._half_end = False
+        self._trailing_cr = False
+        self._step_bytes = _EVENT_STEP_BYTES if shape is Shape.EVENTS else _STEP_BYTES
 
     async def parts(self) -> AsyncIterator[bytes]:
         """The decompressed body; `BodyTooLarge` or `BodyUndecodable` in its midst."""
-        pace, parts = Pace(), 0
+        pace, parts, size = Pace(), 0, 0
         async for received in self._inner:
             for part in self._inflated(received):
-                parts += 1
-                if parts % _PARTS_AT_ONCE == 0:
+                parts, size = parts + 1, size + len(part)
+                if parts >= _PARTS_AT_ONCE or size >= _BYTES_AT_ONCE:
+                    parts = size = 0
                     await asyncio.sleep(0)
                 ended = self._taken(part)
                 if self._shape is Shape.EVENTS:
                     await pace.count(ended)
                 if self._shape is not Shape.WHOLE:
                     yield part
-        self._check_tokens()
         if self._shape is Shape.WHOLE:
+            await asyncio.sleep(0)  # decoding it is the next step
             yield bytes(self._kept)
 
     def _inflated(self, received: bytes) -> Iterator[bytes]:
         if self._inflater is None:
-            yield received
+            for start in range(0, len(received), self._step_bytes):
+                yield received[start : start + self._step_bytes]
             return
         waiting = received
         while waiting and not self._inflater.eof:
@@ -138,7 +147,7 @@ class BoundedBody:
     def _step(self, waiting: bytes) -> bytes:
         assert self._inflater is not None
         try:
-            return self._inflater.decompress(waiting, _STEP_BYTES)
+            return self._inflater.decompress(waiting, self._step_bytes)
         except zlib.error as error:
             if self._encoding != "deflate" or self._size:
                 raise BodyUndecodable(str(error)) from error
@@ -151,25 +160,27 @@ class BoundedBody:
         if self._shape is not Shape.EVENTS:
             self._keep(part)
             return 0
-        # A blank line may be cut in two.
-        plain = (b"\n" if self._half_end else b"") + part.replace(b"\r", b"")
-        *ended, rest = plain.split(_EVENT_END)
+        # The end of a line, and a blank line, may be cut in two.
+        text = (b"\r" if self._trailing_cr else b"") + part
+        self._trailing_cr = text.endswith(b"\r")
+        text = text.removesuffix(b"\r").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        *ended, rest = ((b"\n" if self._half_end else b"") + text).split(_EVENT_END)
         for event in ended:
             self._keep(event)
-            self._check_tokens()
-            self._kept.clear()
+            self._counter.clear()
             self._size = 0
         self._half_end = rest.endswith(b"\n")
-        self._keep(rest.removesuffix(b"\n"))
+        self._keep(rest)
         return len(ended)
 
     def _keep(self, part: bytes) -> None:
         self._size += max(len(part), _PART_BYTES_MIN if part else 0)
         if self._size > max(self._bounds.bytes_max, _PART_BYTES_MIN):
             raise BodyTooLarge(self._bounds.told())
-        self._kept += part
-
-    def _check_tokens(self) -> None:
         most = self._bounds.tokens_max
-        if most is not None and has_more_tokens(bytes(self._kept), most):
-            raise BodyTooLarge(self._bounds.told())
+        if most is not None:
+            count = self._counter.feed_lines if self._shape is Shape.EVENTS else self._counter.feed
+            if count(part) > most:
+                raise BodyTooLarge(self._bounds.told())
+        if self._shape is Shape.WHOLE:
+            self._kept += part

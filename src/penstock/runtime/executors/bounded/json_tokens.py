@@ -1,4 +1,4 @@
-"""How much there is to decode in a JSON text, found out without decoding it.
+"""How much there is to decode in a JSON text, found out without decoding it, and while it arrives.
 
 A decoder makes an object for every value and cannot be interrupted: four megabytes of `[]` take a second and a hundred
 megabytes of memory. Counting what stands between the values is a few passes over the bytes, and takes milliseconds.
@@ -8,23 +8,52 @@ Above it: `bodies`, `pipe`, executors that decode a text. Below it: nothing.
 
 from __future__ import annotations
 
-__all__ = ["has_more_tokens"]
+import re
+from dataclasses import dataclass
+
+__all__ = ["TokenCounter", "has_more_tokens"]
 
 _OPENERS = (b",", b"[", b"{")
+_CONTROLS = re.compile(rb"[\x00-\x08\x0a-\x1f]+")
+
+
+@dataclass(slots=True)
+class TokenCounter:
+    """Counts commas, openers and strings outside of strings, over the pieces of a text as they come."""
+
+    tokens: int = 0
+    _in_string: bool = False
+    _escaping: bool = False
+
+    def feed(self, piece: bytes) -> int:
+        """Count a piece; how many there are so far."""
+        if self._escaping and piece:
+            piece, self._escaping = piece[1:], False
+        if b"\\" in piece:
+            # A backslash at the end belongs to what comes next, unless it is escaped itself.
+            self._escaping = (len(piece) - len(piece.rstrip(b"\\"))) % 2 == 1
+            piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+        between = piece.split(b'"')
+        outside = b"".join(between[1 if self._in_string else 0 :: 2])
+        opened = len(between) // 2 if not self._in_string else (len(between) - 1) // 2
+        self._in_string ^= len(between) % 2 == 0
+        self.tokens += opened + sum(outside.count(mark) for mark in _OPENERS)
+        return self.tokens
+
+    def feed_lines(self, piece: bytes) -> int:
+        """Count a piece of a text whose strings end with their lines: a quote in a comment hides nothing."""
+        first, *others = _CONTROLS.split(piece)
+        self.feed(first)
+        for line in others:
+            self._in_string = self._escaping = False
+            self.feed(line)
+        return self.tokens
+
+    def clear(self) -> None:
+        """Begin another text."""
+        self.tokens, self._in_string, self._escaping = 0, False, False
 
 
 def has_more_tokens(text: bytes, most: int) -> bool:
-    """Whether a JSON text has more than so many values, counting commas, openers and strings outside of strings."""
-    if _marks(text) + text.count(b'"') // 2 <= most:
-        return False
-    # Many marks may stand inside strings, which cost nothing: look only at what is between them.
-    plain = text.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in text else text
-    strings = plain.count(b'"') // 2
-    if strings > most:
-        return True
-    outside = b"".join(plain.split(b'"')[::2])
-    return strings + _marks(outside) > most
-
-
-def _marks(text: bytes) -> int:
-    return sum(text.count(mark) for mark in _OPENERS)
+    """Whether a JSON text has more than so many values."""
+    return TokenCounter().feed(text) > most

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import StdioServerParameters, get_default_environment
@@ -31,7 +32,7 @@ from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, jsonrpc_message_
 
 from penstock.base import limits
 from penstock.runtime.executors.bounded.bodies import TOO_LARGE
-from penstock.runtime.executors.bounded.json_tokens import has_more_tokens
+from penstock.runtime.executors.bounded.json_tokens import TokenCounter
 from penstock.runtime.executors.bounded.pace import Pace
 
 __all__ = ["bounded_pipe", "too_large_answer"]
@@ -43,6 +44,7 @@ _EXIT_SECONDS = 2.0
 _POLL_SECONDS = 0.01
 # Where the id of an answer stands: at the beginning, as most servers write it.
 _HEAD_BYTES = 4_096
+_LARGE_BYTES = 524_288
 _ID = re.compile(rb'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,200})")')
 
 
@@ -54,9 +56,10 @@ def too_large_answer(request_id: int | str) -> SessionMessage:
 
 @dataclass(slots=True)
 class _Lines:
-    """Lines out of pieces. One that is too long is told once, by its beginning, and skipped."""
+    """Lines out of pieces. One that is too long, or holds too much, is told once, by its beginning, and skipped."""
 
     kept: bytearray = field(default_factory=bytearray)
+    counter: TokenCounter = field(default_factory=TokenCounter)
     size: int = 0
     skipping: bool = False
 
@@ -70,6 +73,7 @@ class _Lines:
             if not self.skipping:
                 lines.append(bytes(self.kept))
             self.kept.clear()
+            self.counter.clear()
             self.size, self.skipping = 0, False
         self._keep(rest, too_long)
         return lines, too_long
@@ -79,7 +83,8 @@ class _Lines:
         if self.skipping:
             return
         self.kept += piece
-        if self.size > limits.UPSTREAM_ANSWER_BYTES_MAX:
+        too_many = self.counter.feed(piece) > limits.UPSTREAM_ANSWER_TOKENS_MAX
+        if too_many or self.size > limits.UPSTREAM_ANSWER_BYTES_MAX:
             too_long.append(bytes(self.kept[:_HEAD_BYTES]))
             self.kept.clear()
             self.skipping = True
@@ -136,7 +141,9 @@ async def _read(process: Any, incoming: _Received, on_flood: Callable[[], None])
                     await _told_too_large(head, incoming, on_flood)
                 for line in whole:
                     await pace.count(1)
-                    await _told(line, incoming, on_flood)
+                    if len(line) > _LARGE_BYTES:
+                        await anyio.lowlevel.checkpoint()  # decoding it is the next step
+                    await _told(line, incoming)
                 if lines.skipping and lines.size > limits.UPSTREAM_SKIPPED_BYTES_MAX:
                     on_flood()
                     break
@@ -146,10 +153,7 @@ async def _read(process: Any, incoming: _Received, on_flood: Callable[[], None])
         await _drained(process)
 
 
-async def _told(line: bytes, incoming: _Received, on_flood: Callable[[], None]) -> None:
-    if has_more_tokens(line, limits.UPSTREAM_ANSWER_TOKENS_MAX):
-        await _told_too_large(line[:_HEAD_BYTES], incoming, on_flood)
-        return
+async def _told(line: bytes, incoming: _Received) -> None:
     try:
         message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.runtime.executors.bounded.json_tokens import has_more_tokens
+from penstock.runtime.executors.bounded.json_tokens import TokenCounter, has_more_tokens
 
 _values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(alphabet='ab,[{"\\é'),
@@ -36,3 +36,17 @@ def test_it_is_known_to_the_token_how_much_there_is(value: Any) -> None:
 
 def test_what_stands_in_a_text_counts_for_nothing() -> None:
     assert not has_more_tokens(json.dumps({"csv": "a,b,c\n" * 100_000}).encode(), 10)
+
+
+@given(_values, st.integers(min_value=1, max_value=7))
+def test_it_does_not_matter_how_a_text_is_cut_into_pieces(value: Any, size: int) -> None:
+    text = json.dumps(value).encode()
+    counter = TokenCounter()
+    for start in range(0, len(text), size):
+        counter.feed(text[start : start + size])
+    assert counter.tokens == tokens(value)
+
+
+def test_a_quote_in_a_comment_hides_nothing_that_follows() -> None:
+    for end in (b"\n", b"\r", b"\x0b"):
+        assert TokenCounter().feed_lines(b': "' + end + b"data: [[],[],[]]") == 7
