@@ -129,3 +129,34 @@ async def test_whoever_started_a_run_does_not_approve_it_where_the_document_says
         refused = await assistant.caller.refusal("execution.answer", execution_id=run_id, answer={"ok": True})
         assert refused.code == "APPROVER_REQUIRED"
         await colleague.caller.call("execution.answer", execution_id=run_id, answer={"ok": True})
+
+
+WAITS = {"id": "later", "type": "wait", "signal": "go"}
+
+
+async def answered(assistant: Any) -> tuple[str, int]:
+    """A run whose question a person answered, and where it stands then."""
+    run_id = (await assistant.call("pays", kinds=frozenset(), completes=False))["structuredContent"]["execution_id"]
+    await assistant.caller.call("execution.answer", execution_id=run_id, answer={"ok": True})
+    return run_id, (await assistant.caller.call("execution.status", execution_id=run_id))["sequence"]
+
+
+async def test_a_model_does_not_fork_a_run_after_what_a_person_answered(tmp_path: Path) -> None:
+    question = {"id": "ask", "type": "interrupt", "message": "Pay?", "answer": ANSWER}
+    async with assisted(tmp_path, exposed("pays", question, WAITS, DONE)) as assistant:
+        run_id, after = await answered(assistant)
+        refused = await assistant.call("penstock_execution_fork", {"execution_id": run_id, "at_sequence": after})
+        assert "PERSON_REQUIRED" in refused["content"][0]["text"]
+        by_person = await assistant.caller.call("execution.fork", execution_id=run_id, at_sequence=after)
+        assert by_person["status"] == "waiting_signal"
+        again = {"execution_id": by_person["execution_id"], "at_sequence": by_person["sequence"]}
+        refused = await assistant.call("penstock_execution_fork", again)  # what is inherited is a person's too
+        assert "PERSON_REQUIRED" in refused["content"][0]["text"]
+
+
+async def test_a_model_forks_a_run_after_what_anyone_may_answer(tmp_path: Path) -> None:
+    question = {"id": "ask", "type": "interrupt", "message": "Pay?", "answer": ANSWER, "answered_by": "anyone"}
+    async with assisted(tmp_path, exposed("pays", question, WAITS, DONE)) as assistant:
+        run_id, after = await answered(assistant)
+        forked = await assistant.call("penstock_execution_fork", {"execution_id": run_id, "at_sequence": after})
+        assert forked["structuredContent"]["status"] == "waiting_signal"

@@ -10,14 +10,19 @@ Above it: the operations that answer questions. Below it: what is known of a req
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from penstock.base.errors import Denied
+from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.inputs import Answerer
 from penstock.governance.keys import scope_allows
 from penstock.operations.context import Context, Principal
 
-__all__ = ["answerer_of", "is_by_model", "may_ask_caller", "refuse_used_approval"]
+__all__ = ["answerer_of", "is_by_model", "may_ask_caller", "refuse_used_answer"]
 
 _APPROVE = "approve:"
+# A node, its visit, and which of the questions of an activity.
+_Question: TypeAlias = tuple[JsonValue, JsonValue, JsonValue]
 
 
 def is_by_model(context: Context) -> bool:
@@ -46,18 +51,26 @@ def answerer_of(context: Context) -> Answerer:
     return Answerer(by_model=is_by_model(context), groups=("*",) if every else groups)
 
 
-async def refuse_used_approval(context: Context, run_id: str, at_sequence: int) -> None:
-    """Refuse a model that would begin after an approval: what a person approved once is not approved again."""
+async def refuse_used_answer(context: Context, run_id: str, at_sequence: int) -> None:
+    """Refuse a model that would begin after what a person answered: such an answer is not used again."""
     if not is_by_model(context):
         return
-    approvals: set[object] = set()
+    native = False
+    open_to_models: set[_Question] = set()
     for record in await context.run(run_id).history():
-        node = record.payload.get("nodeId")
         if record.seq > at_sequence:
             return
-        if record.payload.get("approvers") is not None:
-            approvals.add(node)
-        elif record.name == "ResumeInterrupt" and node in approvals:
-            told = f"{node} was approved before {at_sequence}, and only a person can approve it again"
+        payload = record.payload
+        if record.name == "ExecutionStarted":
+            native = payload.get("format") == "native"  # the published format has no questions to people only
+        elif payload.get("anyone") is True or payload.get("ask") is not None:
+            open_to_models.add(_question_of(payload))
+        elif native and record.name == "ResumeInterrupt" and _question_of(payload) not in open_to_models:
+            node = str(payload.get("nodeId"))
+            told = f"a person answered {node} before {at_sequence}, and only a person can use that answer again"
             hint = "fork at an earlier record, or over REST, or with `penstock runs fork`"
-            raise Denied("PERSON_REQUIRED", told, hint, {"node_id": str(node), "sequence": record.seq})
+            raise Denied("PERSON_REQUIRED", told, hint, {"node_id": node, "sequence": record.seq})
+
+
+def _question_of(payload: JsonObject) -> _Question:
+    return payload.get("nodeId"), payload.get("visit"), payload.get("round", 0)

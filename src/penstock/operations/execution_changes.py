@@ -12,7 +12,7 @@ from penstock.base import limits
 from penstock.base.errors import Conflict
 from penstock.base.ids import id_for_callers
 from penstock.operations import once
-from penstock.operations.approvals import refuse_used_approval
+from penstock.operations.approvals import refuse_used_answer
 from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
@@ -132,7 +132,7 @@ async def execution_fork(context: Context, given: ForkExecution) -> Reply[Execut
     part of a failed execution that went wrong. The original stays as it is.
     """
     row = await visible_run(context, given.execution_id)
-    await refuse_used_approval(context, row.run_id, given.at_sequence)
+    await refuse_used_answer(context, row.run_id, given.at_sequence)
     run_id, _ = new_run_id(context, given.new_execution_id)
     if not await _is_that_fork(context, run_id, row.run_id, given.at_sequence):
         try:

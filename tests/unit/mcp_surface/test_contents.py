@@ -306,6 +306,16 @@ async def test_a_prompt_without_words_asks_for_a_run_with_the_tool(open_caller: 
         assert '{"topic":"tea"}' in text
 
 
+async def test_a_prompt_names_no_tool_that_the_list_lacks(open_caller: OpenGate) -> None:
+    async with open_caller() as caller:
+        await caller.call("workflow.create", document={**SAYS, "expose": {"prompt": True}})
+        reader = Reader(caller)
+        text = (await reader.prompt("says", {"topic": "tea"}))["messages"][0]["content"]["text"]
+        assert "penstock_workflow_execute" not in text
+        assert "ask the person to start it" in text
+        assert '{"topic":"tea"}' in text
+
+
 async def test_a_prompt_runs_its_workflow_and_says_what_that_gives(open_caller: OpenGate) -> None:
     async with open_caller() as caller:
         reader = await filled(caller)
