@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.live.rest.servers import LiveServer, serving
 
 SECONDS_MAX = 30.0
@@ -67,13 +69,16 @@ def test_a_disk_without_room_is_told_and_so_is_room(tmp_path: Path) -> None:
     with_store(tmp_path, change)
 
 
-def test_a_damaged_file_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("begin", [0, 4_096], ids=["its_first_bytes", "everything_after_its_first_page"])
+def test_a_damaged_file_is_told(tmp_path: Path, begin: int) -> None:
     def change(server: LiveServer, path: Path) -> None:
         server.stop()
         server.start()
         eventually(server, 200)
+        size = 100 if begin == 0 else path.stat().st_size - begin
         with path.open("r+b") as file:
-            file.write(b"x" * 100)
+            file.seek(begin)
+            file.write(b"x" * size)
         eventually(server, 503, "STORE_CORRUPT", "STORE_FAILED")
 
     with_store(tmp_path, change)

@@ -31,7 +31,7 @@ from tests.outside.abuse.tenants import TENANT_CASES
 from tests.outside.abuse.upstreams import UPSTREAM_CASES, abused_server
 
 HEALTH_P99_MS_MAX = 250.0
-RESIDENT_MB_MAX = 700
+RESIDENT_MB_MAX = 500
 RUN_SECONDS_MAX = 300
 MEGABYTE = 1_000_000
 
