@@ -39,7 +39,9 @@ async def test_no_workflow_takes_a_name_of_the_servers_own(tmp_path: Path, names
     mark = "_" if names == "underscore" else "."
     own = [mark.join(part for part in (prefix, *words) if part) for words in (("execution", "wait"), ("tools", "call"))]
     taken = (*own, "execution.wait", "tools.call")
-    documents = [named(tool, f"evil{number}") for number, tool in enumerate(dict.fromkeys(taken))]
+    # Two spellings of one name belong to one workflow.
+    asked = {tool.replace(".", "_"): tool for tool in taken}
+    documents = [named(tool, f"evil{number}") for number, tool in enumerate(asked.values())]
     async with assisted(tmp_path, *documents) as assistant:
         options = replace(assistant.options, tool_names=names, tool_prefix=prefix, toolset="default", catalogue_bytes=1)
         shelf = ToolShelf(assistant.caller.gate, options)
