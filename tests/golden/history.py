@@ -162,6 +162,9 @@ def _open(activation: Activation) -> JsonObject:
 def _effect(effect: object) -> dict[str, Any]:
     # What a performer is given beside its work comes from the document, which stands in the heading.
     told = cast("dict[str, Any]", msgspec.to_builtins(effect))
+    # Portraits were drawn before effects had this; only where there is something to tell, it is told.
+    if told.get("answer_secrets", ...) is None:
+        del told["answer_secrets"]
     return {name: value for name, value in told.items() if name != "config"}
 
 

@@ -39,6 +39,7 @@ from penstock.runtime.ports import DefinitionNameTaken, RunPage, RunQuery, Store
 from penstock.runtime.routing import Router, SecretResolver
 from penstock.runtime.runs import Run, refusal_error
 from penstock.runtime.schedules import Scheduler
+from penstock.runtime.sealing import AnswerSeals
 from penstock.runtime.secrets import EnvironmentSecrets
 from penstock.runtime.steps import StepRegistry
 from penstock.runtime.stores.sqlite import SqliteStore
@@ -46,11 +47,13 @@ from penstock.runtime.system import SystemClock, gone_workers, new_run_id, new_w
 from penstock.runtime.upstream import ToolGuard
 
 if TYPE_CHECKING:
+    from penstock.app import pepper
     from penstock.definitions import build, validate
     from penstock.operations import upstream_board
     from penstock.runtime.executors import http
     from penstock.runtime.stores import sqlite_platform
 else:
+    pepper = later("penstock.app.pepper")
     build = later("penstock.definitions.build")
     validate = later("penstock.definitions.validate")
     http = later("penstock.runtime.executors.http")
@@ -93,16 +96,19 @@ class Penstock:
         family: str | None = None,
         observe: Callable[[Committed], None] | None = None,
         upstream: UpstreamLink | None = None,
+        pepper_file: Path | None = None,
     ) -> AsyncIterator[Penstock]:
         """Open the file, take over unfinished runs, and work until the block ends.
 
         With `perform=False` nothing is performed here: for looking, answering and signalling beside another process.
         With `family`, the id of a run, only that run and its child runs are performed, and no schedules are kept.
         `observe` hears of everything that this process stores while it performs; it must not block. `upstream` has the
-        MCP servers whose tools a gate imports.
+        MCP servers whose tools a gate imports. `pepper_file` holds the server's secret, with which secret answers are
+        sealed; if left out, the file beside the store.
         """
         kept = store or SqliteStore(path)
         await kept.open()
+        seals = _seals(kept, pepper_file)
         evaluator, query_evaluator = GuardedEvaluator(), GuardedEvaluator()
         host = EmbeddedHost(
             store=kept,
@@ -112,6 +118,7 @@ class Penstock:
             query_evaluator=query_evaluator,
             performs=perform,
             family=family,
+            seals=seals,
         )
         driver: Driver | None = None
         step_executor = StepExecutor(_registry(steps), observer=host.progress)
@@ -129,6 +136,7 @@ class Penstock:
                 router = Router(
                     executors={"step": step_executor, "http": http_executor, **(executors or {})},
                     secrets=penstock.secrets,
+                    seals=seals,
                 )
                 driver = Driver(host=host, performer=router, report=_report)
                 if observe is not None:
@@ -235,6 +243,23 @@ class Penstock:
     async def runs(self, query: RunQuery | None = None) -> RunPage:
         """Runs by filter, newest first."""
         return await self.store.list_runs(query or RunQuery())
+
+
+def _seals(store: Store, pepper_file: Path | None) -> AnswerSeals:
+    """Seals with the secret of a store in a file; what is in memory ends with the process, and so does its key."""
+    if not isinstance(store, SqliteStore):
+        return AnswerSeals()
+
+    async def secret() -> bytes:
+        platform = sqlite_platform.SqlitePlatformStore(store)
+        found: bytes | None = await pepper.unsealed_with(
+            pepper_file or pepper.pepper_path(store.path), store.path, platform
+        )
+        if found is None:
+            raise TypeError("a store that is not only looked at has a secret")
+        return found
+
+    return AnswerSeals(secret)
 
 
 def _guard(upstream: UpstreamLink, store: Store, host: EmbeddedHost) -> ToolGuard | None:

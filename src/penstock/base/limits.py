@@ -189,6 +189,7 @@ __all__ = [
     "SECRET_BYTES_MAX",
     "SECRET_COMMAND_KEPT_SECONDS",
     "SECRET_COMMAND_SECONDS_MAX",
+    "SECRET_SEARCH_LOOKS_MAX",
     "SIGNALS_BUFFERED_MAX",
     "SIGNAL_IDS_CARRIED_MAX",
     "SLOW_WORKFLOWS_REMEMBERED",
@@ -300,6 +301,9 @@ SCHEMA_VISITS_MAX = 100_000
 SCHEMA_NESTING_MAX = 256
 # Filling in defaults: schemas looked at for one value. Defaults inside defaults may double with each level.
 SCHEMA_DEFAULTS_MAX = 100_000
+# Finding the secret members of an answer: parts of its schema looked at, a few times for every member of the answer.
+# About 2 µs each, on the event loop.
+SECRET_SEARCH_LOOKS_MAX = 10_000
 # What is checked inside the server, because it takes a few milliseconds at most: about 50 ns a visit.
 SCHEMA_IN_PROCESS_VISITS_MAX = 50_000
 # The value is first copied for the validator, at a few hundred nanoseconds per element.

@@ -16,9 +16,11 @@ import typer
 from rich.text import Text
 
 from penstock.app.penstock import Penstock
+from penstock.app.settings import Settings
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.asking import Abandoned, ask_answer
+from penstock.cli.configuration import command_settings
 from penstock.cli.following import Follower
 from penstock.cli.report import console_for
 from penstock.cli.retrying import retry_point
@@ -69,11 +71,11 @@ _LEASE_SECONDS_DEFAULT = 300.0  # long enough for most work of a person or a scr
 _Change = Callable[[Penstock, Run, RunRow], Awaitable[str]]
 
 
-def _change(run_id: str, database: Path, change: _Change, *, as_json: bool) -> None:
+def _change(run_id: str, database: Path, change: _Change, *, as_json: bool, settings: Settings | None = None) -> None:
     """Find a run, change it, and say what became of it."""
 
     async def work() -> int:
-        workshop = Workshop.of(database)
+        workshop = Workshop(database=database, settings=settings or Settings())
         async with opened(workshop) as penstock:
             row = await find_run(penstock, run_id)
             told = await change(penstock, penstock.run(row.run_id), row)
@@ -246,7 +248,9 @@ def answer_command(  # noqa: PLR0913  # every option is one the user can give
         await penstock.run(question.run_id).answer(value, interrupt_id=question.interrupt_id, by=who)
         return f"answered {question.node_id}"
 
-    _change(run, database, change, as_json=as_json)
+    # What is secret in an answer is sealed with the server's secret, and the settings may say where that is.
+    settings = command_settings(flags={"storage.path": database}).settings
+    _change(run, database, change, as_json=as_json, settings=settings)
 
 
 async def _question(penstock: Penstock, run_id: str, node: str | None, visit: int | None) -> Question:

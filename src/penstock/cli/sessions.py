@@ -123,11 +123,18 @@ async def opened(
     folder = workshop.secret_folder
     if folder is not None and not folder.is_dir():
         raise UsageError(f"--secret-file: {folder} is not a folder")
+    named = workshop.settings.auth.pepper_file
+    pepper_file = Path(named) if named else None
     if not perform:
         async with (
             looking_upstream(workshop.settings) as upstream,
             Penstock.open(
-                workshop.database, perform=False, family=family, observe=observe, upstream=upstream
+                workshop.database,
+                perform=False,
+                family=family,
+                observe=observe,
+                upstream=upstream,
+                pepper_file=pepper_file,
             ) as penstock,
         ):
             yield penstock
@@ -143,6 +150,7 @@ async def opened(
             family=family,
             observe=observe,
             upstream=equipment.upstream,
+            pepper_file=pepper_file,
         ) as penstock,
     ):
         yield penstock

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.limits import DOCUMENT_EXPRESSIONS_MAX
+from penstock.definitions.check_secret_answers import secret_answer_findings
 from penstock.definitions.check_secrets import secret_findings
 from penstock.definitions.findings import Finding
 from penstock.definitions.guesses import Guesses
@@ -46,7 +47,9 @@ def expression_findings(document: JsonObject, outline: Outline, guesses: Guesses
                 hint="move parts of it into workflows of their own and call them with `type: subworkflow`",
             )
         )
-    elif outline.native:
+        return tuple(findings)
+    findings.extend(secret_answer_findings(document, outline, collected.sites))
+    if outline.native:
         findings.extend(secret_findings(document, frozenset(allowed), names.graph.guesses))
     return tuple(findings)
 

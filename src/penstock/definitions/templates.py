@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -28,6 +28,7 @@ from penstock.definitions.expressions import (
 )
 
 __all__ = [
+    "ANSWER_REFERENCE",
     "SECRET_MASK",
     "SECRET_REFERENCE",
     "ListTemplate",
@@ -35,10 +36,12 @@ __all__ = [
     "ObjectTemplate",
     "QueryTemplate",
     "Rendered",
+    "SealedPlaces",
     "SecretTemplate",
     "Template",
     "TemplateProblem",
     "TextTemplate",
+    "answer_reference",
     "as_text",
     "compile_mapping",
     "compile_template",
@@ -51,6 +54,8 @@ __all__ = [
 
 # What stands in a rendered value where an executor will put a secret.
 SECRET_MASK = "***"
+# How the places of an activity refer to a secret answer: the answer itself, sealed by the host that took it.
+ANSWER_REFERENCE = re.compile(r"\$\{answer:([A-Za-z0-9_-]*)\}")
 SECRET_REFERENCE = re.compile(r"\$\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
 _WHOLE = re.compile(r"\s*\$\{(?!secret:)(.*)\}\s*", re.DOTALL)
 _JSON_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -94,6 +99,10 @@ class ListTemplate(msgspec.Struct, frozen=True):
 
 
 Template: TypeAlias = "LiteralTemplate | QueryTemplate | TextTemplate | SecretTemplate | ObjectTemplate | ListTemplate"
+
+
+# By the name of a node: the JSON pointers in its output where a secret answer is not, each with the sealed answer.
+SealedPlaces: TypeAlias = Mapping[str, Mapping[str, str]]
 
 
 class TemplateProblem(msgspec.Struct, frozen=True):
@@ -323,15 +332,82 @@ def template_secrets(template: Template) -> Iterator[str]:
             return
 
 
-def render(template: Template, root: JsonValue, evaluator: Evaluator) -> Rendered | EvaluationFailed:
-    """Render a template on a jq root. Secrets become masks, listed with their places."""
+def render(
+    template: Template, root: JsonValue, evaluator: Evaluator, sealed: SealedPlaces | None = None
+) -> Rendered | EvaluationFailed:
+    """Render a template on a jq root. Secrets become masks, listed with their places.
+
+    `sealed` are the places of the root that hold masks instead of secret answers. A template that is nothing but the
+    path of one, or a text of such paths, is listed like a secret of the document's own; all other jq sees masks.
+    """
     if isinstance(template, LiteralTemplate):
         return Rendered(template.value)
     secrets: dict[str, str] = {}
     outcome = _render(template, root, evaluator, (), secrets)
     if isinstance(outcome, EvaluationFailed):
         return outcome
-    return Rendered(outcome.value, secrets)
+    value = outcome.value
+    if sealed:
+        value = _list_sealed(template, value, (), sealed, secrets)
+    return Rendered(value, secrets)
+
+
+def _list_sealed(
+    template: Template, value: JsonValue, path: tuple[str | int, ...], sealed: SealedPlaces, secrets: dict[str, str]
+) -> JsonValue:
+    """List what a rendered template took from sealed places; the value, with masks for the texts that hold one."""
+    match template:
+        case QueryTemplate(expression=Expression(path=read)) if read:
+            place = json_pointer(path)
+            for pointer, seal in sealed.get(read[0], {}).items():
+                rest = _below(json_pointer(read[1:]), pointer)
+                if rest is not None:
+                    secrets[place + rest] = answer_reference(seal)
+        case TextTemplate(parts=parts):
+            text = _text_of_seals(parts, sealed)
+            if text is not None:
+                secrets[json_pointer(path)] = text
+                return SECRET_MASK
+        case ObjectTemplate(members=members) if isinstance(value, dict):
+            return {key: _list_sealed(member, value[key], (*path, key), sealed, secrets) for key, member in members}
+        case ListTemplate(items=items) if isinstance(value, list):
+            return [
+                _list_sealed(item, value[index], (*path, index), sealed, secrets) for index, item in enumerate(items)
+            ]
+        case _:
+            pass
+    return value
+
+
+def _below(pointer: str, place: str) -> str | None:
+    """The rest of the way from one place to another at or below it."""
+    is_below = place == pointer or place.startswith(f"{pointer}/")
+    return place[len(pointer) :] if is_below else None
+
+
+def _text_of_seals(parts: tuple[str | Expression, ...], sealed: SealedPlaces) -> str | None:
+    """A text of nothing but letters from the document and secret answers, as references; None for any other.
+
+    Data beside a secret could hold what looks like a reference to another one.
+    """
+    text, has_seal = "", False
+    for part in parts:
+        if isinstance(part, str):
+            if "${" in part:
+                return None
+            text += part
+            continue
+        read = part.path
+        seal = sealed.get(read[0], {}).get(json_pointer(read[1:])) if read else None
+        if seal is None:
+            return None
+        text, has_seal = text + answer_reference(seal), True
+    return text if has_seal else None
+
+
+def answer_reference(seal: str) -> str:
+    """How a place says that a secret answer belongs there."""
+    return f"${{answer:{seal}}}"
 
 
 def _render(

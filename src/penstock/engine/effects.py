@@ -24,7 +24,8 @@ class PerformActivity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Do the work of one attempt and answer with `CompleteActivity`, `FailActivity` or `AskInActivity`.
 
     After a question was answered the same attempt is due again, with what its performer left (`resume`), the answer,
-    and the number of questions asked so far (`round`).
+    and the number of questions asked so far (`round`). `secrets` and `answer_secrets` are the places in arguments and
+    answer that only a performer fills.
     """
 
     effect_id: str
@@ -45,6 +46,7 @@ class PerformActivity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     round: int = 0
     resume: JsonValue = None
     answer: JsonValue = None
+    answer_secrets: dict[str, str] | None = None
     lease: Lease | None = None
 
 

@@ -245,7 +245,9 @@ def _complete_node(draft: RunState, record: Record) -> None:
     done = replace(activation, phase=phase, result=output, next=target, frame=None, failure=None, deadline=None)
     book(draft, replace(scope, activation=done, next=target, last_output=output))
     if draft.native and not draft.compensating:
-        _write_output(draft, scope.serial, activation, output)
+        # A fallback is not what a person answered.
+        answered = activation if "fallback" not in payload else replace(activation, sealed=None)
+        _write_output(draft, scope.serial, answered, output)
 
 
 def _unknown_undoing(node_id: str, error: JsonValue) -> Failure | None:
@@ -264,7 +266,26 @@ def _write_output(draft: RunState, serial: int, activation: Activation, output: 
     if frame is not None:
         for index in sorted(frame.outputs):
             joined.update(frame.outputs[index])
-    draft.scopes[holder.serial] = replace(holder, outputs={**holder.outputs, **joined, activation.node_id: output})
+    outputs = {**holder.outputs, **joined, activation.node_id: output}
+    sealed = _joined_seals(holder, activation, joined)
+    draft.scopes[holder.serial] = replace(holder, outputs=outputs, sealed=sealed)
+
+
+def _joined_seals(holder: Scope, activation: Activation, joined: JsonObject) -> dict[str, dict[str, str]]:
+    """The secret parts of a scope's outputs, when some of these are new."""
+    frame = activation.frame
+    if not holder.sealed and activation.sealed is None and (frame is None or not frame.sealed):
+        return holder.sealed
+    sealed = {name: places for name, places in holder.sealed.items() if name not in joined}
+    sealed.pop(activation.node_id, None)
+    if frame is not None:
+        for index in sorted(frame.outputs):
+            for name in frame.outputs[index]:
+                sealed.pop(name, None)
+            sealed.update(frame.sealed.get(index, {}))
+    if activation.sealed is not None:
+        sealed[activation.node_id] = activation.sealed
+    return sealed
 
 
 def _state_updated(draft: RunState, record: Record) -> None:

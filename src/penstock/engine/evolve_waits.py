@@ -165,13 +165,14 @@ def _interrupt_raised(draft: RunState, record: Record) -> None:
 
 def _resume_interrupt(draft: RunState, record: Record) -> None:
     scope, activation = located(draft, record)
-    answer = record.payload.get("answer")
+    answer, sealed = record.payload.get("answer"), secrets_of(record.payload.get("secrets"))
     if activation.phase is Phase.ASKING and activation.dialogue is not None:
-        told = replace(activation.dialogue, answer=answer)
+        told = replace(activation.dialogue, answer=answer, sealed=sealed)
         phase = moved(activation, record, ":activity")
         book(draft, replace(scope, activation=replace(activation, phase=phase, dialogue=told, deadline=None)))
         return
-    changed = replace(activation, phase=moved(activation, record, ":node"), result=answer, deadline=None)
+    phase = moved(activation, record, ":node")
+    changed = replace(activation, phase=phase, result=answer, sealed=sealed, deadline=None)
     book(draft, replace(scope, activation=changed))
 
 

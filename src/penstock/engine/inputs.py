@@ -176,6 +176,10 @@ class AnswerInterrupt(msgspec.Struct, frozen=True, kw_only=True):
     """As of `Answerer`."""
     groups: tuple[str, ...] | None = None
     untrusted: bool = False
+    sealed: dict[str, str] | None = None
+    """What is secret in the answer (`questions.secrets_of_answer`), sealed by the host; it is recorded in its place."""
+    is_recorded: bool = False
+    """Whether the answer comes from a record: what is secret in it is masked, and was found fit before."""
 
 
 class SendSignal(msgspec.Struct, frozen=True, kw_only=True):

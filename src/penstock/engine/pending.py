@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.definitions.model import ActivityDetail, Workflow
+from penstock.definitions.templates import answer_reference
 from penstock.engine.effects import (
     CancelChild,
     DeliverSignal,
@@ -17,7 +18,7 @@ from penstock.engine.effects import (
     StartSuccessor,
     WakeUp,
 )
-from penstock.engine.state import COMPENSATION_PREFIX, Activation, RunState
+from penstock.engine.state import COMPENSATION_PREFIX, Activation, Dialogue, RunState
 from penstock.engine.timers import soonest_timer_at, timers_of
 from penstock.engine.transitions import Phase
 from penstock.engine.turn import detail_of, parallel_span
@@ -131,8 +132,15 @@ def _perform(workflow: Workflow, state: RunState, activation: Activation) -> Per
         round=dialogue.round if dialogue else 0,
         resume=dialogue.resume if dialogue else None,
         answer=dialogue.answer if dialogue else None,
+        answer_secrets=_answer_secrets(dialogue),
         lease=activation.lease,
     )
+
+
+def _answer_secrets(dialogue: Dialogue | None) -> dict[str, str] | None:
+    if dialogue is None or dialogue.sealed is None:
+        return None
+    return {pointer: answer_reference(seal) for pointer, seal in dialogue.sealed.items()}
 
 
 def _in_tenant(state: RunState, key: str) -> str:

@@ -11,9 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base import limits
+from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject, JsonValue, json_problem
 from penstock.definitions.json_schemas import CompiledSchema, SchemaProblem, load_schema
-from penstock.definitions.model import InterruptDetail
+from penstock.definitions.model import InterruptDetail, Workflow
+from penstock.definitions.secret_answers import has_marks, secrets_in, with_values, without_values_of
+from penstock.definitions.templates import SECRET_MASK
 from penstock.engine.completion import describe_violations
 from penstock.engine.inputs import AnswerInterrupt
 from penstock.engine.outcomes import Refused
@@ -23,7 +27,7 @@ from penstock.engine.trust import untrusted_mark
 from penstock.engine.turn import Turn, detail_of
 from penstock.engine.values import refuse_unfit
 
-__all__ = ["OpenQuestion", "answer_interrupt", "interrupt_id_of", "open_questions"]
+__all__ = ["OpenQuestion", "answer_interrupt", "interrupt_id_of", "may_be_secret", "open_questions", "secrets_of_answer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,16 +101,13 @@ def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
     refused = _refuse_answerer(turn, question, given)
     if refused is not None:
         return refused
-    schema = _schema_of(turn, question)
     unfit = refuse_unfit(given.answer, f"the answer to {question.node_id}", code="INVALID_RESUME_PAYLOAD")
     if unfit is not None:
         return unfit
-    found = turn.evaluator.violations(schema, given.answer)
-    if found:
-        told = describe_violations(found)
-        hint = "correct the answer and send it again; the run is still waiting"
-        return Refused("INVALID_RESUME_PAYLOAD", f"the answer to {question.node_id} does not fit: {told}", hint)
-    payload: JsonObject = {"nodeId": question.node_id, "visit": question.visit, "answer": given.answer}
+    kept = _kept(turn, question, given)
+    if isinstance(kept, Refused):
+        return kept
+    payload: JsonObject = {"nodeId": question.node_id, "visit": question.visit, **kept}
     if question.round:
         payload["round"] = question.round
     if given.by is not None:
@@ -114,6 +115,50 @@ def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
     payload.update(untrusted_mark(untrusted=given.untrusted or given.by_model, known=turn.state.untrusted))
     turn.command("ResumeInterrupt", payload)
     return None
+
+
+def _kept(turn: Turn, question: OpenQuestion, given: AnswerInterrupt) -> JsonObject | Refused:
+    """What is recorded of an answer: the answer without what is secret in it, and that sealed, if there is any."""
+    if given.is_recorded and given.sealed:
+        # It was checked when it was recorded, and cannot be checked where a mask stands in it.
+        return {"answer": given.answer, "secrets": dict(given.sealed)}
+    schema = _schema_of(turn.workflow, question)
+    try:
+        # A history from before there were secret answers stays as it is.
+        secrets = {} if given.is_recorded else secrets_in(schema, given.answer)
+    except Rejected as error:
+        return Refused("INVALID_RESUME_PAYLOAD", error.message, error.hint)
+    found = turn.evaluator.violations(schema, given.answer)
+    if found:
+        told = describe_violations(without_values_of(found, secrets))
+        hint = "correct the answer and send it again; the run is still waiting"
+        return Refused("INVALID_RESUME_PAYLOAD", f"the answer to {question.node_id} does not fit: {told}", hint)
+    if not secrets:
+        return {"answer": given.answer}
+    sealed = given.sealed or {}
+    answer = with_values(given.answer, dict.fromkeys(secrets, SECRET_MASK))
+    # Without a seal it is lost: the place is known all the same, and what needs it fails.
+    return {"answer": answer, "secrets": {pointer: sealed.get(pointer, "") for pointer in secrets}}
+
+
+def may_be_secret(workflow: Workflow, state: RunState, given: AnswerInterrupt) -> bool:
+    """Whether an answer may hold something for `secrets_of_answer` to find; costs a look at the schema."""
+    question = _meant(state, given)
+    return not isinstance(question, Refused) and has_marks(_schema_of(workflow, question))
+
+
+def secrets_of_answer(workflow: Workflow, state: RunState, given: AnswerInterrupt) -> dict[str, JsonValue]:
+    """What is secret in an answer, by place: for the host to seal before the engine records the answer without it.
+
+    Nothing where the answer will be refused anyway.
+    """
+    question = _meant(state, given)
+    if isinstance(question, Refused) or json_problem(given.answer, limits.JSON_DEPTH_MAX) is not None:
+        return {}
+    try:
+        return secrets_in(_schema_of(workflow, question), given.answer)
+    except Rejected:
+        return {}
 
 
 def _refuse_answerer(turn: Turn, question: OpenQuestion, given: AnswerInterrupt) -> Refused | None:
@@ -141,9 +186,9 @@ def _is_open_to_models(turn: Turn, question: OpenQuestion) -> bool:
     return detail_of(turn.workflow.nodes[question.node_id], InterruptDetail).anyone
 
 
-def _schema_of(turn: Turn, question: OpenQuestion) -> CompiledSchema:
+def _schema_of(workflow: Workflow, question: OpenQuestion) -> CompiledSchema:
     if not question.round:
-        return detail_of(turn.workflow.nodes[question.node_id], InterruptDetail).answer_schema
+        return detail_of(workflow.nodes[question.node_id], InterruptDetail).answer_schema
     asked = question.answer_schema
     compiled = load_schema(asked if isinstance(asked, dict) else {})
     if isinstance(compiled, SchemaProblem):

@@ -25,6 +25,7 @@ from penstock.engine.activities import FAILURE_KEYS
 from penstock.engine.decide import decide
 from penstock.engine.evolve import apply
 from penstock.engine.outcomes import Refused
+from penstock.engine.reading import secrets_of
 from penstock.engine.records import Record, identity
 from penstock.engine.state import RunState
 from penstock.engine.timers import timers_of
@@ -344,6 +345,8 @@ def _answered(walk: _Walk, record: Record, position: int) -> inputs.Input:
         visit=_optional_number(payload.get("visit")),
         by=_text(payload.get("answeredBy")),
         untrusted=says_untrusted(record),
+        sealed=secrets_of(payload.get("secrets")),
+        is_recorded=True,
     )
 
 

@@ -80,7 +80,8 @@ def close_scope(
         counted = replace(counted, results=frame.results.added(index, payload.get("output")))
     if frame.kind == "parallel":
         outputs = {**frame.outputs, index: closed.outputs} if failure is None and closed.outputs else frame.outputs
-        counted = replace(counted, settled=frame.settled | {index}, outputs=outputs)
+        sealed = {**frame.sealed, index: closed.sealed} if failure is None and closed.sealed else frame.sealed
+        counted = replace(counted, settled=frame.settled | {index}, outputs=outputs, sealed=sealed)
     book(draft, replace(parent, activation=replace(activation, frame=counted)))
 
 

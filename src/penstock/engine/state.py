@@ -97,6 +97,7 @@ class Frame(msgspec.Struct, frozen=True):
     open: dict[int, int] = msgspec.field(default_factory=dict)  # index -> scope serial
     results: IndexedResults = IndexedResults()
     outputs: dict[int, JsonObject] = msgspec.field(default_factory=dict)
+    sealed: dict[int, dict[str, dict[str, str]]] = msgspec.field(default_factory=dict)  # of these outputs
     settled: frozenset[int] = frozenset()  # branches that completed, failed or were cancelled
     failure: Failure | None = None
 
@@ -131,6 +132,7 @@ class Dialogue(msgspec.Struct, frozen=True):
     answer_schema: JsonObject = msgspec.field(default_factory=dict)
     resume: JsonValue = None
     answer: JsonValue = None
+    sealed: dict[str, str] | None = None  # what is secret in the answer, by place
     ask: JsonObject | None = None  # to the program that started the run, not to a person
 
 
@@ -155,6 +157,7 @@ class Activation(msgspec.Struct, frozen=True, gc=False):
     frame: Frame | None = None
     dialogue: Dialogue | None = None
     lease: Lease | None = None
+    sealed: dict[str, str] | None = None  # what is secret in the result, by place: parts of a person's answer
 
     @property
     def key(self) -> Key:
@@ -177,6 +180,9 @@ class Scope(msgspec.Struct, frozen=True, gc=False):
     activation: Activation | None = None
     outputs: JsonObject = msgspec.field(default_factory=dict)
     last_output: JsonValue = None
+    sealed: dict[str, dict[str, str]] = msgspec.field(
+        default_factory=dict
+    )  # secret parts of outputs, by node and place
 
 
 class BufferedSignal(msgspec.Struct, frozen=True):

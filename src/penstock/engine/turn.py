@@ -17,7 +17,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import format_instant
 from penstock.definitions.expressions import Evaluated, EvaluationFailed, Evaluator, Expression
 from penstock.definitions.model import ActivityDetail, Node, Workflow
-from penstock.definitions.templates import LiteralTemplate, Rendered, Template, render
+from penstock.definitions.templates import LiteralTemplate, Rendered, SealedPlaces, Template, render
 from penstock.engine.evolve import apply
 from penstock.engine.records import Kind, Record
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, RunState, Scope
@@ -34,6 +34,8 @@ __all__ = [
 ]
 
 D = TypeVar("D")
+
+_NOTHING_SEALED: SealedPlaces = {}
 
 
 class Turn(msgspec.Struct, gc=False):
@@ -72,7 +74,21 @@ class Turn(msgspec.Struct, gc=False):
         root = self.root(scope)
         if extra and isinstance(root, dict) and self.state.native:
             root = {**root, **extra}
-        return render(template, root, self.evaluator)
+        return render(template, root, self.evaluator, self._sealed(scope))
+
+    def _sealed(self, scope: Scope) -> SealedPlaces:
+        """The places of the root that hold masks instead of secret answers."""
+        inner = scope
+        while not inner.sealed:
+            if inner.parent is None:
+                return _NOTHING_SEALED  # as in nearly every run
+            inner = self.state.scopes[inner.parent]
+        sealed: dict[str, dict[str, str]] = {}
+        for link in self._chain(scope):
+            for name in (link.item_name, *link.outputs) if sealed else ():
+                sealed.pop(name, None)  # an inner name hides the outer one
+            sealed.update(link.sealed)
+        return sealed
 
     def root(self, scope: Scope) -> JsonValue:
         """The jq root: the bare state for published documents, the native root otherwise."""

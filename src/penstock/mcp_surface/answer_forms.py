@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.operations.answer_schemas import is_secret
 
 __all__ = ["AnswerForm", "UnreadableField", "answer_form"]
 
@@ -259,7 +260,7 @@ def _field(name: str, member: JsonValue, path: str, depth: int, *, required: boo
         control = "choice"
     elif schema.get("type") == "array" and isinstance(items, dict) and (choices := _choices(items)):
         control = "several"
-    elif control == "text" and (schema.get("writeOnly") is True or schema.get("format") == "password"):
+    elif control == "text" and is_secret(schema):
         control = "secret"
     elif schema.get("type") == "object" and depth < _DEPTH_MAX:
         inner = _fields(schema, f"{path}/", depth + 1, required=required)

@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.results import plain_text
+from penstock.operations.answer_schemas import is_secret
 from penstock.operations.declining import answer_fits
 from penstock.operations.execution_waits import QuestionView
 
@@ -265,7 +266,7 @@ def _needed_otherwise(schema: JsonObject) -> JsonValue:
 
 
 def _field(member: JsonValue) -> JsonObject | None:
-    if not isinstance(member, dict) or member.get("writeOnly") is True or member.get("format") == "password":
+    if not isinstance(member, dict) or is_secret(member):
         return None
     if member.get("type") == "array":
         return _several(member)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from penstock.definitions.secret_answers import is_secret
 from penstock.engine.questions import interrupt_id_of
 from penstock.operations.execution_views import HistoryPage
 
-__all__ = ["answers_in"]
+__all__ = ["answers_in", "is_secret"]
 
 
 def answers_in(page: HistoryPage) -> Iterator[tuple[str, str | None]]:

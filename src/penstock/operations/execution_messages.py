@@ -12,6 +12,8 @@ from penstock.base.errors import Conflict, PenstockError, Rejected
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.json_schemas import CompiledSchema, load_schema
+from penstock.definitions.secret_answers import secrets_in, with_values, without_values_of
+from penstock.definitions.templates import SECRET_MASK
 from penstock.engine.questions import OpenQuestion, interrupt_id_of, open_questions
 from penstock.engine.records import Record
 from penstock.operations.approvals import answerer_of
@@ -164,15 +166,22 @@ async def _answer_error(
         return Conflict("NO_OPEN_QUESTION", told, "look at `waiting_for` of execution.status")
     payload, at = answered[-1].payload, answered[-1].at
     by = payload.get("answeredBy")
-    if context.request.idempotency_key is not None and (by, payload.get("answer")) == (
-        context.principal.id,
-        given.answer,
-    ):
+    if context.request.idempotency_key is not None and by == context.principal.id and _is_told(given.answer, payload):
         return None
     told = f"{payload.get('nodeId')} was answered by {by or 'somebody'} at {instant(at)}"
     details: JsonObject = {"answered_by": by, "answered_at": instant(at)}
     details.update({"node_id": payload.get("nodeId"), "visit": payload.get("visit")})
     return Conflict("ALREADY_ANSWERED", told, "the first answer counts; look at the execution", details)
+
+
+def _is_told(answer: JsonValue, payload: JsonObject) -> bool:
+    """Whether a record tells of this answer; what was secret in it is not compared."""
+    secrets = payload.get("secrets")
+    masks = dict.fromkeys(secrets if isinstance(secrets, dict) else (), SECRET_MASK)
+    try:
+        return with_values(answer, masks) == payload.get("answer")
+    except (IndexError, ValueError):  # it has no such places
+        return False
 
 
 def _is_meant(given: AnswerQuestion, node_id: JsonValue, visit: JsonValue, round_number: JsonValue) -> bool:
@@ -195,7 +204,9 @@ async def _violations(context: Context, question: OpenQuestion, answer: JsonValu
         return []
     return [
         {"pointer": f"/answer{item.instance_path}", "keyword": item.keyword, "message": item.message}
-        for item in await context.services.host.violations(schema, answer, tenant=context.tenant)
+        for item in without_values_of(
+            await context.services.host.violations(schema, answer, tenant=context.tenant), secrets_in(schema, answer)
+        )
     ]
 
 

@@ -2,13 +2,16 @@
 
 The engine is pure, so a decision that turns out to need an evaluation of its own process, or to go on and on, is given
 up and made again in a thread; nothing was changed by the first attempt. A workflow that needed this once is decided in
-a thread from then on.
+a thread from then on. What is secret in an answer is sealed before the engine, which records the answer without it,
+gets to see it.
 
 Above it: the embedded host, which lets nobody else change the run meanwhile. Below it: the engine; an evaluator;
-threads that tenants share.
+seals; threads that tenants share.
 """
 
 from __future__ import annotations
+
+from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.json import JsonValue, exceeds_values
@@ -18,8 +21,10 @@ from penstock.definitions.model import Workflow
 from penstock.engine.decide import decide
 from penstock.engine.inputs import AnswerInterrupt, CompleteActivity, FinishChild, Input, SendSignal, StartRun
 from penstock.engine.outcomes import Decision
+from penstock.engine.questions import may_be_secret, secrets_of_answer
 from penstock.engine.state import RunState
 from penstock.runtime.guarded.threads import FairThreads
+from penstock.runtime.sealing import Sealer
 
 __all__ = ["Decider"]
 
@@ -27,8 +32,9 @@ __all__ = ["Decider"]
 class Decider:
     """Makes decisions with one evaluator."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
+    def __init__(self, evaluator: Evaluator, seals: Sealer) -> None:
         self._evaluator = evaluator
+        self._seals = seals
         # An evaluator that may wait has a side that raises `WouldWait` instead.
         self._prompt: Evaluator = getattr(evaluator, "prompt", evaluator)
         self._slow: dict[str, None] = {}
@@ -37,6 +43,8 @@ class Decider:
     def try_decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision | None:
         """A decision that takes no time to speak of; None for one that may."""
         if workflow.hash in self._slow or exceeds_values(_value_of(given), limits.VALUES_AT_ONCE):
+            return None
+        if isinstance(given, AnswerInterrupt) and may_be_secret(workflow, state, given):
             return None
         try:
             return decide(workflow, state, given, evaluator=self._prompt, records_max=limits.DECIDED_AT_ONCE)
@@ -49,6 +57,9 @@ class Decider:
     async def decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision:
         """A decision that may take its time, while others go on."""
         tenant = given.tenant if isinstance(given, StartRun) else state.tenant
+        if isinstance(given, AnswerInterrupt) and may_be_secret(workflow, state, given):
+            found = await self._threads.run(tenant, secrets_of_answer, workflow, state, given)
+            given = replace(given, sealed={place: await self._seals.seal(tenant, found[place]) for place in found})
         return await self._threads.run(tenant, decide, workflow, state, given, evaluator=self._evaluator)
 
     async def violations(self, schema: CompiledSchema, value: JsonValue, *, tenant: str) -> tuple[Violation, ...]:

@@ -5,8 +5,8 @@ then let anybody know and dispatch what `pending` says is due. A restart does th
 them, and dispatches what is due. Two processes may share a store: a decision made on an outdated state is not stored
 but made again, and work is done by the process that owns the run for as long as it is alive.
 
-Above it: `Penstock`, the control plane, operations. Below it: a `Store`, the pure engine, a performer.
 A waiting run costs no task and no thread; its state is forgotten when memory is wanted for others.
+Above it: `Penstock`, the control plane, operations. Below it: a `Store`, the pure engine, a performer.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ from penstock.runtime.ports import (
 from penstock.runtime.progress import ProgressBroadcast
 from penstock.runtime.run_rows import first_row, next_write
 from penstock.runtime.run_weights import RunWeights
+from penstock.runtime.sealing import AnswerSeals, Sealer
 from penstock.runtime.turnstiles import Turnstile
 from penstock.runtime.watching import Moved, RunWatch, moved_within
 
@@ -108,6 +109,7 @@ class EmbeddedHost:
     folding: Folding = field(default_factory=Folding)
     performs: bool = True
     family: str | None = None  # a run id: only it and its child runs are performed here
+    seals: Sealer = field(default_factory=AnswerSeals)  # for what is secret in answers
     on_commit: Callable[[Committed], None] = lambda committed: None
     _live: OrderedDict[str, LiveRun] = field(default_factory=OrderedDict)
     _weights: RunWeights = field(default_factory=RunWeights)
@@ -121,7 +123,7 @@ class EmbeddedHost:
     def __post_init__(self) -> None:
         self.progress = ProgressBroadcast(self.clock)
         self._watch = RunWatch(store=self.store)
-        self._decider = Decider(self.evaluator)
+        self._decider = Decider(self.evaluator, self.seals)
 
     # --- definitions -----------------------------------------------------------------------------
 

@@ -7,16 +7,19 @@ says so; nothing succeeds by default. Secrets are resolved here, for one call, a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.templates import SECRET_REFERENCE
+from penstock.definitions.secret_answers import with_values
+from penstock.definitions.templates import ANSWER_REFERENCE, SECRET_REFERENCE, as_text
 from penstock.runtime.performing import ActivityAsks, ActivityCall, ActivityError, ActivityOutcome, AsyncPerformer
 from penstock.runtime.progress import text_without, value_without
+from penstock.runtime.sealing import Sealer
 from penstock.runtime.secrets import secret_name
 
 __all__ = ["Router", "SecretResolver", "fill_secrets", "without_secrets"]
@@ -24,6 +27,7 @@ __all__ = ["Router", "SecretResolver", "fill_secrets", "without_secrets"]
 # Gives the value of a secret by name, or None when there is none. One whose attribute `may_block` is true is asked in a
 # thread.
 SecretResolver = Callable[[str], str | None]
+_REFERENCE = re.compile(f"{SECRET_REFERENCE.pattern}|{ANSWER_REFERENCE.pattern}")
 
 
 def _no_secrets(name: str) -> str | None:
@@ -36,6 +40,7 @@ class Router:
 
     executors: Mapping[str, AsyncPerformer] = field(default_factory=dict)
     secrets: SecretResolver = _no_secrets
+    seals: Sealer | None = None  # open secret answers; without them, what needs one fails
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Hand the activity to its executor, with its secrets in place."""
@@ -44,13 +49,16 @@ class Router:
         if executor is None:
             told = f"no executor is configured for {activity.node_type} (node {activity.node_id})"
             return ActivityError(told, "COMPOSITE_EXECUTOR_NOT_CONFIGURED", retryable=False)
-        if activity.secrets:
-            filled = await self._filled(activity.arguments, activity.secrets, call.tenant)
+        if activity.secrets or activity.answer_secrets:
+            filled = await self._filled(activity.arguments, activity.secrets or {}, call.tenant)
             if isinstance(filled, ActivityError):
                 return filled
-            call = replace(
-                call, activity=replace(activity, arguments=filled.value, secrets=None), hidden=filled.secrets
-            )
+            answer = await self._filled(activity.answer, activity.answer_secrets or {}, call.tenant)
+            if isinstance(answer, ActivityError):
+                return answer
+            given = replace(activity, arguments=filled.value, secrets=None, answer=answer.value, answer_secrets=None)
+            hidden = tuple(dict.fromkeys((*filled.secrets, *answer.secrets)))
+            call = replace(call, activity=given, hidden=hidden)
             await call.confirm()  # a source of secrets may take its time
         outcome = await executor.perform(call)
         return without_secrets(outcome, call.hidden) if call.hidden else outcome
@@ -60,12 +68,25 @@ class Router:
             return self.secrets(secret_name(tenant, name))
 
         try:
+            answers = await self._answers(places, tenant)
+            if isinstance(answers, ActivityError):
+                return answers
             # A source that starts a program must not hold up everything else.
             if getattr(self.secrets, "may_block", False):
-                return await asyncio.to_thread(fill_secrets, arguments, places, resolve)
-            return fill_secrets(arguments, places, resolve)
+                return await asyncio.to_thread(fill_secrets, arguments, places, resolve, answers)
+            return fill_secrets(arguments, places, resolve, answers)
         except Unavailable as error:
             return ActivityError(f"{error.message}; {error.hint}" if error.hint else error.message, error.code)
+
+    async def _answers(self, places: Mapping[str, str], tenant: str) -> dict[str, JsonValue] | ActivityError:
+        """The secret answers that places refer to, by their seals."""
+        answers: dict[str, JsonValue] = {}
+        for seal in (seal for text in places.values() for seal in ANSWER_REFERENCE.findall(text)):
+            if not seal or self.seals is None:
+                told = "a secret answer was given where none is kept; ask again in a run of a server"
+                return ActivityError(told, "SECRET_ANSWER_NOT_KEPT", retryable=False)
+            answers[seal] = await self.seals.open(tenant, seal)
+        return answers
 
 
 def without_secrets(outcome: ActivityOutcome, hidden: tuple[str, ...]) -> ActivityOutcome:
@@ -96,28 +117,57 @@ class Filled:
     """The values that were put in."""
 
 
-def fill_secrets(arguments: JsonValue, places: Mapping[str, str], resolve: SecretResolver) -> Filled | ActivityError:
-    """Arguments with the listed places filled in; places come from the document, never from data."""
-    filled, used = arguments, []
+def fill_secrets(
+    arguments: JsonValue,
+    places: Mapping[str, str],
+    resolve: SecretResolver,
+    answers: Mapping[str, JsonValue] | None = None,
+) -> Filled | ActivityError:
+    """Arguments with the listed places filled in; places come from the document, never from data.
+
+    `answers` are the secret answers that the places refer to, by their seals.
+    """
+    filled: dict[str, JsonValue] = {}
+    used: list[str] = []
     for pointer, text in places.items():
-        for name in SECRET_REFERENCE.findall(text):
-            value = resolve(name)
-            if value is None:
-                told = f"the secret {name} is not set; give it to the process that runs activities"
-                return ActivityError(told, "SECRET_NOT_SET", retryable=False)
-            text = text.replace(f"${{secret:{name}}}", value)  # noqa: PLW2901  # several secrets in one text
-            used.append(value)
-        filled = _with(filled, pointer.split("/")[1:], text)
-    return Filled(filled, tuple(dict.fromkeys(used)))
+        whole = ANSWER_REFERENCE.fullmatch(text)
+        if whole is not None:
+            filled[pointer] = answer = (answers or {})[whole[1]]
+            used.extend(_texts_of(answer))
+            continue
+        composed = _composed(text, resolve, answers or {}, used)
+        if isinstance(composed, ActivityError):
+            return composed
+        filled[pointer] = composed
+    return Filled(with_values(arguments, filled), tuple(dict.fromkeys(used)))
 
 
-def _with(value: JsonValue, parts: list[str], text: str) -> JsonValue:
-    if not parts:
-        return text
-    name = parts[0].replace("~1", "/").replace("~0", "~")
-    if isinstance(value, list):
-        index = int(name)
-        return [*value[:index], _with(value[index], parts[1:], text), *value[index + 1 :]]
-    members: JsonObject = dict(value) if isinstance(value, dict) else {}
-    members[name] = _with(members.get(name), parts[1:], text)
-    return members
+def _composed(
+    text: str, resolve: SecretResolver, answers: Mapping[str, JsonValue], used: list[str]
+) -> str | ActivityError:
+    """A text with its references replaced, each once: what a secret holds is not looked at for others."""
+    values: dict[str, str] = {}
+    for name in SECRET_REFERENCE.findall(text):
+        value = resolve(name)
+        if value is None:
+            told = f"the secret {name} is not set; give it to the process that runs activities"
+            return ActivityError(told, "SECRET_NOT_SET", retryable=False)
+        values[f"${{secret:{name}}}"] = value
+        used.append(value)
+    for seal in ANSWER_REFERENCE.findall(text):
+        values[f"${{answer:{seal}}}"] = as_text(answers[seal])
+        used.extend(_texts_of(answers[seal]))
+    return _REFERENCE.sub(lambda found: values[found[0]], text)
+
+
+def _texts_of(answer: JsonValue) -> Iterator[str]:
+    """How a secret answer may show in words: as a whole, and each of its texts."""
+    left: list[JsonValue] = [answer]
+    while left:
+        item = left.pop()
+        if isinstance(item, dict):
+            left.extend(item.values())
+        elif isinstance(item, list):
+            left.extend(item)
+        elif not isinstance(item, bool):
+            yield as_text(item)  # empty for null, which hides nothing

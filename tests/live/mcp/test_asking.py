@@ -33,7 +33,7 @@ WORKFLOWS = (
     exposed(
         "unlock",
         {"id": "key", "type": "interrupt", "message": "Which token?", "answer": SECRET},
-        {"id": "done", "type": "end", "output": "${ .key.token | length }"},
+        {"id": "done", "type": "end", "output": "${ .key }"},
     ),
 )
 
@@ -119,6 +119,6 @@ async def test_a_person_answers_on_a_page_and_the_call_completes(
 
     async with connected(server, era, elicitation_callback=ask) as client:
         result = await client.call_tool("unlock")
-    assert result.structured_content["output"] == 6
+    assert result.structured_content["output"] == {"token": "***"}
     assert (shown["title"], shown["after"], shown["blocked"]) == ("A question", "Thank you", [])
     assert shown["styled"] != "none"

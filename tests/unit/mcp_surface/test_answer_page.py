@@ -93,7 +93,7 @@ async def test_a_secret_is_asked_for_on_a_page_and_the_call_goes_on(tmp_path: Pa
         )
         done = await browser.post(url, **{"field.token": "s3cret", "field.approved": "true"})
         assert done.status_code == 200
-        assert (await waiting)["structuredContent"]["output"] == {"token": "s3cret", "approved": True}
+        assert (await waiting)["structuredContent"]["output"] == {"token": "***", "approved": True}
         late = await browser.post(url, **{"field.token": "another"})
         assert (late.status_code, (await browser.get(url)).status_code) == (409, 409)
         # The state was not used up by the page: its holder still learns how it ended.
@@ -148,7 +148,7 @@ async def test_over_a_connection_the_call_waits_for_the_page(tmp_path: Path) -> 
         waiting = asyncio.ensure_future(assistant.call("secret", kinds=BOTH, ask=agree, settled=settled))
         url = await asyncio.wait_for(opened, 30)
         assert (await browser.post(url, **{"field.token": "s3cret"})).status_code == 200
-        assert (await waiting)["structuredContent"]["output"] == {"token": "s3cret", "approved": False}
+        assert (await waiting)["structuredContent"]["output"] == {"token": "***", "approved": False}
         assert told == [url]
 
 

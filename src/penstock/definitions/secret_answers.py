@@ -1,0 +1,247 @@
+"""Secret members of answers: which places of a value a schema marks as secret, and a value without them.
+
+A member is secret when its schema says `writeOnly: true` or `format: password`. Wherever one of several schemas of a
+place says so, the place is secret: an alternative that was not taken marks it all the same, and a reference that cannot
+be followed counts as a mark. What is secret is secret as a whole; nothing is looked for inside it.
+
+Above it: the engine, which records answers without what is secret in them; surfaces, which ask for it in another way;
+`check_secret_answers`. Below it: JSON. It keeps and encrypts nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject, JsonValue, json_pointer
+from penstock.definitions.json_schemas import CompiledSchema
+from penstock.definitions.schema_violations import Violation
+from penstock.definitions.templates import SECRET_MASK
+
+__all__ = ["ANY_MEMBER", "is_secret", "secret_paths", "secrets_in", "with_values", "without_values_of"]
+
+# Stands for every member of a list, or of an object whose members have no names in the schema.
+ANY_MEMBER = "*"
+# Keywords whose schemas are about the same value as the one they stand in.
+_BESIDE_LISTS = ("allOf", "anyOf", "oneOf")
+_BESIDE = ("if", "then", "else", "not")
+_OPEN_MEMBERS = ("additionalProperties", "unevaluatedProperties", "items", "additionalItems", "contains")
+_MARKS = (b'"writeOnly"', b'"password"')
+
+_Path = tuple[str | int, ...]
+
+
+def is_secret(schema: JsonValue) -> bool:
+    """Whether a schema itself says that its value is secret."""
+    return isinstance(schema, dict) and (schema.get("writeOnly") is True or schema.get("format") == "password")
+
+
+def secrets_in(schema: CompiledSchema, value: JsonValue) -> dict[str, JsonValue]:
+    """The secret parts of a value by their JSON pointers; empty for nearly every schema, at no cost.
+
+    `Rejected` where finding them takes too many looks: whoever cannot tell what is secret must not keep the value.
+    """
+    if not any(mark in schema.text for mark in _MARKS):
+        return {}
+    found: dict[str, JsonValue] = {}
+    _Search(schema.schema).collect(value, found)
+    return found
+
+
+def secret_paths(schema: JsonObject) -> tuple[tuple[str, ...], ...]:
+    """The places that a schema marks as secret, by the names that lead there; `ANY_MEMBER` for what has no name."""
+    if not any(mark in msgspec.json.encode(schema) for mark in _MARKS):
+        return ()
+    try:
+        return tuple(_Search(schema).paths())
+    except Rejected:  # nobody can say which, so all of it
+        return ((),)
+
+
+def with_values(value: JsonValue, places: Mapping[str, JsonValue]) -> JsonValue:
+    """A value with others at some of its places, by their JSON pointers."""
+    for pointer, item in places.items():
+        value = _with(value, pointer.split("/")[1:], item)
+    return value
+
+
+def without_values_of(found: Iterable[Violation], secrets: Mapping[str, JsonValue]) -> tuple[Violation, ...]:
+    """Violations whose messages show no secret value."""
+    hidden = sorted({text for value in secrets.values() for text in _texts(value) if text}, key=len, reverse=True)
+    return tuple(_without(item, hidden) for item in found) if hidden else tuple(found)
+
+
+def _without(violation: Violation, hidden: list[str]) -> Violation:
+    message = violation.message
+    for text in hidden:
+        message = message.replace(text, SECRET_MASK)
+    return Violation(violation.instance_path, violation.keyword, message, violation.subject)
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, dict):
+        for member in value.values():
+            yield from _texts(member)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, str):
+        yield value
+        yield msgspec.json.encode(value).decode()[1:-1]
+    elif value is not None and not isinstance(value, bool):
+        yield msgspec.json.encode(value).decode()
+
+
+def _with(value: JsonValue, parts: list[str], item: JsonValue) -> JsonValue:
+    if not parts:
+        return item
+    name = parts[0].replace("~1", "/").replace("~0", "~")
+    if isinstance(value, list):
+        index = int(name)
+        return [*value[:index], _with(value[index], parts[1:], item), *value[index + 1 :]]
+    members: JsonObject = dict(value) if isinstance(value, dict) else {}
+    members[name] = _with(members.get(name), parts[1:], item)
+    return members
+
+
+class _Search:
+    """Follows one schema, and counts how often it looks at a part of it."""
+
+    def __init__(self, root: JsonObject) -> None:
+        self._root = root
+        self._looks = 0
+        # Inside a part with an id of its own, references begin at that part; they are not followed.
+        self._has_parts = msgspec.json.encode(root).count(b'"$id"') > ("$id" in root)
+
+    def collect(self, value: JsonValue, found: dict[str, JsonValue]) -> None:
+        """Note every secret part of a value."""
+        left: list[tuple[_Path, JsonValue, tuple[JsonObject, ...]]] = [((), value, (self._root,))]
+        while left:
+            path, item, schemas = left.pop()
+            about = self.beside(schemas)
+            if about is None or any(map(is_secret, about)):
+                found[json_pointer(path)] = item
+            elif isinstance(item, dict):
+                left.extend(((*path, name), member, _of_member(about, name)) for name, member in item.items())
+            elif isinstance(item, list):
+                left.extend(((*path, index), member, _of_item(about, index)) for index, member in enumerate(item))
+
+    def paths(self) -> Iterator[tuple[str, ...]]:
+        """The places of secret parts in any value."""
+        nowhere: frozenset[frozenset[int]] = frozenset()
+        left: list[tuple[tuple[str, ...], tuple[JsonObject, ...], frozenset[frozenset[int]]]] = [
+            ((), (self._root,), nowhere)
+        ]
+        while left:
+            path, schemas, above = left.pop()
+            about = self.beside(schemas)
+            if about is None or any(map(is_secret, about)):
+                yield path
+                continue
+            # The same schemas below themselves lead to the same marks again: a recursive schema is followed once.
+            if (key := frozenset(map(id, about))) not in above:
+                below = _named_members(about).items()
+                left.extend(((*path, name), inner, above | {key}) for name, inner in below)
+
+    def beside(self, schemas: tuple[JsonObject, ...]) -> tuple[JsonObject, ...] | None:
+        """All schemas that are about the same value as these; None when one of them cannot be found."""
+        known: dict[int, JsonObject] = {}
+        left: list[JsonValue] = list(schemas)
+        while left:
+            schema = left.pop()
+            if not isinstance(schema, dict) or id(schema) in known:
+                continue
+            self._looks += 1
+            if self._looks > limits.SECRET_SEARCH_LOOKS_MAX:
+                told = f"finding the secret members takes more than {limits.SECRET_SEARCH_LOOKS_MAX:,} looks"
+                raise Rejected("SCHEMA_TOO_COSTLY", told, "send a smaller answer, or ask for it with a simpler schema")
+            known[id(schema)] = schema
+            for keyword in ("$ref", "$dynamicRef"):
+                if keyword in schema:
+                    target = None if self._has_parts else _target(self._root, schema[keyword])
+                    if target is None:
+                        return None
+                    left.append(target)
+            for keyword in _BESIDE_LISTS:
+                listed = schema.get(keyword)
+                left.extend(listed if isinstance(listed, list) else ())
+            left.extend(schema.get(keyword) for keyword in _BESIDE)
+            dependent = schema.get("dependentSchemas")
+            left.extend(dependent.values() if isinstance(dependent, dict) else ())
+        return tuple(known.values())
+
+
+def _target(root: JsonObject, reference: JsonValue) -> JsonValue:
+    """What a reference inside a schema leads to; None for what cannot be followed."""
+    if reference == "#":
+        return root
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return None
+    place: JsonValue = root
+    for escaped in reference[2:].split("/"):
+        name = escaped.replace("~1", "/").replace("~0", "~")
+        if isinstance(place, dict) and name in place:
+            place = place[name]
+        elif isinstance(place, list) and name.isdecimal() and int(name) < len(place):
+            place = place[int(name)]
+        else:
+            return None
+    return place
+
+
+def _members_of(schema: JsonObject, keyword: str) -> JsonObject:
+    members = schema.get(keyword)
+    return members if isinstance(members, dict) else {}
+
+
+def _of_member(about: tuple[JsonObject, ...], name: str) -> tuple[JsonObject, ...]:
+    """The schemas of an object's member: rather one too many than one too few."""
+    found: list[JsonValue] = []
+    for schema in about:
+        found.append(_members_of(schema, "properties").get(name))
+        found.extend(
+            inner for pattern, inner in _members_of(schema, "patternProperties").items() if _may_match(pattern, name)
+        )
+        if name not in _members_of(schema, "properties"):
+            found.extend((schema.get("additionalProperties"), schema.get("unevaluatedProperties")))
+    return tuple(item for item in found if isinstance(item, dict))
+
+
+def _may_match(pattern: str, name: str) -> bool:
+    """Whether a pattern of the schema's own dialect may fit; one that is not understood here does."""
+    try:
+        return re.search(pattern, name) is not None
+    except re.error:
+        return True
+
+
+def _of_item(about: tuple[JsonObject, ...], index: int) -> tuple[JsonObject, ...]:
+    found: list[JsonValue] = []
+    for schema in about:
+        prefix, items = schema.get("prefixItems"), schema.get("items")
+        listed = items if isinstance(items, list) else prefix if isinstance(prefix, list) else []
+        if index < len(listed):
+            found.append(listed[index])
+        found.extend(schema.get(name) for name in ("items", "additionalItems", "unevaluatedItems", "contains"))
+    return tuple(item for item in found if isinstance(item, dict))
+
+
+def _named_members(about: tuple[JsonObject, ...]) -> dict[str, tuple[JsonObject, ...]]:
+    """The schemas one level below, by name."""
+    found: dict[str, list[JsonObject]] = {}
+    for schema in about:
+        for name, inner in _members_of(schema, "properties").items():
+            found.setdefault(name, []).extend((inner,) if isinstance(inner, dict) else ())
+        unnamed: list[JsonValue] = [*_members_of(schema, "patternProperties").values()]
+        unnamed.extend(schema.get(keyword) for keyword in (*_OPEN_MEMBERS, "unevaluatedItems"))
+        for keyword in ("prefixItems", "items"):
+            listed = schema.get(keyword)
+            unnamed.extend(listed if isinstance(listed, list) else ())
+        for inner in unnamed:
+            if isinstance(inner, dict):
+                found.setdefault(ANY_MEMBER, []).append(inner)
+    return {name: tuple(schemas) for name, schemas in found.items()}
