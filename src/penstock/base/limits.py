@@ -302,7 +302,7 @@ SCHEMA_NESTING_MAX = 256
 # Filling in defaults: schemas looked at for one value. Defaults inside defaults may double with each level.
 SCHEMA_DEFAULTS_MAX = 100_000
 # Finding the secret members of an answer: parts of its schema looked at, a few times for every member of the answer.
-# About 2 µs each, on the event loop.
+# About 10 µs each, in a thread.
 SECRET_SEARCH_LOOKS_MAX = 10_000
 # What is checked inside the server, because it takes a few milliseconds at most: about 50 ns a visit.
 SCHEMA_IN_PROCESS_VISITS_MAX = 50_000

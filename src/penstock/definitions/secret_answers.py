@@ -22,7 +22,7 @@ from penstock.definitions.json_schemas import CompiledSchema
 from penstock.definitions.schema_violations import Violation
 from penstock.definitions.templates import SECRET_MASK
 
-__all__ = ["ANY_MEMBER", "is_secret", "secret_paths", "secrets_in", "with_values", "without_values_of"]
+__all__ = ["ANY_MEMBER", "has_marks", "is_secret", "secret_paths", "secrets_in", "with_values", "without_values_of"]
 
 # Stands for every member of a list, or of an object whose members have no names in the schema.
 ANY_MEMBER = "*"
@@ -40,12 +40,17 @@ def is_secret(schema: JsonValue) -> bool:
     return isinstance(schema, dict) and (schema.get("writeOnly") is True or schema.get("format") == "password")
 
 
+def has_marks(schema: CompiledSchema) -> bool:
+    """Whether a schema may mark something: nearly none does, and that costs nothing to see."""
+    return any(mark in schema.text for mark in _MARKS)
+
+
 def secrets_in(schema: CompiledSchema, value: JsonValue) -> dict[str, JsonValue]:
-    """The secret parts of a value by their JSON pointers; empty for nearly every schema, at no cost.
+    """The secret parts of a value by their JSON pointers.
 
     `Rejected` where finding them takes too many looks: whoever cannot tell what is secret must not keep the value.
     """
-    if not any(mark in schema.text for mark in _MARKS):
+    if not has_marks(schema):
         return {}
     found: dict[str, JsonValue] = {}
     _Search(schema.schema).collect(value, found)
@@ -114,6 +119,7 @@ class _Search:
     def __init__(self, root: JsonObject) -> None:
         self._root = root
         self._looks = 0
+        self._beside: dict[tuple[int, ...], tuple[JsonObject, ...] | None] = {}
         # Inside a part with an id of its own, references begin at that part; they are not followed.
         self._has_parts = msgspec.json.encode(root).count(b'"$id"') > ("$id" in root)
 
@@ -126,9 +132,37 @@ class _Search:
             if about is None or any(map(is_secret, about)):
                 found[json_pointer(path)] = item
             elif isinstance(item, dict):
-                left.extend(((*path, name), member, _of_member(about, name)) for name, member in item.items())
+                left.extend(((*path, name), member, below) for name, member, below in self._members(item, about))
             elif isinstance(item, list):
-                left.extend(((*path, index), member, _of_item(about, index)) for index, member in enumerate(item))
+                left.extend(((*path, index), member, below) for index, member, below in self._items(item, about))
+
+    def _members(
+        self, value: JsonObject, about: tuple[JsonObject, ...]
+    ) -> Iterator[tuple[str, JsonValue, tuple[JsonObject, ...]]]:
+        """The members of an object that a schema says something about, with these schemas."""
+        for name, member in value.items():
+            self._look()
+            below = _of_member(about, name)
+            if below:
+                yield name, member, below
+
+    def _items(
+        self, value: list[JsonValue], about: tuple[JsonObject, ...]
+    ) -> Iterator[tuple[int, JsonValue, tuple[JsonObject, ...]]]:
+        """As `_members`, for a list: from some index on, the same schemas are about all of its items."""
+        first = max((len(_listed(schema)) for schema in about), default=0)
+        rest = _of_item(about, first)
+        for index, member in enumerate(value if rest else value[:first]):
+            self._look()
+            below = _of_item(about, index) if index < first else rest
+            if below:
+                yield index, member, below
+
+    def _look(self) -> None:
+        self._looks += 1
+        if self._looks > limits.SECRET_SEARCH_LOOKS_MAX:
+            told = f"finding the secret members takes more than {limits.SECRET_SEARCH_LOOKS_MAX:,} looks"
+            raise Rejected("SCHEMA_TOO_COSTLY", told, "send a smaller answer, or ask for it with a simpler schema")
 
     def paths(self) -> Iterator[tuple[str, ...]]:
         """The places of secret parts in any value."""
@@ -143,22 +177,26 @@ class _Search:
                 yield path
                 continue
             # The same schemas below themselves lead to the same marks again: a recursive schema is followed once.
+            self._look()
             if (key := frozenset(map(id, about))) not in above:
                 below = _named_members(about).items()
                 left.extend(((*path, name), inner, above | {key}) for name, inner in below)
 
     def beside(self, schemas: tuple[JsonObject, ...]) -> tuple[JsonObject, ...] | None:
         """All schemas that are about the same value as these; None when one of them cannot be found."""
+        key = tuple(map(id, schemas))
+        if key not in self._beside:
+            self._beside[key] = self._found_beside(schemas)
+        return self._beside[key]
+
+    def _found_beside(self, schemas: tuple[JsonObject, ...]) -> tuple[JsonObject, ...] | None:
         known: dict[int, JsonObject] = {}
         left: list[JsonValue] = list(schemas)
         while left:
             schema = left.pop()
             if not isinstance(schema, dict) or id(schema) in known:
                 continue
-            self._looks += 1
-            if self._looks > limits.SECRET_SEARCH_LOOKS_MAX:
-                told = f"finding the secret members takes more than {limits.SECRET_SEARCH_LOOKS_MAX:,} looks"
-                raise Rejected("SCHEMA_TOO_COSTLY", told, "send a smaller answer, or ask for it with a simpler schema")
+            self._look()
             known[id(schema)] = schema
             for keyword in ("$ref", "$dynamicRef"):
                 if keyword in schema:
@@ -219,11 +257,16 @@ def _may_match(pattern: str, name: str) -> bool:
         return True
 
 
+def _listed(schema: JsonObject) -> list[JsonValue]:
+    """The schemas of the first items of a list, one for each."""
+    prefix, items = schema.get("prefixItems"), schema.get("items")
+    return items if isinstance(items, list) else prefix if isinstance(prefix, list) else []
+
+
 def _of_item(about: tuple[JsonObject, ...], index: int) -> tuple[JsonObject, ...]:
     found: list[JsonValue] = []
     for schema in about:
-        prefix, items = schema.get("prefixItems"), schema.get("items")
-        listed = items if isinstance(items, list) else prefix if isinstance(prefix, list) else []
+        listed = _listed(schema)
         if index < len(listed):
             found.append(listed[index])
         found.extend(schema.get(name) for name in ("items", "additionalItems", "unevaluatedItems", "contains"))

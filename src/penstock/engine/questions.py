@@ -27,7 +27,14 @@ from penstock.engine.trust import untrusted_mark
 from penstock.engine.turn import Turn, detail_of
 from penstock.engine.values import refuse_unfit
 
-__all__ = ["OpenQuestion", "answer_interrupt", "interrupt_id_of", "may_be_secret", "open_questions", "secrets_of_answer"]
+__all__ = [
+    "OpenQuestion",
+    "answer_interrupt",
+    "interrupt_id_of",
+    "may_be_secret",
+    "open_questions",
+    "secrets_of_answer",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,8 @@
 Every transition takes one path: load the run, `decide`, store the records with the index row in one piece, and only
 then let anybody know and dispatch what `pending` says is due. A restart does the same: it claims runs with work, loads
 them, and dispatches what is due. Two processes may share a store: a decision made on an outdated state is not stored
-but made again, and work is done by the process that owns the run for as long as it is alive.
+but made again, and work is done by the process that owns the run. A waiting run costs neither task nor thread.
 
-A waiting run costs no task and no thread; its state is forgotten when memory is wanted for others.
 Above it: `Penstock`, the control plane, operations. Below it: a `Store`, the pure engine, a performer.
 """
 
