@@ -92,6 +92,7 @@ def test_an_answer_is_the_first_type_that_it_fits() -> None:
         **dict.fromkeys(("created_at", "updated_at", "ended_at", "input", "output", "error", "state"), None),
         **dict.fromkeys(("parent_id", "forked_from", "continued_from", "continued_as", "usage"), None),
         "mode": "in_process",
+        "untrusted": False,
         "nodes": [],
         "labels": {},
         "waiting_for": {"questions": [], "activities": [], "signals": [], "timers": [], "children": []},
