@@ -62,6 +62,10 @@ _SHAPE: Mapping[str, Note] = {
     "INVALID_SCHEMA": Note(
         "A JSON Schema in the document is itself wrong.", "The message has the schema compiler's word."
     ),
+    "SECRET_ANSWER_NOT_ALLOWED": Note(
+        "A secret answer (`writeOnly`, or `format: password`) is read where it would be recorded or computed with.",
+        "Give it to an activity as it is: a field that is just its path; jq sees `***`.",
+    ),
     "SCHEMA_TOO_COSTLY": Note(
         "Checking a value against a JSON Schema would take too many steps.",
         "References are expanded once per use; use fewer alternatives over shared references, or split the schema.",
