@@ -55,7 +55,7 @@ _EVENTS: Mapping[str, Note] = {
         "The run exists: its definition is pinned, its input kept.",
         "workflowName workflowVersion inputKeys definitionHash format input state entry activityExecutionMode "
         "tenant? runAttempt? parentExecutionId? depth? deadline? chainDeadline? continuedFrom? generation? "
-        "runsWithoutWait? carriedSignals? carriedSignalIds?",
+        "runsWithoutWait? carriedSignals? carriedSignalIds? startedBy? untrusted?",
     ),
     "NodeScheduled": Note("The node is the next to be worked on.", _NODE),
     "ActivityRequested": Note(
@@ -155,6 +155,8 @@ KEYS: Mapping[str, str] = {
     "continuedFrom": "the run that this one continues",
     "generation": "which run of its chain it is, from 2 on",
     "runsWithoutWait": "how many runs of the chain directly before this one waited for nothing",
+    "startedBy": "on whose behalf the run is: a key, a schedule, a webhook",
+    "untrusted": "true where somebody outside said what it holds; the run is untrusted from there on",
     "carriedSignals": "signals that nobody in the runs before took",
     "carriedSignalIds": "ids of signals that the runs before know; they count once",
     "successorExecutionId": "the run that goes on in place of this one",

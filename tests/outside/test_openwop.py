@@ -108,7 +108,7 @@ def test_a_run_that_waits_for_an_approval_says_so(server: LiveServer) -> None:
     kinds = [event["payload"]["kind"] for event in events if event["type"] == "interrupt.requested"]
     assert kinds == ["approval"]
     plain = asked(server, "tools/call", {"name": "pays", "arguments": {}})["result"]
-    assert (plain["isError"], plain["_meta"]) == (True, {"openwop/tag": "waiting-approval"})
+    assert (plain["isError"], plain["_meta"]["openwop/tag"]) == (True, "waiting-approval")
     other = server.call("POST", "/v1/runs", {"workflowId": "refund"})["runId"]
     assert until(server, other, lambda run: run["status"].startswith("waiting-"))["status"] == "waiting-input"
 

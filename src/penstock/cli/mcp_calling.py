@@ -115,6 +115,7 @@ class ToolCall:
     """What `penstock runs answer` needs to find the server; None for one that is not ours."""
     task_id: str | None = None
     """The task that the call became, once it is one."""
+    _told: str = ""
 
     async def made(self) -> Outcome:
         """Make the call and follow it; raises what a server refuses with as an error of ours."""
@@ -174,9 +175,12 @@ class ToolCall:
         if self.task_id is None:
             self._say("▸", f"task {state.task_id}")
         self.task_id = state.task_id
-        # What is asked right here need not be told before.
-        is_plain = state.message in (None, state.status) or (self.asks and state.status == "input_required")
-        self._say("·", state.status if is_plain else f"{state.status}: {state.message}")
+        # What is asked right here, or told at the end, need not be told before.
+        is_plain = state.message in (None, state.status) or state.status == "input_required"
+        told = state.status if is_plain else f"{state.status}: {state.message}"
+        if told != self._told:
+            self._told = told
+            self._say("·", told)
         if state.waits_elsewhere and self.asks and self.answer_options is not None:
             self._say("▸", f"answer it with {command_text('runs', 'answer', *self.answer_options, state.task_id)}")
 
