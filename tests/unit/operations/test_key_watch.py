@@ -55,7 +55,7 @@ def test_calls_end_with_their_key_and_their_executions_go_on(open_caller: OpenGa
         assert asyncio.get_running_loop().time() - began < SECONDS_TO_END
         assert not stays.done()
         assert not calls[0].cancelling()
-        await owner.gate.finish()
+        await asyncio.wait_for(owner.gate.finish(), SECONDS_MAX)  # nothing waits on for who was sent away
         runs = (await owner.call("execution.list"))["items"]
         assert [item["status"] for item in runs] == ["waiting_timer"] * 2
         stays.cancel()
