@@ -1,5 +1,7 @@
 """Part of `benchmarks.durable`: does a step cost the same in an empty file and in one full of ended runs?
 
+And how many bytes does a run take there?
+
 The full file is made by copying the rows of one real run many times over, with ids and times of their own, straight
 into the tables: measuring does not depend on how they came there, and starting a million runs would take too long.
 """
@@ -11,23 +13,44 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from benchmarks.durable_load import Load
 from benchmarks.durable_penstock import engine_load, linear, opened
 from penstock.base.ids import ENTROPY_BYTES, run_id_of
 
-__all__ = ["STEPS", "fill", "stored_rounds"]
+__all__ = ["STEPS", "bytes_of_a_stored_run", "fill", "stored_rounds"]
 
 STEPS = 5
 _CLIENTS = 200
 _CHUNK_RUNS = 10_000
+_MEASURED_RUNS = 4_000  # so many that a page more or less of the file does not show
 _APART_MS = 500  # the copies began this long one after the other, the last one just now
 
 
 async def _template(path: Path) -> None:
     async with opened(path, linear(STEPS)) as engine:
         await engine.run_to_its_end()
+
+
+async def bytes_of_a_stored_run(folder: Path) -> float:
+    """What the file grows by for a run of five steps with short results, with its share of the indexes."""
+    path = folder / "grown.db"
+    async with opened(path, linear(STEPS)) as engine:
+        await asyncio.gather(*(engine.run_to_its_end() for _ in range(_CLIENTS)))
+    before = _size(path)
+    async with opened(path, linear(STEPS)) as engine:
+        for _ in range(_MEASURED_RUNS // _CLIENTS):
+            await asyncio.gather(*(engine.run_to_its_end() for _ in range(_CLIENTS)))
+    return (_size(path) - before) / _MEASURED_RUNS
+
+
+def _size(path: Path) -> int:
+    """What a closed file takes, once its log is copied into it."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path.stat().st_size
 
 
 def fill(path: Path, runs: int) -> float:

@@ -15,8 +15,9 @@ from typing import Any
 import httpx2
 
 from benchmarks.http_load import request_bytes
+from benchmarks.servers import LIFTED
 
-__all__ = ["ENVIRONMENT", "TOOL", "TOOLS", "Prepared", "mcp_request", "penstock_command", "prepare"]
+__all__ = ["ENVIRONMENT", "TOOL", "TOOLS", "Prepared", "mcp_request", "penstock_command", "prepare", "tool_call"]
 
 TOOLS = 200
 TOOL = "penstock_execution_status"
@@ -30,13 +31,9 @@ _ENVELOPE: dict[str, Any] = {
     f"{_META}clientInfo": {"name": "benchmark", "version": "1"},
 }
 ENVIRONMENT = {
-    "PENSTOCK_LIMITS_READ_PER_MINUTE": "100000000",
-    "PENSTOCK_LIMITS_WRITE_PER_MINUTE": "100000000",
-    "PENSTOCK_LIMITS_CONCURRENT_PER_KEY": "100000",
+    **LIFTED,
     # The default lists workflows and what follows their runs; here operations are to be listed and filtered as well.
     "PENSTOCK_SERVER_MCP_TOOLSET": "all",
-    # The cache of compiled modules is what makes a start warm.
-    "PYTHONDONTWRITEBYTECODE": "",
 }
 
 
@@ -61,17 +58,26 @@ def penstock_command(port: int) -> list[str]:
 
 def mcp_request(port: int, method: str, *, headers: dict[str, str], run_id: str = "") -> bytes:
     """A request of the newest era: `tools/list`, or `tools/call` of the tool that looks at a run."""
+    if method == "tools/call":
+        return tool_call(port, TOOL, {"execution_id": run_id}, headers=headers)
+    return _newest(port, method, {}, headers)
+
+
+def tool_call(port: int, tool: str, arguments: dict[str, Any], *, headers: dict[str, str]) -> bytes:
+    """A call of a tool, as a client of the newest era sends it."""
+    params = {"name": tool, "arguments": arguments}
+    return _newest(port, "tools/call", params, {"mcp-name": tool, **headers})
+
+
+def _newest(port: int, method: str, params: dict[str, Any], headers: dict[str, str]) -> bytes:
     sent = {
         "accept": "application/json, text/event-stream",
         "mcp-protocol-version": _VERSION,
         "mcp-method": method,
         **headers,
     }
-    params: dict[str, Any] = {"_meta": _ENVELOPE}
-    if method == "tools/call":
-        sent["mcp-name"] = TOOL
-        params.update({"name": TOOL, "arguments": {"execution_id": run_id}})
-    body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).encode()
+    message = {"jsonrpc": "2.0", "id": 7, "method": method, "params": {"_meta": _ENVELOPE, **params}}
+    body = json.dumps(message).encode()
     return request_bytes("POST", "/mcp", port=port, headers=sent, body=body)
 
 

@@ -1,6 +1,6 @@
 """What REST costs, beside a bare FastAPI and a bare Starlette endpoint on the same server software, all in one run.
 
-    scripts/benchmark rest [--quick]
+    scripts/benchmark rest [--quick] [--before CHECKOUT]
 
 Each server is a process of its own; the load comes from another one, over keep-alive connections on 127.0.0.1.
 
@@ -10,6 +10,7 @@ Each server is a process of its own; the load comes from another one, over keep-
   lifted, because one key sends everything here.
 - list: a page of 50 runs. execute: `POST /workflows/{id}/executions`, answered when the run is durable.
 - streams: 1,000 open event streams on one waiting run; held are those that saw its end after it was answered.
+- before: the same server of an earlier commit and this one in turn, see `benchmarks.before`.
 - start: from the command to the first answered request, best of three with a warm cache. Memory: of the server's
   process, after all of that, with the streams open.
 
@@ -21,22 +22,27 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 
+from benchmarks.before import REST_TARGETS, rest_figures
 from benchmarks.durable_peers import PEERS_PYTHON, ensure_peers
 from benchmarks.http_load import Measured, load, percentile, request_bytes
+from benchmarks.servers import (
+    LIFTED,
+    cpu_seconds,
+    free_port,
+    missed_targets,
+    owner_key,
+    process,
+    rss_mb,
+    wait_for,
+)
 
 _HERE = Path(__file__).resolve().parent
 _STREAMS = 1_000
@@ -45,6 +51,7 @@ _TARGETS = {
     "rss_mb": ("at_most", 120.0),
     "ready_ms": ("at_most", 1_000.0),
     "sse_streams_held": ("at_least", float(_STREAMS)),
+    **REST_TARGETS,
 }
 _STEP = '''
 from penstock import step
@@ -74,73 +81,10 @@ _ASK: dict[str, Any] = {
 }
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def wait_for(port: int, path: str, *, seconds: float = 30.0) -> float:
-    """Ask until there is an answer; how long that took, in milliseconds."""
-    began = time.perf_counter()
-    while time.perf_counter() - began < seconds:
-        try:
-            with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
-                connection.sendall(request_bytes("GET", path, port=port, headers={"connection": "close"}))
-                if connection.recv(12).startswith(b"HTTP/1.1 "):
-                    return (time.perf_counter() - began) * 1000
-        except OSError:
-            time.sleep(0.002)
-    raise SystemExit(f"nothing answers on port {port}")
-
-
-@contextmanager
-def process(command: list[str], *, folder: Path, environment: dict[str, str] | None = None) -> Iterator[int]:
-    """A server that ends with the block; its process id."""
-    with (folder / "server.log").open("ab") as log:
-        running = subprocess.Popen(
-            command, cwd=folder, stdout=log, stderr=log, env={**os.environ, **(environment or {})}
-        )
-    try:
-        yield running.pid
-    finally:
-        running.terminate()
-        try:
-            running.wait(30)
-        except subprocess.TimeoutExpired:
-            running.kill()
-            running.wait()
-
-
-def rss_mb(pid: int) -> float:
-    """The resident memory of a process."""
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    return 0.0
-
-
-def cpu_seconds(pid: int) -> float:
-    """The processor time that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def penstock_command(port: int) -> list[str]:
     """The command that starts the product in the current folder."""
     program = Path(sys.executable).with_name("penstock")
     return [str(program), "serve", "--port", str(port), "--steps", "steps.py", "--json"]
-
-
-_ENVIRONMENT = {
-    "PENSTOCK_LIMITS_READ_PER_MINUTE": "100000000",
-    "PENSTOCK_LIMITS_WRITE_PER_MINUTE": "100000000",
-    "PENSTOCK_LIMITS_CONCURRENT_PER_KEY": "100000",
-    # The cache of compiled modules is what makes a start warm.
-    "PYTHONDONTWRITEBYTECODE": "",
-}
 
 
 def ready_times(folder: Path, tries: int) -> list[float]:
@@ -151,7 +95,7 @@ def ready_times(folder: Path, tries: int) -> list[float]:
         place.mkdir()
         (place / "steps.py").write_text(_STEP, encoding="utf-8")
         port = free_port()
-        with process(penstock_command(port), folder=place, environment=_ENVIRONMENT):
+        with process(penstock_command(port), folder=place, environment=LIFTED):
             found.append(wait_for(port, "/healthz"))
     return found
 
@@ -183,17 +127,6 @@ class Product:
         """A request of the benchmark's key."""
         encoded = b"" if body is None else json.dumps(body).encode()
         return request_bytes(method, f"/api/v0{path}", port=self.port, headers=self.headers, body=encoded)
-
-
-def owner_key(log: Path) -> str:
-    """The owner's key from the line that a server logs when it starts."""
-    for line in log.read_text(encoding="utf-8").splitlines():
-        if line.startswith("{"):
-            fields = json.loads(line)
-            if fields.get("event") == "server_started" and fields.get("owner_key"):
-                key: str = fields["owner_key"]
-                return key
-    raise SystemExit(f"the server told no key: {log.read_text(encoding='utf-8')[-2000:]}")
 
 
 async def one_load(port: int, request: bytes, connections: int, seconds: float) -> Measured:
@@ -269,7 +202,7 @@ def product_figures(folder: Path, bare: dict[str, tuple[int, int]], *, rounds: i
     """Everything that is measured on one running server."""
     (folder / "steps.py").write_text(_STEP, encoding="utf-8")
     port = free_port()
-    with process(penstock_command(port), folder=folder, environment=_ENVIRONMENT) as pid:
+    with process(penstock_command(port), folder=folder, environment=LIFTED) as pid:
         wait_for(port, "/readyz")
         product = Product(port, owner_key(folder / "server.log"), pid)
         run_id = product.prepare()
@@ -297,7 +230,9 @@ def main() -> int:
     """Measure, print, and say by the exit code whether every target holds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="shorter rounds; noisier figures")
-    quick = parser.parse_args().quick
+    parser.add_argument("--before", type=Path, help="a checkout of the earlier commit that is set up already")
+    arguments = parser.parse_args()
+    quick = arguments.quick
     rounds, seconds = (3, 2.0) if quick else (7, 4.0)
     ensure_peers()
     with tempfile.TemporaryDirectory() as name:
@@ -318,11 +253,8 @@ def main() -> int:
             figures = product_figures(place, bare, rounds=rounds, seconds=seconds)
     # The first start compiles; the best of the others is that of a warm cache.
     figures = {"ready_ms": round(min(starts[1:])), "ready_ms_all": [round(value) for value in starts], **figures}
-    missed = [
-        name
-        for name, (kind, target) in _TARGETS.items()
-        if (figures[name] < target if kind == "at_least" else figures[name] > target)
-    ]
+    figures.update(rest_figures(arguments.before, quick=quick))
+    missed = missed_targets(figures, _TARGETS)
     figures.update({"missed": missed, "ok": not missed})
     print(json.dumps(figures))
     return 0 if not missed else 1
