@@ -8,10 +8,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+
+import httpx2
 
 from tests.mcp_pack.node import ROOT, node_programs
 
@@ -23,6 +27,7 @@ _INSPECTOR = "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 _REMOTE = "mcp-remote/dist/proxy.js"
 # Generous: a client is a process that imports much, on a machine that does other things too.
 _SECONDS_MAX = 90.0
+_PAUSE_SECONDS = 0.2
 
 Mode: TypeAlias = Literal["observe", "hang"]
 
@@ -147,6 +152,8 @@ def _inspected(kind: str, place: Place) -> Any:
         return {"raised": False, "is_error": result.get("isError") is True, "text": text}
 
     _, listed = run("--method", "tools/list")
+    waits = "answered" if era == "modern" else "waiting"
+    refund = partial(call, "refund_order", {"order": "A-1"})
     return {
         "connect": None,
         "list": [tool["name"] for tool in listed.get("tools", [])],
@@ -154,9 +161,26 @@ def _inspected(kind: str, place: Place) -> Any:
         "wrong": call("greet", {"name": "Ada", "tone": "rude", "more": 1}),
         "unknown": call("nothing", {}),
         "failing": call("stumble", {}),
-        "waiting": call("refund_order", {"order": "A-1"}),
+        # As a task it waits until somebody answers, wherever they do.
+        waits: _answered_elsewhere(refund, place) if era == "modern" else refund(),
         "large": call("big", {}),
     }
+
+
+def _answered_elsewhere(call: Callable[[], dict[str, Any]], place: Place) -> dict[str, Any]:
+    """What a call gave whose question was answered over REST while it waited."""
+    api = httpx2.Client(base_url=f"{place.url}/api/v0", headers={"Authorization": f"Bearer {place.key}"})
+    with api, ThreadPoolExecutor(1) as caller:
+        runs = "/workflows/refund/executions?status=waiting_input&limit=500"
+        before = {item["execution_id"] for item in api.get(runs).json()["items"]}
+        under_way = caller.submit(call)
+        while not under_way.done():
+            asked = {item["execution_id"] for item in api.get(runs).json()["items"]} - before
+            for run in asked:
+                answer = {"answer": {"approved": True, "reason": "answered elsewhere"}}
+                api.post(f"/executions/{run}/answers", json=answer).raise_for_status()
+            wait([under_way], timeout=_PAUSE_SECONDS)
+        return under_way.result()
 
 
 _SDK = "@modelcontextprotocol/sdk"

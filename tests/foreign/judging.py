@@ -53,6 +53,7 @@ CHECKS: dict[str, Callable[[Seen], bool]] = {
     "unknown": lambda seen: _is_refused(seen["unknown"], "nothing"),
     "failing": lambda seen: _is_refused(seen["failing"], "FELL", "it fell over"),
     "waiting": lambda seen: _is_answer(seen["waiting"], "waiting_input", "May I refund this order?"),
+    "answered": lambda seen: _is_answer(seen["answered"], "answered elsewhere"),
     "large": lambda seen: _is_answer(seen["large"], '{"items":[0,1,', "shown in part", "penstock://executions/"),
     "cancel": _cancelled,
 }
