@@ -134,8 +134,8 @@ class StoreComparison(RuleBasedStateMachine):
             seq = max(before.seq + offset, 1)
             changed = {"updated_at": row["updated_at"]} if same_index else row
             after = replace(before, seq=seq + 1, **changed)
-            expected: dict[str, int] = {"expected_seq": seq, "expected_epoch": before.epoch + epoch}
-            writes.append(RunWrite(**expected, row=after, records=(record(seq + 1),), same_index=same_index))
+            write = RunWrite(expected_seq=seq, row=after, records=(record(seq + 1),), same_index=same_index)
+            writes.append(replace(write, expected_epoch=before.epoch + epoch))
             if (seq, epoch) == (before.seq, 0):
                 rows[run_id] = after
 

@@ -21,6 +21,7 @@ from penstock.base.ids import DEFAULT_TENANT, chain_of
 from penstock.base.json import JsonObject
 from penstock.engine.inputs import Input, StartRun
 from penstock.engine.outcomes import Decision
+from penstock.engine.pages import Move
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.runtime.platform import Receipt
@@ -109,14 +110,27 @@ class RunWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `expected_epoch` is checked as `expected_seq` is: a run that somebody took over in between has another one.
     `same_index` promises that of the row only `seq` and `updated_at` differ from what is stored, which most steps of
-    most runs can promise, and which spares the indexes.
+    most runs can promise, and which spares the indexes. What was decided is a plain `move`, or else `records`.
     """
 
     expected_seq: int
     row: RunRow
-    records: tuple[Record, ...]
+    records: tuple[Record, ...] = ()
+    move: Move | None = None
     same_index: bool = False
     expected_epoch: int = 0
+
+    @property
+    def history(self) -> tuple[Record, ...]:
+        """The records that are to be stored, whatever form they have."""
+        return self.records if self.move is None else self.move.records
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The sequence numbers of the first and the last record; (0, 0) without any."""
+        if self.move is not None:
+            return self.move.first_seq, self.move.last_seq
+        return (self.records[0].seq, self.records[-1].seq) if self.records else (0, 0)
 
 
 class Appended(msgspec.Struct, frozen=True):

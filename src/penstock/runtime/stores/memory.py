@@ -100,7 +100,7 @@ class MemoryStore:
             self._numbered += 1
             position = max(write.row.created_at, 0) * _NUMBERS + self._numbered
             kept = self._runs[write.row.run_id] = _Kept(position, write.row, [])
-        kept.records.extend(write.records)
+        kept.records.extend(write.history)
         self._stored.append((kept, write.expected_seq + 1, write.row.seq))
         if write.same_index:
             kept.row = replace(kept.row, seq=write.row.seq, updated_at=write.row.updated_at)

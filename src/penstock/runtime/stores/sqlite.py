@@ -5,7 +5,7 @@ number that it was made for. Rows of one run lie next to each other, and runs in
 the same in an empty file and in one with a million runs.
 
 Above it: `app` and the conformance suite. Below it: `sqlite_writer`, `sqlite_schema`, and what the file
-holds: `sqlite_runs`, `sqlite_rows`, `sqlite_payloads`, `sqlite_listing`, `sqlite_definitions`,
+holds: `pages`, `sqlite_runs`, `sqlite_rows`, `sqlite_payloads`, `sqlite_listing`, `sqlite_definitions`,
 `sqlite_schedules`, `sqlite_workers`.
 """
 
@@ -14,9 +14,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -25,6 +24,7 @@ from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
 from penstock.base.ids import chain_of
 from penstock.engine.records import Record
+from penstock.runtime.commits import Commit
 from penstock.runtime.platform import Receipt
 from penstock.runtime.ports import (
     ANY,
@@ -45,18 +45,22 @@ from penstock.runtime.ports import (
     WorkerRow,
 )
 from penstock.runtime.stores import sqlite_definitions, sqlite_schedules, sqlite_workers
+from penstock.runtime.stores.pages.reader import load_run, read_history
+from penstock.runtime.stores.pages.shapes import ShapeReader
 from penstock.runtime.stores.sqlite_calls import with_receipt
 from penstock.runtime.stores.sqlite_changes import read_changes
 from penstock.runtime.stores.sqlite_errors import explain
 from penstock.runtime.stores.sqlite_listing import list_runs
-from penstock.runtime.stores.sqlite_payloads import PayloadReader
-from penstock.runtime.stores.sqlite_rows import (
-    RUN_COLUMNS,
-    encode_json,
-    part_of,
-    run_of,
+from penstock.runtime.stores.sqlite_rows import RUN_COLUMNS, encode_json, run_of
+from penstock.runtime.stores.sqlite_runs import (
+    FORGOTTEN,
+    RunAppend,
+    WriterState,
+    append_runs,
+    delete_run,
+    prompt_form,
+    stored_form,
 )
-from penstock.runtime.stores.sqlite_runs import FORGOTTEN, RunAppend, WriterState, append_runs, delete_run, stored_form
 from penstock.runtime.stores.sqlite_schema import Synchronous, connect, open_for_writing
 from penstock.runtime.stores.sqlite_text import prepare_text
 from penstock.runtime.stores.sqlite_writer import GroupCommitWriter
@@ -107,7 +111,10 @@ class SqliteStore:
         self._here: sqlite3.Connection | None = None
         self._unknown_marks = 0
         self._mark: int | None = None
-        self._state = WriterState()
+        self._forget_file()
+
+    def _forget_file(self) -> None:
+        self._state, self._shapes = WriterState(), ShapeReader()
         self._append_runs = partial(append_runs, beside=self._state)  # one object, by which the writer knows its kind
 
     @property
@@ -131,9 +138,10 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise explain(error, self.path) from error
         self._local = threading.local()
+        self._forget_file()  # it may be another one than before
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="penstock-reader")
         self._writer = GroupCommitWriter(
-            connection, self.path, busy_timeout_ms=self._busy_timeout_ms, gathered=self._state.texts
+            connection, self.path, busy_timeout_ms=self._busy_timeout_ms, gathered=self._state
         )
 
     async def close(self) -> None:
@@ -186,43 +194,13 @@ class SqliteStore:
     async def load(self, run_id: str) -> StoredRun | None:
         """A run with its whole history."""
 
-        def query(connection: sqlite3.Connection) -> StoredRun | None:
-            with _one_moment(connection):
-                found = connection.execute(
-                    f"SELECT {RUN_COLUMNS}, key FROM runs WHERE run_id = ?", (run_id,)
-                ).fetchone()
-                if found is None:
-                    return None
-                pages = connection.execute("SELECT records FROM history WHERE run = ? ORDER BY first_seq", (found[-1],))
-                reader = PayloadReader(connection)
-                return StoredRun(run_of(found), tuple(record for (page,) in pages for record in reader.records(page)))
-
-        return await self._read(query)
+        return await self._read(lambda connection: load_run(connection, run_id, self._shapes))
 
     async def history(self, run_id: str, *, after_seq: int = 0, limit: int = 1_000) -> tuple[Record, ...]:
         """Records of a run after a sequence number."""
-        after = max(after_seq, 0)
-
-        def query(connection: sqlite3.Connection) -> tuple[Record, ...]:
-            with _one_moment(connection):
-                run = connection.execute("SELECT key FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-                if run is None:
-                    return ()
-                # The page with the first record that is wanted, and those after it.
-                pages = connection.execute(
-                    "SELECT first_seq, last_seq, records FROM history WHERE run = :run AND first_seq <= :last"
-                    " AND first_seq >= (SELECT max(first_seq) FROM history WHERE run = :run AND first_seq <= :first)"
-                    " ORDER BY first_seq",
-                    {"run": run[0], "first": after + 1, "last": after + limit},
-                )
-                reader = PayloadReader(connection)
-                return tuple(
-                    record
-                    for first, last, page in pages
-                    for record in reader.records(page, part_of(first, last, after + 1, after + limit))
-                )
-
-        return await self._read(query)
+        return await self._read(
+            lambda connection: read_history(connection, run_id, self._shapes, after_seq=max(after_seq, 0), limit=limit)
+        )
 
     async def row(self, run_id: str) -> RunRow | None:
         """The index row of a run."""
@@ -349,15 +327,14 @@ class SqliteStore:
     def append(self, write: RunWrite) -> Awaitable[AppendOutcome]:
         """Store a decision with everything else that is waiting to be stored."""
         check_write(write)
-        if len(write.records) <= limits.FOLDED_AT_ONCE:
-            page = encode_json(write.records)
-            if len(page) <= limits.PAYLOAD_INLINE_BYTES_MAX:
-                return self.writer.submit_with_others(self._append_runs, RunAppend(write, page, {}))
-        return self._append_large(write)
+        append = prompt_form(write)
+        return self._append_large(write) if append is None else self._queued(append)
+
+    def _queued(self, append: RunAppend) -> Commit[AppendOutcome]:
+        return self.writer.submit_with_others(self._append_runs, append)
 
     async def _append_large(self, write: RunWrite) -> AppendOutcome:
-        append = await asyncio.to_thread(stored_form, write)
-        return await self.writer.submit_with_others(self._append_runs, append)
+        return await self._queued(await asyncio.to_thread(stored_form, write))
 
     async def claim(
         self, *, owner: str, limit: int, begun: bool | None = None, family: str | None = None
@@ -478,16 +455,6 @@ class SqliteStore:
 
     async def _execute(self, statement: str, parameters: Sequence[object]) -> int:
         return await self.writer.submit(lambda connection: connection.execute(statement, parameters).rowcount)
-
-
-@contextmanager
-def _one_moment(connection: sqlite3.Connection) -> Iterator[None]:
-    """Everything that is read inside is of one moment, whoever writes meanwhile."""
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        connection.execute("COMMIT")
 
 
 def _family(family: str | None) -> dict[str, str]:

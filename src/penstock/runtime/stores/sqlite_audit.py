@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from penstock.base import limits
@@ -21,7 +21,9 @@ from penstock.engine.evolve import fold
 from penstock.engine.pending import next_wake_up_at
 from penstock.engine.status import run_status
 from penstock.runtime.ports import RunRow
-from penstock.runtime.stores.sqlite_payloads import PayloadReader, altered_payloads, has_payloads
+from penstock.runtime.stores.pages.reader import PAGES, HistoryReader
+from penstock.runtime.stores.pages.shapes import ShapeReader, altered_shapes
+from penstock.runtime.stores.sqlite_payloads import altered_payloads, has_payloads
 from penstock.runtime.stores.sqlite_platform_audit import broken_links
 from penstock.runtime.stores.sqlite_rows import definition_of, run_columns, run_of
 from penstock.runtime.stores.sqlite_text import is_indexed
@@ -100,6 +102,7 @@ class _Seen:
     runs: int = 0
     records: int = 0
     definitions: int = 0
+    shapes: ShapeReader = field(default_factory=ShapeReader)
     has_texts: bool = False  # older files have no index of texts
 
 
@@ -139,7 +142,7 @@ def _problems(connection: sqlite3.Connection, seen: _Seen) -> Iterator[Integrity
         (count,) = connection.execute(statement).fetchone()
         if count:
             yield IntegrityProblem(code="STORE_INCONSISTENT", message=f"{count} {told}")
-    for code, told in chain(altered_payloads(connection), broken_links(connection)):
+    for code, told in chain(altered_payloads(connection), altered_shapes(connection), broken_links(connection)):
         yield IntegrityProblem(code=code, message=told)
     documents = "SELECT hash, name, version, document, created_at, NULL, NULL FROM definitions"
     for columns in connection.execute(documents):
@@ -170,9 +173,9 @@ def _run_problems(
     run_id = str(columns[0])
     try:
         row = run_of(columns)
-        pages = connection.execute("SELECT records FROM history WHERE run = ? ORDER BY first_seq", (key,))
-        reader = PayloadReader(connection)
-        records = [record for (page,) in pages for record in reader.records(page)]
+        reader = HistoryReader(connection, run_id, seen.shapes)
+        pages = connection.execute(PAGES, (key,))
+        records = [record for first, page in pages for record in reader.records(first, page)]
         seen.records += len(records)
         state = fold(records)
     except PenstockError as error:
@@ -199,13 +202,13 @@ def _run_problems(
         yield IntegrityProblem(code="INDEX_DIFFERS", message="its labels cannot be searched for", run_id=run_id)
     if seen.has_texts and not is_indexed(connection, key, row):
         yield IntegrityProblem(code="INDEX_DIFFERS", message="it cannot be found by its text", run_id=run_id)
-    if reader.hashes - _noted_payloads(connection, key, reader):
+    if reader.payload_hashes - _noted_payloads(connection, key, reader):
         told = "its large values may be forgotten while it needs them"
         yield IntegrityProblem(code="INDEX_DIFFERS", message=told, run_id=run_id)
 
 
-def _noted_payloads(connection: sqlite3.Connection, key: int, reader: PayloadReader) -> set[str]:
-    if not reader.hashes:
+def _noted_payloads(connection: sqlite3.Connection, key: int, reader: HistoryReader) -> set[str]:
+    if not reader.payload_hashes:
         return set()
     found = connection.execute("SELECT hash FROM payload_uses WHERE run = ?", (key,))
     return {bytes(name).hex() for (name,) in found}

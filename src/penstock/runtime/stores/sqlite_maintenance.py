@@ -15,10 +15,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from penstock.base.errors import Conflict, NotFound, Rejected, Unavailable
 from penstock.base.json import JsonValue
+from penstock.runtime.stores.pages.shapes import altered_shapes
 from penstock.runtime.stores.sqlite_audit import IntegrityReport, audit, damaged_report
 from penstock.runtime.stores.sqlite_errors import explain, is_busy
 from penstock.runtime.stores.sqlite_payloads import altered_payloads
@@ -223,7 +225,7 @@ def _verified(copy: Path, source: Path) -> tuple[int, int]:
         if problems:
             told = f"{source} is damaged: {problems[0]}"
             raise Unavailable("STORE_CORRUPT", told, "use an older backup; `penstock check` shows all of the damage")
-        for code, told in altered_payloads(connection):
+        for code, told in chain(altered_payloads(connection), altered_shapes(connection)):
             hint = "use an older backup; `penstock check` shows all of the damage"
             raise Unavailable(code, f"{source} is damaged: {told}", hint)
         (runs,) = connection.execute("SELECT count(*) FROM runs").fetchone()

@@ -1,6 +1,6 @@
 """Rows of a run in the SQLite file: how they come with a decision, and how they go with the run.
 
-Above it: `sqlite`, which says in which transaction. Below it: `sqlite_keys`, `sqlite_payloads`, `sqlite_text`.
+Above it: `sqlite`, which says in which transaction. Below it: `pages`, `sqlite_keys`, `sqlite_payloads`, `sqlite_text`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.runtime.ports import Appended, AppendOutcome, RunRow, RunWrite, SequenceConflict
+from penstock.runtime.stores.pages.shapes import ShapeNumbers
 from penstock.runtime.stores.sqlite_keys import KeyMaker
 from penstock.runtime.stores.sqlite_payloads import drop_uses, keep, split_page
 from penstock.runtime.stores.sqlite_rows import encode_json, labels_of
@@ -20,7 +21,7 @@ from penstock.runtime.stores.sqlite_text import TextQueue, indexed_text
 from penstock.runtime.stores.sqlite_writer import NotTogetherError
 from penstock.runtime.stores.store_rules import folded
 
-__all__ = ["FORGOTTEN", "RunAppend", "WriterState", "append_runs", "delete_run", "stored_form"]
+__all__ = ["FORGOTTEN", "RunAppend", "WriterState", "append_runs", "delete_run", "prompt_form", "stored_form"]
 
 _INSERT_RUN = (
     "INSERT INTO runs (key, run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at,"
@@ -48,11 +49,22 @@ FORGOTTEN = "key, tenant, run_id, workflow_name, labels"
 
 @dataclass(frozen=True, slots=True)
 class WriterState:
-    """What the writer of a file has beside its connection: the next keys, and texts to be indexed."""
+    """What the writer of a file has beside its connection: the next keys, numbers of shapes, and texts to be
+    indexed."""
 
     keys: KeyMaker = field(default_factory=KeyMaker)
     texts: TextQueue = field(default_factory=TextQueue)
+    shapes: ShapeNumbers = field(default_factory=ShapeNumbers)
     known: dict[str, int] = field(default_factory=dict)  # keys of runs that are likely to come again
+
+    def clear(self) -> None:
+        """Forget what a transaction left that did not come about."""
+        self.texts.clear()
+        self.shapes.clear()
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Write what the jobs of a transaction left to its end."""
+        self.texts.write(connection)
 
     def remember(self, row: RunRow, key: int) -> None:
         """Keep the key of a run that goes on. A key that is no longer the run's does no harm: it is found out."""
@@ -65,20 +77,42 @@ class WriterState:
 
 
 class RunAppend(msgspec.Struct, frozen=True, gc=False):
-    """A decision as it is stored: its records as a page, and the large values that are kept beside it."""
+    """A decision as it is stored: its records as a page, and the large values that are kept beside it.
+
+    Without a page it is a move, whose page depends on the number of its shape.
+    """
 
     write: RunWrite
-    page: bytes
-    payloads: Mapping[str, bytes]
+    page: bytes | None = None
+    payloads: Mapping[str, bytes] = {}
+
+
+def prompt_form(write: RunWrite) -> RunAppend | None:
+    """A decision as it is stored; None where it takes more than a moment to find that out."""
+    if write.move is not None:
+        return RunAppend(write) if len(write.move.encoded) <= limits.PAYLOAD_INLINE_BYTES_MAX else None
+    if len(write.records) > limits.FOLDED_AT_ONCE:
+        return None
+    page = encode_json(write.records)
+    return RunAppend(write, page) if len(page) <= limits.PAYLOAD_INLINE_BYTES_MAX else None
 
 
 def stored_form(write: RunWrite) -> RunAppend:
     """A decision as it is stored, however large it is."""
-    page = encode_json(write.records)
+    records = write.history
+    page = encode_json(records)
     payloads: Mapping[str, bytes] = {}
     if len(page) > limits.PAYLOAD_INLINE_BYTES_MAX:
-        page, payloads = split_page(write.records, page)
+        page, payloads = split_page(records, page)
     return RunAppend(write, page, payloads)
+
+
+def _page(connection: sqlite3.Connection, append: RunAppend, beside: WriterState) -> bytes:
+    if append.page is not None:
+        return append.page
+    if append.write.move is None:
+        raise TypeError("a decision to be stored has neither a page nor a move")
+    return beside.shapes.page(connection, append.write.move)
 
 
 def append_run(connection: sqlite3.Connection, append: RunAppend, beside: WriterState) -> AppendOutcome:
@@ -98,7 +132,7 @@ def append_run(connection: sqlite3.Connection, append: RunAppend, beside: Writer
         key = None if found is None else found[0]
     if key is None:
         return SequenceConflict()
-    connection.execute(_INSERT_HISTORY, (key, write.expected_seq + 1, row.seq, append.page))
+    connection.execute(_INSERT_HISTORY, (key, write.expected_seq + 1, row.seq, _page(connection, append, beside)))
     if append.payloads:
         keep(connection, key, append.payloads)
     beside.remember(row, key)
@@ -124,7 +158,7 @@ def append_runs(connection: sqlite3.Connection, appends: list[RunAppend], beside
                 moves.append((row.seq, row.updated_at, key, row.run_id, write.expected_seq, write.expected_epoch))
             else:
                 updates.append((*_changes(row), key, row.run_id, write.expected_seq, write.expected_epoch))
-        pages.append((key, write.expected_seq + 1, row.seq, append.page))
+        pages.append((key, write.expected_seq + 1, row.seq, _page(connection, append, beside)))
         if append.payloads:
             keep(connection, key, append.payloads)
     for statement, rows in ((_INSERT_RUN, inserts), (_MOVE_KEY, moves), (_UPDATE_KEY, updates)):

@@ -3,7 +3,7 @@
 A file of another program is refused before anything is changed in it. A file of a newer release is refused; an older
 one is migrated step by step in one transaction.
 
-Above it: `sqlite`, `sqlite_maintenance`. Below it: `sqlite_platform_tables`,
+Above it: `sqlite`, `sqlite_maintenance`. Below it: `pages`, `sqlite_platform_tables`,
 `sqlite_tenant_tables`, `sqlite_text`, sqlite3.
 """
 
@@ -18,6 +18,7 @@ from typing import Literal
 
 from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
+from penstock.runtime.stores.pages.shapes import SHAPE_TABLE
 from penstock.runtime.stores.sqlite_errors import is_busy
 from penstock.runtime.stores.sqlite_names import NAME_TABLE, prepare_names
 from penstock.runtime.stores.sqlite_platform_tables import PLATFORM_TABLES
@@ -28,7 +29,7 @@ __all__ = ["SCHEMA_VERSION", "Synchronous", "connect", "identify", "migrate", "o
 
 Synchronous = Literal["FULL", "NORMAL", "OFF"]
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can tell what this is
 
 # The WAL is cut back to this size after a burst, so that it does not keep the space for ever.
@@ -111,6 +112,8 @@ _MIGRATIONS: dict[int, str] = {
     ALTER TABLE workers ADD COLUMN beats INTEGER NOT NULL DEFAULT 0;
     """,
     7: NAME_TABLE,
+    # Older releases cannot read moves, so they must refuse the file; its pages of records stay as they are.
+    8: SHAPE_TABLE,
 }
 
 

@@ -1,0 +1,137 @@
+"""Pages: the records of one decision, as they are made and as they are kept.
+
+Most decisions of most runs are a *plain move*: a run begins at an activity, an activity's result leads to the next one
+or to the end. What the records of such a move say is known beforehand but for a few values (the result, a visit, the
+time). Its `Shape` says the rest, so that a move is kept as these values alone, each once, and its records are made when
+somebody reads them. Every other decision is kept as the records themselves.
+
+A shape stands for itself: it is stored beside the moves that refer to it, and what was stored can be read without the
+definition, and by a release that would make other records.
+
+Above it: `outcomes`, `moves` (which makes shapes and moves), the stores. Below it: `records`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from penstock.base.errors import CorruptHistory
+from penstock.base.json import JsonObject, JsonValue
+from penstock.engine.records import Kind, Record
+
+__all__ = ["Field", "Move", "Page", "RecordShape", "Shape", "expand", "shape_of"]
+
+Source = Literal["constant", "given", "run", "after", "names", "members"]
+
+
+class Field(msgspec.Struct, frozen=True, array_like=True):
+    """One key of a payload, and where its value comes from.
+
+    `constant`: it is `value`. `given`: the move's value of that number. `run`: the id of the run. `after`: that many
+    milliseconds after the move. `names`: the keys of the move's value of that number. `members`: not one key, but all
+    members of the move's value of that number.
+    """
+
+    name: str
+    source: Source
+    value: Any = None
+
+
+class RecordShape(msgspec.Struct, frozen=True, array_like=True):
+    """A record without what differs from move to move."""
+
+    kind: Kind
+    name: str
+    fields: tuple[Field, ...]
+
+
+class Shape(msgspec.Struct, frozen=True, array_like=True, dict=True):
+    """The records of a move without what differs from move to move."""
+
+    records: tuple[RecordShape, ...]
+
+    @cached_property
+    def content(self) -> bytes:
+        """The shape as it is stored; equal shapes have equal bytes."""
+        return msgspec.json.encode(self)
+
+
+_SHAPE = msgspec.json.Decoder(Shape)
+
+
+def shape_of(content: bytes) -> Shape:
+    """A shape as it was stored."""
+    try:
+        return _SHAPE.decode(content)
+    except msgspec.DecodeError as error:
+        told = f"the shape of a move cannot be read ({error})"
+        raise CorruptHistory("STORE_CORRUPT", told, "restore a backup with `penstock restore`") from None
+
+
+def expand(shape: Shape, run_id: str, first_seq: int, at: int, values: Sequence[JsonValue]) -> tuple[Record, ...]:
+    """The records that a move stands for."""
+    try:
+        return tuple(
+            Record(seq, record.kind, record.name, _payload(record, run_id, at, values), at)
+            for seq, record in enumerate(shape.records, first_seq)
+        )
+    except (LookupError, TypeError, AttributeError) as error:
+        told = f"row {first_seq} lacks what its shape asks for ({type(error).__name__}: {error})"
+        raise CorruptHistory("STORE_CORRUPT", told, "restore a backup with `penstock restore`") from None
+
+
+def _payload(record: RecordShape, run_id: str, at: int, values: Sequence[Any]) -> JsonObject:
+    payload: JsonObject = {}
+    for field in record.fields:
+        match field.source:
+            case "constant":
+                payload[field.name] = field.value
+            case "given":
+                payload[field.name] = values[_number(field)]
+            case "run":
+                payload[field.name] = run_id
+            case "after":
+                payload[field.name] = at + _number(field)
+            case "names":
+                held = values[_number(field)]
+                payload[field.name] = list(held) if isinstance(held, dict) else []
+            case "members":
+                payload.update(values[_number(field)])
+    return payload
+
+
+def _number(field: Field) -> int:
+    if not isinstance(field.value, int):
+        raise TypeError(f"{field.name} has no number")
+    return field.value
+
+
+class Move(msgspec.Struct, frozen=True, gc=False):
+    """A plain move: the shape of its records, and the values that are its own.
+
+    `encoded` is the values as JSON, which were encoded for their size already.
+    """
+
+    shape: Shape
+    run_id: str
+    first_seq: int
+    at: int
+    values: tuple[JsonValue, ...]
+    encoded: bytes
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last record."""
+        return self.first_seq + len(self.shape.records) - 1
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """The records that it stands for, made now."""
+        return expand(self.shape, self.run_id, self.first_seq, self.at, self.values)
+
+
+Page: TypeAlias = tuple[Record, ...] | Move
