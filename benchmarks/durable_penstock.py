@@ -25,7 +25,8 @@ from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
 from penstock.runtime.driver import Driver
-from penstock.runtime.embedded_host import Committed, EmbeddedHost
+from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.hosts.live import Committed
 from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityOutcome
 from penstock.runtime.ports import Appended, AppendOutcome, RunWrite
 from penstock.runtime.steps import step

@@ -14,7 +14,7 @@ from penstock.definitions.build import build_workflow
 from penstock.engine import fold, inputs
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
-from penstock.runtime.control_hosts import EmbeddedControl
+from penstock.runtime.control_hosts import HostControl
 from penstock.runtime.control_plane import ControlPlane
 from penstock.runtime.driver import Driver
 from penstock.runtime.embedded_host import EmbeddedHost
@@ -102,7 +102,7 @@ class Shop:
         return Run(run_id, self.host, lambda: f"made-{self.number}")
 
     def control(self) -> ControlPlane:
-        return ControlPlane(host=EmbeddedControl(self.host), new_id=lambda: f"r{self.number}")
+        return ControlPlane(host=HostControl(self.host), new_id=lambda: f"r{self.number}")
 
 
 @dataclass(frozen=True)

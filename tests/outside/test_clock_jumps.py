@@ -59,7 +59,7 @@ def test_three_months_ahead_for_a_moment_leave_no_schedule_in_the_future(tmp_pat
         clock = SetClock()
         async with on_file(tmp_path, clock) as host:
             await host.register(build_workflow(QUICK))
-            scheduler = Scheduler(host=host)
+            scheduler = Scheduler(host=host, store=host.store)
             await scheduler.put("daily", "quick", {"cron": "0 3 * * *"})
             clock.ahead_ms = QUARTER_MS
             await scheduler.fire_due()
@@ -67,7 +67,7 @@ def test_three_months_ahead_for_a_moment_leave_no_schedule_in_the_future(tmp_pat
             assert ahead.next_at is not None
             assert ahead.next_at > QUARTER_MS + time.time_ns() // 1_000_000
             clock.ahead_ms = 0
-            await (Scheduler(host=host) if another else scheduler).fire_due()
+            await (Scheduler(host=host, store=host.store) if another else scheduler).fire_due()
             [row] = await host.store.schedules()
             assert row.next_at is not None
             assert row.next_at <= clock.now_ms() + 24 * HOUR_MS

@@ -54,6 +54,8 @@ def test_the_project_keeps_every_contract(tmp_path: Path) -> None:
         ("Surfaces speak only to operations", {"api/violation.py": "import penstock.engine\n"}),
         ("The client knows nothing of the server", {"client/violation.py": "import penstock.definitions\n"}),
         ("Only bootstrap knows the adapters", {"operations/violation.py": "import penstock.runtime.stores\n"}),
+        ("Only bootstrap knows the adapters", {"runtime/violation.py": "import penstock.runtime.embedded_host\n"}),
+        ("Only bootstrap knows the adapters", {"cli/violation.py": "import penstock.runtime.embedded_host\n"}),
         (
             "No cycles anywhere",
             {
@@ -62,7 +64,18 @@ def test_the_project_keeps_every_contract(tmp_path: Path) -> None:
             },
         ),
     ],
-    ids=["engine_clock", "definitions_async", "upwards", "sideways", "surface_engine", "client", "adapter", "cycle"],
+    ids=[
+        "engine_clock",
+        "definitions_async",
+        "upwards",
+        "sideways",
+        "surface_engine",
+        "client",
+        "adapter",
+        "host",
+        "cli_host",
+        "cycle",
+    ],
 )
 def test_a_violation_breaks_the_contract_meant_for_it(contract: str, additions: dict[str, str], tmp_path: Path) -> None:
     result = lint(tmp_path, additions)

@@ -29,7 +29,8 @@ from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.engine.transitions import Phase
 from penstock.runtime.driver import Driver
-from penstock.runtime.embedded_host import Committed, EmbeddedHost
+from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.hosts.live import Committed
 from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.system import SystemClock, gone_workers, new_worker_id

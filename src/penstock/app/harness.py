@@ -43,7 +43,7 @@ from penstock.definitions.signature import (
     verify_signature,
 )
 from penstock.definitions.validate import validate_document
-from penstock.runtime.control_hosts import EmbeddedControl, MemoryControl
+from penstock.runtime.control_hosts import HostControl, MemoryControl
 from penstock.runtime.control_plane import Answer, ControlHost, ControlPlane
 from penstock.runtime.driver import Driver
 from penstock.runtime.embedded_host import EmbeddedHost
@@ -208,7 +208,7 @@ class Harness:
             await store.close()
             folder.cleanup()
 
-        return EmbeddedControl(host), close
+        return HostControl(host), close
 
     async def _close(self, given: JsonObject) -> JsonValue:
         session = self._sessions.pop(str(given.get("session")), None)

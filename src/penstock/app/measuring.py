@@ -13,7 +13,7 @@ from penstock import __version__
 from penstock.app.penstock import Penstock
 from penstock.operations.context import Services
 from penstock.operations.telemetry import Gauge
-from penstock.runtime.embedded_host import Committed
+from penstock.runtime.hosts.live import Committed
 from penstock.runtime.stores.sqlite import SqliteStore
 
 __all__ = ["measured"]

@@ -30,9 +30,10 @@ from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
 from penstock.runtime.driver import Driver
-from penstock.runtime.embedded_host import Committed, EmbeddedHost
+from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.executors.step import StepExecutor
 from penstock.runtime.guarded.evaluator import GuardedEvaluator
+from penstock.runtime.hosts.live import Committed
 from penstock.runtime.names import name_taken
 from penstock.runtime.performing import AsyncPerformer
 from penstock.runtime.ports import DefinitionNameTaken, RunPage, RunQuery, Store
@@ -75,7 +76,7 @@ class Penstock:
         self.host = host
         self.driver = driver
         self.step_executor: StepExecutor | None = None
-        self.scheduler = Scheduler(host=host, report=_report)
+        self.scheduler = Scheduler(host=host, store=store, report=_report)
         self.secrets: SecretResolver = EnvironmentSecrets()
         self.upstream = UpstreamLink()
         self._new_id = new_id

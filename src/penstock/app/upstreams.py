@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.app.on_demand import OnDemand
 from penstock.app.settings_items import McpServerSettings, ToolRuleSettings
 from penstock.base.errors import PenstockError, Unavailable
-from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.hosts.port import RunHost
 from penstock.runtime.performing import ActivityCall
 from penstock.runtime.upstream import ImportRules, NoGuard, ServerState, ToolGuard, ToolRefusal, ToolRule, UpstreamTool
 
@@ -70,7 +70,7 @@ class UpstreamLink:
     watches: bool = True
     """Whether connections are kept open; a process that performs nothing only looks when it is told to."""
     guard: ToolGuard = field(default_factory=NoGuard)
-    host: EmbeddedHost | None = None
+    host: RunHost | None = None
 
     async def heard(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
         """A server has listed its tools."""
@@ -100,7 +100,7 @@ class UpstreamLink:
             if state is None or state.terminal:
                 return
 
-    def attach(self, host: EmbeddedHost, guard: ToolGuard | None) -> None:
+    def attach(self, host: RunHost, guard: ToolGuard | None) -> None:
         """Belong to the runs of a host; what the guard refuses is refused here too when there is no gate."""
         self.host = host
         self.guard = guard or self.guard

@@ -26,7 +26,7 @@ from penstock.definitions.drawing_text import clean
 from penstock.definitions.findings import Finding
 from penstock.definitions.model import Workflow
 from penstock.engine.records import Record
-from penstock.runtime.embedded_host import Committed
+from penstock.runtime.hosts.live import Committed
 from penstock.runtime.tracing import trace_lines
 
 __all__ = ["DevLines"]

@@ -29,7 +29,7 @@ from penstock.cli.configuration import DatabaseOption, is_store
 from penstock.cli.endings import print_json, report_problem
 from penstock.cli.values import UsageError
 from penstock.definitions.drawing_text import clean
-from penstock.runtime.embedded_host import Committed
+from penstock.runtime.hosts.live import Committed
 from penstock.runtime.system import gone_workers
 
 __all__ = [

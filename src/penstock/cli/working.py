@@ -21,7 +21,7 @@ from penstock.cli.files import SourceText, read_sources
 from penstock.cli.values import UsageError
 from penstock.cli.worker_log import LineFormatter, record_event
 from penstock.definitions.model import Workflow
-from penstock.runtime.embedded_host import Committed
+from penstock.runtime.hosts.live import Committed
 
 if TYPE_CHECKING:
     from penstock.app.project import files as project_files

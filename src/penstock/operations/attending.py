@@ -2,7 +2,7 @@
 
 Whoever waits can be told what happens meanwhile. The execution does not notice: it goes on when nobody waits any more.
 
-Above it: `execution.wait`, workflows that are called as tools. Below it: `EmbeddedHost`, the views of executions.
+Above it: `execution.wait`, workflows that are called as tools. Below it: the host port, the views of executions.
 """
 
 from __future__ import annotations

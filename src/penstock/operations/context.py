@@ -23,9 +23,9 @@ from penstock.operations.presence import Presence
 from penstock.operations.recent import Recent
 from penstock.operations.telemetry import Telemetry
 from penstock.operations.upstream_board import Upstreams
-from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.guarded.documents import DocumentChecks
 from penstock.runtime.guarded.threads import FairThreads
+from penstock.runtime.hosts.port import RunHost
 from penstock.runtime.platform import IdempotencyClaim, PlatformStore, Receipt
 from penstock.runtime.ports import Store
 from penstock.runtime.runs import Run
@@ -155,7 +155,7 @@ class Services:
 
     store: Store
     platform: PlatformStore
-    host: EmbeddedHost
+    host: RunHost
     scheduler: Scheduler
     clock: Clock
     new_id: Callable[[], str]

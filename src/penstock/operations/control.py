@@ -130,7 +130,7 @@ class WorkflowList(msgspec.Struct, frozen=True, kw_only=True):
 async def _called(context: Context, function: str) -> dict[str, Any]:
     """Call a published function on the runs of the caller's tenant."""
     services, tenant = context.services, context.tenant
-    host = control_hosts.EmbeddedControl(
+    host = control_hosts.HostControl(
         services.host,
         tenant=tenant,
         labels=with_origin(context, {}),

@@ -3,7 +3,7 @@
 A caller may choose the id; the same id with the same input is the same execution, however often it is asked for. With
 an idempotency key the id is made from the key: a call that is repeated after a crash finds what the first one did.
 
-Above it: the catalogue, other operations that start runs. Below it: `EmbeddedHost`, `executions`.
+Above it: the catalogue, other operations that start runs. Below it: the host port, `executions`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ restart. The id of an event is the sequence number of its record, which of sever
 has; those before it have the number and their place (`7.1`).
 A stream holds a few hundred bytes while nothing happens, and reads nothing; a slow reader is waited for.
 
-Above it: the catalogue; surfaces render and close it. Below it: `execution_events`, `EmbeddedHost`.
+Above it: the catalogue; surfaces render and close it. Below it: `execution_events`, the host port.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 An execution is a run: `execution_id` is the run's id, as its tenant calls it. A run of another tenant is not found.
 
-Above it: the catalogue. Below it: `EmbeddedHost`, the index, `execution_views`. Executions are started in
+Above it: the catalogue. Below it: the host port, the index, `execution_views`. Executions are started in
 `execution_starts`, changed in `execution_changes` and `execution_messages`, followed in `execution_streams`.
 """
 

@@ -1,6 +1,6 @@
 """The children of an execution, and theirs, for somebody who waits with it: what they ask is asked of them too.
 
-Above it: `attending`. Below it: `EmbeddedHost`. No more of them are looked at than a person could answer.
+Above it: `attending`. Below it: the host port. No more of them are looked at than a person could answer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from penstock.base import limits
 from penstock.engine.state import RunState
-from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.hosts.port import RunReader
 from penstock.runtime.watching import Moved
 
 __all__ = ["Family", "Kin"]
@@ -30,7 +30,7 @@ class Kin:
 class Family:
     """The children of one execution, as they were seen last."""
 
-    host: EmbeddedHost
+    host: RunReader
     _seen: dict[str, int] = field(default_factory=dict)
 
     async def look(self, state: RunState, watching: ExitStack) -> Kin:

@@ -6,7 +6,7 @@ store says are ours are compared with what is under way. A run that has not move
 nobody does, is reported and handed to the driver to go on with; one that does not move after that either is stuck, and
 counted as such.
 
-Above it: the driver, which looks and picks up. Below it: `EmbeddedHost`, the store's list of owned runs.
+Above it: the driver, which looks and picks up. Below it: an `EffectHost`, the store's list of owned runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.engine.effects import Effect, StartChild
-from penstock.runtime.embedded_host import EmbeddedHost, LiveRun
+from penstock.runtime.hosts.live import LiveRun
+from penstock.runtime.hosts.port import EffectHost
 from penstock.runtime.run_rows import is_work
 
 __all__ = ["AbandonedRuns", "unattended"]
@@ -39,7 +40,7 @@ def unattended(live: LiveRun, due: list[Effect]) -> list[Effect]:
 class AbandonedRuns:
     """Looks at a page of the runs that are ours at a time; `pick_up` goes on with one."""
 
-    host: EmbeddedHost
+    host: EffectHost
     pick_up: Callable[[LiveRun], Awaitable[None]]
     report: Callable[[str, BaseException], None]
     found: int = 0
@@ -98,7 +99,7 @@ class AbandonedRuns:
     async def _is_with_children(self, lost: list[Effect]) -> bool:
         """Whether all that nobody does is to start child runs that are there and have not ended."""
         for effect in lost:
-            row = await self.host.store.row(effect.child_id) if isinstance(effect, StartChild) else None
+            row = await self.host.row(effect.child_id) if isinstance(effect, StartChild) else None
             if row is None or row.terminal:
                 return False
         return True

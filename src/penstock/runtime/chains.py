@@ -3,7 +3,7 @@
 Every later run of a chain carries a label with the id of the first one. That is how the newest of thousands is found in
 one look at an index, also when those in between are forgotten, and how people list a chain.
 
-Above it: `EmbeddedHost`, the driver, `Run`. Below it: a `Store`.
+Above it: hosts, the driver, `Run`. Below it: the host port, the index of runs.
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.base.ids import chain_of, generation_of
-from penstock.runtime.ports import RunQuery, Store
+from penstock.engine.outcomes import Refused
+from penstock.engine.starting import successor_start
+from penstock.runtime.hosts.live import RunSnapshot
+from penstock.runtime.hosts.port import RunHost
+from penstock.runtime.ports import RunQuery, StoredRunReader
 
-__all__ = ["CHAIN_LABEL", "latest_in_chain", "own_labels", "successor_labels"]
+__all__ = ["CHAIN_LABEL", "latest_in_chain", "own_labels", "start_successor", "successor_labels"]
 
 CHAIN_LABEL = "penstock.chain"
 # Somebody may have put the label on a run of their own; the newest of the chain is among the first few all the same.
@@ -30,7 +34,7 @@ def own_labels(labels: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in labels.items() if name != CHAIN_LABEL}
 
 
-async def latest_in_chain(store: Store, run_id: str) -> str | None:
+async def latest_in_chain(store: StoredRunReader, run_id: str) -> str | None:
     """The newest run that was started to continue a run, directly or not; None when there is none."""
     chain = chain_of(run_id)
     page = await store.list_runs(RunQuery(label=(CHAIN_LABEL, chain), limit=_LOOKED_AT))
@@ -40,3 +44,16 @@ async def latest_in_chain(store: Store, run_id: str) -> str | None:
         if chain_of(row.run_id) == chain and generation_of(row.run_id) > generation_of(run_id)
     ]
     return max(later, key=generation_of, default=None)
+
+
+async def start_successor(host: RunHost, ended: RunSnapshot) -> Refused | None:
+    """Start the run that goes on in place of one that has ended; None when it is there, whoever started it."""
+    state, workflow = ended.state, ended.workflow
+    if state.continuation is not None and state.continuation.newest:
+        workflow = await host.workflow_named(state.workflow_name, tenant=state.tenant) or workflow
+    given = successor_start(ended.workflow, state, at=host.clock.now_ms())
+    labels = successor_labels(ended.row.labels, given.run_id)
+    decision = await host.start(given, workflow_hash=workflow.hash, labels=labels)
+    if isinstance(decision, Refused) and decision.code != "DUPLICATE_EXECUTION_ID":
+        return decision
+    return None

@@ -3,7 +3,7 @@
 Whoever started a child is told of its end, whatever happens in between: a child that has ended when its parent asks for
 it again tells again, and one that never began is said to be cancelled.
 
-Above it: the driver. Below it: `EmbeddedHost`.
+Above it: the driver. Below it: the host port.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from penstock.engine.effects import CancelChild, StartChild
 from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.state import RunState
 from penstock.runtime.chains import own_labels
-from penstock.runtime.embedded_host import EmbeddedHost, LiveRun
+from penstock.runtime.hosts.live import RunSnapshot
+from penstock.runtime.hosts.port import RunHost
 
 __all__ = ["ChildRuns"]
 
@@ -25,9 +26,9 @@ __all__ = ["ChildRuns"]
 class ChildRuns:
     """Performs what parents ask of their children."""
 
-    host: EmbeddedHost
+    host: RunHost
 
-    async def start(self, live: LiveRun, effect: StartChild) -> None:
+    async def start(self, live: RunSnapshot, effect: StartChild) -> None:
         """Start a child, unless it exists; tell its end if it has ended already."""
         child = await self.host.read(effect.child_id)
         if child is not None and child.continuation is not None:
@@ -50,14 +51,13 @@ class ChildRuns:
         elif child.terminal:
             await self.tell_parent(child)
 
-    async def _begin(self, live: LiveRun, effect: StartChild) -> Refused | None:
+    async def _begin(self, live: RunSnapshot, effect: StartChild) -> Refused | None:
         tenant = live.state.tenant
         workflow = await self.host.workflow_named(effect.workflow_ref, tenant=tenant)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no workflow {effect.workflow_ref}")
         if effect.version_pin not in (None, workflow.hash):
-            is_theirs = await self.host.store.definition(str(effect.version_pin), tenant=tenant) is not None
-            pinned = await self.host.workflow(str(effect.version_pin)) if is_theirs else None
+            pinned = await self.host.workflow(str(effect.version_pin), tenant=tenant)
             if pinned is None:
                 return Refused("VERSION_PIN_MISMATCH", f"the pinned version of {effect.workflow_ref} is not known")
             workflow = pinned
@@ -78,7 +78,7 @@ class ChildRuns:
             return decision
         return None
 
-    async def cancel(self, live: LiveRun, effect: CancelChild) -> None:
+    async def cancel(self, live: RunSnapshot, effect: CancelChild) -> None:
         """Cancel a child that its parent no longer needs; one that cannot tell its end any more has it told."""
         if not isinstance(await self._cancel(effect.child_id), Refused) or live.state.terminal:
             return

@@ -1,6 +1,6 @@
-"""Hosts as the published control plane uses them: the one in memory, and the embedded one on a store.
+"""Hosts as the published control plane uses them: the one in memory, and any that keeps the host port.
 
-Above it: `app` and the harness choose one. Below it: `MemoryHost`, `EmbeddedHost`.
+Above it: `app` and the harness choose one. Below it: `MemoryHost`, the host port.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.ids import DEFAULT_TENANT, chain_of
 from penstock.base.json import JsonObject
@@ -25,11 +26,11 @@ from penstock.engine.status import published_phase
 from penstock.engine.transitions import Phase
 from penstock.engine.trust import from_outside
 from penstock.runtime.control_plane import ControlledRun, Listing, ListQuery
-from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.hosts.port import RunHost
 from penstock.runtime.memory_host import MemoryHost
 from penstock.runtime.ports import RunQuery, RunRow
 
-__all__ = ["EmbeddedControl", "MemoryControl"]
+__all__ = ["HostControl", "MemoryControl"]
 
 # How long one call follows a run that keeps working before it answers with what there is.
 _REST_SECONDS_MAX = 30.0
@@ -134,10 +135,10 @@ def _listed(state: RunState) -> JsonObject:
 
 
 @dataclass(slots=True)
-class EmbeddedControl:
-    """The embedded host; its driver performs, this one watches. It sees and starts runs of one tenant."""
+class HostControl:
+    """A host by its port; it performs, this one watches. It sees and starts runs of one tenant."""
 
-    host: EmbeddedHost
+    host: RunHost
     tenant: str = DEFAULT_TENANT
     labels: Mapping[str, str] = field(default_factory=dict)
     """What runs are labelled with that are started here."""
@@ -174,15 +175,23 @@ class EmbeddedControl:
 
     async def history(self, run_id: str) -> tuple[Record, ...]:
         """The whole history of a run."""
-        stored = await self.host.store.load(run_id)
-        return () if stored is None or stored.row.tenant != self.tenant else stored.records
+        row = await self.host.row(run_id)
+        records: list[Record] = []
+        while row is not None and row.tenant == self.tenant:
+            after_seq = records[-1].seq if records else 0
+            page = await self.host.history(run_id, after_seq=after_seq, limit=limits.HISTORY_PAGE_MAX)
+            records.extend(page)
+            if len(page) < limits.HISTORY_PAGE_MAX:
+                break
+        return tuple(records)
 
     async def find(self, run_id: str) -> ControlledRun | None:
         """A run by id."""
-        live = await self.host.live(run_id)
-        if live is None or live.state.tenant != self.tenant:
+        state = await self.host.read(run_id)
+        workflow = None if state is None else await self.host.workflow(state.definition_hash)
+        if state is None or workflow is None or state.tenant != self.tenant:
             return None
-        return ControlledRun(live.workflow, live.state)
+        return ControlledRun(workflow, state)
 
     async def rest(self, run_id: str, *, activities: bool) -> None:
         """Wait until a run and its children wait for somebody outside."""
@@ -201,10 +210,8 @@ class EmbeddedControl:
         awaited = {**dict.fromkeys(children, 0), **seen}
         with ExitStack() as stack:
             moved = [stack.enter_context(self.host.watched(run_id, after_seq=seq)) for run_id, seq in awaited.items()]
-            positions = await self.host.store.positions(tuple(awaited))
-            behind = [run_id for run_id, seq in seen.items() if run_id in positions and positions[run_id].seq > seq]
-            for run_id in behind:
-                await self.host.reloaded(run_id)  # another process may have moved it
+            positions = await self.host.positions(tuple(awaited))
+            behind = any(run_id in positions and positions[run_id].seq > seq for run_id, seq in seen.items())
             begun = any(run_id in positions and not positions[run_id].terminal for run_id in children)
             if not behind and not begun:
                 await asyncio.wait(moved, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
@@ -216,7 +223,7 @@ class EmbeddedControl:
     async def kin(self, run_id: str) -> Sequence[ControlledRun]:
         """The live child runs of a run, and theirs."""
         found: list[ControlledRun] = []
-        page = await self.host.store.list_runs(RunQuery(parent_run_id=run_id, limit=1_000))
+        page = await self.host.list_runs(RunQuery(parent_run_id=run_id, limit=1_000))
         for row in page.rows:
             child = None if row.terminal else await self.find(row.run_id)
             if child is not None:
@@ -229,7 +236,7 @@ class EmbeddedControl:
         rows: list[RunRow] = []
         cursor = query.cursor
         while True:
-            page = await self.host.store.list_runs(
+            page = await self.host.list_runs(
                 RunQuery(
                     statuses=_STATUSES.get(phase, (phase,)) if phase else (),
                     workflow_name=query.workflow_name,

@@ -25,9 +25,9 @@ from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError
 from penstock.governance.webhook_signatures import standard_headers
 from penstock.runtime.delivery_feed import DeliveryFeed
-from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of, signing_secrets
 from penstock.runtime.etags import body_etag
+from penstock.runtime.hosts.port import RunReader
 from penstock.runtime.platform import DeliveryRow, PlatformStore, ResourceRow
 from penstock.runtime.ports import Store
 
@@ -117,7 +117,7 @@ class DeliveryDispatcher:
 
     platform: PlatformStore
     store: Store
-    host: EmbeddedHost
+    host: RunReader
     clock: Clock
     pepper: bytes
     sender: Sender

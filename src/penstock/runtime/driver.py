@@ -4,7 +4,7 @@ It reacts to commits of its host. An effect is performed once at a time; when it
 out, its run was cancelled) its task is cancelled. Nothing is scheduled that a restart could not find again: at its
 start and every so often the driver claims runs with work whose owner is gone and asks `pending` what is due.
 
-Above it: `Penstock`, the worker command. Below it: `EmbeddedHost`, an `AsyncPerformer`, `timer_loop`, `ownership`.
+Above it: `Penstock`, the worker command. Below it: an `EffectHost`, an `AsyncPerformer`, `timer_loop`, `ownership`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ from penstock.engine.effects import (
 )
 from penstock.engine.outcomes import Refused
 from penstock.runtime.abandoned import AbandonedRuns, unattended
+from penstock.runtime.chains import start_successor
 from penstock.runtime.children import ChildRuns
-from penstock.runtime.embedded_host import Committed, EmbeddedHost, LiveRun
+from penstock.runtime.hosts.live import Committed, LiveRun
+from penstock.runtime.hosts.port import EffectHost
 from penstock.runtime.ownership.lease import Ownership, WorkerLease
 from penstock.runtime.ownership.silence import SilenceWatch
 from penstock.runtime.performing import (
@@ -69,7 +71,7 @@ class Driver:
     `report` hears of faults that nobody else would see, `observe` of everything that is stored here.
     """
 
-    host: EmbeddedHost
+    host: EffectHost
     performer: AsyncPerformer
     report: Callable[[str, BaseException], None] = lambda where, error: None
     observe: Callable[[Committed], None] = lambda committed: None
@@ -105,7 +107,7 @@ class Driver:
         for worker_id in gone:
             await self.host.store.strike_off(worker_id)
         await self._lease.renew()
-        self.host.on_commit = self.committed
+        self.host.subscribe(self.committed)
         await self._take_over()
         self._loops.add(self._spawn("lease", self._keep_alive))
         self._loops.add(self._spawn("timers", self._timers.run))
@@ -114,7 +116,7 @@ class Driver:
     async def stop(self) -> None:
         """Stop performing; what is under way is cancelled and found again by the next start."""
         self._stopping = True
-        self.host.on_commit = lambda committed: None
+        self.host.subscribe(None)
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -290,7 +292,7 @@ class Driver:
 
     async def _start_successor(self, live: LiveRun, effect: StartSuccessor) -> None:
         """Start the run that goes on in place of an ended one."""
-        refused = await self.host.start_successor(live)
+        refused = await start_successor(self.host, live)
         if refused is not None:
             self.report(effect.effect_id, Conflict(refused.code, refused.message, refused.hint))
         await self._owe_less(live, effect)
@@ -419,7 +421,7 @@ class Driver:
     async def _look_after(self) -> None:
         """Find what other processes did to the runs that are worked on here, and whether they took them over."""
         for live in self._worked_on():
-            row = await self.host.store.row(live.state.run_id)
+            row = await self.host.row(live.state.run_id)
             if row is not None and (row.seq != live.state.seq or row.owner != live.row.owner):
                 await self._catch_up(live)
 
@@ -428,7 +430,7 @@ class Driver:
         worked_on = self._worked_on()
         if not worked_on:
             return
-        positions = await self.host.store.positions([live.state.run_id for live in worked_on])
+        positions = await self.host.positions([live.state.run_id for live in worked_on])
         for live in worked_on:
             position = positions.get(live.state.run_id)
             # A run that is just being moved here finds out by itself; and what was read may be older than what is here.

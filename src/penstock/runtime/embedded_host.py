@@ -5,20 +5,21 @@ then let anybody know and dispatch what `pending` says is due. A restart does th
 them, and dispatches what is due. Two processes may share a store: a decision made on an outdated state is not stored
 but made again, and work is done by the process that owns the run. A waiting run costs neither task nor thread.
 
-Above it: `Penstock`, the control plane, operations. Below it: a `Store`, the pure engine, a performer.
+It is one implementation of `hosts.port`; `app` chooses it, and nobody else knows of it.
+
+Above it: `app`; the driver, by the port. Below it: a `Store`, the pure engine.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
 from penstock.base import limits
@@ -27,7 +28,7 @@ from penstock.base.errors import CorruptHistory
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonValue
 from penstock.base.later import later
-from penstock.definitions.expressions import Evaluator, InProcessEvaluator
+from penstock.definitions.expressions import Evaluated, EvaluationFailed, Evaluator, Expression, InProcessEvaluator
 from penstock.definitions.json_schemas import CompiledSchema, Violation
 from penstock.definitions.model import Workflow
 from penstock.engine.effects import Effect
@@ -35,13 +36,13 @@ from penstock.engine.inputs import HANDED_ON, ContinueRun, Input, StartRun
 from penstock.engine.outcomes import Accepted, Decision, Refused
 from penstock.engine.pending import pending
 from penstock.engine.records import Record
-from penstock.engine.starting import successor_start
 from penstock.engine.state import RunState
-from penstock.runtime.chains import latest_in_chain, successor_labels
+from penstock.runtime.chains import latest_in_chain, start_successor
 from penstock.runtime.commits import commit_of
 from penstock.runtime.deciding import Decider
 from penstock.runtime.folding import Folding
 from penstock.runtime.guarded.threads import FairThreads
+from penstock.runtime.hosts.live import Committed, LiveRun
 from penstock.runtime.platform import Receipt
 from penstock.runtime.ports import (
     ANY,
@@ -50,6 +51,9 @@ from penstock.runtime.ports import (
     DefinitionOutcome,
     DefinitionPut,
     DefinitionRow,
+    RunPage,
+    RunPosition,
+    RunQuery,
     RunRow,
     RunWrite,
     Store,
@@ -59,7 +63,6 @@ from penstock.runtime.progress import ProgressBroadcast
 from penstock.runtime.run_rows import first_row, next_write
 from penstock.runtime.run_weights import RunWeights
 from penstock.runtime.sealing import AnswerSeals, Sealer
-from penstock.runtime.turnstiles import Turnstile
 from penstock.runtime.watching import Moved, RunWatch, moved_within
 
 if TYPE_CHECKING:
@@ -67,32 +70,13 @@ if TYPE_CHECKING:
 else:
     build = later("penstock.definitions.build")
 
-__all__ = ["Committed", "EmbeddedHost", "LiveRun"]
+__all__ = ["EmbeddedHost"]
 
 _NOTHING = RunState()  # what there is of a run before it starts
 
 
-@dataclass(slots=True, eq=False)
-class LiveRun:
-    """A run in memory: its state as stored, and who is busy with it."""
-
-    workflow: Workflow
-    state: RunState
-    row: RunRow
-    lock: Turnstile = field(default_factory=Turnstile)  # one transition at a time
-    tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    deferred: set[str] = field(default_factory=set)  # effects done here whose outcome comes from elsewhere
-    finished: set[str] = field(default_factory=set)  # effects of an ended run that need not be done again
-    users: int = 0
-
-
-class Committed(msgspec.Struct, frozen=True):
-    """What was just stored, for whoever dispatches, watches or counts."""
-
-    live: LiveRun
-    records: tuple[Record, ...]
-    effects: tuple[Effect, ...]
-    given: Input | None = None  # what led to it; the very object that was sent
+def _tell_nobody(committed: Committed) -> None:
+    """Nobody listens."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,7 +93,7 @@ class EmbeddedHost:
     performs: bool = True
     family: str | None = None  # a run id: only it and its child runs are performed here
     seals: Sealer = field(default_factory=AnswerSeals)  # for what is secret in answers
-    on_commit: Callable[[Committed], None] = lambda committed: None
+    on_commit: Callable[[Committed], None] = _tell_nobody
     _live: OrderedDict[str, LiveRun] = field(default_factory=OrderedDict)
     _weights: RunWeights = field(default_factory=RunWeights)
     _loading: dict[str, asyncio.Task[LiveRun | None]] = field(default_factory=dict)
@@ -157,8 +141,10 @@ class EmbeddedHost:
         self._workflows[workflow.hash] = workflow
         return DefinitionPut()
 
-    async def workflow(self, definition_hash: str) -> Workflow | None:
-        """A compiled definition by hash."""
+    async def workflow(self, definition_hash: str, *, tenant: str | None = None) -> Workflow | None:
+        """A compiled definition by hash; with a tenant only if that one has put it."""
+        if tenant is not None and await self.store.definition(definition_hash, tenant=tenant) is None:
+            return None
         workflow = self._workflows.get(definition_hash)
         if workflow is None:
             stored = await self.store.definition(definition_hash)
@@ -171,6 +157,15 @@ class EmbeddedHost:
     async def violations(self, schema: CompiledSchema, value: JsonValue, *, tenant: str) -> tuple[Violation, ...]:
         """Every way in which a value does not fit a schema that a tenant wrote."""
         return await self._decider.violations(schema, value, tenant=tenant)
+
+    async def evaluate_for(self, caller: str, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
+        """Evaluate what somebody asks: it may take its time, and the runs that go on do not wait for it."""
+        evaluator = self.query_evaluator or self.evaluator
+        return await self.query_threads.run(caller, evaluator.evaluate, expression, root)
+
+    async def fold(self, records: Sequence[Record]) -> RunState:
+        """The state that a history leads to, without keeping everybody else waiting."""
+        return await self.folding.fold(records)
 
     async def workflow_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Workflow | None:
         """The newest definition of a tenant's name."""
@@ -233,20 +228,8 @@ class EmbeddedHost:
         live = await self.live(run_id)
         if live is None or live.state.continued_as is None:
             return run_id
-        await self.start_successor(live)
+        await start_successor(self, live)
         return live.state.continued_as
-
-    async def start_successor(self, ended: LiveRun) -> Refused | None:
-        """Start the run that goes on in place of one that has ended; None when it is there, whoever started it."""
-        state, workflow = ended.state, ended.workflow
-        if state.continuation is not None and state.continuation.newest:
-            workflow = await self.workflow_named(state.workflow_name, tenant=state.tenant) or workflow
-        given = successor_start(ended.workflow, state, at=self.clock.now_ms())
-        labels = successor_labels(ended.row.labels, given.run_id)
-        decision = await self.start(given, workflow_hash=workflow.hash, labels=labels)
-        if isinstance(decision, Refused) and decision.code != "DUPLICATE_EXECUTION_ID":
-            return decision
-        return None
 
     async def _transition(self, live: LiveRun, given: Input) -> Decision:
         while True:
@@ -283,6 +266,10 @@ class EmbeddedHost:
     def _moved(self, live: LiveRun, decision: Accepted, row: RunRow, effects: tuple[Effect, ...], given: Input) -> None:
         live.state, live.row = decision.state, row
         self._committed(Committed(live, decision.records, effects, given))
+
+    def subscribe(self, listener: Callable[[Committed], None] | None) -> None:
+        """Tell somebody of each commit here, before whoever waits for it goes on; it must not block. None: nobody."""
+        self.on_commit = listener or _tell_nobody
 
     def due(self, live: LiveRun, *, at: int | None = None) -> list[Effect]:
         """What is to be done for a run now, or at a moment.
@@ -448,6 +435,18 @@ class EmbeddedHost:
     async def history(self, run_id: str, *, after_seq: int = 0, limit: int = 1_000) -> tuple[Record, ...]:
         """Records of a run."""
         return await self.store.history(run_id, after_seq=after_seq, limit=limit)
+
+    async def row(self, run_id: str) -> RunRow | None:
+        """The index row of a run."""
+        return await self.store.row(run_id)
+
+    async def positions(self, run_ids: Sequence[str]) -> Mapping[str, RunPosition]:
+        """How far some runs are, in one read; those that do not exist are left out."""
+        return await self.store.positions(run_ids)
+
+    async def list_runs(self, query: RunQuery) -> RunPage:
+        """Runs by filter, from an index."""
+        return await self.store.list_runs(query)
 
     async def wait(self, run_id: str, *, after_seq: int, timeout_seconds: float) -> RunState | None:
         """The state of a run once it has moved past a sequence number, or when time is up; None without such a run."""

@@ -1,11 +1,11 @@
-"""The ports of the runtime: what a store must keep, and what a host promises.
+"""The store port: what a store must keep for hosts, schedules and operations, and the rows that it keeps.
 
 A **store** keeps histories, the index of runs, definitions, schedules and workers. A decision is written in one piece:
 its records, the new index row and nothing else, if the run is still at the sequence number that the decision was made
-for. A **host** makes four promises: one transition of a run at a time, stored atomically; effects performed at least
-once and their outcomes fed back; durable timers; reading and waiting. Everything else is built on these.
+for. What reads and what changes are protocols of their own, so that whoever only looks can say so; `Store` is all of
+them. What a host promises stands in `hosts.port`.
 
-Above it: `app`, the control plane, operations. Below it: adapters in `runtime.stores`; the conformance suites in
+Above it: hosts, the driver, operations. Below it: adapters in `runtime.stores`; the conformance suites in
 ``tests/conformance`` say what they must do. Nothing of a database shows through here.
 """
 
@@ -19,11 +19,8 @@ import msgspec
 
 from penstock.base.ids import DEFAULT_TENANT, chain_of
 from penstock.base.json import JsonObject
-from penstock.engine.inputs import Input, StartRun
-from penstock.engine.outcomes import Decision
 from penstock.engine.pages import Move
 from penstock.engine.records import Record
-from penstock.engine.state import RunState
 from penstock.runtime.platform import Receipt
 
 __all__ = [
@@ -32,24 +29,32 @@ __all__ = [
     "AnyHash",
     "AppendOutcome",
     "Appended",
+    "ChangeMark",
     "ChangePage",
     "DefinitionChanged",
+    "DefinitionChanges",
     "DefinitionNameTaken",
     "DefinitionOutcome",
     "DefinitionPage",
     "DefinitionPut",
+    "DefinitionReader",
     "DefinitionRow",
-    "Host",
     "RunChange",
     "RunPage",
     "RunPosition",
     "RunQuery",
     "RunRow",
     "RunWrite",
+    "ScheduleChanges",
+    "ScheduleReader",
     "ScheduleRow",
     "SequenceConflict",
     "Store",
+    "StoreReader",
     "StoredRun",
+    "StoredRunChanges",
+    "StoredRunReader",
+    "WorkStore",
     "WorkerRow",
     "in_family",
 ]
@@ -272,21 +277,20 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: int
 
 
-class Store(Protocol):
-    """Keeps everything a host needs. Every method either happened when it returns, or raises and did not."""
+class ChangeMark(Protocol):
+    """Whether anything was stored since."""
 
-    async def open(self) -> None:
-        """Prepare the store; refuses a file that a newer release wrote."""
+    def change_mark(self) -> int:
+        """Another number than before once anybody has stored anything, here or in another process.
 
-    async def close(self) -> None:
-        """Finish what is under way and let go."""
-
-    def append(self, write: RunWrite) -> Awaitable[AppendOutcome]:
-        """Store a decision. Returns at once; the answer comes when it is durable.
-
-        It is stored whether anybody waits for the answer or not. A store that gives back a `commits.Commit` spares the
-        host a task.
+        Never waits, and costs next to nothing: whoever shares the store asks several times a second and only looks
+        further when the number is another one. It may be another one without reason. A store may look once in each turn
+        of the event loop: what others commit within one shows in the next.
         """
+
+
+class StoredRunReader(ChangeMark, Protocol):
+    """Histories and the index of runs, as they are stored."""
 
     async def load(self, run_id: str) -> StoredRun | None:
         """A run with its whole history."""
@@ -300,14 +304,6 @@ class Store(Protocol):
     async def positions(self, run_ids: Sequence[str]) -> Mapping[str, RunPosition]:
         """How far some runs are, in one read; those that do not exist are left out."""
 
-    def change_mark(self) -> int:
-        """Another number than before once anybody has stored anything, here or in another process.
-
-        Never waits, and costs next to nothing: whoever shares the store asks several times a second and only looks
-        further when the number is another one. It may be another one without reason. A store may look once in each turn
-        of the event loop: what others commit within one shows in the next.
-        """
-
     async def changes(self, *, after: str | None, since: int, limit: int) -> ChangePage:
         """What anybody stored after a position, in that order; of deleted runs nothing.
 
@@ -317,6 +313,35 @@ class Store(Protocol):
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         """Runs by filter, from an index."""
+
+
+class StoredRunChanges(Protocol):
+    """What is stored of runs and forgotten of them; only hosts and housekeeping do that."""
+
+    def append(self, write: RunWrite) -> Awaitable[AppendOutcome]:
+        """Store a decision. Returns at once; the answer comes when it is durable.
+
+        It is stored whether anybody waits for the answer or not. A store that gives back a `commits.Commit` spares the
+        host a task.
+        """
+
+    async def delete_runs(self, run_ids: Sequence[str], *, receipt: Receipt | None = None) -> int:
+        """Forget runs; how many were forgotten. A receipt tells of the first one.
+
+        Only runs that have ended are, owe nothing (`has_work`), and whose parent has ended too or is forgotten: a
+        parent that goes on would start a child that it cannot find again. The first run of a chain is kept until the
+        others are forgotten: the chain is called by its id, and a second one of that name would run into the first.
+        """
+
+    async def delete_ended(self, *, before: int, limit: int) -> int:
+        """Forget runs that ended before a moment, as `delete_runs` would; longest ago first, at most `limit`.
+
+        May stop sooner to keep one piece of work short; 0 means that there is nothing left to forget.
+        """
+
+
+class WorkStore(ChangeMark, Protocol):
+    """Who does the work of which run, which processes are alive, and when the next timer is due."""
 
     async def due(self, *, owner: str, now: int, limit: int, family: str | None = None) -> tuple[str, ...]:
         """Runs with a timer that is due and that no other listed worker has; `family` as for `claim`."""
@@ -357,20 +382,9 @@ class Store(Protocol):
     async def workers(self) -> tuple[WorkerRow, ...]:
         """Every listed worker."""
 
-    async def put_definition(
-        self,
-        definition: DefinitionRow,
-        *,
-        expected_hash: str | AnyHash | None = ANY,
-        receipt: Receipt | None = None,
-    ) -> DefinitionOutcome:
-        """Keep a definition; the newest of a tenant's name is the one that new runs get.
 
-        Putting one again that is not the newest makes it the newest: that is how to roll back, and how a deleted name
-        comes back. With `expected_hash` only if that is the newest now; None: only if there is none. The names of its
-        tool, prompt, resource and webhooks belong to it from then on, until a newest version does without them or the
-        workflow is deleted; one that another workflow has is refused.
-        """
+class DefinitionReader(Protocol):
+    """Definitions, as tenants put them."""
 
     async def definition(self, definition_hash: str, *, tenant: str | None = None) -> DefinitionRow | None:
         """A definition by hash, as a tenant put it last; as anybody did without a tenant."""
@@ -394,6 +408,25 @@ class Store(Protocol):
     ) -> DefinitionPage:
         """As `definitions`, by name and in pages; with `prefix` only the names that begin so."""
 
+
+class DefinitionChanges(Protocol):
+    """Putting definitions and taking them away."""
+
+    async def put_definition(
+        self,
+        definition: DefinitionRow,
+        *,
+        expected_hash: str | AnyHash | None = ANY,
+        receipt: Receipt | None = None,
+    ) -> DefinitionOutcome:
+        """Keep a definition; the newest of a tenant's name is the one that new runs get.
+
+        Putting one again that is not the newest makes it the newest: that is how to roll back, and how a deleted name
+        comes back. With `expected_hash` only if that is the newest now; None: only if there is none. The names of its
+        tool, prompt, resource and webhooks belong to it from then on, until a newest version does without them or the
+        workflow is deleted; one that another workflow has is refused.
+        """
+
     async def delete_definition(
         self,
         name: str,
@@ -407,6 +440,17 @@ class Store(Protocol):
         With `expected_hash` only if that is the newest of the name.
         """
 
+
+class ScheduleReader(Protocol):
+    """Schedules."""
+
+    async def schedules(self, *, tenant: str | None = None) -> tuple[ScheduleRow, ...]:
+        """Every schedule, or those of a tenant."""
+
+
+class ScheduleChanges(Protocol):
+    """Putting schedules and taking them away."""
+
     async def put_schedule(
         self,
         schedule: ScheduleRow,
@@ -419,48 +463,19 @@ class Store(Protocol):
         With `expected` only if it stands so now; None: only if there is none of its id.
         """
 
-    async def schedules(self, *, tenant: str | None = None) -> tuple[ScheduleRow, ...]:
-        """Every schedule, or those of a tenant."""
-
     async def delete_schedule(self, schedule_id: str, *, receipt: Receipt | None = None) -> bool:
         """Forget a schedule; whether there was one."""
 
-    async def delete_runs(self, run_ids: Sequence[str], *, receipt: Receipt | None = None) -> int:
-        """Forget runs; how many were forgotten. A receipt tells of the first one.
 
-        Only runs that have ended are, owe nothing (`has_work`), and whose parent has ended too or is forgotten: a
-        parent that goes on would start a child that it cannot find again. The first run of a chain is kept until the
-        others are forgotten: the chain is called by its id, and a second one of that name would run into the first.
-        """
-
-    async def delete_ended(self, *, before: int, limit: int) -> int:
-        """Forget runs that ended before a moment, as `delete_runs` would; longest ago first, at most `limit`.
-
-        May stop sooner to keep one piece of work short; 0 means that there is nothing left to forget.
-        """
+class StoreReader(StoredRunReader, DefinitionReader, ScheduleReader, Protocol):
+    """The reading half of a store: what views, streams and reports may use."""
 
 
-class Host(Protocol):
-    """Runs on some engine. The four promises of the design, nothing more."""
+class Store(StoreReader, StoredRunChanges, WorkStore, DefinitionChanges, ScheduleChanges, Protocol):
+    """Keeps everything a host needs. Every method either happened when it returns, or raises and did not."""
 
-    async def start(
-        self,
-        given: StartRun,
-        *,
-        workflow_hash: str,
-        labels: dict[str, str] | None = None,
-        tenant: str | None = None,
-    ) -> Decision:
-        """Start a run; accepted only after it is durable. Without a tenant it is in the one that `given` names."""
+    async def open(self) -> None:
+        """Prepare the store; refuses a file that a newer release wrote."""
 
-    async def send(self, run_id: str, given: Input, *, tenant: str | None = None) -> Decision:
-        """Give a run an input; accepted only after it is durable. A run of another tenant than given is unknown."""
-
-    async def read(self, run_id: str) -> RunState | None:
-        """The state of a run."""
-
-    async def history(self, run_id: str, *, after_seq: int = 0, limit: int = 1_000) -> tuple[Record, ...]:
-        """Records of a run."""
-
-    async def wait(self, run_id: str, *, after_seq: int, timeout_seconds: float) -> RunState | None:
-        """The state of a run once it has moved past a sequence number, or when time is up."""
+    async def close(self) -> None:
+        """Finish what is under way and let go."""

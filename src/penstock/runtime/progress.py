@@ -7,7 +7,7 @@ Whoever performs an activity says so here; whoever listens to the run hears it f
 loses the oldest news first: they are about a moment that is over. Nothing waits for a listener, and a word that nobody
 hears costs one look at a dictionary. What must not be lost belongs in a result, which is stored.
 
-Above it: `EmbeddedHost` has one; `Run.progress` and `Run.live` listen; executors speak. Below it: nothing.
+Above it: a host has one; `Run.progress` and `Run.live` listen; executors speak. Below it: nothing.
 """
 
 from __future__ import annotations

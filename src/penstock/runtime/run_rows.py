@@ -1,6 +1,6 @@
 """The index row of a run: how it stands, when it wakes up, whether it has work, and who does that.
 
-Above it: `EmbeddedHost`, which stores the row with every decision. Below it: the engine's state, `ownership`. Pure.
+Above it: hosts, which store the row with every decision. Below it: the engine's state, `ownership`. Pure.
 """
 
 from __future__ import annotations

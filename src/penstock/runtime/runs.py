@@ -1,6 +1,6 @@
 """A run as a Python object: watch it, answer it, signal it, cancel it, fork it.
 
-Above it: `app.penstock.Penstock` hands these out. Below it: `EmbeddedHost`. It holds no state of its own beyond the id:
+Above it: `app.penstock.Penstock` hands these out. Below it: the host port. It holds no state of its own beyond the id:
 two objects for one run are as good as one.
 """
 
@@ -29,7 +29,7 @@ from penstock.engine.trust import from_outside
 from penstock.engine.turn import Turn
 from penstock.engine.values import NOT_JSON
 from penstock.runtime.chains import own_labels
-from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.hosts.port import RunHost
 from penstock.runtime.leasing import lease_ms_of, leased
 from penstock.runtime.progress import Progress, ProgressNews
 
@@ -59,7 +59,7 @@ class Run:
     """One run. Every method speaks to the store; nothing is remembered here."""
 
     id: str
-    host: EmbeddedHost = field(repr=False)
+    host: RunHost = field(repr=False)
     new_id: Callable[[], str] = field(repr=False)
     caller: str = field(default="", repr=False)
     """Who asks; callers share what queries take."""
@@ -311,14 +311,10 @@ class Run:
         state = await self.state()
         workflow = await self._workflow(state)
         if state.terminal:
-            state = await self.host.folding.fold(
-                (await self.history())[:-1]
-            )  # the last record clears what the nodes gave
+            state = await self.host.fold((await self.history())[:-1])  # the last record clears what the nodes gave
         turn = Turn(workflow=workflow, state=state, at=self._now(), evaluator=self.host.evaluator)
         root = turn.root(_root_scope(state))
-        # What somebody asks may take its time; the runs that go on must not wait for it.
-        evaluator = self.host.query_evaluator or self.host.evaluator
-        outcome = await self.host.query_threads.run(self.caller, evaluator.evaluate, compiled, root)
+        outcome = await self.host.evaluate_for(self.caller, compiled, root)
         if isinstance(outcome, NotAnExpression):
             raise Rejected("JQ_INVALID", outcome.message, outcome.hint)
         if isinstance(outcome, EvaluationFailed):
@@ -327,14 +323,14 @@ class Run:
 
     async def fork(self, *, at_seq: int, run_id: str | None = None, by: str | None = None) -> Run:
         """A new run that begins where this one was after a record, with the same labels, and with all of its time."""
-        row = await self.host.store.row(self.id)
+        row = await self.host.row(self.id)
         if row is None:
             raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {self.id}")
         chosen = run_id or self.new_id()
         records = fork(
             await self.history(), at_seq=at_seq, run_id=chosen, at=self._now(), by=by, untrusted=self.untrusted
         )
-        state = await self.host.folding.fold(records)
+        state = await self.host.fold(records)
         refused = await self.host.adopt(state, records, labels=own_labels(row.labels))
         if refused is not None:
             raise refusal_error(refused)

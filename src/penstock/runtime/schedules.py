@@ -4,7 +4,7 @@ A schedule has a cron expression in a time zone, and says what happens when the 
 how old a missed start may be and still happen (`catch_up`), and how far starts are spread (`jitter`). The id of a
 scheduled run is made from the schedule and the moment, so that two processes that both find it due start it once.
 
-Above it: `Penstock`. Below it: `EmbeddedHost`; cron arithmetic is cronsim's. Nothing is kept between two looks that
+Above it: `Penstock`. Below it: the host port; cron arithmetic is cronsim's. Nothing is kept between two looks that
 another process would need.
 """
 
@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 from zlib import crc32
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -32,9 +32,9 @@ from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
 from penstock.engine.trust import UNTRUSTED
-from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.hosts.port import RunHost
 from penstock.runtime.platform import Receipt
-from penstock.runtime.ports import ScheduleRow
+from penstock.runtime.ports import DefinitionReader, ScheduleChanges, ScheduleReader, ScheduleRow
 
 __all__ = ["Scheduler", "Timetable", "check_schedules", "next_fire_at", "origin_of", "timetable_of"]
 
@@ -199,11 +199,16 @@ def _is_of(row: ScheduleRow, workflow_name: str) -> bool:
     return origin_of(row) == "program" or (origin_of(row) == "document" and row.workflow_name == workflow_name)
 
 
+class ScheduleStore(ScheduleReader, ScheduleChanges, DefinitionReader, Protocol):
+    """Where schedules are kept, beside the definitions that they start."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Scheduler:
     """Starts scheduled runs until it is stopped."""
 
-    host: EmbeddedHost
+    host: RunHost
+    store: ScheduleStore
     report: Callable[[str, BaseException], None] = lambda where, error: None
     _task: asyncio.Task[None] | None = None
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -285,7 +290,7 @@ class Scheduler:
 
     async def keep(self, row: ScheduleRow, known: ScheduleRow | None, *, receipt: Receipt | None = None) -> bool:
         """Keep a schedule, unless somebody changed it in between: nothing that others did may be lost."""
-        kept = await self.host.store.put_schedule(row, expected=known, receipt=receipt)
+        kept = await self.store.put_schedule(row, expected=known, receipt=receipt)
         self.nudge()
         return kept
 
@@ -303,7 +308,7 @@ class Scheduler:
         A schedule that somebody else made under the id of a trigger stays as it is; `report` hears of it.
         """
         rows = []
-        known = {row.schedule_id: row for row in await self.host.store.schedules(tenant=tenant)}
+        known = {row.schedule_id: row for row in await self.store.schedules(tenant=tenant)}
         for schedule_id, trigger in _scheduled(workflow, tenant):
             schedule = trigger.get("schedule")
             if not isinstance(schedule, dict) or trigger.get("enabled") is False:
@@ -318,7 +323,7 @@ class Scheduler:
         asked_for = {row.schedule_id for row in rows}
         for row in known.values():
             if row.workflow_name == workflow.name and origin_of(row) == "document" and row.schedule_id not in asked_for:
-                await self.host.store.delete_schedule(row.schedule_id)
+                await self.store.delete_schedule(row.schedule_id)
         return rows
 
     async def follow(self, workflow_name: str, *, tenant: str = DEFAULT_TENANT) -> None:
@@ -336,11 +341,11 @@ class Scheduler:
         after it stored or deleted one, and before that.
         """
         wanted: set[tuple[str, str]] = {
-            (row.tenant, row.workflow_name) for row in await self.host.store.schedules() if origin_of(row) == "document"
+            (row.tenant, row.workflow_name) for row in await self.store.schedules() if origin_of(row) == "document"
         }
         cursor: str | None = None
         while True:
-            page = await self.host.store.list_definitions(tenant=None, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
+            page = await self.store.list_definitions(tenant=None, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
             wanted.update((row.tenant, row.name) for row in page.rows if row.document.get("triggers"))
             cursor = page.next_cursor
             if cursor is None:
@@ -363,11 +368,11 @@ class Scheduler:
         """
         workflow = workflow or await self.host.workflow_named(workflow_name, tenant=tenant)
         asked_for = set() if workflow is None else {schedule_id for schedule_id, _ in _scheduled(workflow, tenant)}
-        for row in await self.host.store.schedules(tenant=tenant):
+        for row in await self.store.schedules(tenant=tenant):
             if row.workflow_name != workflow_name:
                 continue
             if origin_of(row) == "document" or (origin_of(row) == "program" and row.schedule_id in asked_for):
-                await self.host.store.delete_schedule(row.schedule_id)
+                await self.store.delete_schedule(row.schedule_id)
 
     async def pause(self, schedule_id: str, *, paused: bool) -> None:
         """Pause a schedule, or let it go on from now."""
@@ -389,7 +394,7 @@ class Scheduler:
 
     async def find(self, schedule_id: str) -> ScheduleRow | None:
         """A schedule by the id that it is stored under."""
-        return next((row for row in await self.host.store.schedules() if row.schedule_id == schedule_id), None)
+        return next((row for row in await self.store.schedules() if row.schedule_id == schedule_id), None)
 
     async def _row(self, schedule_id: str) -> ScheduleRow:
         row = await self.find(schedule_id)
@@ -402,7 +407,7 @@ class Scheduler:
         while (current := await self.find(row.schedule_id)) is not None:
             same = current.spec == row.spec and current.next_at == row.next_at
             noted = replace(current, next_at=next_at if same else current.next_at, last_run_id=last_run_id)
-            if await self.host.store.put_schedule(noted, expected=current):
+            if await self.store.put_schedule(noted, expected=current):
                 return
 
     async def _loop(self) -> None:
@@ -427,7 +432,7 @@ class Scheduler:
         now = self.host.clock.now_ms()
         outcomes: dict[str, FireOutcome] = {}
         async with self._starting:
-            for listed in await self.host.store.schedules():
+            for listed in await self.store.schedules():
                 row = listed if listed.paused or self._placing.fits(listed, now) else await self._placed(listed, now)
                 if not row.paused and row.next_at is not None and row.next_at <= now:
                     outcomes[row.schedule_id] = await self._fire(row, row.next_at, now)
@@ -437,7 +442,7 @@ class Scheduler:
     async def _placed(self, row: ScheduleRow, now: int) -> ScheduleRow:
         """A schedule whose next moment was found by a clock that was ahead, with the one that it has by this clock."""
         placed = replace(row, next_at=self._placing.next_at(row, now))
-        return placed if await self.host.store.put_schedule(placed, expected=row) else row
+        return placed if await self.store.put_schedule(placed, expected=row) else row
 
     async def _fire(self, row: ScheduleRow, moment: int, now: int) -> FireOutcome:
         timetable = timetable_of(row.spec)
@@ -458,7 +463,7 @@ class Scheduler:
         if row.last_run_id == run_id:
             return Started(run_id)  # the clock moved back; it must not be in the way of itself
         # The run that the schedule started may have been continued by others.
-        previous = await self.host.store.row(await self.host.newest(row.last_run_id)) if row.last_run_id else None
+        previous = await self.host.row(await self.host.newest(row.last_run_id)) if row.last_run_id else None
         if previous is not None and not previous.terminal:
             match timetable.overlap:
                 case "skip":

@@ -5,7 +5,7 @@ future as the clock was ahead. Such a run is known by its last record, which lie
 fired after the time that they were to take, at the moments that its history knows. That is measured in memory; a
 process that ends before such a run has moved on finds it again at its start.
 
-Above it: the driver. Below it: `EmbeddedHost`. Nothing is scheduled that a restart could not find again.
+Above it: the driver. Below it: an `EffectHost`. Nothing is scheduled that a restart could not find again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.base import limits
 from penstock.engine import inputs
 from penstock.engine.effects import WakeUp
 from penstock.engine.outcomes import Refused
-from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.hosts.port import EffectHost
 from penstock.runtime.ports import RunRow
 
 __all__ = ["TimerLoop"]
@@ -39,7 +39,7 @@ class _Late:
 class TimerLoop:
     """Looks at the timers until it is cancelled; `report` hears of faults that nobody else would see."""
 
-    host: EmbeddedHost
+    host: EffectHost
     report: Callable[[str, BaseException], None]
     is_draining: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)

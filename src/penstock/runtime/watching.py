@@ -4,7 +4,7 @@ What this process commits wakes its waiters at once. What other processes commit
 numbers of the runs that are waited for, all in one read; the more runs there are, the longer the pause between two
 looks, so that thousands of idle waiters cost next to nothing. Nobody waits, nobody looks.
 
-Above it: `EmbeddedHost`. Below it: the store's `positions`.
+Above it: a host. Below it: the store's `positions`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TypeAlias
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.engine.state import RunState
-from penstock.runtime.ports import RunPosition, Store
+from penstock.runtime.ports import RunPosition, StoredRunReader
 
 __all__ = ["Moved", "RunWatch", "moved_within"]
 
@@ -33,7 +33,7 @@ _ANY_RUN = ""
 class RunWatch:
     """Who waits for which run."""
 
-    store: Store
+    store: StoredRunReader
     _waiting: dict[str, dict[Moved, int | None]] = field(default_factory=dict)
     _looking: asyncio.Task[None] | None = None
     _no_patience: bool = False

@@ -11,7 +11,7 @@ from penstock import Penstock
 from penstock.base.errors import Conflict, NotFound
 from penstock.engine.evolve import fold
 from penstock.engine.fork import fork
-from penstock.runtime.control_hosts import EmbeddedControl
+from penstock.runtime.control_hosts import HostControl
 from penstock.runtime.control_plane import ListQuery
 from penstock.runtime.ports import RunQuery
 from penstock.runtime.stores.sqlite_maintenance import check_integrity
@@ -101,7 +101,7 @@ def test_the_control_plane_of_a_tenant_sees_its_runs_only(tmp_path: Path) -> Non
         for tenant in ("default", "acme"):
             await penstock.register(WAITS, tenant=tenant)
             await penstock.start("waits", run_id="order-7", tenant=tenant)
-        ours, theirs = EmbeddedControl(penstock.host), EmbeddedControl(penstock.host, tenant="acme")
+        ours, theirs = HostControl(penstock.host), HostControl(penstock.host, tenant="acme")
         assert await ours.find("acme~.order-7") is None
         assert await ours.history("acme~.order-7") == ()
         found = await theirs.find("acme~.order-7")
@@ -124,7 +124,7 @@ def test_a_history_from_elsewhere_is_whose_control_plane_takes_it(tmp_path: Path
         assert workflow is not None
         for tenant in ("default", "other"):
             records = fork(await run.history(), at_seq=2, run_id=f"copy in {tenant}")
-            await EmbeddedControl(penstock.host, tenant=tenant).adopt(workflow, fold(records), records)
+            await HostControl(penstock.host, tenant=tenant).adopt(workflow, fold(records), records)
             loaded = await penstock.store.load(f"copy in {tenant}")
             assert loaded is not None
             assert (loaded.row.tenant, fold(loaded.records).tenant) == (tenant, tenant)

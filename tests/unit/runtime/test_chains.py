@@ -17,7 +17,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build import build_workflow
 from penstock.engine import Accepted, Refused, fold, inputs
 from penstock.runtime.chains import CHAIN_LABEL, latest_in_chain
-from penstock.runtime.control_hosts import EmbeddedControl, MemoryControl
+from penstock.runtime.control_hosts import HostControl, MemoryControl
 from penstock.runtime.control_plane import Answer, ControlPlane
 from penstock.runtime.driver import Driver
 from penstock.runtime.embedded_host import EmbeddedHost
@@ -333,7 +333,7 @@ def test_the_control_plane_goes_along_with_a_chain() -> None:
 def test_the_control_plane_of_a_store_goes_along_with_a_chain_and_its_parent() -> None:
     async def run() -> None:
         async with at_work(MemoryStore()) as bench, asyncio.timeout(30):
-            plane = ControlPlane(host=EmbeddedControl(bench.host), new_id=lambda: "minted")
+            plane = ControlPlane(host=HostControl(bench.host), new_id=lambda: "minted")
             await bench.host.register(build_workflow(counting(step_node("a"), WAIT)))
             sub: JsonObject = {"id": "sub", "type": "subworkflow", "workflow": "counting", "input": {}}
             document = native(sub, {"id": "e", "type": "end", "output": "${ .sub.n }"})

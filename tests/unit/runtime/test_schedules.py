@@ -41,7 +41,7 @@ def scheduled(test: Callable[[Scheduler, ManualClock], Awaitable[None]]) -> None
         host = EmbeddedHost(store=MemoryStore(), clock=clock, worker_id="w")
         for document in (WAITS, AT_ONCE):
             await host.register(build_workflow(document))
-        await test(Scheduler(host=host), clock)
+        await test(Scheduler(host=host, store=host.store), clock)
 
     asyncio.run(run())
 
@@ -90,7 +90,7 @@ def test_a_due_schedule_starts_its_run_once() -> None:
         first = await scheduler.fire_due()
         assert first == {"hourly": Started(f"hourly@{NOON + 60 * MINUTE_MS}")}
         assert await scheduler.fire_due() == {}
-        row = await scheduler.host.store.row(f"hourly@{NOON + 60 * MINUTE_MS}")
+        row = await scheduler.host.row(f"hourly@{NOON + 60 * MINUTE_MS}")
         assert row is not None
         assert row.labels == {"schedule": "hourly"}
 
@@ -102,7 +102,7 @@ def test_two_processes_that_find_one_schedule_due_start_one_run() -> None:
         row = await scheduler.put("hourly", "quick", {"cron": "0 * * * *"})
         clock.advance(60 * MINUTE_MS)
         await scheduler.fire_due()
-        await scheduler.host.store.put_schedule(row)  # the other process still sees it due
+        await scheduler.store.put_schedule(row)  # the other process still sees it due
         assert await scheduler.fire_due() == {"hourly": Started(f"hourly@{NOON + 60 * MINUTE_MS}")}
 
     scheduled(test)
@@ -201,7 +201,7 @@ def test_a_schedule_of_another_tenant_is_not_replaced() -> None:
         await scheduler.put("s", "quick", {"cron": "0 * * * *"}, tenant="acme")
         with pytest.raises(Conflict, match="SCHEDULE_ID_TAKEN"):
             await scheduler.put("s", "quick", {"cron": "5 * * * *"})
-        [kept] = await scheduler.host.store.schedules()
+        [kept] = await scheduler.store.schedules()
         assert kept.spec == {"cron": "0 * * * *"}
 
     scheduled(test)
@@ -214,7 +214,7 @@ def test_triggers_of_one_document_make_a_schedule_in_each_tenant_and_go_with_it(
             await scheduler.host.register(workflow, tenant=tenant)
             await scheduler.put_triggers(workflow, tenant=tenant)
         await scheduler.put("by hand", "quick", {"cron": "0 * * * *"}, tenant="acme")
-        store = scheduler.host.store
+        store = scheduler.store
         assert [row.schedule_id for row in await store.schedules()] == ["acme~.quick:0", "by hand", "quick:0"]
         await scheduler.drop_triggers("quick", tenant="acme")
         assert [row.schedule_id for row in await store.schedules()] == ["by hand", "quick:0"]
@@ -233,12 +233,12 @@ def test_a_clock_that_was_ahead_for_a_moment_leaves_no_schedule_in_the_future() 
         await scheduler.put("hourly", "quick", {"cron": "0 * * * *"})
         await scheduler.put("spread", "quick", {"cron": "0 * * * *", "jitter": "5m"})
         await scheduler.put("patient", "quick", {"cron": "0 0 1 * *", "catch_up": "1d"})
-        before = {row.schedule_id: row.next_at for row in await scheduler.host.store.schedules()}
+        before = {row.schedule_id: row.next_at for row in await scheduler.store.schedules()}
         clock.advance(QUARTER_MS)
         assert all(isinstance(outcome, Skipped) for outcome in (await scheduler.fire_due()).values())
         clock.advance(-QUARTER_MS)
         await scheduler.fire_due()
-        assert {row.schedule_id: row.next_at for row in await scheduler.host.store.schedules()} == before
+        assert {row.schedule_id: row.next_at for row in await scheduler.store.schedules()} == before
 
     scheduled(test)
 
@@ -248,9 +248,9 @@ def test_a_schedule_that_was_made_while_the_clock_was_ahead_is_found_by_the_next
         clock.advance(QUARTER_MS)
         await scheduler.put("hourly", "quick", {"cron": "0 * * * *"})
         clock.advance(-QUARTER_MS)
-        later = Scheduler(host=scheduler.host)
+        later = Scheduler(host=scheduler.host, store=scheduler.store)
         await later.fire_due()
-        [row] = await scheduler.host.store.schedules()
+        [row] = await scheduler.store.schedules()
         assert row.next_at == NOON + 60 * MINUTE_MS
 
     scheduled(test)
@@ -278,10 +278,10 @@ def test_a_start_that_happened_is_neither_repeated_nor_cancelled_when_the_clock_
         await scheduler.fire_due()
         clock.advance(-QUARTER_MS + 10_000)
         await scheduler.fire_due()
-        row = await scheduler.host.store.row(f"hourly@{NOON + 60 * MINUTE_MS}")
+        row = await scheduler.host.row(f"hourly@{NOON + 60 * MINUTE_MS}")
         assert row is not None
         assert not row.terminal
-        [schedule] = await scheduler.host.store.schedules()
+        [schedule] = await scheduler.store.schedules()
         assert schedule.next_at == NOON + 120 * MINUTE_MS
 
     scheduled(test)

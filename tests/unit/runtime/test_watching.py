@@ -12,7 +12,8 @@ from penstock.base.clock import ManualClock
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build import build_workflow
 from penstock.engine import inputs
-from penstock.runtime.embedded_host import EmbeddedHost, LiveRun
+from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.hosts.live import LiveRun
 from penstock.runtime.ports import AppendOutcome, RunPosition, RunWrite, StoredRun
 from penstock.runtime.stores.memory import MemoryStore
 from penstock.runtime.watching import RunWatch

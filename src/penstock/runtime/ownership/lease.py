@@ -6,7 +6,7 @@ that goes on while it is suspended, for how long after a sign of life nobody can
 beginning an activity costs one look at the clock. After it (the process was suspended, or could not write) the store is
 asked before anything begins. A worker that was struck off drops what it has and goes on under a name that nobody had.
 
-Above it: the driver; executors by way of `ActivityCall.confirm`. Below it: a `Store`, a `Clock`.
+Above it: the driver; executors by way of `ActivityCall.confirm`. Below it: a `WorkStore`, a `Clock`.
 What remains is the instant between the look and the effect; the epoch of a run lets a receiver close that gap.
 """
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import Unavailable
-from penstock.runtime.ports import Store
+from penstock.runtime.ports import WorkStore
 
 __all__ = ["Ownership", "WorkerLease"]
 
@@ -32,7 +32,7 @@ _RETRY_SECONDS_MAX = 5.0
 class WorkerLease:
     """Keeps this process listed. `on_lost` hears, before anything else begins, which name was struck off."""
 
-    store: Store
+    store: WorkStore
     clock: Clock
     worker_id: str
     on_lost: Callable[[str], None]
