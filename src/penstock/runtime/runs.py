@@ -219,8 +219,11 @@ class Run:
     async def outcome_of_signal(
         self, signal_id: str, *, query: str = ".state", timeout_seconds: float = 30.0, after_seq: int = 0
     ) -> JsonValue:
-        """Wait until somebody in the run has taken a signal that was sent and gone on, and look at what came of it."""
-        run = await self.newest()
+        """Wait until somebody has taken a signal that was sent to this run and gone on, and look at what came of it.
+
+        The run is the one that was the newest of its chain before the signal was sent, which may have taken it.
+        """
+        run = self
         async with asyncio.timeout(timeout_seconds):
             # A run that ended without it may have been continued: the next one has the signal.
             while not await run._took(signal_id, after_seq) and (later := await run.newest()).id != run.id:
