@@ -84,7 +84,10 @@ def test_a_run_that_nobody_carries_on_is_found(tmp_path: Path) -> None:
         await host.start(given, workflow_hash=workflow.hash)  # and no driver that performs its first step
         victim = Victim(tmp_path, 1)
         await victim._look_for_abandoned(host)
+        await victim._look_for_abandoned(host)
         assert read_lines(tmp_path / "notes.jsonl") == []
+        (seq, since) = victim.suspects["r"]
+        victim.suspects["r"] = (seq, since - 60)
         await victim._look_for_abandoned(host)
 
     asyncio.run(look())

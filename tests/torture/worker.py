@@ -21,6 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
+from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
 from penstock.definitions.build import build_workflow
 from penstock.engine import inputs
@@ -40,6 +41,8 @@ T = TypeVar("T")
 _FAILURE_SHARE = 0.15
 _HANG_UP_SHARE = 0.3
 _PATIENCE_SECONDS_MAX = 0.012  # of callers that hang up; a commit takes a few milliseconds
+# For how long a run may have work that nobody does: recovery goes through what it has claimed run by run.
+_UNATTENDED_SECONDS_MAX = 2.0
 _HOUR_MS = 3_600_000
 _JUMPS_MS = (90 * 24 * _HOUR_MS, _HOUR_MS, -_HOUR_MS)
 
@@ -134,7 +137,8 @@ class Victim:
         self.unfinished = {str(entry["run_id"]) for entry in self.plan}
         self.attention: set[str] = set()
         self.notes = Notes(folder / "notes.jsonl")
-        self.suspects: dict[str, int] = {}
+        self.suspects: dict[str, tuple[int, float]] = {}
+        """Runs that nobody does anything for: their sequence number, and since when."""
 
     async def live(self) -> None:
         """Work until every planned run has ended."""
@@ -145,7 +149,7 @@ class Victim:
         await store.open()
         host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=new_worker_id())
         ledger = DurableLines(self.folder / "ledger.jsonl")
-        driver = Driver(host=host, performer=LedgerPerformer(ledger, self.random), report=_complain)
+        driver = Driver(host=host, performer=LedgerPerformer(ledger, self.random), report=self._complain)
         for document in WORKFLOWS.values():
             await host.register(build_workflow(document))
         workers = [worker.worker_id for worker in await store.workers()]
@@ -191,16 +195,22 @@ class Victim:
         return await task
 
     async def _look_for_abandoned(self, host: EmbeddedHost) -> None:
-        """Runs with work of this process that it does not do, and did not do at the last look either."""
+        """Runs with work of this process that it has not done anything about for a while."""
         busy = {live.state.run_id for live in host.live_runs() if live.tasks or live.deferred or live.lock.locked()}
         suspects, self.suspects = self.suspects, {}
         for run_id in self.unfinished - busy:
             row = await host.store.row(run_id)
             if row is None or not row.has_work or row.owner != host.worker_id:
                 continue
-            self.suspects[run_id] = row.seq
-            if suspects.get(run_id) == row.seq:
+            seq, since = suspects.get(run_id, (row.seq, time.monotonic()))
+            self.suspects[run_id] = (row.seq, since if seq == row.seq else time.monotonic())
+            if time.monotonic() - self.suspects[run_id][1] > _UNATTENDED_SECONDS_MAX:
                 self.notes.add("abandoned", run_id)
+
+    def _complain(self, where: str, error: BaseException) -> None:
+        print(f"fault at {where}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        if isinstance(error, PenstockError) and error.code == "RUN_ABANDONED":
+            self.notes.add("abandoned", where)
 
     async def _start_all(self, host: EmbeddedHost) -> None:
         known = {str(line["run_id"]) for line in read_lines(self.folder / "acknowledged.jsonl") if "run_id" in line}
@@ -257,10 +267,6 @@ class Victim:
                     at=at, node_id=activation.node_id, visit=activation.visit, result={"ok": True}
                 )
             await self._called(host.send(state.run_id, given))
-
-
-def _complain(where: str, error: BaseException) -> None:
-    print(f"fault at {where}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
