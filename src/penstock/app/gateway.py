@@ -23,15 +23,15 @@ from penstock.app.penstock import Penstock
 from penstock.app.pepper import PEPPER_BYTES, pepper_path, unsealed_with
 from penstock.base.errors import PenstockError, Rejected
 from penstock.base.ids import DEFAULT_TENANT
+from penstock.operations.acting import act
 from penstock.operations.builtin import builtin_operations
 from penstock.operations.catalogue import Catalogue
 from penstock.operations.context import Credentials, GateLimits, Principal, Services, WebhookChoices
-from penstock.operations.keys import make_key
+from penstock.operations.keys import NewKey
 from penstock.operations.pipeline import Gate
 from penstock.operations.trail import seal_with
 from penstock.operations.upstream_board import Upstreams
 from penstock.runtime.guarded.evaluator import GuardedEvaluator
-from penstock.runtime.platform import KeyRow
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.stores.sqlite_platform import SqlitePlatformStore
 from penstock.runtime.system import new_key_material, new_run_id
@@ -45,8 +45,11 @@ _FLUSHES_PER_FORGETTING = 12
 
 def local_owner(tenant: str = DEFAULT_TENANT) -> Credentials:
     """Whoever can open the file owns what is in it: the local command line and embedding programs."""
-    principal = Principal(id="local:owner", tenant=tenant, scopes=frozenset({"*"}), name="local owner")
-    return Credentials(vouched=principal)
+    return Credentials(vouched=_owner(tenant))
+
+
+def _owner(tenant: str = DEFAULT_TENANT) -> Principal:
+    return Principal(id="local:owner", tenant=tenant, scopes=frozenset({"*"}), name="local owner")
 
 
 @asynccontextmanager
@@ -139,21 +142,11 @@ async def has_keys(gate: Gate) -> bool:
 
 
 async def create_owner_key(gate: Gate) -> str | None:
-    """The first key of a store, which may do everything; None if there are keys already."""
-    services = gate.services
+    """The first key of a store, which may do everything; None if there are keys already.
+
+    It is made for whoever starts the server, by the same call by which they would make it on the command line.
+    """
     if await has_keys(gate):
         return None
-    row, text = make_key(
-        services,
-        KeyRow(
-            key_id="",
-            tenant=DEFAULT_TENANT,
-            name="owner",
-            secret_hash="",
-            scopes=("*",),
-            created_at=services.clock.now_ms(),
-            created_by="local:owner",
-        ),
-    )
-    await services.platform.put_key(row)
-    return text
+    made: NewKey = await act(gate, _owner(), "key.create", {"name": "owner", "scopes": ["*"]})
+    return made.secret

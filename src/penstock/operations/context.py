@@ -44,7 +44,7 @@ __all__ = [
     "WebhookChoices",
 ]
 
-Surface: TypeAlias = Literal["rest", "mcp", "cli", "sdk", "console", "webhook", "schedule"]
+Surface: TypeAlias = Literal["rest", "mcp", "cli", "sdk", "console", "webhook", "schedule", "system"]
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ from penstock.operations.views import instant
 from penstock.operations.workflow_views import Cursor, Limit
 from penstock.runtime.platform import KeyNotReplaced, KeyRow
 
-__all__ = ["OPERATIONS", "make_key"]
+__all__ = ["OPERATIONS", "NewKey"]
 
 # More alike than this is a slip of the finger; less may be the scope of a workflow.
 _MISSPELT_MIN = 0.85
@@ -119,11 +119,6 @@ class RotateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     key_id: KeyId
     overlap: Annotated[str, Meta(description="How long the old key still works, e.g. `1h`.", max_length=20)] = "0s"
-
-
-def make_key(services: Services, row: KeyRow) -> tuple[KeyRow, str]:
-    """A row with a new id and secret, and the key as its owner needs it."""
-    return _row_with(services, row, services.new_key_material())
 
 
 def _row_with(services: Services, row: KeyRow, material: ParsedKey) -> tuple[KeyRow, str]:

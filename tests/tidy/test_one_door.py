@@ -1,0 +1,166 @@
+"""Everything that somebody changes passes the gate: nothing else reaches the changing methods of hosts and stores.
+
+Two kinds of places may: handlers, which get a `Context` that only the gate makes, and the modules listed here, each
+with its methods and the reason. Whoever adds a module that calls one finds it here, and has to say why the gate is no
+way. Decision 0030 says where the line is.
+"""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from penstock.app.penstock import Penstock
+from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.platform import PlatformStore
+from penstock.runtime.ports import Store
+from penstock.runtime.runs import Run
+from penstock.runtime.schedules import Scheduler
+from tests.tidy.doors import CHANGING, READING, handler_uses, made_contexts, reaches
+
+SOURCE = Path(__file__).parents[2] / "src" / "penstock"
+PORTS = {
+    "Store": Store,
+    "PlatformStore": PlatformStore,
+    "EmbeddedHost": EmbeddedHost,
+    "Scheduler": Scheduler,
+    "Run": Run,
+    "Penstock": Penstock,
+}
+
+# The host's own machinery: it answers for nobody's call, but carries out what was called for. See decision 0030.
+MACHINERY = {
+    "runtime/embedded_host.py": "Store.append Store.put_definition Store.set_work",
+    "runtime/driver.py": "EmbeddedHost.release EmbeddedHost.send EmbeddedHost.start_successor Store.claim"
+    " Store.set_work Store.strike_off",
+    "runtime/children.py": "EmbeddedHost.newest EmbeddedHost.send EmbeddedHost.start",
+    "runtime/timer_loop.py": "EmbeddedHost.send",
+    "runtime/ownership/lease.py": "Store.beat Store.enlist Store.strike_off",
+    "runtime/deliveries.py": "PlatformStore.put_resource PlatformStore.save_delivery",
+    "runtime/delivery_feed.py": "PlatformStore.add_deliveries PlatformStore.set_mark",
+}
+# What handlers work with: these have no way to a store but the one that they are handed.
+TOOLS_OF_HANDLERS = {
+    "runtime/runs.py": "EmbeddedHost.adopt EmbeddedHost.newest EmbeddedHost.send",
+    "runtime/control_hosts.py": "EmbeddedHost.adopt EmbeddedHost.newest EmbeddedHost.register EmbeddedHost.send"
+    " EmbeddedHost.start",
+    "runtime/control_plane.py": "EmbeddedHost.newest EmbeddedHost.send EmbeddedHost.start",
+    "runtime/schedules.py": "EmbeddedHost.newest EmbeddedHost.send EmbeddedHost.start Store.delete_schedule"
+    " Store.put_schedule",
+    "operations/families.py": "EmbeddedHost.newest",
+    "operations/upstream_board.py": "PlatformStore.append_audit PlatformStore.put_resource",
+}
+# The gate itself: what it keeps of keys, calls and outcomes.
+THE_GATE = {
+    "operations/authentication.py": "PlatformStore.touch_keys",
+    "operations/once.py": "PlatformStore.claim_call PlatformStore.complete_call PlatformStore.release_call",
+    "operations/trail.py": "PlatformStore.append_audit",
+    "operations/webhook_receiver.py": "PlatformStore.claim_call PlatformStore.complete_call PlatformStore.release_call",
+    "app/pepper.py": "PlatformStore.set_mark",
+    "app/housekeeping.py": "PlatformStore.forget_audit PlatformStore.forget_calls PlatformStore.forget_deliveries"
+    " Store.delete_ended",
+}
+# A program that has Penstock in it holds the host in its hands: no gate could keep it from anything.
+EMBEDDING = {
+    "app/penstock.py": "EmbeddedHost.register EmbeddedHost.start Penstock.register Scheduler.put_triggers"
+    " Store.delete_ended",
+    "app/testing.py": "EmbeddedHost.send Penstock.register Penstock.start",
+    "app/harness_kernel.py": "EmbeddedHost.adopt EmbeddedHost.send EmbeddedHost.start",
+    "app/harness_performers.py": "Store.put_definition",
+    "runtime/simulation.py": "EmbeddedHost.send EmbeddedHost.start",
+    "runtime/retention.py": "Store.delete_ended",
+}
+# Commands that do not go through the gate yet; nothing may be added here.
+NOT_YET = {
+    "cli/dev_reload.py": "Penstock.register",
+    "cli/run.py": "EmbeddedHost.register Penstock.start",
+    "cli/runs_change.py": "Run.answer Run.cancel Run.fork Run.lease_activity Run.pause Run.resume Run.retry_activity"
+    " Run.signal Run.submit",
+    "cli/watching.py": "Run.answer",
+    "cli/working.py": "Penstock.register",
+}
+ALLOWED = {
+    module: frozenset(methods.split())
+    for table in (MACHINERY, TOOLS_OF_HANDLERS, THE_GATE, EMBEDDING, NOT_YET)
+    for module, methods in table.items()
+}
+# Adapters of the ports, and the client, which has a server at the other end and no host.
+NOT_LOOKED_AT = ("runtime/stores/", "client/")
+MODULES = sorted(
+    name for path in SOURCE.rglob("*.py") if not (name := path.relative_to(SOURCE).as_posix()).startswith(NOT_LOOKED_AT)
+)
+
+
+def reached(module: str, source: str) -> dict[str, str]:
+    """What a module reaches without being called by the gate, and where first."""
+    by_handlers = module.startswith("operations/")
+    found: dict[str, str] = {}
+    for reach in reaches(source):
+        if not (by_handlers and reach.with_context):
+            found.setdefault(f"{reach.port}.{reach.method}", str(reach))
+    return found
+
+
+def complaints(module: str, source: str) -> list[str]:
+    """What is wrong with how a module reaches what changes something."""
+    found, allowed = reached(module, source), ALLOWED.get(module, frozenset())
+    told = [f"{place} is reached past the gate" for name, place in found.items() if name not in allowed]
+    told += [f"{name} is allowed and not reached: strike it" for name in sorted(allowed - set(found))]
+    if module != "operations/pipeline.py" and not module.startswith("runtime/executors/"):
+        told += [f"line {line}: only the gate makes a Context" for line in made_contexts(source)]
+        told += [f"line {line}: only the gate calls a handler" for line in handler_uses(source)]
+    return told
+
+
+def test_nothing_past_the_gate_reaches_what_changes_something() -> None:
+    found = {module: complaints(module, (SOURCE / module).read_text(encoding="utf-8")) for module in MODULES}
+    assert {module: told for module, told in found.items() if told} == {}
+
+
+def test_every_module_that_may_exists() -> None:
+    assert set(ALLOWED) <= set(MODULES)
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_every_method_of_a_port_is_known_to_read_or_to_change(name: str) -> None:
+    methods = {method for method, _ in inspect.getmembers(PORTS[name], callable) if not method.startswith("_")}
+    methods -= {"on_commit", "report"}  # fields that hold a function
+    assert methods == CHANGING[name] | READING[name]
+    assert not CHANGING[name] & READING[name]
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("async def f(gate):\n    await gate.services.platform.put_key(row)\n", "PlatformStore.put_key"),
+        ("async def f(gate):\n    await gate.services.host.send(run_id, given)\n", "EmbeddedHost.send"),
+        ("async def f(gate):\n    runs = gate.services.host\n    await runs.start(given)\n", "EmbeddedHost.start"),
+        ("async def f(a: EmbeddedHost):\n    await a.start(given)\n", "EmbeddedHost.start"),
+        ("class A:\n    kept: Store\n    def f(self):\n        return self.kept.append(write)\n", "Store.append"),
+        ("async def f(penstock):\n    await penstock.run(run_id).answer(1)\n", "Run.answer"),
+        ("async def f(x):\n    later(x.delete_runs)\n", "Store.delete_runs"),
+        ("async def f(x):\n    await Run(x, h, n).cancel()\n", "Run.cancel"),
+        ("async def f(services):\n    context = Context(services=services)\n", "only the gate makes a Context"),
+        ("async def f(capability):\n    await capability.handler(None, {})\n", "only the gate calls a handler"),
+    ],
+)
+def test_a_module_that_reaches_past_the_gate_is_found(source: str, told: str) -> None:
+    assert any(told in complaint for complaint in complaints("api/endpoints.py", source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "async def f(rows):\n    rows.append(1)\n",
+        "async def f(task):\n    task.cancel()\n    server.start()\n",
+        "async def f(gate):\n    await gate.services.store.row(run_id)\n",
+    ],
+)
+def test_what_only_has_the_same_name_is_not_found(source: str) -> None:
+    assert complaints("api/endpoints.py", source) == []
+
+
+def test_a_function_with_a_context_is_no_excuse_outside_of_the_operations() -> None:
+    source = "async def f(context: Context):\n    await context.services.platform.put_key(row)\n"
+    assert complaints("operations/anything.py", source) == []
+    assert complaints("mcp_surface/anything.py", source) != []
