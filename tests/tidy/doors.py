@@ -8,6 +8,7 @@ what they are assigned from, and by the names that these things always have here
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 __all__ = ["CHANGING", "READING", "Reach", "handler_uses", "made_contexts", "reaches"]
 
@@ -16,7 +17,13 @@ def _names(listed: str) -> frozenset[str]:
     return frozenset(listed.split())
 
 
+@cache
+def _tree(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
 # Every public method of what can change something is in one of these two tables: a new one has to be put there.
+# To ask for the newest run of a chain is reading: if nobody has started it yet, the host does what the history says.
 CHANGING: dict[str, frozenset[str]] = {
     "Store": _names(
         "append claim set_work enlist beat strike_off put_definition delete_definition put_schedule delete_schedule"
@@ -26,9 +33,9 @@ CHANGING: dict[str, frozenset[str]] = {
         "put_key replace_key touch_keys claim_call complete_call release_call forget_calls append_audit forget_audit"
         " put_resource delete_resource add_deliveries save_delivery forget_deliveries set_mark"
     ),
-    "EmbeddedHost": _names("register start send newest start_successor release adopt"),
+    "Host": _names("register start send release adopt"),
     "Scheduler": _names("put change keep put_triggers follow follow_all drop_triggers pause run_now fire_due"),
-    "Run": _names("answer signal update lease_activity submit cancel pause resume retry_activity fork newest"),
+    "Run": _names("answer signal update lease_activity submit cancel pause resume retry_activity fork"),
     "Penstock": _names("register start signal_with_start delete_ended"),
 }
 READING: dict[str, frozenset[str]] = {
@@ -41,12 +48,14 @@ READING: dict[str, frozenset[str]] = {
         "key change_mark keys audit audit_tenants resource resources all_resources due_deliveries next_delivery_at"
         " delivery deliveries mark"
     ),
-    "EmbeddedHost": _names(
+    "Host": _names(
         "workflow violations workflow_named due may_perform live reloaded live_runs read history wait watched"
-        " wait_for_end stop_waiting next_commit"
+        " wait_for_end stop_waiting next_commit newest row list_runs positions fold evaluate_for subscribe"
     ),
     "Scheduler": _names("start stop nudge fresh find"),
-    "Run": _names("state status result stream live progress history questions activities query"),
+    "Run": _names(
+        "state status result stream live progress history questions activities query newest outcome_of_signal"
+    ),
     "Penstock": _names("open use_steps run runs"),
 }
 # What these things are called where nobody says their type.
@@ -55,8 +64,8 @@ _USUAL_NAMES = {
     "_store": "Store",
     "platform": "PlatformStore",
     "_platform": "PlatformStore",
-    "host": "EmbeddedHost",
-    "_host": "EmbeddedHost",
+    "host": "Host",
+    "_host": "Host",
     "scheduler": "Scheduler",
     "penstock": "Penstock",
 }
@@ -64,15 +73,24 @@ _USUAL_NAMES = {
 _ALSO = {
     "SqliteStore": "Store",
     "MemoryStore": "Store",
+    "StoredRunChanges": "Store",
+    "WorkStore": "Store",
+    "DefinitionChanges": "Store",
+    "ScheduleChanges": "Store",
+    "ScheduleStore": "Store",
     "SqlitePlatformStore": "PlatformStore",
     "MemoryPlatformStore": "PlatformStore",
-    "Host": "EmbeddedHost",
-    "ControlHost": "EmbeddedHost",
-    "EmbeddedControl": "EmbeddedHost",
+    "EmbeddedHost": "Host",
+    "RunHost": "Host",
+    "EffectHost": "Host",
+    "RunInputs": "Host",
+    "WorkflowRegistry": "Host",
+    "ControlHost": "Host",
+    "EmbeddedControl": "Host",
 }
 # Methods that other things have too; they only count on receivers that are known.
 _COMMON = _names(
-    "append claim beat register start send newest release adopt put change keep follow pause answer signal update"
+    "append claim beat register start send release adopt put change keep follow pause answer signal update"
     " submit cancel resume fork"
 )
 _DISTINCTIVE = frozenset().union(*CHANGING.values()) - _COMMON
@@ -93,7 +111,7 @@ class Reach:
 
 def reaches(source: str) -> list[Reach]:
     """Every use of a changing method, called or handed on."""
-    tree = ast.parse(source)
+    tree = _tree(source)
     known = {**_USUAL_NAMES, **dict(_declared(tree))}
     known.update(_assigned(tree, known))
     return list(_found(tree, known, with_context=False))
@@ -103,14 +121,14 @@ def made_contexts(source: str) -> list[int]:
     """Lines where a `Context` is made, which only the gate may do."""
     return [
         node.lineno
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(_tree(source))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Context"
     ]
 
 
 def handler_uses(source: str) -> list[int]:
     """Lines where a capability's handler is taken, which only the gate may do, or a handler with its own context."""
-    tree = ast.parse(source)
+    tree = _tree(source)
     within = {
         id(part)
         for node in ast.walk(tree)
