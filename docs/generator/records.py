@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from docs.generator.markdown import code, page, table
+from docs.generator.states import RUN_MOVES, VISIT_MOVES
 from penstock.engine.records import COMMANDS, EVENTS, RECORD_SCHEMA_VERSION
-from penstock.engine.transitions import ACTIVATION_TRANSITIONS, RUN_TRANSITIONS
 
 __all__ = ["KEYS", "RECORDS", "history_page"]
 
@@ -220,7 +220,7 @@ def _rows(notes: Mapping[str, Note]) -> Iterator[list[str]]:
 def _target(name: str) -> str:
     found = {
         str(target): None
-        for table_of in (ACTIVATION_TRANSITIONS, RUN_TRANSITIONS)
+        for table_of in (VISIT_MOVES, RUN_MOVES)
         for record, (_, target) in table_of.items()
         if record.partition(":")[0] == name
     }

@@ -11,7 +11,7 @@ from penstock.engine.transitions import (
     Phase,
 )
 
-__all__ = ["states_page"]
+__all__ = ["RUN_MOVES", "VISIT_MOVES", "states_page"]
 
 # One picture of all transitions is a knot. The phases are listed in groups; each group is told by its first phase.
 GROUPS: Mapping[Phase, str] = {
@@ -26,6 +26,12 @@ GROUPS: Mapping[Phase, str] = {
 }
 
 Transitions = Mapping[str, tuple[Iterable[str], str]]
+
+RUN_MOVES: Transitions = {kind.__name__: move for kind, move in RUN_TRANSITIONS.items()}
+VISIT_MOVES: Transitions = {
+    f"{kind.__name__}:{variant}" if variant else kind.__name__: move
+    for (kind, variant), move in ACTIVATION_TRANSITIONS.items()
+}
 
 
 def states_page() -> str:
@@ -44,7 +50,7 @@ def _parts() -> Iterator[str]:
         "What a running run waits for (`waiting_input`, `waiting_activity`, `waiting_signal`, …) is read from the "
         "phases of its visits. A paused run is running, and makes no move."
     )
-    yield _diagram(RUN_TRANSITIONS)
+    yield _diagram(RUN_MOVES)
     yield "## A visit of a node"
     yield (
         "A phase says what was recorded last. In most of them the engine makes the next record by itself; in those "
@@ -53,7 +59,7 @@ def _parts() -> Iterator[str]:
     )
     for title, phases in _groups().items():
         yield f"### {title}"
-        yield _diagram({name: move for name, move in ACTIVATION_TRANSITIONS.items() if move[1] in phases})
+        yield _diagram({name: move for name, move in VISIT_MOVES.items() if move[1] in phases})
     yield "## All transitions of a visit"
     yield table(["Record", "From", "To"], _rows())
     yield "## Phases"
@@ -86,7 +92,7 @@ _WAITING = frozenset(str(phase) for phase in Phase if phase not in READY_PHASES)
 
 
 def _rows() -> Iterator[list[str]]:
-    for name, (sources, target) in ACTIVATION_TRANSITIONS.items():
+    for name, (sources, target) in VISIT_MOVES.items():
         yield [code(name), ", ".join(code(source) for source in sorted(map(str, sources))), code(target)]
 
 

@@ -12,7 +12,7 @@ from penstock.definitions.model import NodeType, Workflow
 from penstock.engine.decide import decide
 from penstock.engine.evolve import fold
 from penstock.engine.outcomes import Accepted
-from penstock.engine.records import COMMANDS, EVENTS
+from penstock.engine.records import COMMANDS, EVENTS, payload_of
 from penstock.engine.replay import Replayed, replay
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
@@ -111,6 +111,17 @@ def test_the_same_inputs_lead_to_the_same_rows(path: Path) -> None:
             state = fold(step.records(), state) if step.cut else decision.state
             assert run_status(state) == step.status
     assert portrait(workflow, state, item.steps[-1].input().at) == item.portrait
+
+
+@each
+def test_every_record_has_a_type_that_gives_its_payload_to_the_byte(path: Path) -> None:
+    for record in golden(path).records():
+        body = record.body
+        assert body is not None, record.name
+        assert type(body).record_kind == record.kind
+        written = msgspec.json.encode(record.payload)
+        assert msgspec.json.encode(body) == written
+        assert msgspec.json.encode(payload_of(body)) == written
 
 
 @each

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -14,7 +15,8 @@ from msgspec.structs import replace
 from penstock.definitions.findings import Severity
 from penstock.definitions.validate import validate_document
 from penstock.engine.evolve import _HANDLERS
-from penstock.engine.records import Record
+from penstock.engine.reading import Handler
+from penstock.engine.records import Body, Record, commands, events
 from penstock.engine.state import RunState
 from tests.simulation.scenario import simulate_seed
 from tests.simulation.workflows import family
@@ -23,8 +25,6 @@ SEEDS = 40
 TORN_SEEDS = 24
 EVERY_CUT_SEEDS = (7, 11, 16)
 BROKEN_SEEDS_MAX = 200
-
-Handler = Callable[[RunState, Record], None]
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -72,24 +72,24 @@ def test_every_random_document_is_valid(seed: int) -> None:
 
 
 def drop_a_result(handler: Handler) -> Handler:
-    def broken(draft: RunState, record: Record) -> None:
+    def broken(draft: RunState, record: Record, body: Any) -> None:
         """Forget that the activity came back."""
 
     return broken
 
 
 def forget_signal_ids(handler: Handler) -> Handler:
-    def broken(draft: RunState, record: Record) -> None:
-        handler(draft, record)
+    def broken(draft: RunState, record: Record, body: Any) -> None:
+        handler(draft, record, body)
         draft.signal_ids = {}
 
     return broken
 
 
 def undo_in_order_of_completion(handler: Handler) -> Handler:
-    def broken(draft: RunState, record: Record) -> None:
+    def broken(draft: RunState, record: Record, body: Any) -> None:
         before = draft.compensations
-        handler(draft, record)
+        handler(draft, record, body)
         if len(draft.compensations) > len(before):
             draft.compensations = (draft.compensations[-1], *before)
 
@@ -97,58 +97,58 @@ def undo_in_order_of_completion(handler: Handler) -> Handler:
 
 
 def open_one_body_too_many(handler: Handler) -> Handler:
-    def broken(draft: RunState, record: Record) -> None:
-        handler(draft, replace(record, payload={**record.payload, "concurrency": 99}))
+    def broken(draft: RunState, record: Record, body: Any) -> None:
+        handler(draft, record, replace(body, concurrency=99))
 
     return broken
 
 
 def forget_the_deadline(handler: Handler) -> Handler:
-    def broken(draft: RunState, record: Record) -> None:
-        handler(draft, replace(record, payload={**record.payload, "deadline": None}))
+    def broken(draft: RunState, record: Record, body: Any) -> None:
+        handler(draft, record, replace(body, deadline=None))
 
     return broken
 
 
 def lose_a_child(handler: Handler) -> Handler:
-    def broken(draft: RunState, record: Record) -> None:
-        handler(draft, record)
+    def broken(draft: RunState, record: Record, body: Any) -> None:
+        handler(draft, record, body)
         draft.children = {}
 
     return broken
 
 
 def lose_carried_signals(handler: Handler) -> Handler:
-    def broken(draft: RunState, record: Record) -> None:
-        handler(draft, record)
+    def broken(draft: RunState, record: Record, body: Any) -> None:
+        handler(draft, record, body)
         draft.signals = ()
 
     return broken
 
 
 def forget_the_next_run(handler: Handler) -> Handler:
-    def broken(draft: RunState, record: Record) -> None:
-        handler(draft, record)
+    def broken(draft: RunState, record: Record, body: Any) -> None:
+        handler(draft, record, body)
         draft.continuation = None
 
     return broken
 
 
-BREAKAGES = {
-    "a result is dropped": ("ActivityCompleted", drop_a_result),
-    "signal ids are forgotten": ("SignalBuffered", forget_signal_ids),
-    "nodes are undone in the wrong order": ("CompleteNode", undo_in_order_of_completion),
-    "a timer has no deadline": ("TimerStarted", forget_the_deadline),
-    "items run all at once": ("ForEachStarted", open_one_body_too_many),
-    "carried signals are lost": ("ExecutionStarted", lose_carried_signals),
-    "the next run of a chain is never started": ("ExecutionContinued", forget_the_next_run),
-    "a child is forgotten when the run is cancelled": ("ExecutionCancelled", lose_a_child),
+BREAKAGES: dict[str, tuple[type[Body], Callable[[Handler], Handler]]] = {
+    "a result is dropped": (events.ActivityCompleted, drop_a_result),
+    "signal ids are forgotten": (events.SignalBuffered, forget_signal_ids),
+    "nodes are undone in the wrong order": (commands.CompleteNode, undo_in_order_of_completion),
+    "a timer has no deadline": (events.TimerStarted, forget_the_deadline),
+    "items run all at once": (events.ForEachStarted, open_one_body_too_many),
+    "carried signals are lost": (events.ExecutionStarted, lose_carried_signals),
+    "the next run of a chain is never started": (events.ExecutionContinued, forget_the_next_run),
+    "a child is forgotten when the run is cancelled": (events.ExecutionCancelled, lose_a_child),
 }
 
 
 @pytest.mark.parametrize("name", list(BREAKAGES))
 def test_a_broken_engine_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    record_name, breaking = BREAKAGES[name]
-    monkeypatch.setitem(_HANDLERS, record_name, breaking(_HANDLERS[record_name]))
+    kind, breaking = BREAKAGES[name]
+    monkeypatch.setitem(_HANDLERS, kind, breaking(_HANDLERS[kind]))
     reports = (simulate_seed(seed) for seed in range(BROKEN_SEEDS_MAX))
     assert next((report.failure for report in reports if report.failure is not None), None) is not None

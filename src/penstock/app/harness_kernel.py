@@ -15,7 +15,7 @@ from penstock.definitions.canonical import definition_hash
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
-from penstock.engine.records import Record, record_of, row_of
+from penstock.engine.records import Record, made, record_of, row_of
 from penstock.engine.replay import Diverged, Replayed, replay
 from penstock.engine.transitions import RunStatus
 from penstock.runtime.control_plane import ControlHost, ControlledRun
@@ -74,8 +74,7 @@ class Kernel:
             case Refused(code=code, message=message):
                 return _failed(code, message)
             case Diverged(message=message):
-                payload: JsonObject = {"executionId": run_id, **outcome.payload()}
-                rows.append(Record(len(rows) + 1, "event", "ExecutionFailed", payload, self.host.now_ms()))
+                rows.append(made(len(rows) + 1, outcome.body(), self.host.now_ms(), run_id))
                 return _failed("NONDETERMINISM_DETECTED", message)
             case Replayed(state=state, records=records):
                 await self.host.adopt(workflow, state, records)

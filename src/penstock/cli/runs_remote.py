@@ -142,7 +142,7 @@ def _history(surface: CallSurface, run: str) -> list[Record]:
             kind=item["kind"],
             name=item["name"],
             at=parse_instant_ms(item["at"] or "") or 0,
-            payload=item["payload"],
+            content=item["payload"],
         )
         for item in whole["items"]
     ]

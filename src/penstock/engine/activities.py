@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, json_problem
 from penstock.definitions.json_schemas import SchemaProblem, load_schema
@@ -17,6 +19,7 @@ from penstock.engine.inputs import AskInActivity, CompleteActivity, FailActivity
 from penstock.engine.leases import refuse_lost_lease
 from penstock.engine.outcomes import Refused
 from penstock.engine.questions import interrupt_id_of
+from penstock.engine.records import events
 from penstock.engine.retries import GiveUp, RetryAt, next_attempt
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, RunState
 from penstock.engine.stride import stride
@@ -26,19 +29,19 @@ from penstock.engine.values import refuse_unfit
 
 __all__ = [
     "AT_WORK",
-    "FAILURE_KEYS",
     "ask_in_activity",
     "complete_activity",
     "fail_activity",
     "report_outcome_unknown",
     "retry_activity",
+    "without_own_keys",
 ]
 
 # An attempt is under way, in doubt, or waits for a person's answer; from outside it may be ended all the same.
 AT_WORK = (Phase.REQUESTED, Phase.OUTCOME_UNKNOWN, Phase.ASKING)
 
 # What the record of a failed attempt says itself; what an executor adds stands beside it and changes none of it.
-FAILURE_KEYS = frozenset(
+_FAILURE_KEYS = frozenset(
     {"nodeId", "visit", "attempt", "error", "code", "message", "reason", "willRetry", "retryAt", "executionId"}
 )
 
@@ -115,17 +118,9 @@ def complete_activity(turn: Turn, given: CompleteActivity) -> Refused | None:
     result: JsonValue = given.result
     if not turn.state.native and not isinstance(result, dict):
         result = {}  # as published: a result that is no object writes nothing
-    payload: JsonObject = {
-        "nodeId": activation.node_id,
-        "visit": activation.visit,
-        "attempt": activation.attempt,
-        "result": result,
-    }
-    if given.extra:
-        payload = {**payload, **{name: value for name, value in given.extra.items() if name not in payload}}
-        turn.event("ActivityCompleted", payload)
-    elif not stride(turn, node, activation, payload):
-        turn.event("ActivityCompleted", payload)
+    completed = events.ActivityCompleted(*activation.key, attempt=activation.attempt, result=result)
+    if given.extra or not stride(turn, node, activation, completed):
+        turn.record_with(completed, given.extra, behind="result")
     return None
 
 
@@ -156,21 +151,19 @@ def ask_in_activity(turn: Turn, given: AskInActivity) -> Refused | None:
     if exceeded is not None:
         _record_failure(turn, activation, exceeded)
         return None
-    payload: JsonObject = {
-        "nodeId": activation.node_id,
-        "visit": activation.visit,
-        "attempt": activation.attempt,
-        "round": asked,
-        "interruptId": interrupt_id_of(activation.node_id, activation.visit, asked),
-        "prompt": given.question,
-        "answerSchema": given.answer_schema,
-        "resume": given.resume,
-    }
-    if given.ask is not None:
-        payload["ask"] = given.ask
-    if activation.deadline is not None:
-        payload["deadline"] = activation.deadline
-    turn.event("ActivityAsked", payload)
+    turn.record(
+        events.ActivityAsked(
+            *activation.key,
+            attempt=activation.attempt,
+            round=asked,
+            interrupt_id=interrupt_id_of(activation.node_id, activation.visit, asked),
+            prompt=given.question,
+            answer_schema=given.answer_schema,
+            resume=given.resume,
+            ask=given.ask,
+            deadline=activation.deadline,
+        )
+    )
     return None
 
 
@@ -206,24 +199,18 @@ def _record_failure(turn: Turn, activation: Activation, failed: FailActivity) ->
         now=turn.at,
         identity=f"{turn.state.run_id}/{activation.node_id}/{activation.visit}",
     )
-    payload: JsonObject = {
-        "nodeId": activation.node_id,
-        "visit": activation.visit,
-        "attempt": activation.attempt,
-        "error": failed.error,
-    }
-    if failed.extra:
-        payload.update((name, value) for name, value in failed.extra.items() if name not in FAILURE_KEYS)
-    if code:
-        payload["code"] = code
+    body = events.ActivityFailed(*activation.key, attempt=activation.attempt, error=failed.error, code=code or None)
     match decision if failed.retryable else GiveUp():
         case RetryAt(at=at):
-            payload["willRetry"] = True
-            if at > turn.at:
-                payload["retryAt"] = at
+            body = replace(body, will_retry=True, retry_at=at if at > turn.at else None)
         case GiveUp():
             pass
-    turn.event("ActivityFailed", payload)
+    turn.record_with(body, without_own_keys(failed.extra), behind="error")
+
+
+def without_own_keys(extra: JsonObject | None) -> JsonObject:
+    """What an executor adds to the record of a failed attempt: none of what the record says itself."""
+    return {name: value for name, value in (extra or {}).items() if name not in _FAILURE_KEYS}
 
 
 def _retry_of(node: Node, activation: Activation) -> Retry:
@@ -242,8 +229,7 @@ def report_outcome_unknown(turn: Turn, given: ReportOutcomeUnknown) -> Refused |
         return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", f"{given.node_id} is not under way: it asks a person")
     if activation.phase is Phase.OUTCOME_UNKNOWN:
         return None
-    payload: JsonObject = {"nodeId": activation.node_id, "visit": activation.visit, "attempt": activation.attempt}
-    turn.event("ActivityOutcomeUnknown", payload)
+    turn.record(events.ActivityOutcomeUnknown(*activation.key, attempt=activation.attempt))
     return None
 
 
@@ -254,6 +240,5 @@ def retry_activity(turn: Turn, given: RetryActivity) -> Refused | None:
         return activation
     if activation.phase is not Phase.OUTCOME_UNKNOWN:
         return Refused("ACTIVITY_RETRY_NOT_ALLOWED", f"the outcome of {given.node_id} is not in doubt")
-    payload: JsonObject = {"nodeId": activation.node_id, "visit": activation.visit}
-    turn.event("ActivityRetried", payload if given.by is None else {**payload, "decidedBy": given.by})
+    turn.record(events.ActivityRetried(*activation.key, decided_by=given.by))
     return None

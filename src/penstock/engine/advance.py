@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 from penstock.base import limits
 from penstock.base.errors import CorruptHistory
-from penstock.base.json import JsonObject
 from penstock.definitions.durations import parse_instant_ms
 from penstock.definitions.expressions import EvaluationFailed, WouldWait
 from penstock.definitions.model import (
@@ -38,7 +37,8 @@ from penstock.engine.completion import (
 )
 from penstock.engine.endings import compensate_next, end_run
 from penstock.engine.questions import interrupt_id_of
-from penstock.engine.starting import continued_payload
+from penstock.engine.records import commands, events
+from penstock.engine.starting import continued
 from penstock.engine.state import Activation, Failure, Scope
 from penstock.engine.transitions import TERMINAL_STATUSES, Phase
 from penstock.engine.turn import Turn, attempt_timeout_ms, detail_of, node_of
@@ -54,7 +54,7 @@ def settle(turn: Turn) -> None:
         if turn.records_max is not None and len(turn.records) > turn.records_max:
             raise WouldWait
         if state.owed is not None:
-            turn.event(state.owed.name, dict(state.owed.payload))
+            turn.record(state.owed)
         elif state.ending is None and state.history_full:
             _stop_at_full_history(turn)
         elif state.paused:
@@ -80,8 +80,8 @@ def _advance(turn: Turn, scope: Scope) -> None:
     _MOVES[activation.phase](turn, scope, node_of(turn.workflow, activation), activation)
 
 
-def _where(activation: Activation) -> JsonObject:
-    return {"nodeId": activation.node_id, "visit": activation.visit}
+def _deadline(turn: Turn, node: Node) -> int | None:
+    return None if node.timeout_ms is None else turn.at + node.timeout_ms
 
 
 def _go_on(turn: Turn, scope: Scope) -> None:
@@ -95,11 +95,8 @@ def _go_on(turn: Turn, scope: Scope) -> None:
     if state.steps >= limits.STEPS_PER_RUN_MAX:
         _stop_at_limit(turn, scope)
         return
-    payload: JsonObject = {"nodeId": target, "visit": state.visits.get(target, 0) + 1}
-    if scope.serial:
-        payload["scope"] = scope.serial
-    turn.command("ScheduleNode", payload)
-    turn.event("NodeScheduled", {"nodeId": target, "visit": state.visits[target]})
+    turn.record(commands.ScheduleNode(target, state.visits.get(target, 0) + 1, scope.serial))
+    turn.record(events.NodeScheduled(target, state.visits[target]))
 
 
 def _stop_at_limit(turn: Turn, scope: Scope) -> None:
@@ -125,12 +122,13 @@ def _stop_at_full_history(turn: Turn) -> None:
         f"{limits.HISTORY_ROWS_MAX} records and {limits.HISTORY_BYTES_MAX} bytes are allowed. "
         "Let the workflow go on with `continue_as_new` when `.run.continue_suggested` is true"
     )
-    payload: JsonObject = {"records": state.seq, "bytes": state.history_bytes, "code": "HISTORY_LIMIT", "error": told}
-    turn.event("HistoryLimitReached", payload)
+    turn.record(
+        events.HistoryLimitReached(records=state.seq, bytes=state.history_bytes, code="HISTORY_LIMIT", error=told)
+    )
 
 
 def _announce(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
-    turn.event("NodeScheduled", _where(activation))
+    turn.record(events.NodeScheduled(*activation.key))
 
 
 def _begin(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
@@ -160,11 +158,11 @@ def _timer_starting(turn: Turn, scope: Scope, node: Node, activation: Activation
     due_at = turn.at + (detail.duration_ms or 0)
     if detail.kind is WaitKind.UNTIL:
         due_at = parse_instant_ms(str(activation.arguments)) or turn.at
-    turn.event("TimerStarted", {**_where(activation), "kind": str(detail.kind), "deadline": due_at})
+    turn.record(events.TimerStarted(*activation.key, kind=str(detail.kind), deadline=due_at))
 
 
 def _due(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
-    turn.event("TimerFired", {**_where(activation), "kind": str(detail_of(node, WaitDetail).kind)})
+    turn.record(events.TimerFired(*activation.key, kind=str(detail_of(node, WaitDetail).kind)))
 
 
 def _woken(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
@@ -174,7 +172,7 @@ def _woken(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None
 def _timed_out(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
     detail = node.detail
     if isinstance(detail, InterruptDetail | WaitDetail) and detail.has_timeout_route:
-        complete_towards(turn, scope, node, None, detail.on_timeout, {"timedOut": True})
+        complete_towards(turn, scope, node, None, detail.on_timeout, timed_out=True)
         return
     code = "INTERRUPT_TIMEOUT" if isinstance(detail, InterruptDetail) else "TIMEOUT"
     told = f"{node.id} did not finish within {node.timeout_ms} ms"
@@ -184,25 +182,20 @@ def _timed_out(turn: Turn, scope: Scope, node: Node, activation: Activation) -> 
 def _raising(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
     detail = detail_of(node, InterruptDetail)
     rendered = turn.render(detail.prompt, scope)
-    payload: JsonObject = {
-        **_where(activation),
-        "prompt": activation.arguments if isinstance(rendered, EvaluationFailed) else as_text(rendered.value),
-        "interruptId": interrupt_id_of(node.id, activation.visit),
-        "answerSchema": detail.answer_schema_json,
-    }
-    if detail.prompt_ref is not None:
-        payload["promptRef"] = detail.prompt_ref
-    if detail.approvers is not None:
-        payload["approvers"] = detail.approvers
-    if detail.anyone and turn.workflow.native:
-        payload["anyone"] = True
-    if detail.decline is not None:
-        payload["decline"] = detail.decline
-    if node.timeout_ms is not None:
-        payload["deadline"] = turn.at + node.timeout_ms
-    if turn.workflow.checkpointing.strategy == "after_each_node":
-        payload["checkpoint"] = True
-    turn.event("InterruptRaised", payload)
+    turn.record(
+        events.InterruptRaised(
+            *activation.key,
+            prompt=activation.arguments if isinstance(rendered, EvaluationFailed) else as_text(rendered.value),
+            interrupt_id=interrupt_id_of(node.id, activation.visit),
+            answer_schema=detail.answer_schema_json,
+            prompt_ref=detail.prompt_ref,
+            approvers=detail.approvers,
+            anyone=detail.anyone and turn.workflow.native,
+            decline=detail.decline,
+            deadline=_deadline(turn, node),
+            checkpoint=turn.workflow.checkpointing.strategy == "after_each_node",
+        )
+    )
 
 
 def _raised(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
@@ -210,16 +203,14 @@ def _raised(turn: Turn, scope: Scope, node: Node, activation: Activation) -> Non
 
 
 def _answering(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
-    turn.event("InterruptResumed", _where(activation))
+    turn.record(events.InterruptResumed(*activation.key))
 
 
 def _continuing(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
     """Hand the answer to the activity that asked: the same attempt goes on, with its whole time."""
-    payload = _where(activation)
     timeout_ms = attempt_timeout_ms(node, activation)
-    if timeout_ms is not None:
-        payload["deadline"] = turn.at + timeout_ms
-    turn.event("InterruptResumed", payload)
+    deadline = None if timeout_ms is None else turn.at + timeout_ms
+    turn.record(events.InterruptResumed(*activation.key, deadline=deadline))
 
 
 def _answered(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
@@ -229,64 +220,70 @@ def _answered(turn: Turn, scope: Scope, node: Node, activation: Activation) -> N
 def _signal_wait_starting(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
     detail = node.detail
     name = detail.signal if isinstance(detail, WaitDetail) else None
-    payload: JsonObject = {**_where(activation), "signalName": name}
-    if node.timeout_ms is not None:
-        payload["deadline"] = turn.at + node.timeout_ms
-    turn.event("SignalWaitStarted", payload)
+    turn.record(events.SignalWaitStarted(*activation.key, signal_name=name, deadline=_deadline(turn, node)))
 
 
 def _take_buffered(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
-    name = activation.external.get("signalName") if activation.external else None
+    name = _named(activation, "signalName")
     signal = next(buffered for buffered in turn.state.signals if buffered.name == name)
-    payload: JsonObject = {**_where(activation), "signalName": name, "payload": signal.payload, "buffered": True}
-    if signal.signal_id is not None:
-        payload["signalId"] = signal.signal_id
-    turn.command("DeliverSignal", payload)
+    turn.record(
+        commands.DeliverSignal(
+            *activation.key, signal_name=name, payload=signal.payload, buffered=True, signal_id=signal.signal_id
+        )
+    )
 
 
 def _delivering(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
-    name = activation.external.get("signalName") if activation.external else None
-    turn.event("SignalReceived", {**_where(activation), "signalName": name, "payload": activation.result})
+    name = _named(activation, "signalName")
+    turn.record(events.SignalReceived(*activation.key, signal_name=name, payload=activation.result))
 
 
 def _forking(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
     detail = detail_of(node, ParallelDetail)
-    payload: JsonObject = {
-        **_where(activation),
-        "join": str(detail.join),
-        "branchNames": branch_names(turn, detail),
-        "needed": detail.needed,
-        "concurrency": detail.concurrency,
-    }
-    if node.timeout_ms is not None:
-        payload["deadline"] = turn.at + node.timeout_ms
-    turn.event("ParallelForked", payload)
+    turn.record(
+        events.ParallelForked(
+            *activation.key,
+            join=str(detail.join),
+            branch_names=branch_names(turn, detail),
+            needed=detail.needed,
+            concurrency=detail.concurrency,
+            deadline=_deadline(turn, node),
+        )
+    )
 
 
 def _joining(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
-    turn.event("ParallelJoined", {**_where(activation), "join": str(detail_of(node, ParallelDetail).join)})
+    turn.record(events.ParallelJoined(*activation.key, join=str(detail_of(node, ParallelDetail).join)))
 
 
 def _child_starting(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
     detail = detail_of(node, SubworkflowDetail)
-    payload: JsonObject = {
-        **_where(activation),
-        "workflowRef": detail.workflow_ref,
-        "parentExecutionId": turn.state.run_id,
-        "childExecutionId": (activation.external or {}).get("childExecutionId"),
-        "input": activation.arguments,
-    }
-    if detail.version_pin is not None:
-        payload["versionPin"] = detail.version_pin
-    if node.timeout_ms is not None:
-        payload["deadline"] = turn.at + node.timeout_ms
-    turn.event("SubworkflowStarted", payload)
+    turn.record(
+        events.SubworkflowStarted(
+            *activation.key,
+            workflow_ref=detail.workflow_ref,
+            parent_execution_id=turn.state.run_id,
+            child_execution_id=_named(activation, "childExecutionId"),
+            input=activation.arguments,
+            version_pin=detail.version_pin,
+            deadline=_deadline(turn, node),
+        )
+    )
+
+
+def _named(activation: Activation, key: str) -> str:
+    """What the outside calls something that an activation waits for."""
+    return str((activation.external or {}).get(key))
 
 
 def _child_done(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
-    named = activation.external or {}
-    payload: JsonObject = {**_where(activation), "workflowRef": named.get("workflowRef")}
-    turn.command("CompleteSubworkflow", {**payload, "childExecutionId": named.get("childExecutionId")})
+    turn.record(
+        commands.CompleteSubworkflow(
+            *activation.key,
+            workflow_ref=_named(activation, "workflowRef"),
+            child_execution_id=_named(activation, "childExecutionId"),
+        )
+    )
 
 
 def _merged(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
@@ -305,10 +302,9 @@ def _emitted(turn: Turn, scope: Scope, node: Node, activation: Activation) -> No
 
 def _over(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
     if node.type is NodeType.END and activation.phase is Phase.COMPLETED:
-        turn.event("ExecutionCompleted", {"result": activation.result})
+        turn.record(events.ExecutionCompleted(activation.result))
     elif isinstance(node.detail, ContinueDetail) and activation.phase is Phase.COMPLETED:
-        told = continued_payload(turn, node.detail, activation.result)
-        turn.event("ExecutionContinued", {**_where(activation), **told})
+        turn.record(continued(turn, node.detail, activation))
     elif not after_completion(turn, scope, node):
         _go_on(turn, scope)
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from penstock.base import limits
 from penstock.base.ids import chain_of
 from penstock.base.json import JsonObject, JsonValue
@@ -32,8 +35,9 @@ from penstock.definitions.model import (
 )
 from penstock.definitions.templates import as_text
 from penstock.engine.completion import complete, complete_towards, fail, result_violation
+from penstock.engine.records import commands, events
 from penstock.engine.starting import next_run_problem
-from penstock.engine.state import COMPENSATION_PREFIX, Activation, Failure, RunState, Scope
+from penstock.engine.state import COMPENSATION_PREFIX, Activation, Failure, Key, RunState, Scope
 from penstock.engine.turn import Turn, activation_of, attempt_timeout_ms, detail_of, parallel_span, truthy
 
 __all__ = ["begin", "branch_names", "request_activity", "start_child"]
@@ -53,13 +57,12 @@ def begin(turn: Turn, scope: Scope, node: Node) -> None:
     _BEGIN[type(node.detail)](turn, scope, node, node.detail)
 
 
-def _where(scope: Scope) -> JsonObject:
-    activation = activation_of(scope)
-    return {"nodeId": activation.node_id, "visit": activation.visit}
+def _where(scope: Scope) -> Key:
+    return activation_of(scope).key
 
 
-def _deadline(turn: Turn, node: Node) -> JsonObject:
-    return {} if node.timeout_ms is None else {"deadline": turn.at + node.timeout_ms}
+def _deadline(turn: Turn, node: Node) -> int | None:
+    return None if node.timeout_ms is None else turn.at + node.timeout_ms
 
 
 def _start(turn: Turn, scope: Scope, node: Node, detail: StartDetail) -> None:
@@ -100,19 +103,19 @@ def _continue_as_new(turn: Turn, scope: Scope, node: Node, detail: ContinueDetai
 
 
 def _activity(turn: Turn, scope: Scope, node: Node, detail: ActivityDetail) -> None:
-    extra: JsonObject = {}
+    asked = _next_attempt(turn, scope, node, detail)
     if detail.arguments is not None:
         rendered = turn.render(detail.arguments, scope)
         if isinstance(rendered, EvaluationFailed):
             reason = "delegate_failed" if detail.agent_id is not None else "activity_failed"
             fail(turn, scope, node, Failure("ARGUMENTS_FAILED", f"{node.id}: {rendered.message}", reason, node.id))
             return
-        if turn.state.native:
-            extra["arguments"] = rendered.value
-        if rendered.secrets:
-            extra["secrets"] = dict(rendered.secrets)
-        if detail.agent_id is not None:
-            extra["delegateInput"] = rendered.value
+        asked = replace(
+            asked,
+            arguments=rendered.value if turn.state.native else UNSET,
+            secrets=dict(rendered.secrets) if rendered.secrets else None,
+            delegate_input=rendered.value if detail.agent_id is not None else UNSET,
+        )
     if detail.idempotency_key is not None:
         key = turn.render(detail.idempotency_key, scope)
         if isinstance(key, EvaluationFailed):
@@ -120,46 +123,46 @@ def _activity(turn: Turn, scope: Scope, node: Node, detail: ActivityDetail) -> N
                 turn, scope, node, Failure("ARGUMENTS_FAILED", f"{node.id}: {key.message}", "activity_failed", node.id)
             )
             return
-        extra["idempotencyKey"] = as_text(key.value)
-    request_activity(turn, scope, node, extra)
+        asked = replace(asked, idempotency_key=as_text(key.value))
+    turn.record(asked)
 
 
-def request_activity(turn: Turn, scope: Scope, node: Node, extra: JsonObject | None = None) -> None:
+def request_activity(turn: Turn, scope: Scope, node: Node) -> None:
     """Ask for the next attempt of an activity (or of the activity that undoes a node)."""
-    activation, detail = activation_of(scope), detail_of(node, ActivityDetail)
+    turn.record(_next_attempt(turn, scope, node, detail_of(node, ActivityDetail)))
+
+
+def _next_attempt(turn: Turn, scope: Scope, node: Node, detail: ActivityDetail) -> events.ActivityRequested:
+    activation = activation_of(scope)
     undo = detail.compensate if activation.node_id.startswith(COMPENSATION_PREFIX) else None
     timeout_ms = attempt_timeout_ms(node, activation)
-    payload: JsonObject = {
-        "nodeId": activation.node_id,
-        "visit": activation.visit,
-        "nodeType": str(undo.type if undo else node.type),
-        "attempt": activation.attempt + 1,
-    }
-    if timeout_ms is not None:
-        payload["timeoutMs"] = timeout_ms
-        payload["deadline"] = turn.at + timeout_ms
-    if scope.parent is not None:
-        span = parallel_span(turn.workflow, turn.state, scope)
-        if span is not None:
-            payload["parallelSpan"] = span
+    asked = events.ActivityRequested(
+        *activation.key,
+        node_type=str(undo.type if undo else node.type),
+        attempt=activation.attempt + 1,
+        timeout_ms=timeout_ms,
+        deadline=None if timeout_ms is None else turn.at + timeout_ms,
+        parallel_span=None if scope.parent is None else parallel_span(turn.workflow, turn.state, scope),
+    )
     if detail.agent_id is not None and undo is None:
-        payload.update(_delegation(turn, detail, activation))
-    turn.event("ActivityRequested", {**payload, **extra} if extra else payload)
+        return _delegated(turn, detail, activation, asked)
+    return asked
 
 
-def _delegation(turn: Turn, detail: ActivityDetail, activation: Activation) -> JsonObject:
+def _delegated(
+    turn: Turn, detail: ActivityDetail, activation: Activation, asked: events.ActivityRequested
+) -> events.ActivityRequested:
     correlation = f"{turn.state.run_id}:delegate:{activation.node_id}"
     if activation.visit > 1:
         correlation = f"{correlation}:{activation.visit}"
     repeated = activation.external or {}
-    delegation: JsonObject = {
-        "agentId": detail.agent_id,
-        "protocol": detail.protocol,
-        "delegateCorrelationId": correlation,
-    }
-    if "delegateInput" in repeated:
-        delegation["delegateInput"] = repeated["delegateInput"]
-    return delegation
+    return replace(
+        asked,
+        agent_id=detail.agent_id,
+        protocol=detail.protocol,
+        delegate_correlation_id=correlation,
+        delegate_input=repeated.get("delegateInput", UNSET),
+    )
 
 
 def _switch(turn: Turn, scope: Scope, node: Node, detail: SwitchDetail) -> None:
@@ -185,15 +188,15 @@ def _interrupt(turn: Turn, scope: Scope, node: Node, detail: InterruptDetail) ->
         fail(turn, scope, node, Failure("JQ_FAILED", rendered.message, "interrupt_failed", node.id))
         return
     prompt = as_text(rendered.value)
-    turn.command("RaiseInterrupt", {**_where(scope), "prompt": prompt[:_PROMPT_CHARACTERS_IN_COMMAND]})
+    turn.record(commands.RaiseInterrupt(*_where(scope), prompt=prompt[:_PROMPT_CHARACTERS_IN_COMMAND]))
 
 
 def _wait(turn: Turn, scope: Scope, node: Node, detail: WaitDetail) -> None:
     match detail.kind:
         case WaitKind.SIGNAL:
-            turn.command("StartSignalWait", {**_where(scope), "signalName": detail.signal})
+            turn.record(commands.StartSignalWait(*_where(scope), signal_name=detail.signal))
         case WaitKind.DURATION:
-            turn.command("StartTimer", {**_where(scope), "kind": "duration", "wait_ms": detail.duration_ms or 0})
+            turn.record(commands.StartTimer(*_where(scope), kind="duration", wait_ms=detail.duration_ms or 0))
         case WaitKind.UNTIL:
             _wait_until(turn, scope, node, detail)
 
@@ -208,7 +211,7 @@ def _wait_until(turn: Turn, scope: Scope, node: Node, detail: WaitDetail) -> Non
         told = f"`until` is no ISO timestamp: {text[:80]!r}"
         fail(turn, scope, node, Failure("INVALID_TIMESTAMP", told, "wait_failed", node.id))
         return
-    turn.command("StartTimer", {**_where(scope), "kind": "until", "until": text})
+    turn.record(commands.StartTimer(*_where(scope), kind="until", until=text))
 
 
 def _set_state(turn: Turn, scope: Scope, node: Node, detail: SetStateDetail) -> None:
@@ -225,10 +228,12 @@ def _set_state(turn: Turn, scope: Scope, node: Node, detail: SetStateDetail) -> 
 def start_child(turn: Turn, scope: Scope, node: Node, detail: SubworkflowDetail) -> None:
     """Start a child run, or the next one after a failed attempt."""
     state, activation = turn.state, activation_of(scope)
-    named: JsonObject = {"workflowRef": detail.workflow_ref, "childExecutionId": _child_id(state, activation)}
+    child = commands.StartSubworkflow(
+        *activation.key, workflow_ref=detail.workflow_ref, child_execution_id=_child_id(state, activation)
+    )
     if activation.attempt:
         # As with activities, another attempt gets what the first one got.
-        turn.command("StartSubworkflow", {**_where(scope), **named, "input": activation.arguments})
+        turn.record(replace(child, input=activation.arguments))
         return
     if state.depth >= limits.SUBWORKFLOW_DEPTH_MAX:
         told = f"child runs nest deeper than {limits.SUBWORKFLOW_DEPTH_MAX}"
@@ -238,7 +243,7 @@ def start_child(turn: Turn, scope: Scope, node: Node, detail: SubworkflowDetail)
     if isinstance(rendered, EvaluationFailed):
         fail(turn, scope, node, Failure("JQ_FAILED", rendered.message, "subworkflow_failed", node.id))
         return
-    turn.command("StartSubworkflow", {**_where(scope), **named, "input": rendered.value})
+    turn.record(replace(child, input=rendered.value))
 
 
 def _child_id(state: RunState, activation: Activation) -> str:
@@ -252,10 +257,9 @@ def _child_id(state: RunState, activation: Activation) -> str:
 
 
 def _parallel(turn: Turn, scope: Scope, node: Node, detail: ParallelDetail) -> None:
-    payload: JsonObject = {**_where(scope), "join": str(detail.join), "branchNames": branch_names(turn, detail)}
-    if detail.join == "n_of_m":
-        payload["n"] = detail.needed
-    turn.command("StartParallel", payload)
+    needed = detail.needed if detail.join == "n_of_m" else None
+    names = branch_names(turn, detail)
+    turn.record(commands.StartParallel(*_where(scope), join=str(detail.join), branch_names=names, n=needed))
 
 
 def branch_names(turn: Turn, detail: ParallelDetail) -> list[JsonValue]:
@@ -277,20 +281,20 @@ def _for_each(turn: Turn, scope: Scope, node: Node, detail: ForEachDetail) -> No
         told = f"`items` of {node.id} has {len(items)} items; at most {limits.FOR_EACH_ITEMS_MAX} are allowed"
         fail(turn, scope, node, Failure("ITEMS_LIMIT_EXCEEDED", told, "for_each_failed", node.id))
         return
-    turn.event(
-        "ForEachStarted",
-        {
-            **_where(scope),
-            "items": items,
-            "concurrency": detail.concurrency,
-            "onItemError": str(detail.on_item_error),
-            **_deadline(turn, node),
-        },
+    turn.record(
+        events.ForEachStarted(
+            *_where(scope),
+            items=items,
+            concurrency=detail.concurrency,
+            on_item_error=str(detail.on_item_error),
+            deadline=_deadline(turn, node),
+        )
     )
 
 
 def _loop(turn: Turn, scope: Scope, node: Node, detail: LoopDetail) -> None:
-    turn.event("LoopStarted", {**_where(scope), "maxIterations": detail.iterations_max, **_deadline(turn, node)})
+    deadline = _deadline(turn, node)
+    turn.record(events.LoopStarted(*_where(scope), max_iterations=detail.iterations_max, deadline=deadline))
 
 
 def _emit(turn: Turn, scope: Scope, node: Node, detail: EmitDetail) -> None:
@@ -304,14 +308,10 @@ def _emit(turn: Turn, scope: Scope, node: Node, detail: EmitDetail) -> None:
     if not isinstance(target.value, str) or not target.value:
         fail(turn, scope, node, Failure("EMIT_TARGET_INVALID", "`run` must give a run id", "emit_failed", node.id))
         return
-    turn.command(
-        "EmitSignal",
-        {
-            **_where(scope),
-            "targetExecutionId": target.value,
-            "signalName": detail.signal,
-            "payload": payload.value,
-        },
+    turn.record(
+        commands.EmitSignal(
+            *_where(scope), target_execution_id=target.value, signal_name=detail.signal, payload=payload.value
+        )
     )
 
 

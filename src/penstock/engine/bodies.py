@@ -6,10 +6,14 @@ here is what the move is.
 
 from __future__ import annotations
 
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.expressions import EvaluationFailed
 from penstock.definitions.model import ForEachDetail, ItemErrorPolicy, LoopDetail, Node, NodeType, ParallelDetail
 from penstock.engine.completion import complete, fail
+from penstock.engine.records import commands, events
 from penstock.engine.state import Activation, Failure, Frame, Scope
 from penstock.engine.turn import Turn, activation_of, detail_of, truthy
 
@@ -32,19 +36,14 @@ def advance_bodies(turn: Turn, scope: Scope, node: Node, activation: Activation)
             raise TypeError(f"{node.id} has no bodies")
 
 
-def _where(activation: Activation) -> JsonObject:
-    return {"nodeId": activation.node_id, "visit": activation.visit}
-
-
-def _open(turn: Turn, activation: Activation, index: int, body: str, extra: JsonObject) -> None:
-    opened: JsonObject = {
-        **_where(activation),
-        "index": index,
-        "scope": turn.state.next_serial,
-        "body": body,
-        "entry": turn.workflow.bodies[body].entry,
-    }
-    turn.event("ScopeOpened", {**opened, **extra})
+def _opened(turn: Turn, activation: Activation, index: int, body: str) -> events.ScopeOpened:
+    return events.ScopeOpened(
+        *activation.key,
+        index=index,
+        scope=turn.state.next_serial,
+        body=body,
+        entry=turn.workflow.bodies[body].entry,
+    )
 
 
 def _advance_parallel(turn: Turn, scope: Scope, node: Node, activation: Activation, frame: Frame) -> None:
@@ -54,21 +53,18 @@ def _advance_parallel(turn: Turn, scope: Scope, node: Node, activation: Activati
         if remaining:
             _cancel_branch(turn, activation, detail, remaining[0])
         else:
-            turn.command("JoinParallel", {**_where(activation), "join": str(detail.join)})
+            turn.record(commands.JoinParallel(*activation.key, join=str(detail.join)))
     elif frame.total - frame.failed < frame.needed:
         _fail_parallel(turn, scope, node, detail, frame)
     else:
         body = detail.bodies[frame.started]
-        _open(turn, activation, frame.started, body, {"branchName": turn.workflow.bodies[body].name})
+        opened = _opened(turn, activation, frame.started, body)
+        turn.record(replace(opened, branch_name=turn.workflow.bodies[body].name))
 
 
 def _cancel_branch(turn: Turn, activation: Activation, detail: ParallelDetail, index: int) -> None:
-    named: JsonObject = {
-        **_where(activation),
-        "branchName": turn.workflow.bodies[detail.bodies[index]].name,
-        "index": index,
-    }
-    turn.command("CancelParallelBranch", named)
+    name = turn.workflow.bodies[detail.bodies[index]].name
+    turn.record(commands.CancelParallelBranch(*activation.key, branch_name=name, index=index))
 
 
 def _fail_parallel(turn: Turn, scope: Scope, node: Node, detail: ParallelDetail, frame: Frame) -> None:
@@ -103,7 +99,8 @@ def _advance_for_each(turn: Turn, scope: Scope, node: Node, activation: Activati
         code, told = (first.code, first.message) if first else ("ITEM_FAILED", "an item failed")
         fail(turn, scope, node, Failure(code, f"an item of {node.id} failed: {told}", "for_each_failed", node.id))
     elif frame.started < frame.total:
-        _open(turn, activation, frame.started, detail.body, {"itemName": detail.item_name})
+        opened = _opened(turn, activation, frame.started, detail.body)
+        turn.record(replace(opened, item_name=detail.item_name))
     else:
         complete(turn, scope, node, [output for _, output in frame.results.in_order()])
 
@@ -125,7 +122,7 @@ def _advance_loop(turn: Turn, scope: Scope, node: Node, activation: Activation, 
             complete(turn, scope, node, output)
             return
     if frame.completed < detail.iterations_max:
-        _open(turn, activation, frame.started, detail.body, {})
+        turn.record(_opened(turn, activation, frame.started, detail.body))
     elif detail.fail_when_exhausted:
         told = f"loop {node.id} did not finish within {detail.iterations_max} iterations"
         fail(turn, scope, node, Failure("LOOP_LIMIT_REACHED", told, "loop_failed", node.id))
@@ -144,12 +141,14 @@ def close_scope(turn: Turn, scope: Scope) -> None:
             _close_failed(turn, scope, activation, node, failure)
             return
         output = rendered.value
-    closed: JsonObject = {**_where(activation), "index": scope.index}
-    if scope.name:
-        closed["branchName"] = scope.name
-    if turn.state.native:
-        closed["output"] = output
-    turn.event("ScopeCompleted", closed)
+    turn.record(
+        events.ScopeCompleted(
+            *activation.key,
+            index=scope.index,
+            branch_name=scope.name or None,
+            output=output if turn.state.native else UNSET,
+        )
+    )
 
 
 def fail_scope(turn: Turn, scope: Scope, failure: Failure) -> None:
@@ -159,23 +158,25 @@ def fail_scope(turn: Turn, scope: Scope, failure: Failure) -> None:
 
 
 def _close_failed(turn: Turn, scope: Scope, activation: Activation, node: Node, failure: Failure) -> None:
-    closed: JsonObject = {
-        **_where(activation),
-        "index": scope.index,
-        "code": failure.code,
-        "error": failure.message,
-        "reason": failure.reason,
-        "failedNodeId": failure.node_id,
-    }
-    if scope.name:
-        closed["branchName"] = scope.name
+    output: JsonValue | UnsetType = UNSET
     if isinstance(node.detail, ForEachDetail):
         match node.detail.on_item_error:
             case ItemErrorPolicy.SKIP | ItemErrorPolicy.FAIL:
                 pass
             case ItemErrorPolicy.COLLECT:
-                closed["output"] = {"error": {"code": failure.code, "message": failure.message}}
-    turn.event("ScopeFailed", closed)
+                output = {"error": {"code": failure.code, "message": failure.message}}
+    turn.record(
+        events.ScopeFailed(
+            *activation.key,
+            index=scope.index,
+            code=failure.code,
+            error=failure.message,
+            reason=failure.reason,
+            failed_node_id=failure.node_id,
+            branch_name=scope.name or None,
+            output=output,
+        )
+    )
 
 
 def _owner(turn: Turn, scope: Scope) -> tuple[Activation, Node]:

@@ -7,6 +7,7 @@ the node's `on_error`, then (at the root) the workflow's; the bodies around it d
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
@@ -22,6 +23,7 @@ from penstock.definitions.model import (
     NodeType,
     ParallelDetail,
 )
+from penstock.engine.records import commands, events
 from penstock.engine.reducers import merge_state
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, Failure, Scope
 from penstock.engine.transitions import Phase
@@ -48,7 +50,7 @@ def describe_violations(violations: tuple[Violation, ...]) -> str:
     return "; ".join(found[:3]) + (f" (and {len(found) - 3} more)" if len(found) > 3 else "")  # noqa: PLR2004
 
 
-def complete(turn: Turn, scope: Scope, node: Node, output: JsonValue, extra: JsonObject | None = None) -> None:
+def complete(turn: Turn, scope: Scope, node: Node, output: JsonValue, fallback: JsonObject | None = None) -> None:
     """Complete the scope's activation and go on to its successor."""
     successor = node.successor
     target = successor.target if successor else None
@@ -57,31 +59,33 @@ def complete(turn: Turn, scope: Scope, node: Node, output: JsonValue, extra: Jso
         outcome = turn.evaluator.evaluate(successor.when, seen)
         if isinstance(outcome, EvaluationFailed):
             failure = _jq_failure(node, "next_failed", outcome.message)
-            fail(turn, scope, node, failure, after_fallback=_is_fallback(extra))
+            fail(turn, scope, node, failure, after_fallback=fallback is not None)
             return
         target = successor.target if truthy(outcome.value) else successor.otherwise
-    complete_towards(turn, scope, node, output, target, extra)
+    completed = commands.CompleteNode(*activation_of(scope).key, output=output, next=target, fallback=fallback)
+    _complete(turn, scope, node, completed)
 
 
 def complete_towards(
-    turn: Turn, scope: Scope, node: Node, output: JsonValue, target: str | None, extra: JsonObject | None = None
+    turn: Turn, scope: Scope, node: Node, output: JsonValue, target: str | None, *, timed_out: bool = False
 ) -> None:
     """Complete the scope's activation towards a target; None leaves the body."""
-    activation = activation_of(scope)
-    payload: JsonObject = {"nodeId": activation.node_id, "visit": activation.visit, "output": output}
-    updated = _merged_state(turn, node, output)
+    completed = commands.CompleteNode(*activation_of(scope).key, output=output, next=target, timed_out=timed_out)
+    _complete(turn, scope, node, completed)
+
+
+def _complete(turn: Turn, scope: Scope, node: Node, completed: commands.CompleteNode) -> None:
+    updated = _merged_state(turn, node, completed.output)
     if isinstance(updated, Failure):
-        fail(turn, scope, node, updated, after_fallback=_is_fallback(extra))
+        fail(turn, scope, node, updated, after_fallback=completed.fallback is not None)
         return
-    if target is not None:
-        payload["next"] = target
     # A fallback stands in for work that was not done: there is nothing to undo.
-    compensation = None if _is_fallback(extra) else _compensation(turn, scope, node, output)
-    if compensation is not None:
-        payload["compensation"] = compensation
-    turn.command("CompleteNode", {**payload, **extra} if extra else payload)
+    if completed.fallback is None:
+        compensation = _compensation(turn, scope, node, completed.output)
+        completed = completed if compensation is None else replace(completed, compensation=compensation)
+    turn.record(completed)
     if updated is not None:
-        turn.event("StateUpdated", {"nodeId": node.id, "visit": activation.visit, "state": updated})
+        turn.record(events.StateUpdated(node.id, completed.visit, updated))
 
 
 def after_completion(turn: Turn, scope: Scope, node: Node) -> bool:
@@ -90,7 +94,7 @@ def after_completion(turn: Turn, scope: Scope, node: Node) -> bool:
     if activation.phase is Phase.COMPLETED:
         updated = _merged_state(turn, node, activation.result)
         if isinstance(updated, dict):
-            turn.event("StateUpdated", {"nodeId": node.id, "visit": activation.visit, "state": updated})
+            turn.record(events.StateUpdated(node.id, activation.visit, updated))
             return True
     if activation.phase in (Phase.COMPLETED, Phase.UPDATED) and _checkpoint_due(turn, node):
         write_checkpoint(turn, node, activation)
@@ -149,18 +153,18 @@ def _checkpoint_due(turn: Turn, node: Node) -> bool:
 def write_checkpoint(turn: Turn, node: Node, activation: Activation) -> None:
     """Write a checkpoint row, which other readers of the published history expect."""
     policy, state = turn.workflow.checkpointing, turn.state
-    payload: JsonObject = {
-        "policy": policy.strategy,
-        "workflowVersion": state.workflow_version,
-        "definitionHash": state.definition_hash,
-        "lastAppliedEventSeq": state.seq,
-        "nodeId": node.id,
-        "visit": activation.visit,
-        "stateRef": {"kind": "inline_state", "state": state.values},
-    }
-    if policy.strategy == "every_n_nodes":
-        payload["intervalNodes"] = policy.interval_nodes
-    turn.event("CheckpointWritten", payload)
+    turn.record(
+        events.CheckpointWritten(
+            policy=policy.strategy,
+            workflow_version=state.workflow_version,
+            definition_hash=state.definition_hash,
+            last_applied_event_seq=state.seq,
+            node_id=node.id,
+            visit=activation.visit,
+            state_ref={"kind": "inline_state", "state": state.values},
+            interval_nodes=policy.interval_nodes if policy.strategy == "every_n_nodes" else None,
+        )
+    )
 
 
 def fail(
@@ -168,25 +172,19 @@ def fail(
 ) -> None:
     """Fail the scope's activation: by a route if one fits, for good otherwise. A failed fallback falls back no more."""
     activation = activation_of(scope)
-    payload: JsonObject = {
-        "nodeId": activation.node_id,
-        "visit": activation.visit,
-        "reason": failure.reason,
-        "message": failure.message,
-        "code": failure.code,
-    }
-    if failure.details is not None:
-        payload["details"] = failure.details
+    failed = commands.FailNode(
+        *activation.key, reason=failure.reason, message=failure.message, code=failure.code, details=failure.details
+    )
     if fatal or _fails_the_run(turn, scope):
-        turn.command("FailNode", {**payload, "fatal": True})
+        turn.record(replace(failed, fatal=True))
         return
     route, handled_by = _route(turn, scope, node, failure, after_fallback=after_fallback)
     if route is None:
-        turn.command("FailNode", payload)
+        turn.record(failed)
     elif route.fallback is not None:
         _fall_back(turn, scope, node, failure, route)
     else:
-        turn.command("FailNode", {**payload, "next": route.target, "handledBy": handled_by})
+        turn.record(replace(failed, next=route.target, handled_by=handled_by))
 
 
 def _fails_the_run(turn: Turn, scope: Scope) -> bool:
@@ -236,11 +234,7 @@ def _fall_back(turn: Turn, scope: Scope, node: Node, failure: Failure, route: Er
     if violation is not None:
         fail(turn, scope, node, violation, after_fallback=True)
         return
-    complete(turn, scope, node, rendered.value, {"fallback": error})
-
-
-def _is_fallback(extra: JsonObject | None) -> bool:
-    return extra is not None and "fallback" in extra
+    complete(turn, scope, node, rendered.value, error)
 
 
 def result_violation(turn: Turn, detail: EndDetail, result: JsonValue) -> Failure | None:

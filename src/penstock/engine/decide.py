@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from penstock.base import limits
-from penstock.base.json import JsonObject
 from penstock.definitions.expressions import Evaluator, InProcessEvaluator
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
@@ -27,12 +28,12 @@ from penstock.engine.advance import settle
 from penstock.engine.leases import lease_activity
 from penstock.engine.outcomes import Accepted, Decision, Refused
 from penstock.engine.questions import answer_interrupt
+from penstock.engine.records import commands, events
 from penstock.engine.retries import GiveUp, RetryAt, next_attempt
 from penstock.engine.starting import start_run
 from penstock.engine.state import Child, RunState
 from penstock.engine.timers import fire_timer
 from penstock.engine.transitions import Phase
-from penstock.engine.trust import untrusted_mark
 from penstock.engine.turn import Turn
 from penstock.engine.values import refuse_unfit
 
@@ -98,24 +99,28 @@ def _signal(turn: Turn, given: inputs.SendSignal) -> Refused | None:
     unfit = refuse_unfit(given.payload, f"the payload of {given.name}", code="VALIDATION_ERROR")
     if unfit is not None:
         return unfit
-    payload: JsonObject = {"signalName": given.name, "payload": given.payload}
-    if given.signal_id is not None:
-        payload["signalId"] = given.signal_id
-    if given.by is not None:
-        payload["sentBy"] = given.by
-    payload.update(untrusted_mark(untrusted=given.untrusted, known=state.untrusted))
+    untrusted = given.untrusted and not state.untrusted
     waiting = [
         item
         for item in state.activations()
         if item.phase is Phase.AWAITING_SIGNAL and (item.external or {}).get("signalName") == given.name
     ]
     if waiting:
-        turn.command("DeliverSignal", {"nodeId": waiting[0].node_id, "visit": waiting[0].visit, **payload})
+        turn.record(
+            commands.DeliverSignal(
+                *waiting[0].key,
+                signal_name=given.name,
+                payload=given.payload,
+                signal_id=given.signal_id,
+                sent_by=given.by,
+                untrusted=untrusted,
+            )
+        )
         return None
     if len(state.signals) >= limits.SIGNALS_BUFFERED_MAX:
         told = f"{limits.SIGNALS_BUFFERED_MAX} signals wait already and nobody takes them"
         return Refused("SIGNAL_LIMIT_EXCEEDED", told, "let the workflow wait for this signal, or send fewer")
-    turn.event("SignalBuffered", payload)
+    turn.record(events.SignalBuffered(given.name, given.payload, given.signal_id, given.by, untrusted))
     return None
 
 
@@ -123,58 +128,55 @@ def _finish_child(turn: Turn, given: inputs.FinishChild) -> Refused | None:
     child = turn.state.children.get(given.child_id)
     if child is None:
         return Refused("CHILD_NOT_AWAITED", f"run {turn.state.run_id} does not wait for {given.child_id}")
-    failed = given.status != "completed"
-    payload: JsonObject = {
-        "nodeId": child.node_id,
-        "visit": child.visit,
-        "workflowRef": child.workflow_ref,
-        "parentExecutionId": turn.state.run_id,
-        "childExecutionId": child.child_id,
-        "childFinalState": given.final_state,
-        "childResult": given.result,
-        **untrusted_mark(untrusted=given.untrusted, known=turn.state.untrusted),
-    }
-    if failed:
-        payload["failed"] = True
-        payload["code"] = given.code or ("CHILD_CANCELLED" if given.status == "cancelled" else "CHILD_FAILED")
-        payload["error"] = given.error or f"child run {child.child_id} {given.status}"
-        if not child.abandoned:
-            payload.update(_child_retry(turn, child, str(payload["code"])))
-    else:
-        payload["mergedOutput"] = given.result if turn.state.native else given.final_state
-    turn.event("SubworkflowCompleted", payload)
+    ended = events.SubworkflowCompleted(
+        child.node_id,
+        child.visit,
+        workflow_ref=child.workflow_ref,
+        parent_execution_id=turn.state.run_id,
+        child_execution_id=child.child_id,
+        child_final_state=given.final_state,
+        child_result=given.result,
+        untrusted=given.untrusted and not turn.state.untrusted,
+    )
+    if given.status == "completed":
+        turn.record(replace(ended, merged_output=given.result if turn.state.native else given.final_state))
+        return None
+    code = given.code or ("CHILD_CANCELLED" if given.status == "cancelled" else "CHILD_FAILED")
+    error = given.error or f"child run {child.child_id} {given.status}"
+    failed = replace(ended, failed=True, code=code, error=error)
+    turn.record(failed if child.abandoned else _retried(turn, child, failed))
     return None
 
 
-def _child_retry(turn: Turn, child: Child, code: str) -> JsonObject:
+def _retried(turn: Turn, child: Child, failed: events.SubworkflowCompleted) -> events.SubworkflowCompleted:
     """Whether a failed child run is followed by another one."""
     activation = turn.state.activation(child.node_id, child.visit)
     if activation is None:
-        return {}
+        return failed
     decision = next_attempt(
         turn.workflow.nodes[child.node_id].retry,
         attempt=activation.attempt,
-        code=code,
+        code=failed.code or "",
         began_at=activation.scheduled_at,
         now=turn.at,
         identity=child.child_id,
     )
     match decision:
         case RetryAt(at=at):
-            return {"willRetry": True, "retryAt": at} if at > turn.at else {"willRetry": True}
+            return replace(failed, will_retry=True, retry_at=at if at > turn.at else None)
         case GiveUp():
-            return {}
+            return failed
 
 
 def _acknowledge(turn: Turn, given: inputs.AcknowledgeEmit) -> Refused | None:
     activation = turn.state.activation(given.node_id, given.visit)
     if activation is None or activation.phase is not Phase.EMITTING:
         return Refused("EMIT_NOT_AWAITED", f"{given.node_id} (visit {given.visit}) has no signal under way")
-    payload: JsonObject = {"nodeId": given.node_id, "visit": given.visit, "delivered": given.delivered}
+    emitted = events.SignalEmitted(given.node_id, given.visit, delivered=given.delivered)
     if not given.delivered:
-        payload["code"] = given.code or "SIGNAL_TARGET_NOT_FOUND"
-        payload["error"] = given.error or "the signal could not be delivered"
-    turn.event("SignalEmitted", payload)
+        told = given.error or "the signal could not be delivered"
+        emitted = replace(emitted, code=given.code or "SIGNAL_TARGET_NOT_FOUND", error=told)
+    turn.record(emitted)
     return None
 
 
@@ -184,12 +186,7 @@ def _cancel(turn: Turn, given: inputs.CancelRun) -> Refused | None:
         return Refused("EXECUTION_NOT_FOUND", "the run was not started")
     if state.ending is not None:
         return Refused("CANCEL_NOT_ALLOWED", f"run {state.run_id} is ending already ({state.ending.outcome})")
-    payload: JsonObject = {}
-    if state.last_node_id is not None:
-        payload["nodeId"] = state.last_node_id
-    if given.reason is not None:
-        payload["reason"] = given.reason
-    turn.command("CancelExecution", payload)
+    turn.record(commands.CancelExecution(state.last_node_id, given.reason))
     return None
 
 
@@ -199,15 +196,14 @@ def _pause(turn: Turn, given: inputs.PauseRun) -> Refused | None:
         return Refused("EXECUTION_NOT_FOUND", "the run was not started")
     if state.paused:
         return Refused("PAUSE_NOT_ALLOWED", f"run {state.run_id} is paused already")
-    payload: JsonObject = {} if given.reason is None else {"reason": given.reason}
-    turn.command("PauseExecution", payload)
+    turn.record(commands.PauseExecution(given.reason))
     return None
 
 
 def _resume(turn: Turn, given: inputs.ResumeRun) -> Refused | None:
     if not turn.state.paused:
         return Refused("RESUME_NOT_ALLOWED", f"run {turn.state.run_id} is not paused")
-    turn.command("ResumeExecution", {})
+    turn.record(commands.ResumeExecution())
     return None
 
 

@@ -9,8 +9,9 @@ Above it: `advance`. Below it: `turn`.
 
 from __future__ import annotations
 
-from penstock.base.json import JsonObject, JsonValue
-from penstock.engine.state import COMPENSATION_PREFIX, Scope
+from penstock.base.json import JsonValue
+from penstock.engine.records import commands, events
+from penstock.engine.state import COMPENSATION_PREFIX, Failure, Scope
 from penstock.engine.turn import Turn
 
 __all__ = ["compensate_next", "end_run"]
@@ -23,8 +24,7 @@ def end_run(turn: Turn) -> None:
         return
     ending = turn.state.ending
     nodes: list[JsonValue] = [entry.node_id for entry in reversed(turn.state.compensations)]
-    payload: JsonObject = {"outcome": ending.outcome if ending else "failed", "nodeIds": nodes}
-    turn.command("StartCompensation", payload)
+    turn.record(commands.StartCompensation(outcome=ending.outcome if ending else "failed", node_ids=nodes))
 
 
 def compensate_next(turn: Turn, scope: Scope) -> None:
@@ -34,9 +34,9 @@ def compensate_next(turn: Turn, scope: Scope) -> None:
         _last_record(turn)
         return
     node_id = COMPENSATION_PREFIX + state.compensations[-1].node_id
-    payload: JsonObject = {"nodeId": node_id, "visit": state.visits.get(node_id, 0) + 1, "scope": scope.serial}
-    turn.command("ScheduleNode", {**payload, "compensates": state.compensations[-1].visit})
-    turn.event("NodeScheduled", {"nodeId": node_id, "visit": state.visits[node_id]})
+    visit, undone = state.visits.get(node_id, 0) + 1, state.compensations[-1].visit
+    turn.record(commands.ScheduleNode(node_id, visit, scope=scope.serial, compensates=undone))
+    turn.record(events.NodeScheduled(node_id, visit))
 
 
 def _last_record(turn: Turn) -> None:
@@ -44,23 +44,21 @@ def _last_record(turn: Turn) -> None:
     ending = state.ending
     if ending is None:
         raise TypeError("a run without an ending cannot end")
-    payload: JsonObject = {}
-    if ending.node_id is not None:
-        payload["nodeId"] = ending.node_id
-    if state.compensation_failures:
-        payload["compensationFailures"] = [
-            {"nodeId": failure.node_id, "code": failure.code, "error": failure.message}
-            for failure in state.compensation_failures
-        ]
+    left: list[JsonValue] = [
+        {"nodeId": failure.node_id, "code": failure.code, "error": failure.message}
+        for failure in state.compensation_failures
+    ]
     match ending.outcome:
         case "cancelled":
-            if ending.reason is not None:
-                payload["reason"] = ending.reason
-            turn.event("ExecutionCancelled", payload)
+            turn.record(events.ExecutionCancelled(ending.node_id, left or None, ending.reason))
         case "failed":
-            failure = ending.failure
-            payload["error"] = failure.message if failure else "failed"
-            payload["code"] = failure.code if failure else "FAILED"
-            if failure is not None and failure.details is not None:
-                payload["details"] = failure.details
-            turn.event("ExecutionFailed", payload)
+            failure = ending.failure or Failure("FAILED", "failed", "failed")
+            turn.record(
+                events.ExecutionFailed(
+                    node_id=ending.node_id,
+                    compensation_failures=left or None,
+                    error=failure.message,
+                    code=failure.code,
+                    details=failure.details,
+                )
+            )

@@ -9,37 +9,27 @@ document and trusts no history: a record that cannot follow raises `CorruptHisto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from penstock.base.errors import CorruptHistory
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.evolve_waits import WAIT_HANDLERS, plain
-from penstock.engine.reading import (
-    corrupt,
-    failure_of,
-    instant_of,
-    located,
-    moved,
-    number_of,
-    secrets_of,
-    signal_of,
-    size_of,
-    text_of,
-)
-from penstock.engine.records import Record
+from penstock.engine.reading import Handler, corrupt, failure_of, located, moved, on, secrets_of, size_of
+from penstock.engine.records import Body, OfAVisit, Record, commands, events, given
 from penstock.engine.scopes import book, close_scope, drop_bodies, drop_scope, open_scope
 from penstock.engine.state import (
     COMPENSATION_PREFIX,
     Activation,
+    BufferedSignal,
     CompensationEntry,
     Continuation,
     Ending,
     Failure,
     Frame,
-    Owed,
     RunState,
     Scope,
 )
@@ -70,94 +60,108 @@ def apply(draft: RunState, record: Record) -> None:
         raise CorruptHistory("HISTORY_GAP", f"row {record.seq} follows row {draft.seq}; rows must count by one")
     if draft.status in TERMINAL_STATUSES:
         raise CorruptHistory("HISTORY_AFTER_END", f"row {record.seq} ({record.name}) follows the end of the run")
-    handler = _HANDLERS.get(record.name)
-    if handler is None:
+    body = record.body
+    if body is None:
         raise CorruptHistory("RECORD_UNKNOWN", f"row {record.seq} has the unknown name {record.name}")
     draft.seq = record.seq
-    draft.history_bytes += size_of(record.payload)
+    draft.history_bytes += size_of(record.content)
     draft.updated_at = record.at
     if record.kind == "command":
         draft.commands += 1
-    handler(draft, record)
-    if not draft.untrusted and says_untrusted(record):
+    _HANDLERS[type(body)](draft, record, body)
+    if not draft.untrusted and says_untrusted(body):
         draft.untrusted = True
 
 
 # --- the run -------------------------------------------------------------------------------------
 
 
-def _run_moved(draft: RunState, record: Record) -> None:
-    allowed, status = RUN_TRANSITIONS[record.name]
+def _run_moved(draft: RunState, record: Record, body: Body) -> None:
+    allowed, status = RUN_TRANSITIONS[type(body)]
     if draft.status not in allowed:
         raise corrupt(record, f"cannot follow run status {draft.status}")
     draft.status = status
 
 
-def _execution_started(draft: RunState, record: Record) -> None:
-    _run_moved(draft, record)
-    payload = record.payload
-    draft.run_id = str(payload["executionId"])
-    draft.workflow_name = str(payload.get("workflowName", ""))
-    draft.workflow_version = str(payload.get("workflowVersion", ""))
-    draft.definition_hash = str(payload.get("definitionHash", ""))
-    draft.native = payload.get("format") == "native"
-    draft.mode = str(payload.get("activityExecutionMode", "in_process"))
-    draft.attempt = number_of(payload.get("runAttempt"), 1)
-    draft.tenant = text_of(payload.get("tenant")) or DEFAULT_TENANT
-    kinds = payload.get("clientKinds")
+def _execution_started(draft: RunState, record: Record, body: events.ExecutionStarted) -> None:
+    _run_moved(draft, record, body)
+    draft.run_id = body.execution_id
+    draft.workflow_name = body.workflow_name or ""
+    draft.workflow_version = body.workflow_version or ""
+    draft.definition_hash = body.definition_hash or ""
+    draft.native = body.format == "native"
+    draft.mode = body.activity_execution_mode or "in_process"
+    draft.attempt = 1 if body.run_attempt is None else body.run_attempt
+    draft.tenant = body.tenant or DEFAULT_TENANT
+    kinds = body.client_kinds
     draft.client_kinds = tuple(str(kind) for kind in kinds) if isinstance(kinds, list) else ()
-    draft.started_by = text_of(payload.get("startedBy"))
-    draft.parent_run_id = text_of(payload.get("parentExecutionId"))
-    draft.depth = number_of(payload.get("depth"))
-    draft.input = payload.get("input")
-    draft.values = payload.get("state")
+    draft.started_by = body.started_by
+    draft.parent_run_id = body.parent_execution_id
+    draft.depth = body.depth or 0
+    draft.input = given(body.input)
+    draft.values = body.state
     draft.started_at = record.at
-    draft.deadline = instant_of(payload.get("deadline"))
-    draft.chain_deadline = instant_of(payload.get("chainDeadline"))
-    draft.continued_from = text_of(payload.get("continuedFrom"))
-    draft.generation = number_of(payload.get("generation"), 1)
-    draft.runs_without_wait = number_of(payload.get("runsWithoutWait"))
-    _take_over_signals(draft, payload)
-    draft.scopes[0] = Scope(serial=0, body="", next=text_of(payload.get("entry")))
+    draft.deadline = body.deadline
+    draft.chain_deadline = body.chain_deadline
+    draft.continued_from = body.continued_from
+    draft.generation = 1 if body.generation is None else body.generation
+    draft.runs_without_wait = body.runs_without_wait or 0
+    _take_over_signals(draft, body)
+    draft.scopes[0] = Scope(serial=0, body="", next=body.entry)
     draft.next_serial = 1
     draft.ready.add(0)
 
 
-def _take_over_signals(draft: RunState, payload: JsonObject) -> None:
-    carried, known = payload.get("carriedSignals"), payload.get("carriedSignalIds")
+def _take_over_signals(draft: RunState, body: events.ExecutionStarted) -> None:
+    carried, known = body.carried_signals, body.carried_signal_ids
     if isinstance(known, list):
         draft.signal_ids = {str(signal_id): None for signal_id in known}
     if isinstance(carried, list):
-        draft.signals = tuple(signal_of(item) for item in carried if isinstance(item, dict))
+        draft.signals = tuple(_carried(item) for item in carried if isinstance(item, dict))
 
 
-def _execution_continued(draft: RunState, record: Record) -> None:
-    payload = record.payload
-    draft.continuation = Continuation(
-        run_id=str(payload.get("successorExecutionId")),
-        input=payload.get("input"),
-        newest=payload.get("version") == "newest",
+def _carried(signal: JsonObject) -> BufferedSignal:
+    signal_id = signal.get("signalId")
+    return BufferedSignal(
+        name=str(signal.get("signalName")),
+        payload=signal.get("payload"),
+        signal_id=signal_id if isinstance(signal_id, str) else None,
     )
-    _execution_ended(draft, record)
 
 
-def _history_limit_reached(draft: RunState, record: Record) -> None:
-    failure = failure_of(record.payload, reason="limit_exceeded", node_id=draft.last_node_id, visit=None)
+def _execution_continued(draft: RunState, record: Record, body: events.ExecutionContinued) -> None:
+    draft.continuation = Continuation(
+        run_id=str(body.successor_execution_id), input=body.input, newest=body.version == "newest"
+    )
+    _execution_ended(draft, record, body)
+
+
+def _history_limit_reached(draft: RunState, record: Record, body: events.HistoryLimitReached) -> None:
+    failure = replace(failure_of(body.code, body.error, reason="limit_exceeded"), node_id=draft.last_node_id)
     draft.ending = Ending(outcome="failed", failure=failure, node_id=draft.last_node_id)
     draft.paused = False  # a paused run ends like any other
 
 
-def _execution_ended(draft: RunState, record: Record) -> None:
-    _run_moved(draft, record)
-    payload = record.payload
-    draft.result = payload.get("result")
-    if record.name == "ExecutionFailed":
-        ending = draft.ending.failure if draft.ending else None
-        draft.failure = ending or failure_of(
-            payload, reason="failed", node_id=text_of(payload.get("nodeId")), visit=None
-        )
-    elif record.name == "ExecutionCancelled":
-        draft.cancel_reason = text_of(payload.get("reason"))
+def _execution_completed(draft: RunState, record: Record, body: events.ExecutionCompleted) -> None:
+    draft.result = body.result
+    _execution_ended(draft, record, body)
+
+
+def _execution_failed(draft: RunState, record: Record, body: events.ExecutionFailed) -> None:
+    told = body.error if body.message is None else body.message
+    failure = failure_of(body.code, told, reason=body.reason or "failed", details=body.details)
+    ending = draft.ending.failure if draft.ending else None
+    draft.failure = ending or replace(failure, node_id=body.node_id)
+    _execution_ended(draft, record, body)
+
+
+def _execution_cancelled(draft: RunState, record: Record, body: events.ExecutionCancelled) -> None:
+    draft.cancel_reason = body.reason
+    _execution_ended(draft, record, body)
+
+
+def _execution_ended(draft: RunState, record: Record, body: Body) -> None:
+    _run_moved(draft, record, body)
     for child_id, child in draft.children.items():
         draft.children[child_id] = replace(child, abandoned=True)
     draft.scopes.clear()
@@ -165,16 +169,14 @@ def _execution_ended(draft: RunState, record: Record) -> None:
     draft.ready.clear()
 
 
-def _cancel_execution(draft: RunState, record: Record) -> None:
+def _cancel_execution(draft: RunState, record: Record, body: commands.CancelExecution) -> None:
     if draft.ending is not None:
         raise corrupt(record, "comes when the run is ending already")
-    draft.ending = Ending(
-        outcome="cancelled", reason=text_of(record.payload.get("reason")), node_id=text_of(record.payload.get("nodeId"))
-    )
+    draft.ending = Ending(outcome="cancelled", reason=body.reason, node_id=body.node_id)
     draft.paused = False  # a paused run ends like any other
 
 
-def _start_compensation(draft: RunState, record: Record) -> None:
+def _start_compensation(draft: RunState, record: Record, body: commands.StartCompensation) -> None:
     drop_bodies(draft, None)
     draft.compensating = True
     draft.scopes[draft.next_serial] = Scope(serial=draft.next_serial, body="")
@@ -182,19 +184,21 @@ def _start_compensation(draft: RunState, record: Record) -> None:
     draft.next_serial += 1
 
 
-def _pause(draft: RunState, record: Record) -> None:
-    draft.paused = record.name == "PauseExecution"
-    _owe(draft, record, "ExecutionPaused" if draft.paused else "ExecutionResumed")
+# An event that tells what a command did is owed from then on: a history that is cut between the two still gets it.
 
 
-def _owe(draft: RunState, record: Record, name: str) -> None:
-    """Note the event that tells what a command did, so that a history cut between the two still gets it."""
-    told = {key: value for key, value in record.payload.items() if key != "executionId"}
-    draft.owed = Owed(name=name, payload=told)
+def _pause(draft: RunState, record: Record, body: commands.PauseExecution) -> None:
+    draft.paused = True
+    draft.owed = events.ExecutionPaused(reason=body.reason)
 
 
-def _told(draft: RunState, record: Record) -> None:
-    if draft.owed is None or draft.owed.name != record.name:
+def _resume(draft: RunState, record: Record, body: commands.ResumeExecution) -> None:
+    draft.paused = False
+    draft.owed = events.ExecutionResumed()
+
+
+def _told(draft: RunState, record: Record, body: Body) -> None:
+    if draft.owed is None or type(draft.owed) is not type(body):
         raise corrupt(record, "tells of a command that is not before it")
     draft.owed = None
 
@@ -202,10 +206,8 @@ def _told(draft: RunState, record: Record) -> None:
 # --- a visit -------------------------------------------------------------------------------------
 
 
-def _schedule_node(draft: RunState, record: Record) -> None:
-    payload = record.payload
-    node_id = str(payload["nodeId"])
-    serial = number_of(payload.get("scope"))
+def _schedule_node(draft: RunState, record: Record, body: commands.ScheduleNode) -> None:
+    node_id, serial = body.node_id, body.scope
     scope = draft.scopes.get(serial)
     if scope is None:
         raise corrupt(record, f"names scope {serial}, which is not open")
@@ -224,15 +226,13 @@ def _schedule_node(draft: RunState, record: Record) -> None:
     book(draft, replace(scope, activation=activation))
 
 
-def _complete_node(draft: RunState, record: Record) -> None:
-    scope, activation = located(draft, record)
-    phase = moved(activation, record)
-    payload = record.payload
-    output, target = payload.get("output"), text_of(payload.get("next"))
+def _complete_node(draft: RunState, record: Record, body: commands.CompleteNode) -> None:
+    scope, activation = located(draft, record, body)
+    phase = moved(activation, record, body)
+    output, target, compensation = body.output, body.next, body.compensation
     if activation.frame is not None:
         drop_bodies(draft, scope.serial)
-    compensation = payload.get("compensation")
-    if isinstance(compensation, dict):
+    if compensation is not None:
         entry = CompensationEntry(
             node_id=activation.node_id,
             visit=activation.visit,
@@ -246,7 +246,7 @@ def _complete_node(draft: RunState, record: Record) -> None:
     book(draft, replace(scope, activation=done, next=target, last_output=output))
     if draft.native and not draft.compensating:
         # A fallback is not what a person answered.
-        answered = activation if "fallback" not in payload else replace(activation, sealed=None)
+        answered = activation if body.fallback is None else replace(activation, sealed=None)
         _write_output(draft, scope.serial, answered, output)
 
 
@@ -288,145 +288,152 @@ def _joined_seals(holder: Scope, activation: Activation, joined: JsonObject) -> 
     return sealed
 
 
-def _state_updated(draft: RunState, record: Record) -> None:
-    draft.values = record.payload.get("state")
-    plain(draft, record)
+def _state_updated(draft: RunState, record: Record, body: events.StateUpdated) -> None:
+    draft.values = body.state
+    plain(draft, record, body)
 
 
-def _checkpoint_written(draft: RunState, record: Record) -> None:
-    scope, activation = located(draft, record)
-    variant = ":waiting" if activation.phase is Phase.RAISED else ":node"
+def _checkpoint_written(draft: RunState, record: Record, body: events.CheckpointWritten) -> None:
+    scope, activation = located(draft, record, body)
+    variant = "waiting" if activation.phase is Phase.RAISED else "node"
     draft.nodes_since_checkpoint = 0
-    book(draft, replace(scope, activation=replace(activation, phase=moved(activation, record, variant))))
+    book(draft, replace(scope, activation=replace(activation, phase=moved(activation, record, body, variant))))
 
 
-def _fail_node(draft: RunState, record: Record) -> None:
-    scope, activation = located(draft, record)
-    payload = record.payload
-    failure = failure_of(payload, reason="failed", node_id=activation.node_id, visit=activation.visit)
+def _fail_node(draft: RunState, record: Record, body: commands.FailNode) -> None:
+    scope, activation = located(draft, record, body)
+    failure = failure_of(
+        body.code, body.message, reason=body.reason or "failed", activation=activation, details=body.details
+    )
     if activation.frame is not None:
         drop_bodies(draft, scope.serial)
-    if "next" in payload:
+    if body.next is not UNSET:
         draft.error = {"code": failure.code, "message": failure.message, "node": activation.node_id}
-        draft.workflow_error_routed = draft.workflow_error_routed or payload.get("handledBy") == "workflow"
-        routed = replace(
-            activation, phase=moved(activation, record, ":routed"), next=text_of(payload["next"]), frame=None
-        )
+        draft.workflow_error_routed = draft.workflow_error_routed or body.handled_by == "workflow"
+        phase = moved(activation, record, body, "routed")
+        routed = replace(activation, phase=phase, next=body.next, frame=None)
         book(draft, replace(scope, activation=routed, next=routed.next))
         return
-    failed = replace(activation, phase=moved(activation, record, ":final"), failure=failure, frame=None)
+    failed = replace(activation, phase=moved(activation, record, body, "final"), failure=failure, frame=None)
     book(draft, replace(scope, activation=failed))
     if draft.compensating:
         draft.compensation_failures = (*draft.compensation_failures, failure)
-    elif scope.parent is None or payload.get("fatal") is True:
+    elif scope.parent is None or body.fatal:
         draft.ending = draft.ending or Ending(outcome="failed", failure=failure, node_id=activation.node_id)
 
 
 # --- bodies --------------------------------------------------------------------------------------
 
 
-def _parallel_forked(draft: RunState, record: Record) -> None:
-    payload = record.payload
-    names = payload.get("branchNames")
-    total = len(names) if isinstance(names, list) else 0
+def _parallel_forked(draft: RunState, record: Record, body: events.ParallelForked) -> None:
+    total = len(body.branch_names) if isinstance(body.branch_names, list) else 0
     frame = Frame(
         kind="parallel",
         total=total,
-        needed=number_of(payload.get("needed"), total),
-        concurrency=number_of(payload.get("concurrency"), 1),
+        needed=total if body.needed is None else body.needed,
+        concurrency=1 if body.concurrency is None else body.concurrency,
     )
-    _open_frame(draft, record, frame)
+    _open_frame(draft, record, body, frame, body.deadline)
 
 
-def _for_each_started(draft: RunState, record: Record) -> None:
-    payload = record.payload
-    items = payload.get("items")
-    listed = tuple(items) if isinstance(items, list) else ()
+def _for_each_started(draft: RunState, record: Record, body: events.ForEachStarted) -> None:
+    items = tuple(body.items) if isinstance(body.items, list) else ()
     frame = Frame(
         kind="for_each",
-        total=len(listed),
-        items=listed,
-        concurrency=number_of(payload.get("concurrency"), 1),
-        policy=str(payload.get("onItemError", "fail")),
+        total=len(items),
+        items=items,
+        concurrency=1 if body.concurrency is None else body.concurrency,
+        policy=body.on_item_error or "fail",
     )
-    _open_frame(draft, record, frame)
+    _open_frame(draft, record, body, frame, body.deadline)
 
 
-def _loop_started(draft: RunState, record: Record) -> None:
-    _open_frame(draft, record, Frame(kind="loop", total=number_of(record.payload.get("maxIterations"))))
+def _loop_started(draft: RunState, record: Record, body: events.LoopStarted) -> None:
+    _open_frame(draft, record, body, Frame(kind="loop", total=body.max_iterations or 0), body.deadline)
 
 
-def _open_frame(draft: RunState, record: Record, frame: Frame) -> None:
-    scope, activation = located(draft, record)
-    deadline = instant_of(record.payload.get("deadline"))
-    changed = replace(activation, phase=moved(activation, record), frame=frame, deadline=deadline)
+def _open_frame(draft: RunState, record: Record, body: OfAVisit, frame: Frame, deadline: int | None) -> None:
+    scope, activation = located(draft, record, body)
+    changed = replace(activation, phase=moved(activation, record, body), frame=frame, deadline=deadline)
     book(draft, replace(scope, activation=changed))
 
 
-def _scope_opened(draft: RunState, record: Record) -> None:
-    scope, activation = located(draft, record)
+def _scope_opened(draft: RunState, record: Record, body: events.ScopeOpened) -> None:
+    scope, activation = located(draft, record, body)
     if activation.frame is None:
         raise corrupt(record, "opens a scope in a node without bodies")
-    open_scope(draft, scope, activation, record.payload)
+    open_scope(draft, scope, activation, body)
 
 
-def _scope_closed(draft: RunState, record: Record) -> None:
-    scope, activation = located(draft, record)
-    payload = record.payload
-    index = number_of(payload.get("index"))
-    frame = activation.frame
+def _scope_completed(draft: RunState, record: Record, body: events.ScopeCompleted) -> None:
+    _scope_closed(draft, record, body, None)
+
+
+def _scope_failed(draft: RunState, record: Record, body: events.ScopeFailed) -> None:
+    failure = failure_of(body.code, body.error, reason=body.reason or "scope_failed")
+    _scope_closed(draft, record, body, replace(failure, node_id=body.failed_node_id))
+
+
+def _scope_closed(
+    draft: RunState, record: Record, body: events.ScopeCompleted | events.ScopeFailed, failure: Failure | None
+) -> None:
+    scope, activation = located(draft, record, body)
+    frame, index = activation.frame, body.index
     if frame is None or index not in frame.open:
         raise corrupt(record, f"closes scope {index}, which is not open")
-    failure = None
-    if record.name == "ScopeFailed":
-        failure = failure_of(payload, reason="scope_failed", node_id=text_of(payload.get("failedNodeId")), visit=None)
-    close_scope(draft, scope, activation, payload, failure)
+    close_scope(draft, scope, activation, body, failure)
 
 
-def _cancel_branch(draft: RunState, record: Record) -> None:
-    scope, activation = located(draft, record)
+def _cancel_branch(draft: RunState, record: Record, body: commands.CancelParallelBranch) -> None:
+    scope, activation = located(draft, record, body)
     frame = activation.frame
     if frame is None:
         raise corrupt(record, "cancels a branch of a node without branches")
-    index = number_of(record.payload.get("index"))
+    index = body.index or 0
     opened = dict(frame.open)
     serial = opened.pop(index, None)
     if serial is not None:
         drop_scope(draft, serial)
     changed = replace(frame, open=opened, settled=frame.settled | {index})
     book(draft, replace(scope, activation=replace(activation, frame=changed)))
-    _owe(draft, record, "ParallelBranchCancelled")
+    draft.owed = events.ParallelBranchCancelled(
+        node_id=body.node_id, visit=body.visit, branch_name=body.branch_name, index=body.index
+    )
 
 
-_HANDLERS: dict[str, Callable[[RunState, Record], None]] = {
+_HANDLERS: dict[type[Body], Handler] = {
     **WAIT_HANDLERS,
-    "ExecutionStarted": _execution_started,
-    "ExecutionCompleted": _execution_ended,
-    "ExecutionFailed": _execution_ended,
-    "ExecutionCancelled": _execution_ended,
-    "ExecutionContinued": _execution_continued,
-    "HistoryLimitReached": _history_limit_reached,
-    "CancelExecution": _cancel_execution,
-    "StartCompensation": _start_compensation,
-    "PauseExecution": _pause,
-    "ExecutionPaused": _told,
-    "ResumeExecution": _pause,
-    "ExecutionResumed": _told,
-    "ScheduleNode": _schedule_node,
-    "NodeScheduled": plain,
-    "CompleteNode": _complete_node,
-    "StateUpdated": _state_updated,
-    "CheckpointWritten": _checkpoint_written,
-    "FailNode": _fail_node,
-    "StartParallel": plain,
-    "ParallelForked": _parallel_forked,
-    "ForEachStarted": _for_each_started,
-    "LoopStarted": _loop_started,
-    "ScopeOpened": _scope_opened,
-    "ScopeCompleted": _scope_closed,
-    "ScopeFailed": _scope_closed,
-    "CancelParallelBranch": _cancel_branch,
-    "ParallelBranchCancelled": _told,
-    "JoinParallel": plain,
-    "ParallelJoined": plain,
+    **dict(
+        (
+            on(events.ExecutionStarted, _execution_started),
+            on(events.ExecutionCompleted, _execution_completed),
+            on(events.ExecutionFailed, _execution_failed),
+            on(events.ExecutionCancelled, _execution_cancelled),
+            on(events.ExecutionContinued, _execution_continued),
+            on(events.HistoryLimitReached, _history_limit_reached),
+            on(commands.CancelExecution, _cancel_execution),
+            on(commands.StartCompensation, _start_compensation),
+            on(commands.PauseExecution, _pause),
+            on(events.ExecutionPaused, _told),
+            on(commands.ResumeExecution, _resume),
+            on(events.ExecutionResumed, _told),
+            on(commands.ScheduleNode, _schedule_node),
+            on(events.NodeScheduled, plain),
+            on(commands.CompleteNode, _complete_node),
+            on(events.StateUpdated, _state_updated),
+            on(events.CheckpointWritten, _checkpoint_written),
+            on(commands.FailNode, _fail_node),
+            on(commands.StartParallel, plain),
+            on(events.ParallelForked, _parallel_forked),
+            on(events.ForEachStarted, _for_each_started),
+            on(events.LoopStarted, _loop_started),
+            on(events.ScopeOpened, _scope_opened),
+            on(events.ScopeCompleted, _scope_completed),
+            on(events.ScopeFailed, _scope_failed),
+            on(commands.CancelParallelBranch, _cancel_branch),
+            on(events.ParallelBranchCancelled, _told),
+            on(commands.JoinParallel, plain),
+            on(events.ParallelJoined, plain),
+        )
+    ),
 }

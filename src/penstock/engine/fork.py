@@ -9,37 +9,14 @@ Above it: the runtime stores the records and goes on with `decide(..., ContinueR
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from msgspec.structs import replace
-
-from penstock.base.errors import Rejected
+from penstock.base.errors import CorruptHistory, Rejected
 from penstock.base.ids import chain_of, next_in_chain
-from penstock.base.json import JsonObject, JsonValue
-from penstock.engine.reading import instant_of
-from penstock.engine.records import Record
-from penstock.engine.trust import untrusted_mark
+from penstock.base.json import JsonObject
+from penstock.engine.records import Record, changed, events
 
 __all__ = ["fork"]
-
-# What the first record of a run says about the runs before it.
-_OF_A_CHAIN = ("continuedFrom", "generation")
-# Payload keys whose values are made from the run id.
-_DERIVED = ("parentExecutionId", "childExecutionId", "delegateCorrelationId", "targetExecutionId")
-
-
-# Records whose `deadline` says how long something may take; that of a timer says when it is.
-_TIMED = frozenset(
-    {
-        "ActivityRequested",
-        "ActivityAsked",
-        "InterruptRaised",
-        "SignalWaitStarted",
-        "SubworkflowStarted",
-        "ParallelForked",
-        "ForEachStarted",
-        "LoopStarted",
-    }
-)
 
 
 def fork(
@@ -63,58 +40,67 @@ def fork(
     if chain_of(run_id) != run_id:
         told = f"the run id {run_id} ends in ~ and a number, as only runs do that continue others"
         raise Rejected("VALIDATION_ERROR", told, "choose another id")
-    original = str(records[0].payload.get("executionId"))
-    carried = [_renamed(record, original, run_id) for record in records[:at_seq]]
-    first = carried[0]
-    for name in _OF_A_CHAIN:
-        first.payload.pop(name, None)  # the fork is the first run of a chain of its own
-    source: JsonObject = {"executionId": original, "seq": at_seq}
-    origin: JsonObject = {**first.payload, "forkedFrom": source, **untrusted_mark(untrusted=untrusted)}
-    if by is not None:
-        origin["startedBy"] = by
+    first = records[0].body
+    if not isinstance(first, events.ExecutionStarted):
+        raise CorruptHistory("HISTORY_IMPOSSIBLE", f"the history begins with {records[0].name}")
+    carried = [_renamed(record, first.execution_id, run_id) for record in records[:at_seq]]
     if at is not None:
-        source["at"] = at
-        for name in ("deadline", "chainDeadline"):
-            deadline = instant_of(origin.get(name))
-            if deadline is not None:
-                origin[name] = at + deadline - _began_at(records[0])
         carried = [_later(record, at - carried[-1].at) for record in carried]
-    carried[0] = replace(first, payload=origin)
+    carried[0] = changed(carried[0], **_origin(records[0], first, at_seq=at_seq, at=at))
+    if by is not None:
+        carried[0] = changed(carried[0], started_by=by)
+    if untrusted:
+        carried[0] = changed(carried[0], untrusted=True)
     return tuple(carried)
 
 
-def _began_at(first: Record) -> int:
+def _origin(record: Record, first: events.ExecutionStarted, *, at_seq: int, at: int | None) -> dict[str, Any]:
+    """What is new in the first record: where the fork is from, and how long it has."""
+    source: JsonObject = {"executionId": first.execution_id, "seq": at_seq}
+    # The fork is the first run of a chain of its own.
+    origin: dict[str, Any] = {"continued_from": None, "generation": None, "forked_from": source}
+    if at is not None:
+        source["at"] = at
+        later = at - _began_at(record, first)
+        for name, deadline in (("deadline", first.deadline), ("chain_deadline", first.chain_deadline)):
+            if deadline is not None:
+                origin[name] = deadline + later
+    return origin
+
+
+def _began_at(record: Record, first: events.ExecutionStarted) -> int:
     """When the run began to which a first record belongs; a fork carries the first record of its original."""
-    source = first.payload.get("forkedFrom")
-    begun = instant_of(source.get("at")) if isinstance(source, dict) else None
-    return first.at if begun is None else begun
+    begun = first.forked_from.get("at") if first.forked_from is not None else None
+    return begun if isinstance(begun, int) else record.at
 
 
 def _later(record: Record, by: int) -> Record:
-    deadline = instant_of(record.payload.get("deadline"))
-    if deadline is None or record.name not in _TIMED:
-        return record
-    return replace(record, payload={**record.payload, "deadline": deadline + by})
+    """A record whose deadline says how long something may take has what was left of it."""
+    body = record.body
+    deadline = getattr(body, "deadline", None) if body is not None and body.times_out else None
+    return record if deadline is None else changed(record, deadline=deadline + by)
 
 
 def _renamed(record: Record, original: str, run_id: str) -> Record:
-    payload = dict(record.payload)
-    payload["executionId"] = run_id
-    if record.name == "ActivityAsked":
-        # It leads to work of the original elsewhere, which must not be given two answers; the fork begins its own.
-        payload["resume"] = None
-    if record.name == "ExecutionContinued":
-        payload["successorExecutionId"] = next_in_chain(run_id)
-    for name in _DERIVED:
-        if record.name == "ExecutionStarted" and name == "parentExecutionId":
-            continue  # the parent of the run itself stays its parent
-        payload[name] = _derived(payload[name], original, run_id) if name in payload else None
-        if payload[name] is None:
-            del payload[name]
-    return replace(record, payload=payload)
+    body = record.body
+    if body is None:
+        raise CorruptHistory("RECORD_UNKNOWN", f"row {record.seq} has the unknown name {record.name}")
+    values: dict[str, Any] = {"execution_id": run_id}
+    match body:
+        case events.ActivityAsked():
+            # It leads to work of the original elsewhere, which must not get two answers; the fork begins its own.
+            values["resume"] = None
+        case events.ExecutionContinued():
+            values["successor_execution_id"] = next_in_chain(run_id)
+        case _:
+            for name in body.derived_ids:
+                derived = _derived(getattr(body, name), original, run_id)
+                if derived is not None:
+                    values[name] = derived
+    return changed(record, **values)
 
 
-def _derived(value: JsonValue, original: str, run_id: str) -> JsonValue:
-    if isinstance(value, str) and (value == original or value.startswith(f"{original}:")):
+def _derived(value: str | None, original: str, run_id: str) -> str | None:
+    if value is not None and (value == original or value.startswith(f"{original}:")):
         return run_id + value[len(original) :]
     return value

@@ -14,6 +14,7 @@ from penstock.base.json import JsonObject
 from penstock.definitions.durations import format_instant
 from penstock.engine.inputs import LeaseActivity
 from penstock.engine.outcomes import Refused
+from penstock.engine.records import events
 from penstock.engine.state import Activation, Lease
 from penstock.engine.transitions import Phase
 from penstock.engine.turn import Turn, happens_at_most_once
@@ -38,17 +39,12 @@ def lease_activity(turn: Turn, given: LeaseActivity) -> Refused | None:
             return Refused("ACTIVITY_LEASED", told, "take another activity, or try again then", _details(held))
         if happens_at_most_once(turn.workflow, activation):
             # Whoever had it may have done it: that is for somebody to decide, not for another to repeat.
-            doubt: JsonObject = {"nodeId": activation.node_id, "visit": activation.visit, "attempt": activation.attempt}
-            turn.event("ActivityOutcomeUnknown", doubt)
+            turn.record(events.ActivityOutcomeUnknown(*activation.key, attempt=activation.attempt))
             return None
-    payload: JsonObject = {
-        "nodeId": activation.node_id,
-        "visit": activation.visit,
-        "attempt": activation.attempt,
-        "holder": given.holder,
-        "leaseUntil": given.at + given.lease_ms,
-    }
-    turn.event("ActivityLeased", payload)
+    until = given.at + given.lease_ms
+    turn.record(
+        events.ActivityLeased(*activation.key, attempt=activation.attempt, holder=given.holder, lease_until=until)
+    )
     return None
 
 

@@ -10,6 +10,7 @@ Above it: `decide` (answers), views of runs (what is open). Below it: `turn`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from penstock.base import limits
 from penstock.base.errors import Rejected
@@ -21,9 +22,9 @@ from penstock.definitions.templates import SECRET_MASK
 from penstock.engine.completion import describe_violations
 from penstock.engine.inputs import AnswerInterrupt
 from penstock.engine.outcomes import Refused
+from penstock.engine.records import commands
 from penstock.engine.state import Activation, RunState
 from penstock.engine.transitions import Phase
-from penstock.engine.trust import untrusted_mark
 from penstock.engine.turn import Turn, detail_of
 from penstock.engine.values import refuse_unfit
 
@@ -35,6 +36,9 @@ __all__ = [
     "open_questions",
     "secrets_of_answer",
 ]
+
+
+_Kept: TypeAlias = tuple[JsonValue, JsonObject | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,21 +118,26 @@ def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
     kept = _kept(turn, question, given)
     if isinstance(kept, Refused):
         return kept
-    payload: JsonObject = {"nodeId": question.node_id, "visit": question.visit, **kept}
-    if question.round:
-        payload["round"] = question.round
-    if given.by is not None:
-        payload["answeredBy"] = given.by
-    payload.update(untrusted_mark(untrusted=given.untrusted or given.by_model, known=turn.state.untrusted))
-    turn.command("ResumeInterrupt", payload)
+    answer, secrets = kept
+    turn.record(
+        commands.ResumeInterrupt(
+            question.node_id,
+            question.visit,
+            answer=answer,
+            secrets=secrets,
+            round=question.round or None,
+            answered_by=given.by,
+            untrusted=(given.untrusted or given.by_model) and not turn.state.untrusted,
+        )
+    )
     return None
 
 
-def _kept(turn: Turn, question: OpenQuestion, given: AnswerInterrupt) -> JsonObject | Refused:
+def _kept(turn: Turn, question: OpenQuestion, given: AnswerInterrupt) -> _Kept | Refused:
     """What is recorded of an answer: the answer without what is secret in it, and that sealed, if there is any."""
     if given.is_recorded and given.sealed:
         # It was checked when it was recorded, and cannot be checked where a mask stands in it.
-        return {"answer": given.answer, "secrets": dict(given.sealed)}
+        return given.answer, dict(given.sealed)
     schema = _schema_of(turn.workflow, question)
     try:
         # A history from before there were secret answers stays as it is.
@@ -141,11 +150,11 @@ def _kept(turn: Turn, question: OpenQuestion, given: AnswerInterrupt) -> JsonObj
         hint = "correct the answer and send it again; the run is still waiting"
         return Refused("INVALID_RESUME_PAYLOAD", f"the answer to {question.node_id} does not fit: {told}", hint)
     if not secrets:
-        return {"answer": given.answer}
+        return given.answer, None
     sealed = given.sealed or {}
     answer = with_values(given.answer, dict.fromkeys(secrets, SECRET_MASK))
     # Without a seal it is lost: the place is known all the same, and what needs it fails.
-    return {"answer": answer, "secrets": {pointer: sealed.get(pointer, "") for pointer in secrets}}
+    return answer, {pointer: sealed.get(pointer, "") for pointer in secrets}
 
 
 def may_be_secret(workflow: Workflow, state: RunState, given: AnswerInterrupt) -> bool:

@@ -6,41 +6,56 @@ Above it: the `evolve` modules. Below it: `state`, `transitions`.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from penstock.base.errors import CorruptHistory
-from penstock.base.json import JsonObject, JsonValue
-from penstock.engine.records import Record
+from penstock.base.json import JsonValue
+from penstock.engine.records import Body, OfAVisit, Record, events
 from penstock.engine.state import Activation, BufferedSignal, Failure, RunState, Scope
 from penstock.engine.transitions import ACTIVATION_TRANSITIONS, Phase
 
 __all__ = [
+    "Handler",
     "corrupt",
     "failure_of",
-    "instant_of",
     "located",
     "moved",
-    "number_of",
+    "on",
     "secrets_of",
     "signal_of",
     "size_of",
-    "text_of",
 ]
+
+B = TypeVar("B", bound=Body)
+Handler: TypeAlias = Callable[[RunState, Record, Any], None]
 
 _ENCODER = msgspec.json.Encoder()
 
 
-def failure_of(payload: JsonObject, *, reason: str, node_id: str | None, visit: int | None) -> Failure:
-    """A failure from the keys that records carry."""
-    message = payload.get("message", payload.get("error"))
+def on(kind: type[B], handler: Callable[[RunState, Record, B], None]) -> tuple[type[Body], Handler]:
+    """One line of the table by which records are folded."""
+    return kind, handler
+
+
+def failure_of(
+    code: str | None,
+    message: JsonValue,
+    *,
+    reason: str,
+    activation: Activation | None = None,
+    details: JsonValue = None,
+) -> Failure:
+    """A failure from what a record says of it."""
     return Failure(
-        code=str(payload.get("code") or "FAILED"),
+        code=code or "FAILED",
         message=str(message or ""),
-        reason=str(payload.get("reason") or reason),
-        node_id=node_id,
-        visit=visit,
-        details=payload.get("details"),
+        reason=reason,
+        node_id=None if activation is None else activation.node_id,
+        visit=None if activation is None else activation.visit,
+        details=details,
     )
 
 
@@ -49,11 +64,10 @@ def corrupt(record: Record, why: str) -> CorruptHistory:
     return CorruptHistory("HISTORY_IMPOSSIBLE", f"row {record.seq} ({record.name}) {why}")
 
 
-def located(draft: RunState, record: Record) -> tuple[Scope, Activation]:
+def located(draft: RunState, record: Record, body: OfAVisit) -> tuple[Scope, Activation]:
     """The scope and the activation that a record names."""
-    node_id = str(record.payload["nodeId"])
-    visit = record.payload.get("visit")
-    key = (node_id, visit if isinstance(visit, int) else draft.visits.get(node_id, 0))
+    node_id, visit = body.node_id, body.visit
+    key = (node_id, draft.visits.get(node_id, 0) if visit is None else visit)
     serial = draft.active.get(key)
     scope = draft.scopes.get(serial) if serial is not None else None
     if scope is None or scope.activation is None:
@@ -61,27 +75,12 @@ def located(draft: RunState, record: Record) -> tuple[Scope, Activation]:
     return scope, scope.activation
 
 
-def moved(activation: Activation, record: Record, variant: str = "") -> Phase:
+def moved(activation: Activation, record: Record, body: object, variant: str = "") -> Phase:
     """The phase that follows, if the record may follow at all."""
-    allowed, phase = ACTIVATION_TRANSITIONS[record.name + variant]
+    allowed, phase = ACTIVATION_TRANSITIONS[type(body), variant]  # type: ignore[index]  # every body is of a record
     if activation.phase not in allowed:
         raise corrupt(record, f"cannot follow phase {activation.phase} of {activation.node_id}")
     return phase
-
-
-def instant_of(value: JsonValue) -> int | None:
-    """An instant, or None."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def number_of(value: JsonValue, default: int = 0) -> int:
-    """A whole number, or the default."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
-
-
-def text_of(value: JsonValue) -> str | None:
-    """A text, or None."""
-    return value if isinstance(value, str) else None
 
 
 def secrets_of(value: JsonValue) -> dict[str, str] | None:
@@ -89,16 +88,14 @@ def secrets_of(value: JsonValue) -> dict[str, str] | None:
     return {key: str(text) for key, text in value.items()} if isinstance(value, dict) else None
 
 
-def signal_of(payload: JsonObject) -> BufferedSignal:
-    """A signal that nobody took yet, from the keys that records carry."""
-    return BufferedSignal(
-        name=str(payload.get("signalName")), payload=payload.get("payload"), signal_id=text_of(payload.get("signalId"))
-    )
+def signal_of(body: events.SignalBuffered) -> BufferedSignal:
+    """A signal that nobody took yet."""
+    return BufferedSignal(name=str(body.signal_name), payload=body.payload, signal_id=body.signal_id)
 
 
-def size_of(payload: JsonValue) -> int:
+def size_of(content: object) -> int:
     """How many bytes a payload has as JSON."""
     try:
-        return len(_ENCODER.encode(payload))
+        return len(_ENCODER.encode(content))
     except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can hold
-        return len(json.dumps(payload, separators=(",", ":")))
+        return len(json.dumps(msgspec.to_builtins(content), separators=(",", ":")))

@@ -14,29 +14,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.expressions import Evaluator, InProcessEvaluator
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
-from penstock.engine.activities import FAILURE_KEYS
+from penstock.engine.activities import without_own_keys
 from penstock.engine.decide import decide
 from penstock.engine.evolve import apply
 from penstock.engine.outcomes import Refused
 from penstock.engine.reading import secrets_of
-from penstock.engine.records import Record, identity
+from penstock.engine.records import Body, OfAVisit, Record, commands, events, given, identity
 from penstock.engine.state import RunState
 from penstock.engine.timers import timers_of
 from penstock.engine.transitions import Phase
-from penstock.engine.trust import says_untrusted
 
 __all__ = ["Diverged", "ReplayOutcome", "Replayed", "replay"]
 
 NONDETERMINISM = "NONDETERMINISM_DETECTED"
-# What the first record says of a run that continues another one.
-_TAKEN_OVER = frozenset({"continuedFrom", "runsWithoutWait", "carriedSignals", "carriedSignalIds"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,10 @@ class Diverged:
             f"the workflow wants {_told(self.actual)}"
         )
 
-    def payload(self) -> JsonObject:
-        """The payload of the `ExecutionFailed` that reports it."""
+    def body(self) -> events.ExecutionFailed:
+        """The record that reports it."""
         context: JsonObject = {"expected": self.expected, "actual": self.actual}
-        return {"error": self.message, "code": NONDETERMINISM, "context": context}
+        return events.ExecutionFailed(error=self.message, code=NONDETERMINISM, context=context)
 
 
 ReplayOutcome: TypeAlias = Replayed | Diverged | Refused
@@ -94,67 +94,62 @@ def replay(
     for position, record in enumerate(records):
         if walk.diverged is not None or walk.state.terminal:
             break
-        reader = _READERS.get(record.name)
-        given = reader(walk, record, position) if reader is not None else None
-        if given is not None:
-            walk.feed(given)
+        body = record.body
+        reader = _READERS.get(type(body))
+        found = reader(walk, _At(record, position), body) if reader is not None else None
+        if found is not None:
+            walk.feed(found)
     return walk.outcome()
 
 
 def _beginning(workflow: Workflow, records: Sequence[Record], start: inputs.StartRun | None) -> inputs.StartRun | None:
     for record in records:
-        payload = record.payload
-        if record.name == "ExecutionStarted" and "input" in payload:
-            return inputs.StartRun(
-                at=record.at,
-                run_id=str(payload["executionId"]),
-                input=payload["input"],
-                mode=str(payload.get("activityExecutionMode", "in_process")),
-                run_attempt=_number(payload.get("runAttempt"), 1),
-                parent_run_id=_text(payload.get("parentExecutionId")),
-                depth=_number(payload.get("depth"), 0),
-                timeout_ms=_timeout(workflow, payload, record.at),
-                predecessor=_predecessor(payload),
-                tenant=_text(payload.get("tenant")) or DEFAULT_TENANT,
-                client_kinds=_texts(payload.get("clientKinds")),
-                started_by=_text(payload.get("startedBy")),
-                untrusted=says_untrusted(record),
-            )
+        if record.name == events.ExecutionStarted.__name__:
+            body = record.body
+            if isinstance(body, events.ExecutionStarted) and body.input is not UNSET:
+                return _start_of(workflow, body, record.at)
     return start
 
 
-def _timeout(workflow: Workflow, payload: JsonObject, at: int) -> int | None:
-    """What the starter gave; a deadline that follows from the document says nothing about it."""
-    deadline = payload.get("chainDeadline", payload.get("deadline"))
-    if not isinstance(deadline, int) or ("chainDeadline" not in payload and deadline - at == workflow.timeout_ms):
-        return None
-    return deadline - at
-
-
-def _predecessor(payload: JsonObject) -> inputs.Predecessor | None:
-    if not _TAKEN_OVER & payload.keys():
-        return None
-    signals, known = payload.get("carriedSignals"), payload.get("carriedSignalIds")
-    return inputs.Predecessor(
-        run_id=_text(payload.get("continuedFrom"))
-        or "",  # a fork has what its original took over, and nobody before it
-        deadline=_optional_number(payload.get("chainDeadline")),
-        runs_without_wait=_number(payload.get("runsWithoutWait"), 0),
-        signals=tuple(item for item in signals if isinstance(item, dict)) if isinstance(signals, list) else (),
-        signal_ids=tuple(map(str, known)) if isinstance(known, list) else (),
+def _start_of(workflow: Workflow, body: events.ExecutionStarted, at: int) -> inputs.StartRun:
+    return inputs.StartRun(
+        at=at,
+        run_id=body.execution_id,
+        input=given(body.input),
+        mode=body.activity_execution_mode or "in_process",
+        run_attempt=1 if body.run_attempt is None else body.run_attempt,
+        parent_run_id=body.parent_execution_id,
+        depth=body.depth or 0,
+        timeout_ms=_timeout(workflow, body, at),
+        predecessor=_predecessor(body),
+        tenant=body.tenant or DEFAULT_TENANT,
+        client_kinds=_texts(body.client_kinds),
+        started_by=body.started_by,
+        untrusted=body.untrusted,
     )
 
 
-def _number(value: JsonValue, default: int) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
+def _timeout(workflow: Workflow, body: events.ExecutionStarted, at: int) -> int | None:
+    """What the starter gave; a deadline that follows from the document says nothing about it."""
+    if body.chain_deadline is not None:
+        return body.chain_deadline - at
+    if body.deadline is None or body.deadline - at == workflow.timeout_ms:
+        return None
+    return body.deadline - at
 
 
-def _optional_number(value: JsonValue) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _text(value: JsonValue) -> str | None:
-    return value if isinstance(value, str) else None
+def _predecessor(body: events.ExecutionStarted) -> inputs.Predecessor | None:
+    taken_over = (body.continued_from, body.runs_without_wait, body.carried_signals, body.carried_signal_ids)
+    if all(value is None for value in taken_over):
+        return None
+    signals = body.carried_signals
+    return inputs.Predecessor(
+        run_id=body.continued_from or "",  # a fork has what its original took over, and nobody before it
+        deadline=body.chain_deadline,
+        runs_without_wait=body.runs_without_wait or 0,
+        signals=tuple(item for item in signals if isinstance(item, dict)) if isinstance(signals, list) else (),
+        signal_ids=_texts(body.carried_signal_ids),
+    )
 
 
 def _texts(value: JsonValue) -> tuple[str, ...]:
@@ -207,9 +202,9 @@ class _Walk:
         if self.matched < len(self.commands):
             return Diverged(self.matched + 1, self.commands[self.matched], None)
         last = self.recorded[-1] if self.recorded else None
-        if last is not None and last.name == "ExecutionFailed" and not self.state.terminal:
+        if last is not None and last.name == events.ExecutionFailed.__name__ and not self.state.terminal:
             draft = self.state.copy()
-            ended = Record(draft.seq + 1, "event", last.name, last.payload, last.at)
+            ended = replace(last, seq=draft.seq + 1, kind=events.ExecutionFailed.record_kind)
             apply(draft, ended)
             return Replayed(draft, (), (*self.produced, ended))
         return Replayed(self.state, tuple(self._missing()), tuple(self.produced))
@@ -249,190 +244,189 @@ def _event_key(record: Record) -> tuple[str, str, str]:
 # --- records back into inputs --------------------------------------------------------------------
 
 
-def _where(walk: _Walk, record: Record) -> tuple[str, int]:
-    node_id = str(record.payload.get("nodeId"))
-    return node_id, _number(record.payload.get("visit"), walk.state.visits.get(node_id, 0))
+class _At(NamedTuple):
+    """A record and where it stands."""
+
+    record: Record
+    position: int
+
+    @property
+    def time(self) -> int:
+        return self.record.at
 
 
-def _completed(walk: _Walk, record: Record, position: int) -> inputs.Input:
-    payload = record.payload
-    kept = ("nodeId", "visit", "attempt", "result", "executionId")
-    extra = {name: value for name, value in payload.items() if name not in kept}
+def _visit(walk: _Walk, body: OfAVisit) -> int:
+    return walk.state.visits.get(body.node_id, 0) if body.visit is None else body.visit
+
+
+def _completed(walk: _Walk, at: _At, body: events.ActivityCompleted) -> inputs.Input:
+    own = {"nodeId", "visit", "attempt", "result", "executionId"}
+    extra = {name: value for name, value in at.record.payload.items() if name not in own}
     return inputs.CompleteActivity(
-        at=record.at,
-        node_id=str(payload.get("nodeId")),
-        visit=_optional_number(payload.get("visit")),
-        result=payload.get("result"),
-        extra=extra or None,
+        at=at.time, node_id=body.node_id, visit=body.visit, result=body.result, extra=extra or None
     )
 
 
-def _failed(walk: _Walk, record: Record, position: int) -> inputs.Input:
-    payload = record.payload
+def _failed(walk: _Walk, at: _At, body: events.ActivityFailed) -> inputs.Input:
     return inputs.FailActivity(
-        at=record.at,
-        node_id=str(payload.get("nodeId")),
-        visit=_optional_number(payload.get("visit")),
-        error=str(payload.get("error", "")),
-        code=_text(payload.get("code")),
-        retryable=payload.get("willRetry") is True,
-        extra={name: value for name, value in payload.items() if name not in FAILURE_KEYS} or None,
+        at=at.time,
+        node_id=body.node_id,
+        visit=body.visit,
+        error="" if body.error is None else str(body.error),
+        code=body.code,
+        retryable=body.will_retry,
+        extra=without_own_keys(at.record.payload) or None,
     )
 
 
-def _leased(walk: _Walk, record: Record, position: int) -> inputs.Input:
-    node_id, visit = _where(walk, record)
-    payload = record.payload
-    lease_ms = max(_number(payload.get("leaseUntil"), record.at) - record.at, 0)
-    holder = str(payload.get("holder"))
-    return inputs.LeaseActivity(at=record.at, node_id=node_id, visit=visit, holder=holder, lease_ms=lease_ms)
+def _leased(walk: _Walk, at: _At, body: events.ActivityLeased) -> inputs.Input:
+    lease_ms = 0 if body.lease_until is None else max(body.lease_until - at.time, 0)
+    return inputs.LeaseActivity(
+        at=at.time, node_id=body.node_id, visit=_visit(walk, body), holder=str(body.holder), lease_ms=lease_ms
+    )
 
 
-def _asked(walk: _Walk, record: Record, position: int) -> inputs.Input:
-    payload = record.payload
-    schema, ask = payload.get("answerSchema"), payload.get("ask")
+def _asked(walk: _Walk, at: _At, body: events.ActivityAsked) -> inputs.Input:
     return inputs.AskInActivity(
-        at=record.at,
-        node_id=str(payload.get("nodeId")),
-        visit=_optional_number(payload.get("visit")),
-        question=str(payload.get("prompt", "")),
-        answer_schema=schema if isinstance(schema, dict) else {},
-        resume=payload.get("resume"),
-        ask=ask if isinstance(ask, dict) else None,
+        at=at.time,
+        node_id=body.node_id,
+        visit=body.visit,
+        question=body.prompt or "",
+        answer_schema=body.answer_schema or {},
+        resume=body.resume,
+        ask=body.ask,
     )
 
 
-def _requested(walk: _Walk, record: Record, position: int) -> inputs.Input | None:
+def _requested(walk: _Walk, at: _At, body: events.ActivityRequested | events.SubworkflowStarted) -> inputs.Input | None:
     """A further attempt in a foreign history, which has no record of the back-off timer."""
-    node_id, visit = _where(walk, record)
-    activation = walk.state.activation(node_id, visit)
+    visit = _visit(walk, body)
+    activation = walk.state.activation(body.node_id, visit)
     if activation is None or activation.phase is not Phase.BACKING_OFF:
         return None
-    at = max(record.at, activation.due_at or 0)
-    return inputs.FireTimer(at=at, kind="retry", node_id=node_id, visit=visit)
+    due_at = max(at.time, activation.due_at or 0)
+    return inputs.FireTimer(at=due_at, kind="retry", node_id=body.node_id, visit=visit)
 
 
-def _timer_fired(walk: _Walk, record: Record, position: int) -> inputs.Input | None:
-    named = str(record.payload.get("kind"))
-    kind = named if named in ("retry", "timeout", "run") else "wait"
-    node_id, visit = ("", 0) if kind == "run" else _where(walk, record)
+def _timer_fired(walk: _Walk, at: _At, body: events.TimerFired) -> inputs.Input | None:
+    kind = body.kind if body.kind in ("retry", "timeout", "run") else "wait"
+    node_id, visit = ("", 0) if kind == "run" else (body.node_id, _visit(walk, body))
     for timer in timers_of(walk.state):
         if (timer.kind, timer.node_id, timer.visit) == (kind, node_id, visit):
-            at = max(record.at, timer.due_at)
-            return inputs.FireTimer(at=at, kind=kind, node_id=node_id, visit=visit)
+            due_at = max(at.time, timer.due_at)
+            return inputs.FireTimer(at=due_at, kind=kind, node_id=node_id, visit=visit)
     return None
 
 
-def _answered(walk: _Walk, record: Record, position: int) -> inputs.Input:
-    payload = record.payload
-    answer = payload.get("answer")
-    if "answer" not in payload:
-        # As published, only the completion of the node holds the answer.
-        later = walk.recorded[position + 1 :]
-        node_id = payload.get("nodeId")
-        answer = next(
-            (
-                item.payload.get("output")
-                for item in later
-                if item.name == "CompleteNode" and item.payload.get("nodeId") == node_id
-            ),
-            None,
-        )
+def _answered(walk: _Walk, at: _At, body: commands.ResumeInterrupt) -> inputs.Input:
+    answer = body.answer
     return inputs.AnswerInterrupt(
-        at=record.at,
-        answer=answer,
-        node_id=_text(payload.get("nodeId")),
-        visit=_optional_number(payload.get("visit")),
-        by=_text(payload.get("answeredBy")),
-        untrusted=says_untrusted(record),
-        sealed=secrets_of(payload.get("secrets")),
+        at=at.time,
+        answer=_later_output(walk, at, body.node_id) if answer is UNSET else answer,
+        node_id=body.node_id,
+        visit=body.visit,
+        by=body.answered_by,
+        untrusted=body.untrusted,
+        sealed=secrets_of(body.secrets),
         is_recorded=True,
     )
 
 
-def _signalled(walk: _Walk, record: Record, position: int) -> inputs.Input | None:
-    payload = record.payload
-    if payload.get("buffered") is True:
+def _later_output(walk: _Walk, at: _At, node_id: str) -> JsonValue:
+    """As published, only the completion of the node holds the answer."""
+    for record in walk.recorded[at.position + 1 :]:
+        body = record.body
+        if isinstance(body, commands.CompleteNode) and body.node_id == node_id:
+            return body.output
+    return None
+
+
+def _signalled(walk: _Walk, at: _At, body: commands.DeliverSignal | events.SignalBuffered) -> inputs.Input | None:
+    if isinstance(body, commands.DeliverSignal) and body.buffered:
         return None
     return inputs.SendSignal(
-        at=record.at,
-        name=str(payload.get("signalName")),
-        payload=payload.get("payload"),
-        signal_id=_text(payload.get("signalId")),
-        by=_text(payload.get("sentBy")),
-        untrusted=says_untrusted(record),
+        at=at.time,
+        name=str(body.signal_name),
+        payload=body.payload,
+        signal_id=body.signal_id,
+        by=body.sent_by,
+        untrusted=body.untrusted,
     )
 
 
-def _child_finished(walk: _Walk, record: Record, position: int) -> inputs.Input:
-    payload = record.payload
+def _child_finished(walk: _Walk, at: _At, body: events.SubworkflowCompleted) -> inputs.Input:
+    final_state = body.merged_output if body.child_final_state is UNSET else body.child_final_state
     return inputs.FinishChild(
-        at=record.at,
-        child_id=str(payload.get("childExecutionId")),
-        status="failed" if payload.get("failed") is True else "completed",
-        result=payload.get("childResult"),
-        final_state=payload.get("childFinalState", payload.get("mergedOutput")),
-        error=_text(payload.get("error")),
-        code=_text(payload.get("code")),
-        untrusted=says_untrusted(record),
+        at=at.time,
+        child_id=str(body.child_execution_id),
+        status="failed" if body.failed else "completed",
+        result=body.child_result,
+        final_state=given(final_state),
+        error=body.error if isinstance(body.error, str) else None,
+        code=body.code,
+        untrusted=body.untrusted,
     )
 
 
-def _acknowledged(walk: _Walk, record: Record, position: int) -> inputs.Input:
-    payload = record.payload
+def _acknowledged(walk: _Walk, at: _At, body: events.SignalEmitted) -> inputs.Input:
     return inputs.AcknowledgeEmit(
-        at=record.at,
-        node_id=str(payload.get("nodeId")),
-        visit=_where(walk, record)[1],
-        delivered=payload.get("delivered") is not False,
-        code=_text(payload.get("code")),
-        error=_text(payload.get("error")),
+        at=at.time,
+        node_id=body.node_id,
+        visit=_visit(walk, body),
+        delivered=body.delivered is not False,
+        code=body.code,
+        error=body.error,
     )
 
 
-def _cancelled(walk: _Walk, record: Record, position: int) -> inputs.Input | None:
-    if walk.state.ending is not None:
-        return None
-    return inputs.CancelRun(at=record.at, reason=_text(record.payload.get("reason")))
+def _cancelled(walk: _Walk, at: _At, body: commands.CancelExecution | events.ExecutionCancelled) -> inputs.Input | None:
+    return None if walk.state.ending is not None else inputs.CancelRun(at=at.time, reason=body.reason)
 
 
-def _paused(walk: _Walk, record: Record, position: int) -> inputs.Input:
-    return inputs.PauseRun(at=record.at, reason=_text(record.payload.get("reason")))
+def _paused(walk: _Walk, at: _At, body: commands.PauseExecution) -> inputs.Input:
+    return inputs.PauseRun(at=at.time, reason=body.reason)
 
 
-def _resumed(walk: _Walk, record: Record, position: int) -> inputs.Input:
-    return inputs.ResumeRun(at=record.at)
+def _resumed(walk: _Walk, at: _At, body: commands.ResumeExecution) -> inputs.Input:
+    return inputs.ResumeRun(at=at.time)
 
 
-def _unknown(walk: _Walk, record: Record, position: int) -> inputs.Input:
-    node_id, visit = _where(walk, record)
-    return inputs.ReportOutcomeUnknown(at=record.at, node_id=node_id, visit=visit)
+def _unknown(walk: _Walk, at: _At, body: events.ActivityOutcomeUnknown) -> inputs.Input:
+    return inputs.ReportOutcomeUnknown(at=at.time, node_id=body.node_id, visit=_visit(walk, body))
 
 
-def _retried(walk: _Walk, record: Record, position: int) -> inputs.Input:
-    node_id, visit = _where(walk, record)
-    by = _text(record.payload.get("decidedBy"))
-    return inputs.RetryActivity(at=record.at, node_id=node_id, visit=visit, by=by)
+def _retried(walk: _Walk, at: _At, body: events.ActivityRetried) -> inputs.Input:
+    return inputs.RetryActivity(at=at.time, node_id=body.node_id, visit=_visit(walk, body), by=body.decided_by)
 
 
-_Reader = Callable[[_Walk, Record, int], "inputs.Input | None"]
-_READERS: dict[str, _Reader] = {
-    "ActivityCompleted": _completed,
-    "ActivityFailed": _failed,
-    "ActivityRequested": _requested,
-    "SubworkflowStarted": _requested,
-    "ActivityAsked": _asked,
-    "ActivityLeased": _leased,
-    "ActivityOutcomeUnknown": _unknown,
-    "ActivityRetried": _retried,
-    "TimerFired": _timer_fired,
-    "ResumeInterrupt": _answered,
-    "DeliverSignal": _signalled,
-    "SignalBuffered": _signalled,
-    "SubworkflowCompleted": _child_finished,
-    "SignalEmitted": _acknowledged,
-    "CancelExecution": _cancelled,
-    "ExecutionCancelled": _cancelled,
-    "PauseExecution": _paused,
-    "ResumeExecution": _resumed,
-}
+_Reader = Callable[[_Walk, _At, Any], "inputs.Input | None"]
+B = TypeVar("B", bound=Body)
+
+
+def _on(kind: type[B], reader: Callable[[_Walk, _At, B], inputs.Input | None]) -> tuple[type[Body], _Reader]:
+    return kind, reader
+
+
+# Records that came from an input; the others follow from these.
+_READERS: dict[type[object], _Reader] = dict(
+    (
+        _on(events.ActivityCompleted, _completed),
+        _on(events.ActivityFailed, _failed),
+        _on(events.ActivityRequested, _requested),
+        _on(events.SubworkflowStarted, _requested),
+        _on(events.ActivityAsked, _asked),
+        _on(events.ActivityLeased, _leased),
+        _on(events.ActivityOutcomeUnknown, _unknown),
+        _on(events.ActivityRetried, _retried),
+        _on(events.TimerFired, _timer_fired),
+        _on(commands.ResumeInterrupt, _answered),
+        _on(commands.DeliverSignal, _signalled),
+        _on(events.SignalBuffered, _signalled),
+        _on(events.SubworkflowCompleted, _child_finished),
+        _on(events.SignalEmitted, _acknowledged),
+        _on(commands.CancelExecution, _cancelled),
+        _on(events.ExecutionCancelled, _cancelled),
+        _on(commands.PauseExecution, _paused),
+        _on(commands.ResumeExecution, _resumed),
+    )
+)

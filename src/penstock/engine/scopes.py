@@ -1,13 +1,14 @@
 """Book-keeping of the scope tree: opening, closing and dropping scopes, and who has a next move.
 
-Above it: `evolve`. Below it: `state`, `transitions`. It reads no records beyond the payload keys it is handed.
+Above it: `evolve`. Below it: `state`, `transitions`. It reads no more of records than the bodies it is handed.
 """
 
 from __future__ import annotations
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
-from penstock.base.json import JsonObject
+from penstock.engine.records import events, given
 from penstock.engine.state import Activation, Failure, IndexedResults, RunState, Scope
 from penstock.engine.transitions import READY_PHASES, Phase
 
@@ -34,22 +35,21 @@ def _has_next_move(draft: RunState, activation: Activation | None) -> bool:
     return False
 
 
-def open_scope(draft: RunState, parent: Scope, activation: Activation, payload: JsonObject) -> None:
+def open_scope(draft: RunState, parent: Scope, activation: Activation, body: events.ScopeOpened) -> None:
     """Open the scope of one branch, item or iteration."""
-    frame = activation.frame
-    index, serial, entry = payload.get("index"), payload.get("scope"), payload.get("entry")
-    if frame is None or not isinstance(index, int) or not isinstance(serial, int):
+    frame, index, serial = activation.frame, body.index, body.scope
+    if frame is None or index is None or serial is None:
         return
     scope = Scope(
         serial=serial,
-        body=str(payload.get("body", "")),
+        body=body.body or "",
         parent=parent.serial,
         index=index,
-        name=str(payload.get("branchName", "")),
-        item_name=str(payload.get("itemName", "")),
+        name=body.branch_name or "",
+        item_name=body.item_name or "",
         item=frame.items[index] if index < len(frame.items) else None,
         shares_outputs=frame.kind == "loop",
-        next=entry if isinstance(entry, str) else None,
+        next=body.entry,
     )
     draft.next_serial = max(draft.next_serial, serial + 1)
     book(draft, scope)
@@ -58,12 +58,15 @@ def open_scope(draft: RunState, parent: Scope, activation: Activation, payload: 
 
 
 def close_scope(
-    draft: RunState, parent: Scope, activation: Activation, payload: JsonObject, failure: Failure | None
+    draft: RunState,
+    parent: Scope,
+    activation: Activation,
+    body: events.ScopeCompleted | events.ScopeFailed,
+    failure: Failure | None,
 ) -> None:
     """Close a scope that completed or failed, and count it in its frame."""
-    frame = activation.frame
-    index = payload.get("index")
-    if frame is None or not isinstance(index, int):
+    frame, index = activation.frame, body.index
+    if frame is None or index is None:
         return
     opened = dict(frame.open)
     closed = _forget(draft, opened.pop(index))
@@ -75,9 +78,9 @@ def close_scope(
         failure=frame.failure or failure,
     )
     if frame.kind == "loop":
-        counted = replace(counted, results=IndexedResults().added(0, payload.get("output")))
-    elif failure is None or "output" in payload:
-        counted = replace(counted, results=frame.results.added(index, payload.get("output")))
+        counted = replace(counted, results=IndexedResults().added(0, given(body.output)))
+    elif failure is None or body.output is not UNSET:
+        counted = replace(counted, results=frame.results.added(index, given(body.output)))
     if frame.kind == "parallel":
         outputs = {**frame.outputs, index: closed.outputs} if failure is None and closed.outputs else frame.outputs
         sealed = {**frame.sealed, index: closed.sealed} if failure is None and closed.sealed else frame.sealed

@@ -9,6 +9,8 @@ Above it: `decide`, `begin`, and the hosts, which ask `successor_start` how to s
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.ids import DEFAULT_TENANT, chain_of, generation_of, next_in_chain
@@ -18,13 +20,13 @@ from penstock.definitions.model import ACTIVITY_TYPES, ContinueDetail, NodeType,
 from penstock.engine.completion import describe_violations
 from penstock.engine.inputs import Predecessor, StartRun
 from penstock.engine.outcomes import Refused
+from penstock.engine.records import events
 from penstock.engine.reducers import merge_state
-from penstock.engine.state import Failure, RunState
-from penstock.engine.trust import untrusted_mark
+from penstock.engine.state import Activation, Failure, RunState
 from penstock.engine.turn import Turn
 from penstock.engine.values import refuse_unfit
 
-__all__ = ["continued_payload", "next_run_problem", "start_run", "successor_start"]
+__all__ = ["continued", "next_run_problem", "start_run", "successor_start"]
 
 # Nodes that hand something to the world, or wait for it; a run without one of these is over at once.
 _WAITING_TYPES = ACTIVITY_TYPES | {NodeType.WAIT, NodeType.INTERRUPT, NodeType.SUBWORKFLOW, NodeType.EMIT}
@@ -46,43 +48,31 @@ def start_run(turn: Turn, given: StartRun) -> Refused | None:
     if not workflow.native:
         initial = merge_state({}, value, {}) if isinstance(value, dict) else {}
     state.run_id = given.run_id
-    payload: JsonObject = {
-        "workflowName": workflow.name,
-        "workflowVersion": workflow.version,
-        "inputKeys": list(value) if isinstance(value, dict) else [],
-        "definitionHash": workflow.hash,
-        "format": str(workflow.format),
-        "input": value,
-        "state": initial,
-        "entry": workflow.bodies[""].entry,
-        "activityExecutionMode": given.mode,
-    }
-    payload.update(_circumstances(given))
-    payload.update(_deadlines(workflow, given))
-    if before is not None:
-        payload.update(_taken_over(given.run_id, before))
-    turn.event("ExecutionStarted", payload)
+    deadline, chain_deadline = _deadlines(workflow, given)
+    started = events.ExecutionStarted(
+        workflow_name=workflow.name,
+        workflow_version=workflow.version,
+        input_keys=list(value) if isinstance(value, dict) else [],
+        definition_hash=workflow.hash,
+        format=str(workflow.format),
+        input=value,
+        state=initial,
+        entry=workflow.bodies[""].entry,
+        activity_execution_mode=given.mode,
+        tenant=given.tenant if given.tenant != DEFAULT_TENANT else None,
+        client_kinds=list(given.client_kinds) or None,
+        started_by=given.started_by,
+        untrusted=given.untrusted,
+        run_attempt=given.run_attempt if given.run_attempt != 1 else None,
+        parent_execution_id=given.parent_run_id,
+        depth=given.depth if given.parent_run_id is not None else None,
+        deadline=deadline,
+        chain_deadline=chain_deadline,
+    )
+    turn.record(started if before is None else _taken_over(started, given.run_id, before))
     if refused is not None:
-        turn.event("ExecutionFailed", {"error": refused.message, "code": refused.code})
+        turn.record(events.ExecutionFailed(error=refused.message, code=refused.code))
     return None
-
-
-def _circumstances(given: StartRun) -> JsonObject:
-    """What is not as usual about a start."""
-    told: JsonObject = {}
-    if given.tenant != DEFAULT_TENANT:
-        told["tenant"] = given.tenant
-    if given.client_kinds:
-        told["clientKinds"] = list(given.client_kinds)
-    if given.started_by is not None:
-        told["startedBy"] = given.started_by
-    told.update(untrusted_mark(untrusted=given.untrusted))
-    if given.run_attempt != 1:
-        told["runAttempt"] = given.run_attempt
-    if given.parent_run_id is not None:
-        told["parentExecutionId"] = given.parent_run_id
-        told["depth"] = given.depth
-    return told
 
 
 def _unfit_id(run_id: str) -> Refused | None:
@@ -116,7 +106,7 @@ def _prepared_input(workflow: Workflow, given: JsonValue, evaluator: Evaluator) 
     return value
 
 
-def _deadlines(workflow: Workflow, given: StartRun) -> JsonObject:
+def _deadlines(workflow: Workflow, given: StartRun) -> tuple[int | None, int | None]:
     """When the run must have ended, and when its whole chain must have.
 
     The document's timeout is for each run; what the starter gave is for the chain that the start led to.
@@ -126,21 +116,18 @@ def _deadlines(workflow: Workflow, given: StartRun) -> JsonObject:
         chain = given.at + given.timeout_ms
     own = None if workflow.timeout_ms is None else given.at + workflow.timeout_ms
     found = [instant for instant in (own, chain) if instant is not None]
-    deadlines: JsonObject = {"deadline": min(found)} if found else {}
-    return deadlines if chain is None else {**deadlines, "chainDeadline": chain}
+    return min(found, default=None), chain
 
 
-def _taken_over(run_id: str, before: Predecessor) -> JsonObject:
-    taken: JsonObject = {}
-    if before.run_id:
-        taken.update({"continuedFrom": before.run_id, "generation": generation_of(run_id)})
-    if before.runs_without_wait:
-        taken["runsWithoutWait"] = before.runs_without_wait
-    if before.signals:
-        taken["carriedSignals"] = list(before.signals)
-    if before.signal_ids:
-        taken["carriedSignalIds"] = list(before.signal_ids)
-    return taken
+def _taken_over(started: events.ExecutionStarted, run_id: str, before: Predecessor) -> events.ExecutionStarted:
+    return replace(
+        started,
+        continued_from=before.run_id or None,
+        generation=generation_of(run_id) if before.run_id else None,
+        runs_without_wait=before.runs_without_wait or None,
+        carried_signals=list(before.signals) or None,
+        carried_signal_ids=list(before.signal_ids) or None,
+    )
 
 
 # --- the next run --------------------------------------------------------------------------------
@@ -199,8 +186,11 @@ def successor_start(workflow: Workflow, state: RunState, *, at: int) -> StartRun
     )
 
 
-def continued_payload(turn: Turn, detail: ContinueDetail, given: JsonValue) -> JsonObject:
-    """What the last record of a run says when another one goes on in its place."""
-    successor = next_in_chain(turn.state.run_id)
-    version = "newest" if detail.newest else "pinned"
-    return {"successorExecutionId": successor, "input": given, "version": version}
+def continued(turn: Turn, detail: ContinueDetail, activation: Activation) -> events.ExecutionContinued:
+    """The last record of a run when another one goes on in its place."""
+    return events.ExecutionContinued(
+        *activation.key,
+        successor_execution_id=next_in_chain(turn.state.run_id),
+        input=activation.result,
+        version="newest" if detail.newest else "pinned",
+    )

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from penstock.base import limits
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
+from penstock.engine.records import Body
 from penstock.engine.transitions import TERMINAL_STATUSES, Phase, RunStatus
 
 __all__ = [
@@ -34,7 +35,6 @@ __all__ = [
     "IndexedResults",
     "Key",
     "Lease",
-    "Owed",
     "RunState",
     "Scope",
 ]
@@ -232,13 +232,6 @@ class Ending(msgspec.Struct, frozen=True):
     node_id: str | None = None
 
 
-class Owed(msgspec.Struct, frozen=True):
-    """An event that a command promised: it tells what the command did, and is written next."""
-
-    name: str
-    payload: JsonObject
-
-
 # `gc=False`: as with activations, nothing in it leads back to it.
 class RunState(msgspec.Struct, gc=False):
     """Everything known about a run. Equal histories fold to equal states."""
@@ -284,7 +277,7 @@ class RunState(msgspec.Struct, gc=False):
     children: dict[str, Child] = msgspec.field(default_factory=dict)
     paused: bool = False
     ending: Ending | None = None
-    owed: Owed | None = None
+    owed: Body | None = None  # an event that a command promised: it tells what was done, and is written next
     workflow_error_routed: bool = False
     error: JsonValue = None  # what jq sees as `error` after an error route
     nodes_since_checkpoint: int = 0

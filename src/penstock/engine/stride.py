@@ -12,14 +12,15 @@ Above it: `activities`. Below it: `turn`, `state`.
 
 from __future__ import annotations
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from penstock.base import limits
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonValue
 from penstock.definitions.expressions import EvaluationFailed
 from penstock.definitions.model import ActivityDetail, Node
 from penstock.engine.reading import size_of
-from penstock.engine.records import Record
+from penstock.engine.records import commands, events, given, made
 from penstock.engine.state import Activation, RunState, Scope
 from penstock.engine.transitions import Phase
 from penstock.engine.trust import is_outside
@@ -31,37 +32,25 @@ _RECORDS = 4
 _LIST_BYTES = _RECORDS + 1  # brackets and commas, which do not count
 
 
-def stride(turn: Turn, node: Node, activation: Activation, completed: JsonObject) -> bool:
-    """Take the result of an activity and schedule the next node; False, and nothing done, when there is more to it.
-
-    `completed` is the payload of `ActivityCompleted`.
-    """
+def stride(turn: Turn, node: Node, activation: Activation, completed: events.ActivityCompleted) -> bool:
+    """Take the result of an activity and schedule the next node; False, and nothing done, when there is more to it."""
     state = turn.state
     scope = state.scopes[state.active[activation.node_id, activation.visit]]
     target = _plain_target(turn, scope, node)
     if target is None:
         return False
     visit = state.visits.get(target, 0) + 1
-    run_id, result = state.run_id, completed["result"]
-    completed["executionId"] = run_id
-    finished: JsonObject = {"nodeId": activation.node_id, "visit": activation.visit, "output": result, "next": target}
-    finished["executionId"] = run_id
-    scheduling: JsonObject = {"nodeId": target, "visit": visit}
-    if scope.serial:
-        scheduling["scope"] = scope.serial
-    scheduling["executionId"] = run_id
-    scheduled: JsonObject = {"nodeId": target, "visit": visit, "executionId": run_id}
-    size = size_of([completed, finished, scheduling, scheduled]) - _LIST_BYTES
-    if state.history_bytes + size >= limits.HISTORY_BYTES_MAX:
-        del completed["executionId"]
-        return False
-    at, seq = turn.at, state.seq
-    turn.records += (
-        Record(seq + 1, "event", "ActivityCompleted", completed, at),
-        Record(seq + 2, "command", "CompleteNode", finished, at),
-        Record(seq + 3, "command", "ScheduleNode", scheduling, at),
-        Record(seq + 4, "event", "NodeScheduled", scheduled, at),
+    run_id, at, seq, result = state.run_id, turn.at, state.seq, completed.result
+    records = (
+        made(seq + 1, completed, at, run_id),
+        made(seq + 2, commands.CompleteNode(*activation.key, output=result, next=target), at, run_id),
+        made(seq + 3, commands.ScheduleNode(target, visit, scope.serial), at, run_id),
+        made(seq + 4, events.NodeScheduled(target, visit), at, run_id),
     )
+    size = size_of([record.content for record in records]) - _LIST_BYTES
+    if state.history_bytes + size >= limits.HISTORY_BYTES_MAX:
+        return False
+    turn.records += records
     state.seq = seq + _RECORDS
     state.history_bytes += size
     state.updated_at = at
@@ -111,23 +100,26 @@ def _request(turn: Turn, scope: Scope, node: Node) -> None:
         return
     if scope.parent is not None:
         return  # it may be in a branch, which the record would name
-    payload: JsonObject = {"nodeId": node.id, "visit": scheduled.visit, "nodeType": str(node.type), "attempt": 1}
     deadline = None if node.timeout_ms is None else turn.at + node.timeout_ms
-    if deadline is not None:
-        payload["timeoutMs"] = node.timeout_ms
-        payload["deadline"] = deadline
+    arguments: JsonValue | UnsetType = UNSET
     if detail.arguments is not None:
         rendered = turn.render(detail.arguments, scope)
         if isinstance(rendered, EvaluationFailed) or rendered.secrets:
             return
-        payload["arguments"] = rendered.value
-    payload["executionId"] = state.run_id
-    state.seq += 1
-    state.history_bytes += size_of(payload)
-    state.untrusted = state.untrusted or is_outside(node.type)
-    turn.records.append(Record(state.seq, "event", "ActivityRequested", payload, turn.at))
-    requested = replace(
-        scheduled, phase=Phase.REQUESTED, attempt=1, arguments=payload.get("arguments"), deadline=deadline
+        arguments = rendered.value
+    asked = events.ActivityRequested(
+        node.id,
+        scheduled.visit,
+        node_type=str(node.type),
+        attempt=1,
+        timeout_ms=node.timeout_ms,
+        deadline=deadline,
+        arguments=arguments,
     )
+    state.seq += 1
+    turn.records.append(made(state.seq, asked, turn.at, state.run_id))
+    state.history_bytes += size_of(asked)
+    state.untrusted = state.untrusted or is_outside(node.type)
+    requested = replace(scheduled, phase=Phase.REQUESTED, attempt=1, arguments=given(arguments), deadline=deadline)
     state.scopes[scope.serial] = replace(scope, activation=requested)
     state.ready.discard(scope.serial)

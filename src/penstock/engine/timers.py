@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import msgspec
 
-from penstock.base.json import JsonObject
 from penstock.engine.activities import AT_WORK, fail_activity
 from penstock.engine.inputs import FailActivity, FireTimer
 from penstock.engine.outcomes import Refused
+from penstock.engine.records import events
 from penstock.engine.state import Activation, RunState
 from penstock.engine.transitions import Phase
 from penstock.engine.turn import Turn, happens_at_most_once
@@ -77,7 +77,7 @@ def fire_timer(turn: Turn, given: FireTimer) -> Refused | None:
     if given.at < timer.due_at:
         return Refused("TIMER_NOT_DUE", f"the {given.kind} timer of {given.node_id} is due at {timer.due_at}")
     if given.kind == "run":
-        turn.event("TimerFired", {"kind": "run"})
+        turn.record(events.TimerFired(kind=given.kind))
         return None
     activation = turn.state.activation(given.node_id, given.visit)
     if activation is not None and activation.phase in AT_WORK:
@@ -94,6 +94,5 @@ def fire_timer(turn: Turn, given: FireTimer) -> Refused | None:
             retryable=not happens_at_most_once(turn.workflow, activation),
         )
         return fail_activity(turn, failed)
-    payload: JsonObject = {"nodeId": given.node_id, "visit": given.visit, "kind": given.kind}
-    turn.event("TimerFired", payload)
+    turn.record(events.TimerFired(given.node_id, given.visit, given.kind))
     return None

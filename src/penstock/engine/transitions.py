@@ -9,13 +9,15 @@ phases in `READY_PHASES` have a next move that needs nobody; the others wait for
 A *run* has a status; `RUN_TRANSITIONS` says which records move it.
 
 Some records lead to different phases by what they say (a failure that will be retried or not); such a record is
-looked up as ``Name:variant``, and `evolve` picks the variant.
+looked up with a variant, which `evolve` picks.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Final
+
+from penstock.engine.records import Body, commands, events
 
 __all__ = [
     "ACTIVATION_TRANSITIONS",
@@ -166,63 +168,63 @@ def _from(*phases: Phase) -> frozenset[Phase]:
     return frozenset(phases)
 
 
-# record name (and variant) -> (phases it may follow, phase it leads to)
-ACTIVATION_TRANSITIONS: Final[dict[str, tuple[frozenset[Phase], Phase]]] = {
-    "NodeScheduled": (_from(Phase.SCHEDULING), Phase.SCHEDULED),
-    "ActivityRequested": (_from(Phase.SCHEDULED, Phase.RETRYING), Phase.REQUESTED),
-    "ActivityLeased": (_from(Phase.REQUESTED), Phase.REQUESTED),
-    "ActivityOutcomeUnknown": (_from(Phase.REQUESTED), Phase.OUTCOME_UNKNOWN),
-    "ActivityAsked": (_from(Phase.REQUESTED, Phase.OUTCOME_UNKNOWN), Phase.ASKING),
-    "ActivityCompleted": (_AT_WORK, Phase.RESOLVED),
-    "ActivityFailed:final": (_AT_WORK, Phase.FAILING),
-    "ActivityFailed:backoff": (_AT_WORK, Phase.BACKING_OFF),
-    "ActivityFailed:retry": (_AT_WORK, Phase.RETRYING),
-    "ActivityRetried": (_from(Phase.OUTCOME_UNKNOWN), Phase.RETRYING),
-    "TimerFired:retry": (_from(Phase.BACKING_OFF), Phase.RETRYING),
-    "StartTimer": (_from(Phase.SCHEDULED), Phase.STARTING_TIMER),
-    "TimerStarted:later": (_from(Phase.STARTING_TIMER), Phase.SLEEPING),
-    "TimerStarted:due": (_from(Phase.STARTING_TIMER), Phase.DUE),
-    "TimerFired:wait": (_from(Phase.SLEEPING, Phase.DUE), Phase.WOKEN),
-    "TimerFired:timeout": (_WAITING_WITH_TIMEOUT, Phase.TIMED_OUT),
-    "RaiseInterrupt": (_from(Phase.SCHEDULED), Phase.RAISING),
-    "InterruptRaised:waiting": (_from(Phase.RAISING), Phase.INTERRUPTED),
-    "InterruptRaised:checkpoint": (_from(Phase.RAISING), Phase.RAISED),
-    "ResumeInterrupt:node": (_from(Phase.INTERRUPTED), Phase.ANSWERING),
-    "ResumeInterrupt:activity": (_from(Phase.ASKING), Phase.CONTINUING),
-    "InterruptResumed:node": (_from(Phase.ANSWERING), Phase.ANSWERED),
-    "InterruptResumed:activity": (_from(Phase.CONTINUING), Phase.REQUESTED),
-    "StartSignalWait": (_from(Phase.SCHEDULED), Phase.STARTING_SIGNAL_WAIT),
-    "SignalWaitStarted": (_from(Phase.STARTING_SIGNAL_WAIT), Phase.AWAITING_SIGNAL),
-    "DeliverSignal": (_from(Phase.AWAITING_SIGNAL), Phase.DELIVERING),
-    "SignalReceived": (_from(Phase.DELIVERING), Phase.SIGNALLED),
-    "EmitSignal": (_from(Phase.SCHEDULED), Phase.EMITTING),
-    "SignalEmitted:delivered": (_from(Phase.EMITTING), Phase.EMITTED),
-    "SignalEmitted:refused": (_from(Phase.EMITTING), Phase.FAILING),
-    "StartParallel": (_from(Phase.SCHEDULED), Phase.FORKING),
-    "ParallelForked": (_from(Phase.FORKING), Phase.FORKED),
-    "ForEachStarted": (_from(Phase.SCHEDULED), Phase.FORKED),
-    "LoopStarted": (_from(Phase.SCHEDULED), Phase.FORKED),
-    "JoinParallel": (_from(Phase.FORKED), Phase.JOINING),
-    "ParallelJoined": (_from(Phase.JOINING), Phase.JOINED),
-    "StartSubworkflow": (_from(Phase.SCHEDULED, Phase.RETRYING), Phase.STARTING_CHILD),
-    "SubworkflowStarted": (_from(Phase.STARTING_CHILD), Phase.CHILD_RUNNING),
-    "SubworkflowCompleted:done": (_from(Phase.CHILD_RUNNING), Phase.CHILD_DONE),
-    "SubworkflowCompleted:failed": (_from(Phase.CHILD_RUNNING), Phase.FAILING),
-    "SubworkflowCompleted:backoff": (_from(Phase.CHILD_RUNNING), Phase.BACKING_OFF),
-    "SubworkflowCompleted:retry": (_from(Phase.CHILD_RUNNING), Phase.RETRYING),
-    "CompleteSubworkflow": (_from(Phase.CHILD_DONE), Phase.CHILD_MERGED),
-    "CompleteNode": (_MAY_COMPLETE, Phase.COMPLETED),
-    "StateUpdated": (_from(Phase.COMPLETED), Phase.UPDATED),
-    "CheckpointWritten:node": (_from(Phase.COMPLETED, Phase.UPDATED), Phase.CHECKPOINTED),
-    "CheckpointWritten:waiting": (_from(Phase.RAISED), Phase.INTERRUPTED),
-    "FailNode:routed": (_MAY_FAIL, Phase.ROUTED),
-    "FailNode:final": (_MAY_FAIL, Phase.FAILED),
+# type of record and variant -> (phases it may follow, phase it leads to)
+ACTIVATION_TRANSITIONS: Final[dict[tuple[type[Body], str], tuple[frozenset[Phase], Phase]]] = {
+    (events.NodeScheduled, ""): (_from(Phase.SCHEDULING), Phase.SCHEDULED),
+    (events.ActivityRequested, ""): (_from(Phase.SCHEDULED, Phase.RETRYING), Phase.REQUESTED),
+    (events.ActivityLeased, ""): (_from(Phase.REQUESTED), Phase.REQUESTED),
+    (events.ActivityOutcomeUnknown, ""): (_from(Phase.REQUESTED), Phase.OUTCOME_UNKNOWN),
+    (events.ActivityAsked, ""): (_from(Phase.REQUESTED, Phase.OUTCOME_UNKNOWN), Phase.ASKING),
+    (events.ActivityCompleted, ""): (_AT_WORK, Phase.RESOLVED),
+    (events.ActivityFailed, "final"): (_AT_WORK, Phase.FAILING),
+    (events.ActivityFailed, "backoff"): (_AT_WORK, Phase.BACKING_OFF),
+    (events.ActivityFailed, "retry"): (_AT_WORK, Phase.RETRYING),
+    (events.ActivityRetried, ""): (_from(Phase.OUTCOME_UNKNOWN), Phase.RETRYING),
+    (events.TimerFired, "retry"): (_from(Phase.BACKING_OFF), Phase.RETRYING),
+    (commands.StartTimer, ""): (_from(Phase.SCHEDULED), Phase.STARTING_TIMER),
+    (events.TimerStarted, "later"): (_from(Phase.STARTING_TIMER), Phase.SLEEPING),
+    (events.TimerStarted, "due"): (_from(Phase.STARTING_TIMER), Phase.DUE),
+    (events.TimerFired, "wait"): (_from(Phase.SLEEPING, Phase.DUE), Phase.WOKEN),
+    (events.TimerFired, "timeout"): (_WAITING_WITH_TIMEOUT, Phase.TIMED_OUT),
+    (commands.RaiseInterrupt, ""): (_from(Phase.SCHEDULED), Phase.RAISING),
+    (events.InterruptRaised, "waiting"): (_from(Phase.RAISING), Phase.INTERRUPTED),
+    (events.InterruptRaised, "checkpoint"): (_from(Phase.RAISING), Phase.RAISED),
+    (commands.ResumeInterrupt, "node"): (_from(Phase.INTERRUPTED), Phase.ANSWERING),
+    (commands.ResumeInterrupt, "activity"): (_from(Phase.ASKING), Phase.CONTINUING),
+    (events.InterruptResumed, "node"): (_from(Phase.ANSWERING), Phase.ANSWERED),
+    (events.InterruptResumed, "activity"): (_from(Phase.CONTINUING), Phase.REQUESTED),
+    (commands.StartSignalWait, ""): (_from(Phase.SCHEDULED), Phase.STARTING_SIGNAL_WAIT),
+    (events.SignalWaitStarted, ""): (_from(Phase.STARTING_SIGNAL_WAIT), Phase.AWAITING_SIGNAL),
+    (commands.DeliverSignal, ""): (_from(Phase.AWAITING_SIGNAL), Phase.DELIVERING),
+    (events.SignalReceived, ""): (_from(Phase.DELIVERING), Phase.SIGNALLED),
+    (commands.EmitSignal, ""): (_from(Phase.SCHEDULED), Phase.EMITTING),
+    (events.SignalEmitted, "delivered"): (_from(Phase.EMITTING), Phase.EMITTED),
+    (events.SignalEmitted, "refused"): (_from(Phase.EMITTING), Phase.FAILING),
+    (commands.StartParallel, ""): (_from(Phase.SCHEDULED), Phase.FORKING),
+    (events.ParallelForked, ""): (_from(Phase.FORKING), Phase.FORKED),
+    (events.ForEachStarted, ""): (_from(Phase.SCHEDULED), Phase.FORKED),
+    (events.LoopStarted, ""): (_from(Phase.SCHEDULED), Phase.FORKED),
+    (commands.JoinParallel, ""): (_from(Phase.FORKED), Phase.JOINING),
+    (events.ParallelJoined, ""): (_from(Phase.JOINING), Phase.JOINED),
+    (commands.StartSubworkflow, ""): (_from(Phase.SCHEDULED, Phase.RETRYING), Phase.STARTING_CHILD),
+    (events.SubworkflowStarted, ""): (_from(Phase.STARTING_CHILD), Phase.CHILD_RUNNING),
+    (events.SubworkflowCompleted, "done"): (_from(Phase.CHILD_RUNNING), Phase.CHILD_DONE),
+    (events.SubworkflowCompleted, "failed"): (_from(Phase.CHILD_RUNNING), Phase.FAILING),
+    (events.SubworkflowCompleted, "backoff"): (_from(Phase.CHILD_RUNNING), Phase.BACKING_OFF),
+    (events.SubworkflowCompleted, "retry"): (_from(Phase.CHILD_RUNNING), Phase.RETRYING),
+    (commands.CompleteSubworkflow, ""): (_from(Phase.CHILD_DONE), Phase.CHILD_MERGED),
+    (commands.CompleteNode, ""): (_MAY_COMPLETE, Phase.COMPLETED),
+    (events.StateUpdated, ""): (_from(Phase.COMPLETED), Phase.UPDATED),
+    (events.CheckpointWritten, "node"): (_from(Phase.COMPLETED, Phase.UPDATED), Phase.CHECKPOINTED),
+    (events.CheckpointWritten, "waiting"): (_from(Phase.RAISED), Phase.INTERRUPTED),
+    (commands.FailNode, "routed"): (_MAY_FAIL, Phase.ROUTED),
+    (commands.FailNode, "final"): (_MAY_FAIL, Phase.FAILED),
 }
 
-RUN_TRANSITIONS: Final[dict[str, tuple[frozenset[RunStatus], RunStatus]]] = {
-    "ExecutionStarted": (frozenset({RunStatus.PENDING}), RunStatus.RUNNING),
-    "ExecutionCompleted": (frozenset({RunStatus.RUNNING}), RunStatus.COMPLETED),
-    "ExecutionContinued": (frozenset({RunStatus.RUNNING}), RunStatus.COMPLETED),
-    "ExecutionFailed": (frozenset({RunStatus.PENDING, RunStatus.RUNNING}), RunStatus.FAILED),
-    "ExecutionCancelled": (frozenset({RunStatus.RUNNING}), RunStatus.CANCELLED),
+RUN_TRANSITIONS: Final[dict[type[Body], tuple[frozenset[RunStatus], RunStatus]]] = {
+    events.ExecutionStarted: (frozenset({RunStatus.PENDING}), RunStatus.RUNNING),
+    events.ExecutionCompleted: (frozenset({RunStatus.RUNNING}), RunStatus.COMPLETED),
+    events.ExecutionContinued: (frozenset({RunStatus.RUNNING}), RunStatus.COMPLETED),
+    events.ExecutionFailed: (frozenset({RunStatus.PENDING, RunStatus.RUNNING}), RunStatus.FAILED),
+    events.ExecutionCancelled: (frozenset({RunStatus.RUNNING}), RunStatus.CANCELLED),
 }

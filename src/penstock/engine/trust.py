@@ -15,13 +15,23 @@ from msgspec.structs import replace
 from penstock.base.json import JsonObject
 from penstock.definitions.model import NodeType
 from penstock.engine import inputs
-from penstock.engine.records import Record
+from penstock.engine.records import Body, commands, events
 
 __all__ = ["UNTRUSTED", "from_outside", "is_outside", "says_untrusted", "untrusted_mark"]
 
 UNTRUSTED = "untrusted"
 """The key of ours under which a record says that what it brings comes from outside."""
 
+# What may bring something from outside, and says so.
+_MARKED = (
+    events.ExecutionStarted,
+    events.ActivityCompleted,
+    events.ActivityFailed,
+    events.SignalBuffered,
+    events.SubworkflowCompleted,
+    commands.DeliverSignal,
+    commands.ResumeInterrupt,
+)
 _OUTSIDE = frozenset({NodeType.LLM_CALL, NodeType.TOOL_CALL, NodeType.AGENT_DELEGATE, NodeType.HTTP})
 
 
@@ -30,16 +40,14 @@ def is_outside(node_type: object) -> bool:
     return node_type in _OUTSIDE
 
 
-def says_untrusted(record: Record) -> bool:
-    """Whether a run is untrusted from this record on."""
+def says_untrusted(body: Body) -> bool:
+    """Whether a run is untrusted from the record with this body on."""
     # What is asked of somebody outside leads to questions, errors and results alike: the request says it for all.
-    match record.name:
-        case "ActivityRequested":
-            return is_outside(record.payload.get("nodeType"))
-        case "ActivityAsked":
-            return record.payload.get("ask") is not None  # it goes to the program that started the run
-        case _:
-            return record.payload.get(UNTRUSTED) is True
+    if isinstance(body, events.ActivityRequested):
+        return is_outside(body.node_type)
+    if isinstance(body, events.ActivityAsked):
+        return body.ask is not None  # it goes to the program that started the run
+    return isinstance(body, _MARKED) and body.untrusted
 
 
 def untrusted_mark(*, untrusted: bool, known: bool = False) -> JsonObject:

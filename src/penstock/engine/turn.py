@@ -19,7 +19,7 @@ from penstock.definitions.expressions import Evaluated, EvaluationFailed, Evalua
 from penstock.definitions.model import ActivityDetail, Node, Workflow
 from penstock.definitions.templates import LiteralTemplate, Rendered, SealedPlaces, Template, render
 from penstock.engine.evolve import apply
-from penstock.engine.records import Kind, Record
+from penstock.engine.records import Body, Record, made, made_with
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, RunState, Scope
 
 __all__ = [
@@ -49,17 +49,16 @@ class Turn(msgspec.Struct, gc=False):
     """How many records may be made by somebody who cannot wait; None for whoever can."""
     records: list[Record] = msgspec.field(default_factory=list)
 
-    def command(self, name: str, payload: JsonObject) -> None:
-        """Record a decision of the engine."""
-        self._append("command", name, payload)
+    def record(self, body: Body) -> None:
+        """Record a decision of the engine, or something that happened."""
+        self._append(made(self.state.seq + 1, body, self.at, self.state.run_id))
 
-    def event(self, name: str, payload: JsonObject) -> None:
-        """Record something that happened."""
-        self._append("event", name, payload)
+    def record_with(self, body: Body, beside: JsonObject | None, behind: str) -> None:
+        """Record something that somebody adds keys to, behind one of its own."""
+        record = made(self.state.seq + 1, body, self.at, self.state.run_id)
+        self._append(made_with(record, beside, behind) if beside else record)
 
-    def _append(self, kind: Kind, name: str, payload: JsonObject) -> None:
-        payload["executionId"] = self.state.run_id
-        record = Record(self.state.seq + 1, kind, name, payload, self.at)
+    def _append(self, record: Record) -> None:
         apply(self.state, record)
         self.records.append(record)
 

@@ -20,7 +20,7 @@ from penstock.definitions.durations import format_instant, parse_instant_ms
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.outcomes import Decision
-from penstock.engine.records import Record
+from penstock.engine.records import Record, changed, events
 from penstock.engine.state import RunState
 from penstock.engine.status import published_phase
 from penstock.engine.transitions import Phase
@@ -252,14 +252,9 @@ class HostControl:
 
 
 def _owned(record: Record, tenant: str, principal: str | None) -> Record:
-    if record.name != "ExecutionStarted":
+    if record.name != events.ExecutionStarted.__name__:
         return record
-    payload = {name: value for name, value in record.payload.items() if name not in ("tenant", "startedBy")}
-    if tenant != DEFAULT_TENANT:
-        payload["tenant"] = tenant
-    if principal is not None:
-        payload["startedBy"] = principal
-    return replace(record, payload=payload)
+    return changed(record, tenant=None if tenant == DEFAULT_TENANT else tenant, started_by=principal)
 
 
 def _busy(state: RunState, known: set[str]) -> bool:

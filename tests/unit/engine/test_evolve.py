@@ -129,7 +129,7 @@ def test_visits_attempts_and_steps_are_counted() -> None:
 
 def test_a_history_with_its_payloads_in_other_containers_folds_to_the_same_state() -> None:
     run = running().done("a", [1, {"b": None}])
-    again = [replace(record, payload=dict(record.payload)) for record in run.records]
+    again = [replace(record, content=dict(record.payload)) for record in run.records]
     assert fold(again) == run.state
 
 

@@ -60,7 +60,7 @@ def foreign(
 ) -> list[Record]:
     """A history as another engine writes it: no visits, no targets, few keys."""
     return [
-        replace(record, payload={key: value for key, value in record.payload.items() if key in keep})
+        replace(record, content={key: value for key, value in record.payload.items() if key in keep})
         for record in records
     ]
 
@@ -95,8 +95,8 @@ def test_a_history_whose_definition_has_changed_diverges_at_the_first_other_comm
     )
     assert isinstance(outcome, Diverged)
     assert "command index 3" in outcome.message
-    assert outcome.payload()["code"] == "NONDETERMINISM_DETECTED"
-    assert outcome.payload()["context"] == {"expected": outcome.expected, "actual": outcome.actual}
+    assert outcome.body().code == "NONDETERMINISM_DETECTED"
+    assert outcome.body().context == {"expected": outcome.expected, "actual": outcome.actual}
 
 
 def test_a_recorded_command_that_the_workflow_does_not_want_diverges_from_nothing() -> None:

@@ -288,6 +288,6 @@ def test_a_successor_is_asked_for_only_where_there_is_one() -> None:
 def test_records_of_releases_that_knew_no_chains_fold_as_before() -> None:
     run = begin(native(step("a")), timeout_ms=5_000)
     first = run.records[0]
-    old = replace(first, payload={key: value for key, value in first.payload.items() if key != "chainDeadline"})
+    old = replace(first, content={key: value for key, value in first.payload.items() if key != "chainDeadline"})
     state = fold([old, *run.records[1:]])
     assert (state.deadline, state.chain_deadline, state.generation) == (T0 + 5_000, None, 1)

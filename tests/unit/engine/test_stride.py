@@ -17,7 +17,7 @@ from penstock.engine.effects import PerformActivity
 from penstock.engine.evolve import fold
 from penstock.engine.outcomes import Accepted
 from penstock.engine.pending import pending
-from penstock.engine.records import Record
+from penstock.engine.records import Record, events
 from penstock.engine.state import RunState
 from penstock.engine.stride import stride
 from penstock.engine.turn import Turn, node_of
@@ -52,14 +52,9 @@ def takes_a_stride(run: Run, effect: PerformActivity, result: JsonValue) -> bool
     turn = Turn(workflow=run.workflow, state=run.state.copy(), at=T0 + 5, evaluator=InProcessEvaluator())
     activation = run.state.activation(effect.node_id, effect.visit)
     assert activation is not None
-    payload: JsonObject = {
-        "nodeId": effect.node_id,
-        "visit": effect.visit,
-        "attempt": effect.attempt,
-        "result": result,
-    }
-    taken = stride(turn, node_of(run.workflow, activation), activation, payload)
-    assert taken or (turn.state == run.state and not turn.records and "executionId" not in payload)
+    body = events.ActivityCompleted(effect.node_id, effect.visit, attempt=effect.attempt, result=result)
+    taken = stride(turn, node_of(run.workflow, activation), activation, body)
+    assert taken or (turn.state == run.state and not turn.records)
     return taken
 
 

@@ -2,7 +2,7 @@
 
 from penstock.engine.advance import _MOVES, _OVER
 from penstock.engine.evolve import _HANDLERS
-from penstock.engine.records import COMMANDS, EVENTS
+from penstock.engine.records import COMMANDS, EVENTS, TYPES, Body, commands, events
 from penstock.engine.status import _WAITS
 from penstock.engine.transitions import (
     ACTIVATION_TRANSITIONS,
@@ -19,25 +19,25 @@ SOMETIMES_READY = {Phase.FORKED, Phase.AWAITING_SIGNAL}
 # Records about the run as a whole, about scopes, or about several activations at once.
 RUN_LEVEL = {
     *RUN_TRANSITIONS,
-    "CancelExecution",
-    "HistoryLimitReached",
-    "StartCompensation",
-    "PauseExecution",
-    "ExecutionPaused",
-    "ResumeExecution",
-    "ExecutionResumed",
-    "ScheduleNode",
-    "ScopeOpened",
-    "ScopeCompleted",
-    "ScopeFailed",
-    "CancelParallelBranch",
-    "ParallelBranchCancelled",
-    "SignalBuffered",
+    commands.CancelExecution,
+    events.HistoryLimitReached,
+    commands.StartCompensation,
+    commands.PauseExecution,
+    events.ExecutionPaused,
+    commands.ResumeExecution,
+    events.ExecutionResumed,
+    commands.ScheduleNode,
+    events.ScopeOpened,
+    events.ScopeCompleted,
+    events.ScopeFailed,
+    commands.CancelParallelBranch,
+    events.ParallelBranchCancelled,
+    events.SignalBuffered,
 }
 
 
-def base_names() -> set[str]:
-    return {name.partition(":")[0] for name in ACTIVATION_TRANSITIONS}
+def kinds_with_transitions() -> set[type[Body]]:
+    return {kind for kind, _ in ACTIVATION_TRANSITIONS}
 
 
 def test_every_ready_phase_has_a_move_and_only_those() -> None:
@@ -49,20 +49,21 @@ def test_every_phase_that_is_not_ready_is_a_wait_with_a_name() -> None:
     assert waiting - {Phase.FORKED} == {phase for phase, _, _ in _WAITS}
 
 
-def test_every_record_name_has_a_handler_and_every_handler_a_record_name() -> None:
-    assert set(_HANDLERS) == COMMANDS | EVENTS
+def test_every_type_of_record_has_a_handler_and_every_handler_a_type() -> None:
+    assert set(_HANDLERS) == set(TYPES.values())
+    assert set(TYPES) == COMMANDS | EVENTS
     assert not COMMANDS & EVENTS
 
 
 def test_every_record_that_is_about_a_visit_has_a_transition() -> None:
-    assert set(_HANDLERS) - RUN_LEVEL == base_names()
+    assert set(_HANDLERS) - RUN_LEVEL == kinds_with_transitions()
     assert set(_HANDLERS) >= RUN_LEVEL
 
 
 def test_a_record_has_either_one_transition_or_several_with_variants() -> None:
-    for name in base_names():
-        variants = [key for key in ACTIVATION_TRANSITIONS if key.partition(":")[0] == name]
-        assert variants == [name] or all(":" in key for key in variants), name
+    for kind in kinds_with_transitions():
+        variants = [variant for found, variant in ACTIVATION_TRANSITIONS if found is kind]
+        assert variants == [""] or all(variants), kind
 
 
 def test_every_phase_is_reached_from_the_first() -> None:
@@ -86,9 +87,13 @@ def test_from_every_phase_a_visit_can_come_to_its_end() -> None:
 
 
 def test_no_transition_stays_where_it_is() -> None:
-    stays = {name for name, (sources, target) in ACTIVATION_TRANSITIONS.items() if target in sources}
+    stays = {key for key, (sources, target) in ACTIVATION_TRANSITIONS.items() if target in sources}
     # A limit can strike at a visit that has failed or was routed already; a lease says who does work that waits.
-    assert stays <= {"FailNode:routed", "FailNode:final", "ActivityLeased"}
+    assert stays <= {
+        (commands.FailNode, "routed"),
+        (commands.FailNode, "final"),
+        (events.ActivityLeased, ""),
+    }
 
 
 def test_the_finished_phases_are_those_after_which_a_scope_goes_on() -> None:

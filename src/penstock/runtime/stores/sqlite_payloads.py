@@ -82,7 +82,7 @@ def split_page(records: Sequence[Record], page: bytes) -> tuple[bytes, Mapping[s
     places: list[tuple[Place, str]] = []
     for number, record in enumerate(records):
         payload = record.payload
-        for name, value in record.payload.items():
+        for name, value in payload.items():
             moved = splitter.moved(value)
             if moved is not None:
                 payload = {**payload, name: moved.left}

@@ -1,0 +1,44 @@
+"""Records of a history: one type for each, see `commands` and `events`, and the rows that carry them, see `record`.
+
+Above it: everything in the engine makes or folds records; stores keep rows; views match on the types of bodies.
+"""
+
+from penstock.engine.records import commands, events
+from penstock.engine.records.body import Body, Kind, OfAVisit, given
+from penstock.engine.records.record import (
+    COMMANDS,
+    EVENTS,
+    RECORD_SCHEMA_VERSION,
+    TYPES,
+    Record,
+    changed,
+    identity,
+    keys_of,
+    made,
+    made_with,
+    payload_of,
+    record_of,
+    row_of,
+)
+
+__all__ = [
+    "COMMANDS",
+    "EVENTS",
+    "RECORD_SCHEMA_VERSION",
+    "TYPES",
+    "Body",
+    "Kind",
+    "OfAVisit",
+    "Record",
+    "changed",
+    "commands",
+    "events",
+    "given",
+    "identity",
+    "keys_of",
+    "made",
+    "made_with",
+    "payload_of",
+    "record_of",
+    "row_of",
+]

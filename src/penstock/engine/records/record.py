@@ -1,0 +1,222 @@
+"""History records: one row of a run's history, with its body, its payload and its row form.
+
+One record is one row ``{executionId, seq, kind, name, payload, createdAt, recordSchemaVersion}``; every payload names
+its run. What this engine makes holds a body, and its payload is derived from that. What was read holds the payload as
+it was found, with whatever keys another engine wrote beside those that we know, and its body is read from that.
+
+Above it: everything in the engine makes or folds records; stores keep rows. Below it: `commands`, `events`. It does not
+say what a record means: `transitions` and `evolve` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import FieldInfo, fields, force_setattr, replace
+
+from penstock.base.errors import CorruptHistory
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.durations import format_instant, parse_instant_ms
+from penstock.engine.records import commands, events
+from penstock.engine.records.body import Body, Kind, is_always_written
+
+__all__ = [
+    "COMMANDS",
+    "EVENTS",
+    "RECORD_SCHEMA_VERSION",
+    "TYPES",
+    "Record",
+    "changed",
+    "identity",
+    "keys_of",
+    "made",
+    "made_with",
+    "payload_of",
+    "record_of",
+    "row_of",
+]
+
+RECORD_SCHEMA_VERSION: Final = 1
+
+TYPES: Final[Mapping[str, type[Body]]] = MappingProxyType(
+    {name: getattr(module, name) for module in (commands, events) for name in module.__all__}
+)
+COMMANDS: Final = frozenset(commands.__all__)
+EVENTS: Final = frozenset(events.__all__)
+
+
+# `gc=False`: it holds plain JSON and cannot be part of a circle, so the garbage collector need not look at it.
+class Record(msgspec.Struct, frozen=True, array_like=True, gc=False, eq=False):
+    """One row of a run's history; `at` is epoch milliseconds, taken from the input that caused it."""
+
+    seq: int
+    kind: Kind
+    name: str
+    content: Body | JsonObject
+    """The body as it was made, or the payload as it was read."""
+    at: int
+
+    @property
+    def body(self) -> Body | None:
+        """What the record says, by type; None for one with a name that we do not know."""
+        content = self.content
+        if not isinstance(content, dict):
+            return content
+        kind = TYPES.get(self.name)
+        return None if kind is None else _read(kind, content, self.seq)
+
+    @property
+    def payload(self) -> JsonObject:
+        """What the record says, as published."""
+        content = self.content
+        return content if isinstance(content, dict) else payload_of(content)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal on the wire, whether made or read."""
+        if not isinstance(other, Record):
+            return NotImplemented
+        return (
+            self.seq == other.seq
+            and self.name == other.name
+            and self.kind == other.kind
+            and self.at == other.at
+            and self.payload == other.payload
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it holds JSON
+
+
+def made(seq: int, body: Body, at: int, run_id: str) -> Record:
+    """A record of a run. A body is made for one record and names its run from here on."""
+    force_setattr(body, "execution_id", run_id)
+    kind = type(body)
+    return Record(seq, kind.record_kind, kind.__name__, body, at)
+
+
+def made_with(record: Record, beside: JsonObject, behind: str) -> Record:
+    """A record that somebody may add keys to: they stand behind the key `behind`, and change none that is there."""
+    payload: JsonObject = {}
+    own = record.payload
+    for key, value in own.items():
+        payload[key] = value
+        if key == behind:
+            payload.update((name, added) for name, added in beside.items() if name not in own)
+    return replace(record, content=payload)
+
+
+def changed(record: Record, **values: Any) -> Record:
+    """A record with other values in some fields of its body; whatever other keys it was read with stay."""
+    content = record.content
+    if not isinstance(content, dict):
+        return replace(record, content=replace(content, **values))
+    payload = dict(content)
+    for name, key, left_out in _MEMBERS[TYPES[record.name]]:
+        if name in values:
+            payload[key] = values[name]
+            if values[name] is left_out:
+                del payload[key]
+    return replace(record, content=payload)
+
+
+# --- bodies and payloads -------------------------------------------------------------------------
+
+
+def _members(kind: type[Body]) -> tuple[tuple[str, str, Any], ...]:
+    """Of every field: its name, its key, and the value with which the key is left out."""
+    return tuple((field.name, field.encode_name, _left_out(field)) for field in fields(kind))
+
+
+def _left_out(field: FieldInfo) -> object:
+    return UNSET if is_always_written(field) else field.default
+
+
+_MEMBERS: Final = {kind: _members(kind) for kind in TYPES.values()}
+
+
+def keys_of(kind: type[Body]) -> tuple[str, ...]:
+    """The keys of a payload, in their order."""
+    return kind.__struct_encode_fields__
+
+
+def payload_of(body: Body) -> JsonObject:
+    """A body as published; the values in it are the same ones."""
+    found = ((key, getattr(body, name), left_out) for name, key, left_out in _MEMBERS[type(body)])
+    return {key: value for key, value, left_out in found if value is not left_out and value is not UNSET}
+
+
+def _read(kind: type[Body], payload: JsonObject, seq: int) -> Body:
+    try:
+        return msgspec.convert(payload, kind)
+    except msgspec.ValidationError:
+        pass
+    # Another engine may mean something else by a key of ours: what does not fit counts as missing.
+    fitting = {field.encode_name for field in fields(kind) if _fits(payload.get(field.encode_name), field.type)}
+    try:
+        return msgspec.convert({key: value for key, value in payload.items() if key in fitting}, kind)
+    except msgspec.ValidationError as error:
+        raise CorruptHistory("RECORD_MALFORMED", f"row {seq} ({kind.__name__}) cannot be read: {error}") from None
+
+
+def _fits(value: JsonValue, wanted: Any) -> bool:
+    try:
+        msgspec.convert(value, wanted)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+# --- rows ----------------------------------------------------------------------------------------
+
+
+def identity(record: Record) -> JsonObject:
+    """What replay compares: the command's name and its node."""
+    content = record.content
+    node = content.get("nodeId") if isinstance(content, dict) else getattr(content, "node_id", None)
+    return {"name": record.name, "nodeId": node} if isinstance(node, str) else {"name": record.name}
+
+
+def row_of(run_id: str, record: Record) -> JsonObject:
+    """The published row form of a record."""
+    return {
+        "executionId": run_id,
+        "seq": record.seq,
+        "kind": record.kind,
+        "name": record.name,
+        "payload": record.payload,
+        "createdAt": format_instant(record.at),
+        "recordSchemaVersion": RECORD_SCHEMA_VERSION,
+    }
+
+
+def record_of(row: JsonObject, *, seq: int = 0, at: int = 0) -> Record:
+    """A record from its row; `seq` and `at` fill in what foreign rows leave out. Newer rows are refused."""
+    version = row.get("recordSchemaVersion", RECORD_SCHEMA_VERSION)
+    if not isinstance(version, int) or version > RECORD_SCHEMA_VERSION:
+        raise CorruptHistory(
+            "RECORD_VERSION_UNSUPPORTED",
+            f"a history row has schema version {version}; this engine reads up to {RECORD_SCHEMA_VERSION}",
+            hint="open the store with the release that wrote it, or a newer one",
+        )
+    kind, name, payload = row.get("kind"), row.get("name"), row.get("payload")
+    if kind not in ("command", "event") or not isinstance(name, str) or not isinstance(payload, dict):
+        raise CorruptHistory("RECORD_MALFORMED", f"history row {row.get('seq', seq)} has no kind, name or payload")
+    return Record(
+        _whole(row.get("seq"), seq),
+        "command" if kind == "command" else "event",
+        name,
+        payload,
+        _instant(row.get("createdAt"), at),
+    )
+
+
+def _whole(value: JsonValue, default: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+def _instant(value: JsonValue, default: int) -> int:
+    parsed = parse_instant_ms(value) if isinstance(value, str) else None
+    return default if parsed is None else parsed
