@@ -74,7 +74,7 @@ class Offers:
     async def _call(self, operation: str, arguments: JsonObject) -> None:
         assert self.gate is not None
         asked = Request(
-            operation=operation, arguments=arguments, credentials=local_owner(), surface="sdk", request_id="pack"
+            operation=operation, arguments=arguments, principal=local_owner(), surface="sdk", request_id="pack"
         )
         outcome = await self.gate.call(asked)
         if isinstance(outcome, RefusedCall):

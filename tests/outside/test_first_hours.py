@@ -95,7 +95,7 @@ async def test_a_misspelt_scope_is_refused_with_the_one_that_is_meant(tmp_path: 
             request = Request(
                 operation="key.create",
                 arguments={"name": "k", "scopes": [scope]},
-                credentials=local_owner(),
+                principal=local_owner(),
                 surface="cli",
                 request_id="test",
             )

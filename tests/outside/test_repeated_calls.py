@@ -103,12 +103,13 @@ class DyingWriter:
 
 
 async def outcome(gate: Gate, operation: str, arguments: dict[str, Any], key: str | None = None, **who: Any) -> Any:
-    credentials = Credentials(**who) if who else local_owner()
+    shown = Credentials(**who)
+    principal = await gate.authenticate(shown, surface="sdk", request_id="test") if who else local_owner()
     return await gate.call(
         Request(
             operation=operation,
             arguments=arguments,
-            credentials=credentials,
+            principal=principal,
             surface="sdk",
             request_id="test",
             idempotency_key=key,

@@ -26,7 +26,7 @@ async def call(path: Path, operation: str, arguments: JsonObject, *, looks_only:
     """An operation by the owner of a file."""
     async with Penstock.open(path, perform=False) as penstock, open_gate(penstock, looks_only=looks_only) as gate:
         request = Request(
-            operation=operation, arguments=arguments, credentials=local_owner(), surface="cli", request_id="test"
+            operation=operation, arguments=arguments, principal=local_owner(), surface="cli", request_id="test"
         )
         outcome = await gate.call(request)
         assert isinstance(outcome, Answered), outcome

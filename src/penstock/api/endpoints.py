@@ -124,13 +124,20 @@ class Endpoint:
         if capability is None:
             raise method_not_allowed(scope["method"], self._allowed())
         refuse_strange_path(scope)
+        # Who calls comes first: nothing that a stranger sends is read.
+        principal = await self.gate.authenticate(
+            Credentials(bearer=bearer_of(headers)),
+            surface="rest",
+            request_id=request_id_of(scope),
+            operation=capability.name,
+        )
         reader = self._reader(method, capability)
         body = await read_body(receive, headers, self.max_body_bytes) if reader.has_body else b""
         outcome = await self.gate.call(
             Request(
                 operation=capability.name,
                 arguments=reader.read(scope["path_params"], query_of(scope), headers, body),
-                credentials=Credentials(bearer=bearer_of(headers)),
+                principal=principal,
                 surface="rest",
                 request_id=request_id_of(scope),
                 idempotency_key=headers.get("idempotency-key"),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Metrics", "metrics_page"]
 
+_OPERATION = "system.metrics"
 _MEDIA_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 
 
@@ -55,14 +56,15 @@ def metrics_page(gate: Gate, metrics: Metrics, *, public: bool) -> BaseRoute:
 
     async def content(scope: Scope) -> PageAnswer:
         if not public:
+            request_id = request_id_of(scope)
+            principal = await gate.authenticate(
+                Credentials(bearer=bearer_of(headers_of(scope))),
+                surface="rest",
+                request_id=request_id,
+                operation=_OPERATION,
+            )
             outcome = await gate.call(
-                Request(
-                    operation="system.metrics",
-                    arguments={},
-                    credentials=Credentials(bearer=bearer_of(headers_of(scope))),
-                    surface="rest",
-                    request_id=request_id_of(scope),
-                )
+                Request(operation=_OPERATION, arguments={}, principal=principal, surface="rest", request_id=request_id)
             )
             note_outcome(scope, outcome)
             if isinstance(outcome, RefusedCall):

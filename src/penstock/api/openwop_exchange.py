@@ -17,7 +17,7 @@ from penstock.api.incoming import bearer_of, headers_of, query_of, read_body
 from penstock.api.openwop_errors import wire_rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.capability import EventStream, Reply
-from penstock.operations.context import Credentials, Request
+from penstock.operations.context import Credentials, Principal, Request
 from penstock.operations.pipeline import Answered, Gate, RefusedCall
 
 __all__ = ["Exchange"]
@@ -36,6 +36,7 @@ class Exchange:
     query: dict[str, str]
     version: str
     answer_headers: Headers = field(default_factory=list)
+    _principal: Principal | None = None
 
     @classmethod
     def of(cls, gate: Gate, ends: tuple[Scope, Receive, Send], *, max_body_bytes: int, version: str) -> Exchange:
@@ -59,6 +60,7 @@ class Exchange:
 
     async def body(self) -> JsonObject:
         """The body: an object, or nothing at all."""
+        await self.principal("authenticate")  # nothing that a stranger sends is read
         content = await read_body(self.receive, self.headers, self.max_body_bytes)
         if not content:
             return {}
@@ -89,15 +91,25 @@ class Exchange:
 
     async def tenant(self) -> JsonValue:
         """The tenant of whoever asks."""
-        found: JsonValue = (await self.call("system.info", {}))["tenant"]
-        return found
+        return (await self.principal("authenticate")).tenant
+
+    async def principal(self, operation: str) -> Principal:
+        """Who asks; found out once, whatever the request needs. `operation` is what is wanted first."""
+        if self._principal is None:
+            self._principal = await self.gate.authenticate(
+                Credentials(bearer=bearer_of(self.headers)),
+                surface="rest",
+                request_id=request_id_of(self.scope),
+                operation=operation,
+            )
+        return self._principal
 
     async def _called(self, operation: str, arguments: JsonObject, *, once: bool) -> Answered:
         outcome = await self.gate.call(
             Request(
                 operation=operation,
                 arguments=arguments,
-                credentials=Credentials(bearer=bearer_of(self.headers)),
+                principal=await self.principal(operation),
                 surface="rest",
                 request_id=request_id_of(self.scope),
                 idempotency_key=self.headers.get("idempotency-key") if once else None,

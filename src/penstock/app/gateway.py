@@ -26,7 +26,7 @@ from penstock.base.ids import DEFAULT_TENANT
 from penstock.operations.acting import act
 from penstock.operations.builtin import builtin_operations
 from penstock.operations.catalogue import Catalogue
-from penstock.operations.context import Credentials, GateLimits, Principal, Services, WebhookChoices
+from penstock.operations.context import GateLimits, Principal, Services, WebhookChoices
 from penstock.operations.keys import NewKey
 from penstock.operations.pipeline import Gate
 from penstock.operations.trail import seal_with
@@ -43,12 +43,8 @@ _FLUSH_SECONDS = 5.0
 _FLUSHES_PER_FORGETTING = 12
 
 
-def local_owner(tenant: str = DEFAULT_TENANT) -> Credentials:
+def local_owner(tenant: str = DEFAULT_TENANT) -> Principal:
     """Whoever can open the file owns what is in it: the local command line and embedding programs."""
-    return Credentials(vouched=_owner(tenant))
-
-
-def _owner(tenant: str = DEFAULT_TENANT) -> Principal:
     return Principal(id="local:owner", tenant=tenant, scopes=frozenset({"*"}), name="local owner")
 
 
@@ -148,5 +144,5 @@ async def create_owner_key(gate: Gate) -> str | None:
     """
     if await has_keys(gate):
         return None
-    made: NewKey = await act(gate, _owner(), "key.create", {"name": "owner", "scopes": ["*"]})
+    made: NewKey = await act(gate, local_owner(), "key.create", {"name": "owner", "scopes": ["*"]})
     return made.secret

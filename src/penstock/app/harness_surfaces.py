@@ -33,7 +33,7 @@ from penstock.base.json import JsonObject
 from penstock.base.later import later
 from penstock.definitions.model import ACTIVITY_TYPES
 from penstock.operations.capability import EventStream
-from penstock.operations.context import Credentials, Request
+from penstock.operations.context import Principal, Request
 from penstock.operations.pipeline import Gate, RefusedCall
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class _Embedded:
     """Calls the gate in this process."""
 
     gate: Gate
-    credentials: Credentials
+    principal: Principal
 
     async def call(self, function: str, arguments: JsonObject) -> tuple[bool, JsonObject]:
         """Call a published function."""
@@ -71,7 +71,7 @@ class _Embedded:
             Request(
                 operation=operation,
                 arguments=arguments,
-                credentials=self.credentials,
+                principal=self.principal,
                 surface="sdk",
                 request_id="harness",
             )

@@ -59,7 +59,7 @@ class _FileSurface:
             Request(
                 operation=operation,
                 arguments=arguments,
-                credentials=local_owner(),
+                principal=local_owner(),
                 surface="cli",
                 request_id=token_hex(8),
                 idempotency_key=idempotency_key,

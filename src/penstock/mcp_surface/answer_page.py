@@ -142,10 +142,10 @@ class AnswerPage:
         execution_id, named = wanted.get("execution", [""])[0], wanted.get("question", [""])[0]
         credentials = Credentials(bearer=given.get("key", [""])[0].strip())
         try:
-            principal = await self._gate.authenticator.authenticate(credentials)
+            principal = await self._gate.authenticate(credentials, surface="mcp", request_id=request_id)
         except Denied as error:
             return replace(_DOOR, status=403, body=f'<p class="wrong" role="alert">{escape(error.message)}.</p>{_KEY}')
-        caller = Caller(principal=principal, credentials=credentials, request_id=request_id, address="")
+        caller = Caller(principal=principal, request_id=request_id, address="")
         view = await ask_gate(self._gate, caller, "execution.status", {"execution_id": execution_id})
         assert isinstance(view, ExecutionView)
         found = [item for item in view.waiting_for.questions if named in ("", item.interrupt_id)]
@@ -173,7 +173,7 @@ class AnswerPage:
         principal = principal_of(key)
         if not await self._gate.authenticator.still_valid(principal):
             return None
-        return Caller(principal=principal, credentials=Credentials(vouched=principal), request_id=request_id)
+        return Caller(principal=principal, request_id=request_id)
 
     async def _answered(self, asked: _Asked, scope: Scope, receive: Receive) -> _Said:
         given = await self._sent(scope, receive)

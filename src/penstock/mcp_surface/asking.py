@@ -326,6 +326,8 @@ class Conversation:
             filled = await self.client.ask(_retold(ask, note)) if ask is not None else None
             if ask is None or filled is None:
                 break
+            # That may have taken an hour.
+            await self.desk.gate.recheck(self.caller.principal, surface="mcp", request_id=self.caller.request_id)
             became = await self._give(result.execution_id, ask, filled)
             if became == "left":
                 return self._shown(await self._waited(result.execution_id), _LEFT_OPEN[filled.action])

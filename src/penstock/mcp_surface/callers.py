@@ -14,7 +14,7 @@ import msgspec
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.questions import Action, Ask, Kind
 from penstock.operations.capability import EventStream
-from penstock.operations.context import Credentials, Principal, Request
+from penstock.operations.context import Principal, Request
 from penstock.operations.pipeline import Gate, RefusedCall
 
 __all__ = [
@@ -64,7 +64,6 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Who calls."""
 
     principal: Principal
-    credentials: Credentials
     request_id: str
     remote: str | None = None
     toolset: str | None = None
@@ -119,7 +118,7 @@ async def ask_gate(gate: Gate, caller: Caller, operation: str, arguments: JsonOb
     request = Request(
         operation=operation,
         arguments=arguments,
-        credentials=caller.credentials,
+        principal=caller.principal,
         surface="mcp",
         request_id=caller.request_id,
         trusted=False,

@@ -127,7 +127,9 @@ class McpEdge:
     async def _let_in(self, headers: _Headers, scope: Scope, receive: Receive, send: Send) -> None:
         credentials = Credentials(bearer=_bearer(headers))
         try:
-            principal = await self._gate.authenticator.authenticate(credentials)
+            principal = await self._gate.authenticate(
+                credentials, surface="mcp", request_id=str(scope.get("state", {}).get("request_id", ""))
+            )
             engine = await self._loaded()
         except PenstockError as error:
             await _send_refusal(send, error, key_was_sent=credentials.bearer is not None)
@@ -149,7 +151,6 @@ class McpEdge:
         request_id = str(scope.get("state", {}).get("request_id", ""))
         caller = Caller(
             principal=principal,
-            credentials=credentials,
             request_id=request_id,
             remote=client[0] if client else None,
             toolset=_toolset(scope),

@@ -18,7 +18,7 @@ from penstock.mcp_surface.pipe import Pipe
 from penstock.mcp_surface.sdk import ERROR_STATUSES, HttpEngine, serve_pipe
 from penstock.mcp_surface.server import Context, build_mcp_server
 from penstock.mcp_surface.tools import ToolShelf
-from penstock.operations.context import Credentials, Principal
+from penstock.operations.context import Principal
 from penstock.operations.pipeline import Gate
 
 __all__ = ["open_http_engine", "serve_stdio"]
@@ -40,13 +40,12 @@ async def open_http_engine(gate: Gate, options: McpOptions) -> Engine:
 
 
 async def serve_stdio(
-    gate: Gate, options: McpOptions, credentials: Credentials, new_request_id: Callable[[], str], pipe: Pipe
+    gate: Gate, options: McpOptions, principal: Principal, new_request_id: Callable[[], str], pipe: Pipe
 ) -> None:
-    """Serve the client at the other end of the pipe, with the credentials of whoever started this process."""
-    principal: Principal = await gate.authenticator.authenticate(credentials)
+    """Serve the client at the other end of the pipe, as whoever started this process."""
 
     def caller_of(context: Context) -> Caller:
-        return Caller(principal=principal, credentials=credentials, request_id=new_request_id())
+        return Caller(principal=principal, request_id=new_request_id())
 
     # A client that goes away has not cancelled anything: its executions go on with whoever performs next.
     ended = gate.services.open_streams.end

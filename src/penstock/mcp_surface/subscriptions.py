@@ -84,7 +84,7 @@ class Subscriptions:
         try:
             # Who only listens is at no work, and is counted where streams are.
             with resting(request.scope) if request is not None else nullcontext():
-                await _Listener(self._changes, self._tasks, context, caller).told(params.notifications)
+                await _Listener(self._gate, self._changes, self._tasks, context, caller).told(params.notifications)
         finally:
             services.open_streams.give_back(caller.principal.id)
         return types.SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: context.request_id})
@@ -190,7 +190,8 @@ class _Speaker:
 class _Listener:
     """One stream of the newest era."""
 
-    def __init__(self, changes: Changes, tasks: TaskCalls, context: Context, caller: Caller) -> None:
+    def __init__(self, gate: Gate, changes: Changes, tasks: TaskCalls, context: Context, caller: Caller) -> None:
+        self._gate = gate
         self._changes = changes
         self._tasks = tasks
         self._context = context
@@ -250,8 +251,10 @@ class _Listener:
                 await self._tell_task(subscription, task_id)
 
     async def _tell_task(self, subscription: Subscription, task_id: str) -> None:
+        caller = self._caller
         try:
-            task = await self._tasks.get(self._caller, task_id, kinds_of(self._context))
+            await self._gate.recheck(caller.principal, surface="mcp", request_id=caller.request_id)
+            task = await self._tasks.get(caller, task_id, kinds_of(self._context))
         except ProtocolFault:
             return  # it is gone
         except PenstockError as error:

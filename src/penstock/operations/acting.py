@@ -14,7 +14,7 @@ from typing import Any
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
 from penstock.operations.capability import Reply
-from penstock.operations.context import Credentials, Principal, Request, Surface
+from penstock.operations.context import Principal, Request, Surface
 from penstock.operations.pipeline import Gate, RefusedCall
 
 __all__ = ["act", "system_principal"]
@@ -33,7 +33,7 @@ async def act(
         Request(
             operation=operation,
             arguments=arguments,
-            credentials=Credentials(vouched=principal),
+            principal=principal,
             surface=surface,
             request_id=gate.services.new_id(),
         )

@@ -56,11 +56,9 @@ class Authenticator:
 
     async def authenticate(self, credentials: Credentials) -> Principal:
         """The principal of valid credentials; `Denied` with code UNAUTHENTICATED, KEY_REVOKED or KEY_EXPIRED."""
-        if credentials.vouched is not None:
-            return credentials.vouched
         bearer = credentials.bearer or ""
         self._forget_outdated()
-        proven = self._proven
+        proven, looked_up = self._proven, self._looked_up
         digest = blake2b(bearer.encode("utf-8", "surrogatepass"), digest_size=32).digest()
         found = proven.get(digest)
         if found is None:
@@ -68,6 +66,7 @@ class Authenticator:
             found = (key, principal_of(key))
             # If the store was changed meanwhile, this is where nobody looks any more.
             proven.put(digest, found)
+            looked_up.put(key.key_id, key)
         now = self._services.clock.now_ms()
         _check_alive(found[0], now)
         await self._note_use(found[0].key_id, now)

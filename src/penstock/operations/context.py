@@ -48,15 +48,14 @@ Surface: TypeAlias = Literal["rest", "mcp", "cli", "sdk", "console", "webhook", 
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller shows: a bearer token, or a principal that the process itself vouches for (the local CLI)."""
+    """What a caller from outside shows: a bearer token."""
 
     bearer: str | None = None
-    vouched: Principal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who calls, as authentication found out."""
+    """Who calls: `Gate.authenticate` found out, or the process itself knows (the local owner, a trigger)."""
 
     id: str
     tenant: str
@@ -69,11 +68,11 @@ class Principal:
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One call, as a surface hands it to the gate."""
+    """One call, as a surface hands it to the gate: whoever makes one has found out who calls."""
 
     operation: str
     arguments: JsonObject
-    credentials: Credentials
+    principal: Principal
     surface: Surface
     request_id: str
     idempotency_key: str | None = None

@@ -1,7 +1,8 @@
 """The gate: the one path that every call takes, whatever surface it came from.
 
-authenticate, find, validate, authorize, limits, idempotency, execute, audit; the outcome is a value. A capability that
-the caller has no scope for looks like one that needs a scope only if it is built in; everything else looks unknown.
+`authenticate` says who calls, once for a request; `call` takes that principal and asks nobody again: find, authorize,
+validate, limits, idempotency, execute, audit; the outcome is a value. A capability that the caller has no scope for
+looks like one that needs a scope only if it is built in; everything else looks unknown.
 
 Above it: the surfaces. Below it: one module per stage. It knows no operation by name.
 """
@@ -26,7 +27,7 @@ from penstock.operations.admission import Admission
 from penstock.operations.authentication import Authenticator
 from penstock.operations.capability import Capability, EventStream, Reply
 from penstock.operations.catalogue import Catalogue
-from penstock.operations.context import Attempt, Context, Principal, Request, Services
+from penstock.operations.context import Attempt, Context, Credentials, Principal, Request, Services, Surface
 from penstock.operations.errors import internal_error
 from penstock.operations.exposed import ExposedWorkflows
 from penstock.operations.key_watch import KeyWatch
@@ -83,8 +84,41 @@ class Gate:
         self.services.open_streams.wake()
         self.key_watch.look_now()
 
+    async def authenticate(
+        self,
+        credentials: Credentials,
+        *,
+        surface: Surface,
+        request_id: str,
+        operation: str = "authenticate",
+    ) -> Principal:
+        """Who shows these credentials; `Denied` if nobody does, and that leaves a record.
+
+        A surface asks once for each request, before it reads anything else of it, and hands the principal to every call
+        that the request needs. `operation` is what is wanted, as far as that is known already.
+        """
+        try:
+            return await self.authenticator.authenticate(credentials)
+        except Denied as error:
+            await self._refuse_stranger(error, surface, request_id, operation)
+            raise
+
+    async def recheck(self, principal: Principal, *, surface: Surface, request_id: str) -> None:
+        """Refuse a principal whose key was revoked, or expired, while a surface waited for somebody."""
+        if await self.authenticator.still_valid(principal):
+            return
+        error = _revoked()
+        await self._refuse_stranger(error, surface, request_id, "authenticate")
+        raise error
+
+    async def _refuse_stranger(self, error: Denied, surface: Surface, request_id: str, operation: str) -> None:
+        request = Request(operation=operation, arguments={}, principal=_NOBODY, surface=surface, request_id=request_id)
+        await self._audit(request, RefusedCall(error=error))
+        named = self.catalogue.get(operation)
+        self.services.telemetry.call(named.name if named else None, error.code, 0.0)
+
     async def call(self, request: Request) -> Outcome:
-        """Take a call from credentials to an audited outcome. Never raises but for cancellation.
+        """Take a call of a known principal to an audited outcome. Never raises but for cancellation.
 
         A call that may change something goes on when its caller is cancelled: what follows from what it stored (the
         answer of its idempotency key, its audit record) is not lost. It only waits for nothing any more. So it is with
@@ -104,11 +138,10 @@ class Gate:
             presence.leave()
 
     async def _call(self, request: Request, presence: Presence) -> Outcome:
-        principal, capability, attempt = _NOBODY, None, None
+        principal, capability, attempt = request.principal, None, None
         began = time.perf_counter()
         outcome: Outcome
         try:
-            principal = await self.authenticator.authenticate(request.credentials)
             capability = await self._found(request.operation, principal)
             _authorize(capability, principal)
             given = await _converted(capability, request.arguments)
@@ -143,7 +176,7 @@ class Gate:
             _LOGGER.exception("request %s: %s failed", request.request_id, request.operation)
             failed = internal_error(request.request_id)
             outcome = RefusedCall(error=failed, capability=capability, principal=principal)
-        await self._audit(request, principal, outcome)
+        await self._audit(request, outcome)
         code = outcome.error.code if isinstance(outcome, RefusedCall) else None
         named = capability or self.catalogue.get(request.operation)
         self.services.telemetry.call(named.name if named else None, code, time.perf_counter() - began)
@@ -184,7 +217,8 @@ class Gate:
         if attempt is not None:
             await once.release(self.services, attempt)
 
-    async def _audit(self, request: Request, principal: Principal, outcome: Outcome) -> None:
+    async def _audit(self, request: Request, outcome: Outcome) -> None:
+        principal = request.principal
         error = outcome.error if isinstance(outcome, RefusedCall) else None
         capability = outcome.capability
         subject = capability.authorization(request.arguments).resource_id if capability else None

@@ -23,7 +23,7 @@ from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Reje
 from penstock.base.ids import id_in_tenant
 from penstock.base.json import JsonObject
 from penstock.governance.webhook_signatures import Unverified, Verified, verify_request
-from penstock.operations.context import Credentials, Principal, Request
+from penstock.operations.context import Principal, Request
 from penstock.operations.errors import internal_error
 from penstock.operations.pipeline import Answered, Gate
 from penstock.operations.webhook_requests import HookRequest, Understood, understood
@@ -189,7 +189,7 @@ class WebhookReceiver:
             Request(
                 operation=operation,
                 arguments=arguments,
-                credentials=Credentials(vouched=_principal(hook)),
+                principal=_principal(hook),
                 surface="webhook",
                 request_id=request.request_id,
                 remote=request.remote,

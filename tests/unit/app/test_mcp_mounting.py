@@ -56,7 +56,7 @@ async def test_what_assistants_need_is_loaded_early_if_there_is_something_for_th
         request = Request(
             operation="workflow.create",
             arguments={"document": {**document, "expose": {"tool": True}} if is_exposed else document},
-            credentials=local_owner(),
+            principal=local_owner(),
             surface="sdk",
             request_id="test",
         )

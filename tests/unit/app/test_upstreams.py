@@ -91,7 +91,7 @@ async def until_seen(caller: Caller, server: str = "shop", status: str | None = 
 
 def names(gate: Gate) -> Any:
     async def listed() -> list[str]:
-        visible = await gate.visible(local_owner().vouched)  # type: ignore[arg-type]
+        visible = await gate.visible(local_owner())
         return [item.name for item in visible if item.populator == "upstream" and not item.metadata.get("withheld")]
 
     return listed()
@@ -207,7 +207,7 @@ async def test_a_call_that_fails_takes_long_or_gives_too_much_says_so(tmp_path: 
         request = Request(
             operation="upstream:shop.count",
             arguments={},
-            credentials=caller.credentials,
+            principal=await caller.principal(),
             surface="sdk",
             request_id="test",
             observe=observe,

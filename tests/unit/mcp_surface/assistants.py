@@ -48,9 +48,7 @@ class Assistant:
 
     async def who(self) -> Caller:
         """As the surface knows them."""
-        credentials = self.caller.credentials
-        principal = await self.caller.gate.authenticator.authenticate(credentials)
-        return Caller(principal=principal, credentials=credentials, request_id="test", address=self.address)
+        return Caller(principal=await self.caller.principal(), request_id="test", address=self.address)
 
     def _tasks(self) -> TaskCalls:
         return TaskCalls(self.caller.gate, ToolShelf(self.caller.gate, self.options), self.options)

@@ -131,8 +131,7 @@ class Reader:
         self.contents = Contents(caller.gate, shelf, ToolCalls(caller.gate, shelf, options))
 
     async def who(self) -> Caller:
-        principal = await self.caller.gate.authenticator.authenticate(self.caller.credentials)
-        return Caller(principal=principal, credentials=self.caller.credentials, request_id="test")
+        return Caller(principal=await self.caller.principal(), request_id="test")
 
     async def read(self, uri: str, **client: Any) -> Any:
         return await self.contents.read(await self.who(), uri, Client(**client), legacy=False)

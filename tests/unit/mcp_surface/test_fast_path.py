@@ -83,7 +83,7 @@ class Both:
 
     async def call(self, operation: str, *, surface: Surface = "sdk", **arguments: Any) -> Any:
         request = Request(
-            operation=operation, arguments=arguments, credentials=local_owner(), surface=surface, request_id="test"
+            operation=operation, arguments=arguments, principal=local_owner(), surface=surface, request_id="test"
         )
         outcome = await self.gate.call(request)
         assert isinstance(outcome, Answered), outcome

@@ -17,7 +17,7 @@ from penstock.mcp_surface.edge import CALLER_STATE
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.pipe import Pipe
 from penstock.mcp_surface.sdk import HttpEngine, McpServer, serve_pipe
-from penstock.operations.context import Credentials, GateLimits, Principal, Services
+from penstock.operations.context import GateLimits, Principal, Services
 from penstock.operations.open_streams import OpenStreams
 
 _META = {
@@ -93,7 +93,7 @@ def test_who_takes_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, ve
         "path": "/mcp",
         "query_string": b"",
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-        "state": {CALLER_STATE: Caller(principal=somebody, credentials=Credentials(), request_id="1")},
+        "state": {CALLER_STATE: Caller(principal=somebody, request_id="1")},
     }
     sent: list[Message] = []
     came = [{"type": "http.request", "body": json.dumps({"jsonrpc": "2.0", **request}).encode()}]

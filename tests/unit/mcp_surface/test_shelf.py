@@ -25,7 +25,7 @@ DOUBLED = {
 
 
 async def book(caller: Caller, toolset: str | None = None, **options: Any) -> ToolBook:
-    principal = await caller.gate.authenticator.authenticate(caller.credentials)
+    principal = await caller.principal()
     return await ToolShelf(caller.gate, McpOptions(**options)).of(principal, toolset)
 
 
@@ -68,7 +68,7 @@ async def test_keys_with_the_same_scopes_and_other_tools_have_books_of_their_own
         narrow = await with_toolset(caller, "workflow.list")
         books = []
         for holder in (wide, narrow, wide):
-            principal = await caller.gate.authenticator.authenticate(holder.credentials)
+            principal = await holder.principal()
             books.append(await shelf.of(principal))
             assert shelf.last_of(principal) is books[-1]
         assert books[0] is books[2]

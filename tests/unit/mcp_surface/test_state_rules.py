@@ -123,9 +123,9 @@ async def test_who_has_answered_in_another_way_has_used_the_state(tmp_path: Path
 async def test_a_state_outlives_the_server_that_gave_it(tmp_path: Path) -> None:
     async with assisted(tmp_path, TALK) as assistant:
         state = (await assistant.call("talk"))["requestState"]
-        credentials = assistant.caller.credentials
+        who = assistant.caller.who
     async with Penstock.open(tmp_path / "penstock.db") as penstock, open_gate(penstock) as gate:
-        later = Assistant(GateCaller(gate, credentials, penstock))
+        later = Assistant(GateCaller(gate, who, penstock))
         done = await later.call("talk", state=state, filled=FILLED)
         assert done["structuredContent"]["output"] == {"name": "Ada"}
         assert len(await later.executions()) == 1

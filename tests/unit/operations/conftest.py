@@ -13,9 +13,9 @@ import pytest
 
 from penstock.app.gateway import local_owner, open_gate
 from penstock.app.penstock import Penstock
-from penstock.base.errors import PenstockError
+from penstock.base.errors import Denied, PenstockError
 from penstock.operations.capability import EventStream, Reply
-from penstock.operations.context import Credentials, GateLimits, Request
+from penstock.operations.context import Credentials, GateLimits, Principal, Request
 from penstock.operations.pipeline import Answered, Gate, Outcome, RefusedCall
 from penstock.runtime.steps import step
 
@@ -31,16 +31,26 @@ class Caller:
     """Calls operations as somebody."""
 
     gate: Gate
-    credentials: Credentials
+    who: Principal | Credentials
     penstock: Penstock
+
+    async def principal(self, operation: str = "authenticate") -> Principal:
+        """Who they are, as the gate finds out."""
+        if isinstance(self.who, Principal):
+            return self.who
+        return await self.gate.authenticate(self.who, surface="sdk", request_id="test", operation=operation)
 
     async def outcome(self, operation: str, /, *, idempotency_key: str | None = None, **arguments: Any) -> Outcome:
         """What the gate says to a call."""
+        try:
+            principal = await self.principal(operation)
+        except Denied as error:
+            return RefusedCall(error=error)
         return await self.gate.call(
             Request(
                 operation=operation,
                 arguments=arguments,
-                credentials=self.credentials,
+                principal=principal,
                 surface="sdk",
                 request_id="test",
                 idempotency_key=idempotency_key,

@@ -324,7 +324,7 @@ def test_a_key_revoked_before_the_first_look_ends_the_stream_at_once(open_caller
     async def test(caller: Caller) -> None:
         await caller.call("workflow.execute", workflow_id="ask", execution_id="one")
         made = await caller.call("key.create", name="reader", scopes=["execution:read"])
-        reader = replace(caller, credentials=Credentials(bearer=made["secret"]))
+        reader = replace(caller, who=Credentials(bearer=made["secret"]))
         async with streaming(reader, execution_id="one", events=wanted) as events:
             # Let in, and not yet read: nobody can be told that the key is gone.
             await caller.call("key.revoke", key_id=made["key"]["id"])

@@ -253,7 +253,7 @@ def test_nobody_sees_the_executions_of_another_tenant(open_caller: OpenGate) -> 
 
 
 def acme_view(caller: Caller, acme: Caller) -> Caller:
-    return Caller(acme.gate, acme.credentials, caller.penstock)
+    return Caller(acme.gate, acme.who, caller.penstock)
 
 
 def test_an_execution_that_continues_as_a_new_one_is_followed_to_its_end(open_caller: OpenGate) -> None:

@@ -31,7 +31,7 @@ async def result(caller: Caller, name: str, arguments: JsonObject, **more: Any) 
         Request(
             operation=name,
             arguments=arguments,
-            credentials=caller.credentials,
+            principal=await caller.principal(),
             surface="mcp",
             request_id="test",
             **more,
