@@ -33,7 +33,7 @@ from penstock.operations.execution_waits import QuestionView, question_views
 from penstock.operations.executions import visible_run
 from penstock.operations.families import Family, Kin
 from penstock.runtime.progress import ProgressNews
-from penstock.runtime.watching import Moved
+from penstock.runtime.watching import Moved, moved_within
 
 __all__ = ["OPERATIONS", "ExecutionResult", "attended"]
 
@@ -126,22 +126,26 @@ class _Attendance:
     async def _with_one(self, deadline: float, news: ProgressNews) -> RunState:
         host, seen = self.context.services.host, 0
         family = Family(host)
+        wanted = _is_worth_a_look if self.observe is None else None
+        ended: RunState | None = None
         while True:
             with ExitStack() as watching:
-                self.waits = watching.enter_context(host.watched(self.run_id, after_seq=seen))
-                state = await host.read(self.run_id)
+                self.waits = waits = watching.enter_context(host.watched(self.run_id, after_seq=seen, wanted=wanted))
+                state = ended or await host.watched_state(self.run_id)
                 if state is None:
                     raise _deleted()
                 kin = Kin() if state.terminal or not state.children else await family.look(state, watching)
                 self.kin = kin.states
-                moved = state.seq > seen
-                await self._tell(state, news, moved=moved)
+                await self._tell(state, news, moved=state.seq > seen)
                 if state.terminal or await self._at_rest(state) or not self._may_wait(deadline):
                     return state
-                if not moved and not kin.moved:
-                    left = deadline - asyncio.get_running_loop().time()
-                    waits = (self.waits, *kin.waits)
-                    await asyncio.wait(waits, timeout=max(left, 0), return_when=asyncio.FIRST_COMPLETED)
+                # What moved since it was watched is heard of at once.
+                left = deadline - asyncio.get_running_loop().time()
+                if kin.waits:
+                    await asyncio.wait((waits, *kin.waits), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                else:
+                    await moved_within(waits, left)
+            ended = _ended(waits)
             seen = max(seen, state.seq)
 
     async def _at_rest(self, state: RunState) -> bool:
@@ -175,6 +179,17 @@ class _Attendance:
     def _nudge(self) -> None:
         if self.waits is not None and not self.waits.done():
             self.waits.set_result(None)
+
+
+def _is_worth_a_look(state: RunState) -> bool:
+    """Whether somebody who only waits for the outcome has to look at a state."""
+    return state.terminal or bool(state.children) or run_status(state) in _AT_REST
+
+
+def _ended(waits: Moved) -> RunState | None:
+    """The state that somebody heard of, if it is the last one: the host may not have it in memory any more."""
+    heard = waits.result() if waits.done() else None
+    return heard if heard is not None and heard.terminal else None
 
 
 @operation(

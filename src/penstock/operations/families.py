@@ -43,7 +43,7 @@ class Family:
             name = await self.host.newest(names.popleft())
             seen = self._seen.get(name, 0)
             waits.append(watching.enter_context(self.host.watched(name, after_seq=seen)))
-            child = await self.host.read(name)
+            child = await self.host.watched_state(name)
             if child is None:
                 continue
             self._seen[name] = child.seq

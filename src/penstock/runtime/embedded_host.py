@@ -23,14 +23,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from penstock.base import limits
-from penstock.base.clock import Clock
 from penstock.base.errors import CorruptHistory
-from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonValue
 from penstock.base.later import later
 from penstock.definitions.expressions import Evaluated, EvaluationFailed, Evaluator, Expression, InProcessEvaluator
 from penstock.definitions.json_schemas import CompiledSchema, Violation
-from penstock.definitions.model import Workflow
 from penstock.engine.effects import Effect
 from penstock.engine.inputs import HANDED_ON, ContinueRun, Input, StartRun
 from penstock.engine.outcomes import Accepted, Decision, Refused
@@ -42,15 +39,10 @@ from penstock.runtime.commits import commit_of
 from penstock.runtime.deciding import Decider
 from penstock.runtime.folding import Folding
 from penstock.runtime.guarded.threads import FairThreads
+from penstock.runtime.hosts.definitions import StoredWorkflows
 from penstock.runtime.hosts.live import Committed, LiveRun
-from penstock.runtime.platform import Receipt
 from penstock.runtime.ports import (
-    ANY,
-    AnyHash,
     Appended,
-    DefinitionOutcome,
-    DefinitionPut,
-    DefinitionRow,
     RunPage,
     RunPosition,
     RunQuery,
@@ -63,7 +55,7 @@ from penstock.runtime.progress import ProgressBroadcast
 from penstock.runtime.run_rows import first_row, next_write
 from penstock.runtime.run_weights import RunWeights
 from penstock.runtime.sealing import AnswerSeals, Sealer
-from penstock.runtime.watching import Moved, RunWatch, moved_within
+from penstock.runtime.watching import Moved, RunWatch, Wanted, moved_within
 
 if TYPE_CHECKING:
     from penstock.definitions import build
@@ -80,11 +72,10 @@ def _tell_nobody(committed: Committed) -> None:
 
 
 @dataclass(slots=True, kw_only=True)
-class EmbeddedHost:
+class EmbeddedHost(StoredWorkflows):
     """Transitions on a store. `worker_id` names this process among those that share the store."""
 
     store: Store
-    clock: Clock
     worker_id: str
     evaluator: Evaluator = field(default_factory=InProcessEvaluator)
     query_evaluator: Evaluator | None = None  # for what people ask about runs, beside the one that runs need
@@ -98,7 +89,6 @@ class EmbeddedHost:
     _weights: RunWeights = field(default_factory=RunWeights)
     _loading: dict[str, asyncio.Task[LiveRun | None]] = field(default_factory=dict)
     _outdated: set[str] = field(default_factory=set)  # runs that moved while they were loaded
-    _workflows: dict[str, Workflow] = field(default_factory=dict)
     _watch: RunWatch = field(init=False)
     _decider: Decider = field(init=False)
     progress: ProgressBroadcast = field(init=False)  # what activities say while they are under way
@@ -108,51 +98,7 @@ class EmbeddedHost:
         self._watch = RunWatch(store=self.store)
         self._decider = Decider(self.evaluator, self.seals)
 
-    # --- definitions -----------------------------------------------------------------------------
-
-    async def register(
-        self,
-        workflow: Workflow,
-        *,
-        tenant: str = DEFAULT_TENANT,
-        created_by: str | None = None,
-        expected_hash: str | AnyHash | None = ANY,
-        receipt: Callable[[DefinitionRow], Receipt | None] = lambda row: None,
-    ) -> DefinitionOutcome:
-        """Keep a definition: new runs of its name get it, running ones stay with theirs.
-
-        With `expected_hash` only if that is the newest of the name now; None: only if the name is free. `receipt` makes
-        the answer that is kept with it.
-        """
-        known = await self.store.definition_named(workflow.name, tenant=tenant) if expected_hash is ANY else None
-        if known is None or known.hash != workflow.hash:
-            row = DefinitionRow(
-                hash=workflow.hash,
-                name=workflow.name,
-                version=workflow.version,
-                document=workflow.document,
-                created_at=self.clock.now_ms(),
-                tenant=tenant,
-                created_by=created_by,
-            )
-            outcome = await self.store.put_definition(row, expected_hash=expected_hash, receipt=receipt(row))
-            if not isinstance(outcome, DefinitionPut):
-                return outcome
-        self._workflows[workflow.hash] = workflow
-        return DefinitionPut()
-
-    async def workflow(self, definition_hash: str, *, tenant: str | None = None) -> Workflow | None:
-        """A compiled definition by hash; with a tenant only if that one has put it."""
-        if tenant is not None and await self.store.definition(definition_hash, tenant=tenant) is None:
-            return None
-        workflow = self._workflows.get(definition_hash)
-        if workflow is None:
-            stored = await self.store.definition(definition_hash)
-            if stored is None:
-                return None
-            workflow = await asyncio.to_thread(build.build_workflow, stored.document)
-            self._workflows[definition_hash] = workflow
-        return workflow
+    # --- what documents say ----------------------------------------------------------------------
 
     async def violations(self, schema: CompiledSchema, value: JsonValue, *, tenant: str) -> tuple[Violation, ...]:
         """Every way in which a value does not fit a schema that a tenant wrote."""
@@ -166,11 +112,6 @@ class EmbeddedHost:
     async def fold(self, records: Sequence[Record]) -> RunState:
         """The state that a history leads to, without keeping everybody else waiting."""
         return await self.folding.fold(records)
-
-    async def workflow_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Workflow | None:
-        """The newest definition of a tenant's name."""
-        stored = await self.store.definition_named(name, tenant=tenant)
-        return None if stored is None else await self.workflow(stored.hash)
 
     # --- transitions -----------------------------------------------------------------------------
 
@@ -427,10 +368,21 @@ class EmbeddedHost:
         """The state of a run as stored."""
         live = self._live.get(run_id)
         # While a transition is under way, its records may be stored already and its state not yet known here.
-        if live is not None and self.performs and live.row.owner == self.worker_id and not live.lock.locked():
+        if live is not None and self._owns(live) and not live.lock.locked():
             return live.state
         stored = await self.store.load(run_id)
         return None if stored is None else await self.folding.fold(stored.records)
+
+    def _owns(self, live: LiveRun) -> bool:
+        return self.performs and live.row.owner == self.worker_id
+
+    async def watched_state(self, run_id: str) -> RunState | None:
+        """The state of a run for those who watch it: what was committed here last, without a look at the store.
+
+        What is being stored just now may be missing in it. Who watches the run hears of that in a moment.
+        """
+        live = self._live.get(run_id)
+        return live.state if live is not None and self._owns(live) else await self.read(run_id)
 
     async def history(self, run_id: str, *, after_seq: int = 0, limit: int = 1_000) -> tuple[Record, ...]:
         """Records of a run."""
@@ -451,6 +403,9 @@ class EmbeddedHost:
     async def wait(self, run_id: str, *, after_seq: int, timeout_seconds: float) -> RunState | None:
         """The state of a run once it has moved past a sequence number, or when time is up; None without such a run."""
         with self._watch.entered(run_id, after_seq=after_seq) as moved:
+            live = self._live.get(run_id)
+            if live is not None and self._owns(live) and live.state.seq > after_seq:
+                return live.state
             row = await self.store.row(run_id)
             if row is None:
                 return None
@@ -462,9 +417,14 @@ class EmbeddedHost:
         state = moved.result() if moved.done() else None
         return state or await self.read(run_id)
 
-    def watched(self, run_id: str, *, after_seq: int) -> AbstractContextManager[Moved]:
-        """As `wait`, for those who read and wait themselves: enter, look whether the run has moved, else wait."""
-        return self._watch.entered(run_id, after_seq=after_seq)
+    def watched(self, run_id: str, *, after_seq: int, wanted: Wanted | None = None) -> AbstractContextManager[Moved]:
+        """As `wait`, for those who read and wait themselves: enter, look whether the run has moved, else wait.
+
+        A state that is stored here and is not `wanted` does not wake them.
+        """
+        if wanted is None:
+            return self._watch.entered(run_id, after_seq=after_seq)
+        return self._watch.entered(run_id, after_seq=after_seq, wanted=wanted)
 
     async def wait_for_end(self, run_id: str, *, timeout_seconds: float) -> RunState | None:
         """The state of the last run of a chain once it has ended, or when time is up; None without such a run."""
@@ -483,7 +443,7 @@ class EmbeddedHost:
 
     async def _wait_for_one(self, run_id: str, deadline: float) -> RunState | None:
         with self._watch.entered(run_id, after_seq=None) as ended:
-            state = await self.read(run_id)
+            state = await self.watched_state(run_id)
             if state is None or state.terminal:
                 return state
             await moved_within(ended, deadline - asyncio.get_running_loop().time())

@@ -10,17 +10,19 @@ Above it: a host. Below it: the store's `positions`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
+
+import msgspec
 
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.engine.state import RunState
 from penstock.runtime.ports import RunPosition, StoredRunReader
 
-__all__ = ["Moved", "RunWatch", "moved_within"]
+__all__ = ["Moved", "RunWatch", "Wanted", "moved_within"]
 
 Moved: TypeAlias = "asyncio.Future[RunState | None]"
 """Done when a run has moved: with its state if that was here, with None if it was elsewhere or the run is gone."""
@@ -29,21 +31,38 @@ Moved: TypeAlias = "asyncio.Future[RunState | None]"
 _ANY_RUN = ""
 
 
+Wanted: TypeAlias = "Callable[[RunState], bool]"
+
+
+def _anything(state: RunState) -> bool:
+    return True
+
+
+class _Awaited(msgspec.Struct, frozen=True):
+    """What somebody waits for: a move past a sequence number, or the end; and of states stored here, only some."""
+
+    after_seq: int | None
+    wanted: Wanted
+
+
 @dataclass(slots=True, kw_only=True)
 class RunWatch:
     """Who waits for which run."""
 
     store: StoredRunReader
-    _waiting: dict[str, dict[Moved, int | None]] = field(default_factory=dict)
+    _waiting: dict[str, dict[Moved, _Awaited]] = field(default_factory=dict)
     _looking: asyncio.Task[None] | None = None
     _no_patience: bool = False
 
     @contextmanager
-    def entered(self, run_id: str, *, after_seq: int | None) -> Iterator[Moved]:
-        """Wait for a run to pass a sequence number, or to end if there is none; inside, look whether it has already."""
+    def entered(self, run_id: str, *, after_seq: int | None, wanted: Wanted = _anything) -> Iterator[Moved]:
+        """Wait for a run to pass a sequence number, or to end if there is none; inside, look whether it has already.
+
+        A state that is stored here and is not `wanted` wakes nobody.
+        """
         moved: Moved = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault(run_id, {})
-        waiting[moved] = after_seq
+        waiting[moved] = _Awaited(after_seq, wanted)
         if self._no_patience and after_seq is None:
             moved.set_result(None)
         if self._looking is None and run_id != _ANY_RUN:
@@ -59,8 +78,8 @@ class RunWatch:
         """Let nobody wait for the end of a run any more: who does is told what there is now."""
         self._no_patience = True
         for waiting in self._waiting.values():
-            for moved, after_seq in waiting.items():
-                if after_seq is None and not moved.done():
+            for moved, awaited in waiting.items():
+                if awaited.after_seq is None and not moved.done():
                     moved.set_result(None)
 
     async def next_commit(self, *, timeout_seconds: float) -> None:
@@ -73,8 +92,8 @@ class RunWatch:
         if not self._waiting:
             return
         position = RunPosition(seq=state.seq, terminal=state.terminal)
-        for moved, after_seq in self._waiting.get(state.run_id, {}).items():
-            if not moved.done() and _has_moved(position, after_seq):
+        for moved, awaited in self._waiting.get(state.run_id, {}).items():
+            if not moved.done() and _has_moved(position, awaited.after_seq) and awaited.wanted(state):
                 moved.set_result(state)
         for moved in self._waiting.get(_ANY_RUN, ()):
             if not moved.done():
@@ -101,8 +120,8 @@ class RunWatch:
             return  # the store may be back at the next look; who waits has a time limit
         for run_id in run_ids:
             position = positions.get(run_id)
-            for moved, after_seq in self._waiting.get(run_id, {}).items():
-                if not moved.done() and (position is None or _has_moved(position, after_seq)):
+            for moved, awaited in self._waiting.get(run_id, {}).items():
+                if not moved.done() and (position is None or _has_moved(position, awaited.after_seq)):
                     moved.set_result(None)
 
 

@@ -56,7 +56,7 @@ from penstock.runtime.ports import (
     WorkStore,
 )
 from penstock.runtime.progress import ProgressBroadcast
-from penstock.runtime.watching import Moved
+from penstock.runtime.watching import Moved, Wanted
 
 __all__ = ["EffectHost", "RunHost", "RunInputs", "RunReader", "WorkflowReader", "WorkflowRegistry"]
 
@@ -88,8 +88,14 @@ class RunReader(Protocol):
     async def wait(self, run_id: str, *, after_seq: int, timeout_seconds: float) -> RunState | None:
         """The state of a run once it has moved past a sequence number, or when time is up; None without such a run."""
 
-    def watched(self, run_id: str, *, after_seq: int) -> AbstractContextManager[Moved]:
-        """As `wait`, for those who read and wait themselves: enter, look whether the run has moved, else wait."""
+    def watched(self, run_id: str, *, after_seq: int, wanted: Wanted | None = None) -> AbstractContextManager[Moved]:
+        """As `wait`, for those who read and wait themselves: enter, look whether the run has moved, else wait.
+
+        A state that is stored here and is not `wanted` need not wake them.
+        """
+
+    async def watched_state(self, run_id: str) -> RunState | None:
+        """The state of a run for those who watch it: what is being stored just now may be missing in it."""
 
     async def wait_for_end(self, run_id: str, *, timeout_seconds: float) -> RunState | None:
         """The state of the last run of a chain once it has ended, or when time is up; None without such a run."""
