@@ -151,6 +151,7 @@ __all__ = [
     "PAGE_LIMIT_DEFAULT",
     "PAGE_LIMIT_MAX",
     "PAYLOAD_INLINE_BYTES_MAX",
+    "PLANS_KEPT_MAX",
     "PLATFORM_PAGE_MAX",
     "PROGRESS_BUFFERED_MAX",
     "QUERY_PARAMETERS_MAX",
@@ -279,6 +280,8 @@ JQ_WORKERS_MAX = 8
 JQ_WORKERS_PER_HOLDER = 4
 # Workflows known to have expressions that need a worker; forgetting one costs an attempt that is given up.
 SLOW_WORKFLOWS_REMEMBERED = 10_000
+# Plans of definitions in memory; one that was dropped is compiled again, a fraction of a millisecond for each node.
+PLANS_KEPT_MAX = 1_000
 # Starting a worker loads an interpreter and libjq; even a busy machine does it in a second or two.
 JQ_WORKER_START_MS_MAX = 20_000
 

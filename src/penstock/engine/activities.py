@@ -22,7 +22,6 @@ from penstock.engine.questions import interrupt_id_of
 from penstock.engine.records import events
 from penstock.engine.retries import GiveUp, RetryAt, next_attempt
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, RunState
-from penstock.engine.stride import stride
 from penstock.engine.transitions import Phase
 from penstock.engine.turn import Turn, node_of
 from penstock.engine.values import refuse_unfit
@@ -119,8 +118,7 @@ def complete_activity(turn: Turn, given: CompleteActivity) -> Refused | None:
     if not turn.state.native and not isinstance(result, dict):
         result = {}  # as published: a result that is no object writes nothing
     completed = events.ActivityCompleted(*activation.key, attempt=activation.attempt, result=result)
-    if given.extra or not stride(turn, node, activation, completed):
-        turn.record_with(completed, given.extra, behind="result")
+    turn.record_with(completed, given.extra, behind="result")
     return None
 
 

@@ -11,6 +11,8 @@ from typing import TypeAlias
 import msgspec
 
 from penstock.base.json import JsonObject
+from penstock.engine.effects import Effect
+from penstock.engine.pages import Page, records_of
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 
@@ -18,10 +20,19 @@ __all__ = ["Accepted", "Decision", "Refused"]
 
 
 class Accepted(msgspec.Struct, frozen=True, gc=False):
-    """The records to append, in order, and the state after them. No records: the input was known already."""
+    """The page to append, and the state after it. A page without records: the input was known already.
 
-    records: tuple[Record, ...]
+    `effects` are what is due then, as `pending` would find it, where that is known already.
+    """
+
+    page: Page
     state: RunState
+    effects: tuple[Effect, ...] | None = None
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """The records of the page, in order."""
+        return records_of(self.page)
 
 
 @dataclass(frozen=True, slots=True)

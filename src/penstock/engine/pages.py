@@ -23,7 +23,7 @@ from penstock.base.errors import CorruptHistory
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.records import Kind, Record
 
-__all__ = ["Field", "Move", "Page", "RecordShape", "Shape", "expand", "shape_of"]
+__all__ = ["Field", "Move", "Page", "RecordShape", "Shape", "expand", "records_of", "shape_of"]
 
 Source = Literal["constant", "given", "run", "after", "names", "members"]
 
@@ -135,3 +135,8 @@ class Move(msgspec.Struct, frozen=True, gc=False):
 
 
 Page: TypeAlias = tuple[Record, ...] | Move
+
+
+def records_of(page: Page) -> tuple[Record, ...]:
+    """The records of a page, whatever form it has."""
+    return page.records if isinstance(page, Move) else page

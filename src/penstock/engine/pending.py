@@ -18,12 +18,13 @@ from penstock.engine.effects import (
     StartSuccessor,
     WakeUp,
 )
+from penstock.engine.outcomes import Accepted
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, Dialogue, RunState
 from penstock.engine.timers import soonest_timer_at, timers_of
 from penstock.engine.transitions import Phase
 from penstock.engine.turn import detail_of, parallel_span
 
-__all__ = ["next_wake_up_at", "pending", "pending_activities"]
+__all__ = ["effects_of", "in_tenant", "next_wake_up_at", "pending", "pending_activities"]
 
 
 def pending(workflow: Workflow, state: RunState, now: int) -> list[Effect]:
@@ -59,6 +60,13 @@ def pending(workflow: Workflow, state: RunState, now: int) -> list[Effect]:
             if timer.due_at <= now
         )
     return effects
+
+
+def effects_of(workflow: Workflow, decision: Accepted, now: int) -> tuple[Effect, ...]:
+    """Everything that is to be done after a decision; not asked again where the decision says it."""
+    if decision.effects is not None:
+        return decision.effects
+    return tuple(pending(workflow, decision.state, now))
 
 
 def pending_activities(workflow: Workflow, state: RunState) -> list[PerformActivity]:
@@ -115,7 +123,7 @@ def _perform(workflow: Workflow, state: RunState, activation: Activation) -> Per
     key = f"{state.run_id}/{node_id}/{visit}"
     return PerformActivity(
         effect_id=f"{key}/{activation.attempt}" + (f"/{dialogue.round}" if dialogue else ""),
-        idempotency_key=activation.idempotency_key or _in_tenant(state, key),
+        idempotency_key=activation.idempotency_key or in_tenant(state.tenant, key),
         node_id=node_id,
         visit=visit,
         attempt=activation.attempt,
@@ -143,6 +151,6 @@ def _answer_secrets(dialogue: Dialogue | None) -> dict[str, str] | None:
     return {pointer: answer_reference(seal) for pointer, seal in dialogue.sealed.items()}
 
 
-def _in_tenant(state: RunState, key: str) -> str:
+def in_tenant(tenant: str, key: str) -> str:
     """A key that no other tenant has; those of the default tenant are as they were before there were others."""
-    return key if state.tenant == DEFAULT_TENANT else f"{state.tenant}/{key}"
+    return key if tenant == DEFAULT_TENANT else f"{tenant}/{key}"

@@ -2,8 +2,8 @@
 
 The engine is pure, so a decision that turns out to need an evaluation of its own process, or to go on and on, is given
 up and made again in a thread; nothing was changed by the first attempt. A workflow that needed this once is decided in
-a thread from then on. What is secret in an answer is sealed before the engine, which records the answer without it,
-gets to see it.
+a thread from then on. A plain move is made by the workflow's plan, every other decision by `decide`. What is secret in
+an answer is sealed before the engine, which records the answer without it, gets to see it.
 
 Above it: the embedded host, which lets nobody else change the run meanwhile. Below it: the engine; an evaluator;
 seals; threads that tenants share.
@@ -20,6 +20,8 @@ from penstock.definitions.json_schemas import CompiledSchema, Violation
 from penstock.definitions.model import Workflow
 from penstock.engine.decide import decide
 from penstock.engine.inputs import AnswerInterrupt, CompleteActivity, FinishChild, Input, SendSignal, StartRun
+from penstock.engine.moves.plan import Plan
+from penstock.engine.moves.taking import take
 from penstock.engine.outcomes import Decision
 from penstock.engine.questions import may_be_secret, secrets_of_answer
 from penstock.engine.state import RunState
@@ -38,6 +40,7 @@ class Decider:
         # An evaluator that may wait has a side that raises `WouldWait` instead.
         self._prompt: Evaluator = getattr(evaluator, "prompt", evaluator)
         self._slow: dict[str, None] = {}
+        self._plans: dict[str, Plan] = {}
         self._threads = FairThreads.for_workers("penstock-deciding")
 
     def try_decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision | None:
@@ -47,12 +50,21 @@ class Decider:
         if isinstance(given, AnswerInterrupt) and may_be_secret(workflow, state, given):
             return None
         try:
-            return decide(workflow, state, given, evaluator=self._prompt, records_max=limits.DECIDED_AT_ONCE)
+            taken = take(self._plan(workflow), state, given, self._prompt)
+            return taken or decide(workflow, state, given, evaluator=self._prompt, records_max=limits.DECIDED_AT_ONCE)
         except WouldWait:
             self._slow[workflow.hash] = None
             if len(self._slow) > limits.SLOW_WORKFLOWS_REMEMBERED:
                 del self._slow[next(iter(self._slow))]
             return None
+
+    def _plan(self, workflow: Workflow) -> Plan:
+        plan = self._plans.get(workflow.hash)
+        if plan is None:
+            if len(self._plans) >= limits.PLANS_KEPT_MAX:
+                del self._plans[next(iter(self._plans))]
+            plan = self._plans[workflow.hash] = Plan(workflow)
+        return plan
 
     async def decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision:
         """A decision that may take its time, while others go on."""

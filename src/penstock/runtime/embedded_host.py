@@ -31,7 +31,8 @@ from penstock.definitions.json_schemas import CompiledSchema, Violation
 from penstock.engine.effects import Effect
 from penstock.engine.inputs import HANDED_ON, ContinueRun, Input, StartRun
 from penstock.engine.outcomes import Accepted, Decision, Refused
-from penstock.engine.pending import pending
+from penstock.engine.pages import Page
+from penstock.engine.pending import effects_of, pending
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.runtime.chains import latest_in_chain, start_successor
@@ -52,7 +53,7 @@ from penstock.runtime.ports import (
     in_family,
 )
 from penstock.runtime.progress import ProgressBroadcast
-from penstock.runtime.run_rows import first_row, next_write
+from penstock.runtime.run_rows import first_row, first_write, next_write
 from penstock.runtime.run_weights import RunWeights
 from penstock.runtime.sealing import AnswerSeals, Sealer
 from penstock.runtime.watching import Moved, RunWatch, Wanted, moved_within
@@ -133,11 +134,11 @@ class EmbeddedHost(StoredWorkflows):
         decision = decision or await self._decider.decide(workflow, _NOTHING, given)
         if isinstance(decision, Refused):
             return decision
-        effects = tuple(pending(workflow, decision.state, given.at))
+        effects = effects_of(workflow, decision, given.at)
         row = self._first_row(decision.state, effects, created_at=given.at, labels=labels)
         begun = LiveRun(workflow, decision.state, row)
-        write = RunWrite(expected_seq=0, row=row, records=decision.records)
-        if not await self._append(write, partial(self._begun, begun, decision.records, effects)):
+        write = first_write(row, decision.page)
+        if not await self._append(write, partial(self._begun, begun, decision.page, effects)):
             return Refused("DUPLICATE_EXECUTION_ID", f"run {given.run_id} exists already")
         return decision
 
@@ -179,9 +180,9 @@ class EmbeddedHost(StoredWorkflows):
             if isinstance(decision, Refused) and await self._is_outdated(live):
                 await self._reload(live)
                 continue
-            if isinstance(decision, Refused) or not decision.records:
+            if isinstance(decision, Refused) or not decision.page:
                 return decision
-            effects = tuple(pending(live.workflow, decision.state, given.at))
+            effects = effects_of(live.workflow, decision, given.at)
             write = next_write(live.row, live.state.seq, decision, effects, owner=self._owner_of(live.state.run_id))
             if await self._append(write, partial(self._moved, live, decision, write.row, effects, given)):
                 return decision
@@ -206,7 +207,7 @@ class EmbeddedHost(StoredWorkflows):
 
     def _moved(self, live: LiveRun, decision: Accepted, row: RunRow, effects: tuple[Effect, ...], given: Input) -> None:
         live.state, live.row = decision.state, row
-        self._committed(Committed(live, decision.records, effects, given))
+        self._committed(Committed(live, decision.page, effects, given))
 
     def subscribe(self, listener: Callable[[Committed], None] | None) -> None:
         """Tell somebody of each commit here, before whoever waits for it goes on; it must not block. None: nobody."""
@@ -272,9 +273,9 @@ class EmbeddedHost(StoredWorkflows):
         decision = await self._decider.decide(workflow, state, ContinueRun(at=at))
         if isinstance(decision, Refused):
             return decision
-        effects = tuple(pending(workflow, decision.state, at))
+        effects = effects_of(workflow, decision, at)
         row = self._first_row(decision.state, effects, created_at=at, labels=labels)
-        write = RunWrite(expected_seq=0, row=row, records=(*records, *decision.records))
+        write = first_write(row, (*records, *decision.records))
         begun = LiveRun(workflow, decision.state, row)
         if not await self._append(write, partial(self._begun, begun, write.records, effects)):
             return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} exists already")
@@ -355,12 +356,12 @@ class EmbeddedHost(StoredWorkflows):
         self._live.pop(run_id, None)
         self._weights.drop(run_id)
 
-    def _begun(self, begun: LiveRun, records: tuple[Record, ...], effects: tuple[Effect, ...]) -> None:
+    def _begun(self, begun: LiveRun, page: Page, effects: tuple[Effect, ...]) -> None:
         """A run was stored for the first time."""
         live = self._kept(begun)
         if live.state.seq != begun.state.seq:
             effects = tuple(self.due(live))
-        self._committed(Committed(live, records, effects))
+        self._committed(Committed(live, page, effects))
 
     # --- reading and waiting ---------------------------------------------------------------------
 

@@ -9,13 +9,14 @@ from msgspec.structs import replace
 
 from penstock.engine.effects import Effect, PerformActivity, WakeUp
 from penstock.engine.outcomes import Accepted
+from penstock.engine.pages import Move, Page
 from penstock.engine.pending import next_wake_up_at
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.runtime.ownership.epochs import next_owner
 from penstock.runtime.ports import RunRow, RunWrite
 
-__all__ = ["first_row", "is_work", "next_write"]
+__all__ = ["first_row", "first_write", "is_work", "next_write"]
 
 
 def first_row(
@@ -44,6 +45,13 @@ def first_row(
     )
 
 
+def first_write(row: RunRow, page: Page) -> RunWrite:
+    """A decision to be stored for a run that does not exist yet."""
+    if isinstance(page, Move):
+        return RunWrite(expected_seq=0, row=row, move=page)
+    return RunWrite(expected_seq=0, row=row, records=page)
+
+
 def next_write(
     was: RunRow, seq: int, decision: Accepted, effects: tuple[Effect, ...], *, owner: str | None
 ) -> RunWrite:
@@ -59,9 +67,10 @@ def next_write(
         row = replace(
             row, status=status, wake_at=wake_at, has_work=has_work, owner=owner, terminal=terminal, epoch=epoch
         )
-    return RunWrite(
-        expected_seq=seq, expected_epoch=was.epoch, row=row, records=decision.records, same_index=same_index
-    )
+    page = decision.page
+    if isinstance(page, Move):
+        return RunWrite(expected_seq=seq, expected_epoch=was.epoch, row=row, move=page, same_index=same_index)
+    return RunWrite(expected_seq=seq, expected_epoch=was.epoch, row=row, records=page, same_index=same_index)
 
 
 def _has_work(state: RunState, effects: tuple[Effect, ...]) -> bool:

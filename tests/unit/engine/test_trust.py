@@ -61,7 +61,7 @@ def states(records: list[Record]) -> list[RunState]:
 
 
 @pytest.mark.parametrize("node", OUTSIDE, ids=lambda node: str(node["type"]))
-@pytest.mark.parametrize("before", [(), (step("own"),)], ids=["first", "in a stride"])
+@pytest.mark.parametrize("before", [(), (step("own"),)], ids=["first", "in a move"])
 def test_a_run_is_untrusted_from_the_first_request_to_somebody_outside_on(
     node: JsonObject, before: tuple[JsonObject, ...]
 ) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from penstock.definitions.model import Workflow
 from penstock.engine.effects import Effect
 from penstock.engine.inputs import Input
+from penstock.engine.pages import Page, records_of
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.runtime.ports import RunRow
@@ -57,7 +58,12 @@ class Committed(msgspec.Struct, frozen=True):
     """What was just stored, for whoever dispatches, watches or counts."""
 
     live: LiveRun
-    records: tuple[Record, ...]
+    page: Page
     effects: tuple[Effect, ...]
     given: Input | None = None
     """What led to it. Where it is the very object that was sent, the driver spares a task; a copy does as well."""
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """The records that were stored."""
+        return records_of(self.page)

@@ -1,0 +1,247 @@
+"""Shapes of moves, found by asking `decide`: what it records of values that are easily told apart.
+
+A *probe* is a decision on a made-up state: its run id, visits, times and results are values that stand nowhere else.
+Where they turn up in the records is where those of any other run would. Every probe is made twice, on states that
+differ in all that a plain move may be made on; what the two do not have in common (a number from the history, a
+mark, another record) has no shape, and is left to `decide`.
+
+So the records of a move are those of the transition tables and of the walk over them, and nowhere written down again.
+
+Above it: `plan`. Below it: `decide`, `pending`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.model import Node, Workflow
+from penstock.engine.decide import decide
+from penstock.engine.effects import Effect
+from penstock.engine.inputs import CompleteActivity, StartRun
+from penstock.engine.outcomes import Accepted
+from penstock.engine.pages import Field, RecordShape, Shape
+from penstock.engine.pending import pending
+from penstock.engine.records import Record
+from penstock.engine.state import Activation, BufferedSignal, CompensationEntry, RunState, Scope
+from penstock.engine.transitions import Phase, RunStatus
+
+__all__ = ["BEGIN_VALUES", "MADE", "MOVE_VALUES", "Found", "Markers", "probe_begin", "probe_move"]
+
+# The values of a move, in the order in which a page has them. `made`: arguments or an output that were worked out.
+MOVE_VALUES = ("visit", "attempt", "next_visit", "result", "made")
+BEGIN_VALUES = ("input", "mode", "circumstances", "made")
+
+# What a plain move records, and nothing else.
+_PLAIN = frozenset(
+    {
+        "ExecutionStarted",
+        "ActivityCompleted",
+        "CompleteNode",
+        "ScheduleNode",
+        "NodeScheduled",
+        "ActivityRequested",
+        "ExecutionCompleted",
+    }
+)
+
+
+MADE = "\0made"
+"""What stands in a probed workflow for arguments or an output that have to be worked out."""
+
+
+class Markers(msgspec.Struct, frozen=True):
+    """Values that stand nowhere else."""
+
+    run_id: str
+    at: int
+    visit: int
+    attempt: int
+    next_visit: int
+    result: str
+    input: JsonObject
+    mode: str
+
+
+_FIRST, _SECOND = (
+    Markers(
+        run_id=f"\0run {name}",
+        at=number * 10_007,
+        visit=number + 101,
+        attempt=number + 203,
+        next_visit=number + 307,
+        result=f"\0result {name}",
+        input={f"\0input {name}": name},
+        mode=f"\0mode {name}",
+    )
+    for name, number in (("one", 7_000_000_000), ("two", 9_000_000_000))
+)
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a probe found: the shape of the records, the states before and after, and the effects that are due then."""
+
+    shape: Shape
+    before: RunState
+    after: RunState
+    effects: tuple[Effect, ...]
+
+
+def _state(node: Node, target: str, markers: Markers, *, first: bool) -> RunState:
+    """A state in which an activity is under way at the root; the two have nothing in common that may differ."""
+    activation = Activation(
+        node_id=node.id,
+        visit=markers.visit,
+        phase=Phase.REQUESTED,
+        scheduled_at=markers.at - 5,
+        attempt=markers.attempt,
+        arguments=None if first else "arguments",
+    )
+    visits = {node.id: markers.visit, target: markers.next_visit - 1}
+    state = RunState(
+        run_id=markers.run_id,
+        status=RunStatus.RUNNING,
+        native=True,
+        started_at=markers.at - 11,
+        updated_at=markers.at - 3,
+        scopes={0: Scope(serial=0, body="", next=node.id, activation=activation)},
+        next_serial=1,
+        visits=visits,
+        active={activation.key: 0},
+        last_node_id=node.id,
+    )
+    if first:
+        return state
+    return replace(
+        state,
+        mode="host_mediated",
+        attempt=3,
+        tenant="another",
+        client_kinds=("roots",),
+        started_by="somebody",
+        client_questions=2,
+        untrusted=True,
+        parent_run_id="parent",
+        depth=2,
+        input=markers.input,
+        chain_deadline=markers.at * 2,
+        deadline=markers.at * 2,
+        generation=4,
+        continued_from="before",
+        seq=1_234,
+        history_bytes=56_789,
+        commands=321,
+        steps=111,
+        values={"some": "value"},
+        next_serial=9,
+        signals=(BufferedSignal("news", "told", "s-1"),),
+        signal_ids={"s-1": None},
+        compensations=(CompensationEntry(node.id, 1, "undo"),),
+        workflow_error_routed=True,
+        error={"code": "E"},
+        nodes_since_checkpoint=77,
+    )
+
+
+def probe_move(workflow: Workflow, node: Node, target: str) -> Found | None:
+    """What becomes of a result of an activity that leads to a node; None where that is no plain move."""
+    found: list[Found] = []
+    for markers in (_FIRST, _SECOND):
+        state = _state(node, target, markers, first=markers is _FIRST)
+        next_visit = state.visits[target] + 1  # an activity may follow itself
+        given = CompleteActivity(
+            at=markers.at,
+            node_id=node.id,
+            visit=markers.visit,
+            attempt=markers.attempt,
+            result=markers.result,
+        )
+        values = (markers.visit, markers.attempt, next_visit, markers.result, MADE)
+        decision = decide(workflow, state, given)
+        if not isinstance(decision, Accepted) or not _is_plain(decision):
+            return None
+        shape = _shape(decision.records, markers, values)
+        effects = tuple(pending(workflow, decision.state, markers.at))
+        found.append(Found(shape, state, decision.state, effects))
+    return found[0] if _agree(*found) else None
+
+
+def probe_begin(workflow: Workflow) -> Found | None:
+    """What becomes of a start; None where that is no plain move."""
+    found: list[Found] = []
+    for markers in (_FIRST, _SECOND):
+        given = StartRun(at=markers.at, run_id=markers.run_id, input=markers.input, mode=markers.mode)
+        if markers is _SECOND:
+            given = replace(
+                given, tenant="another", started_by="somebody", untrusted=True, run_attempt=3, timeout_ms=markers.at
+            )
+        decision = decide(workflow, RunState(), given)
+        if not isinstance(decision, Accepted) or not _is_plain(decision):
+            return None
+        values = (markers.input, markers.mode, None, MADE)
+        shape = _with_circumstances(_shape(decision.records, markers, values), found[0].shape if found else None)
+        if shape is None:
+            return None
+        effects = tuple(pending(workflow, decision.state, markers.at))
+        found.append(Found(shape, RunState(), decision.state, effects))
+    return found[0] if _agree(*found) else None
+
+
+def _is_plain(decision: Accepted) -> bool:
+    return not decision.state.unsettled and all(record.name in _PLAIN for record in decision.records)
+
+
+def _agree(one: Found, other: Found) -> bool:
+    return one.shape == other.shape and _steps(one) == _steps(other) and len(one.effects) == len(other.effects)
+
+
+def _steps(found: Found) -> tuple[int, ...]:
+    before, after = found.before, found.after
+    return (
+        after.seq - before.seq,
+        after.commands - before.commands,
+        after.steps - before.steps,
+        after.nodes_since_checkpoint - before.nodes_since_checkpoint,
+    )
+
+
+def _shape(records: tuple[Record, ...], markers: Markers, values: tuple[JsonValue, ...]) -> Shape:
+    return Shape(
+        tuple(
+            RecordShape(
+                record.kind,
+                record.name,
+                tuple(_field(name, value, markers, values) for name, value in record.payload.items()),
+            )
+            for record in records
+        )
+    )
+
+
+def _field(name: str, value: JsonValue, markers: Markers, values: tuple[JsonValue, ...]) -> Field:
+    if value is markers.run_id:
+        return Field(name, "run")
+    if name == "deadline" and type(value) is int:
+        return Field(name, "after", value - markers.at)
+    if name == "inputKeys" and value == list(markers.input):
+        return Field(name, "names", 0)
+    for number, given in enumerate(values):
+        # Numbers may be equal and not the same; texts of a document may be equal to a marker and are not the same.
+        if given is not None and (value is given or (type(given) is int and type(value) is int and value == given)):
+            return Field(name, "given", number)
+    return Field(name, "constant", value)
+
+
+def _with_circumstances(shape: Shape, usual: Shape | None) -> Shape | None:
+    """The shape of a start, with a place for what is not as usual about it: directly before the id of the run."""
+    first, *rest = shape.records
+    *fields, run = first.fields
+    if usual is not None:
+        # Whatever more is said of an unusual start must be said there.
+        expected = len(usual.records[0].fields) - 2
+        fields = fields[:expected]
+    if run.source != "run":
+        return None
+    place = Field("", "members", BEGIN_VALUES.index("circumstances"))
+    return Shape((replace(first, fields=(*fields, place, run)), *rest))

@@ -1,0 +1,182 @@
+"""Taking a plain move: one look at the state, one encoding of each value, one new state with what is due then.
+
+`take` gives what `decide` would, to the letter, or None: then the input is anything but plain, and `decide` is asked.
+What is plain of a workflow says its `Plan`; what is plain of a state and of an input is looked at here.
+
+Above it: whoever decides live (`runtime.deciding`). Below it: `plan`, `turn`.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+
+import msgspec
+from msgspec.structs import replace
+
+from penstock.base import limits
+from penstock.base.json import JsonValue, json_problem
+from penstock.definitions.expressions import EvaluationFailed, Evaluator
+from penstock.definitions.model import EndDetail
+from penstock.engine.completion import result_violation
+from penstock.engine.effects import PerformActivity
+from penstock.engine.inputs import CompleteActivity, Input, StartRun
+from penstock.engine.moves.plan import Plan, Size, Step
+from penstock.engine.outcomes import Accepted
+from penstock.engine.pages import Move
+from penstock.engine.pending import in_tenant
+from penstock.engine.starting import start_run
+from penstock.engine.state import Activation, RunState, Scope
+from penstock.engine.transitions import Phase, RunStatus
+from penstock.engine.turn import Turn
+
+__all__ = ["take"]
+
+_encode = msgspec.json.Encoder().encode
+_COUNTS = tuple(_encode(number) for number in range(256))  # visits and attempts are small
+
+
+def take(plan: Plan, state: RunState, given: Input, evaluator: Evaluator) -> Accepted | None:
+    """What an input leads to, if that is a plain move."""
+    try:
+        if type(given) is CompleteActivity:
+            return _complete(plan, state, given, evaluator)
+        if type(given) is StartRun and not state.seq:
+            return _begin(plan, given, evaluator)
+    except UnicodeEncodeError:
+        pass  # half of a surrogate pair, which no move can hold
+    return None
+
+
+def _complete(plan: Plan, before: RunState, given: CompleteActivity, evaluator: Evaluator) -> Accepted | None:
+    step, scope = plan.step(given.node_id), before.scopes.get(0)
+    if step is None or scope is None or not _is_plain(before, scope, given, step):
+        return None
+    result, at = given.result, given.at
+    if json_problem(result, limits.JSON_DEPTH_MAX) is not None:
+        return None
+    if step.result_schema is not None and evaluator.violations(step.result_schema, result):
+        return None
+    state = copy(before)
+    left = replace(scope, next=step.target.id, last_output=result, outputs={**scope.outputs, given.node_id: result})
+    state.scopes = {0: left}
+    made = _worked_out(step, Turn(plan.workflow, state, at, evaluator), left)
+    if made is None:
+        return None
+    visit = before.visits.get(step.target.id, 0) + 1
+    counts = (given.visit or 0, given.attempt or 0, visit)
+    values = (*counts, result, *made) if step.made is not None else (*counts, result)
+    encoded = [*map(_count, counts), *map(_encode, values[len(counts) :])]
+    state.history_bytes += _size(step.size, before.run_id, at, encoded)
+    if state.history_bytes >= limits.HISTORY_BYTES_ADVISED:
+        return None
+    state.seq += step.records
+    state.updated_at = at
+    state.commands += step.commands
+    state.steps += step.steps
+    state.nodes_since_checkpoint += step.completed
+    effects = _arrive(step, state, visit, made[0])
+    move = Move(step.shape, before.run_id, before.seq + 1, at, values, b",".join(encoded))
+    return Accepted(move, state, effects)
+
+
+def _is_plain(state: RunState, scope: Scope, given: CompleteActivity, step: Step) -> bool:
+    """Whether a state and a result are as a plain move needs them."""
+    activation = scope.activation
+    if activation is None or activation.phase is not Phase.REQUESTED or activation.node_id != given.node_id:
+        return False
+    if activation.visit != given.visit or activation.attempt != given.attempt or activation.dialogue is not None:
+        return False
+    if given.extra or given.holder is not None or given.round or scope.parent is not None or scope.sealed:
+        return False
+    if len(state.scopes) != 1 or state.children or state.ready or state.paused or state.compensating:
+        return False
+    if state.ending is not None or state.owed is not None or not state.native:
+        return False
+    if state.deadline is not None and state.deadline <= given.at:
+        return False  # its timer is due
+    return state.steps < limits.STEPS_PER_RUN_MAX and state.seq + step.records < limits.HISTORY_ROWS_ADVISED
+
+
+def _begin(plan: Plan, given: StartRun, evaluator: Evaluator) -> Accepted | None:
+    step = plan.begin
+    if step is None:
+        return None
+    turn = Turn(plan.workflow, RunState(), given.at, evaluator)
+    if start_run(turn, given) is not None or len(turn.records) != 1:
+        return None
+    state = turn.state
+    made = _worked_out(step, turn, state.scopes[0])
+    if made is None or (state.deadline is not None and state.deadline <= given.at):
+        return None
+    usual = step.usual_keys
+    told = {name: value for name, value in turn.records[0].payload.items() if name not in usual}
+    values: tuple[JsonValue, ...] = (state.input, state.mode, told)
+    if step.made is not None:
+        values = (*values, *made)
+    encoded = [_encode(value) for value in values]
+    names = len(_encode(list(state.input))) if isinstance(state.input, dict) else len("[]")
+    members = len(encoded[2]) - len("{}") + bool(told)
+    state.history_bytes = _size(step.size, given.run_id, given.at, encoded) + names + members
+    if state.history_bytes >= limits.HISTORY_BYTES_ADVISED:
+        return None
+    state.seq = step.records
+    state.commands = step.commands
+    state.steps = step.steps
+    state.ready.clear()
+    effects = _arrive(step, state, 1, made[0])
+    return Accepted(Move(step.shape, given.run_id, 1, given.at, values, b",".join(encoded)), state, effects)
+
+
+def _worked_out(step: Step, turn: Turn, scope: Scope) -> tuple[JsonValue] | None:
+    """The arguments of the target, or the result of the run at its end; None where they cannot be worked out."""
+    value = step.constant
+    if step.made is not None:
+        rendered = turn.render(step.made, scope)
+        if isinstance(rendered, EvaluationFailed) or rendered.secrets:
+            return None
+        value = rendered.value
+    detail = step.target.detail
+    if isinstance(detail, EndDetail) and result_violation(turn, detail, value) is not None:
+        return None
+    return (value,)
+
+
+def _arrive(step: Step, state: RunState, visit: int, made: JsonValue) -> tuple[PerformActivity, ...]:
+    """Bring a state to the step's target; what is due there."""
+    target, at = step.target, state.updated_at
+    state.last_node_id = target.id
+    state.visits = {**state.visits, target.id: visit}
+    if step.effect is None:
+        state.status = RunStatus.COMPLETED
+        state.result = made
+        state.scopes, state.active = {}, {}
+        return ()
+    deadline = None if target.timeout_ms is None else at + target.timeout_ms
+    entered = Activation(target.id, visit, Phase.REQUESTED, at, 1, made, deadline=deadline)
+    state.scopes = {0: replace(state.scopes[0], activation=entered)}
+    state.active = {(target.id, visit): 0}
+    state.untrusted = state.untrusted or step.outside
+    key = f"{state.run_id}/{target.id}/{visit}"
+    effect = replace(
+        step.effect,
+        effect_id=f"{key}/1",
+        idempotency_key=in_tenant(state.tenant, key),
+        visit=visit,
+        arguments=made,
+        deadline=deadline,
+    )
+    return (effect,)
+
+
+def _size(size: Size, run_id: str, at: int, encoded: list[bytes]) -> int:
+    """How many bytes the payloads of a move have as JSON, as `evolve` counts them."""
+    total = size.always + size.run_ids * len(_encode(run_id))
+    for count, value in zip(size.values, encoded, strict=False):
+        total += count * len(value)
+    for after in size.instants:
+        total += len(str(at + after))
+    return total
+
+
+def _count(number: int) -> bytes:
+    return _COUNTS[number] if number < len(_COUNTS) else _encode(number)
