@@ -24,11 +24,12 @@ from penstock.app.pepper import PEPPER_BYTES, pepper_path, unsealed_with
 from penstock.base.errors import PenstockError, Rejected
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.operations.acting import act
-from penstock.operations.builtin import builtin_operations
+from penstock.operations.builtin import builtin_operations, internal_operations
 from penstock.operations.catalogue import Catalogue
 from penstock.operations.context import GateLimits, Principal, Services, WebhookChoices
 from penstock.operations.keys import NewKey
 from penstock.operations.pipeline import Gate
+from penstock.operations.scheduled import fire_through
 from penstock.operations.trail import seal_with
 from penstock.operations.upstream_board import Upstreams
 from penstock.runtime.guarded.evaluator import GuardedEvaluator
@@ -91,7 +92,7 @@ async def open_gate(
         seal=None if pepper is None else seal_with(pepper),
         rules=penstock.upstream.rules,
     )
-    catalogue = Catalogue(builtin_operations())
+    catalogue = Catalogue(builtin_operations(), internal_operations())
     services.catalogue = catalogue
     gate = Gate(catalogue, services)
 
@@ -104,7 +105,7 @@ async def open_gate(
         asyncio.create_task(gate.key_watch.run()),
     ]
     try:
-        async with penstock.upstream.attended(upstreams):
+        async with penstock.upstream.attended(upstreams), _scheduling(penstock, gate):
             yield gate
     finally:
         await gate.finish()
@@ -116,6 +117,22 @@ async def open_gate(
         hook_evaluator.close()
         services.hook_threads.close()
         services.view_threads.close()
+
+
+@asynccontextmanager
+async def _scheduling(penstock: Penstock, gate: Gate) -> AsyncIterator[None]:
+    """What is due by the clock is started by calls of this gate until the block ends."""
+    scheduler = penstock.scheduler
+    begins = penstock.keeps_schedules and not scheduler.is_looking
+    before, scheduler.fire = scheduler.fire, fire_through(gate)
+    if begins:
+        scheduler.start()
+    try:
+        yield
+    finally:
+        if begins:
+            await scheduler.stop()
+        scheduler.fire = before
 
 
 async def _flush_regularly(gate: Gate, retention: Retention) -> None:

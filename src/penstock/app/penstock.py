@@ -77,6 +77,7 @@ class Penstock:
         self.driver = driver
         self.step_executor: StepExecutor | None = None
         self.scheduler = Scheduler(host=host, store=store, report=_report)
+        self.keeps_schedules = False
         self.secrets: SecretResolver = EnvironmentSecrets()
         self.upstream = UpstreamLink()
         self._new_id = new_id
@@ -98,6 +99,7 @@ class Penstock:
         observe: Callable[[Committed], None] | None = None,
         upstream: UpstreamLink | None = None,
         pepper_file: Path | None = None,
+        governed: bool = False,
     ) -> AsyncIterator[Penstock]:
         """Open the file, take over unfinished runs, and work until the block ends.
 
@@ -105,7 +107,8 @@ class Penstock:
         With `family`, the id of a run, only that run and its child runs are performed, and no schedules are kept.
         `observe` hears of everything that this process stores while it performs; it must not block. `upstream` has the
         MCP servers whose tools a gate imports. `pepper_file` holds the server's secret, with which secret answers are
-        sealed; if left out, the file beside the store.
+        sealed; if left out, the file beside the store. With `governed` schedules start runs only through a gate, from
+        when one is open; without one the program that opens this answers for what they start.
         """
         kept = store or SqliteStore(path)
         await kept.open()
@@ -145,7 +148,8 @@ class Penstock:
                 penstock.driver = driver
                 workers = [worker.worker_id for worker in await kept.workers()]
                 await driver.start(gone=gone_workers(workers))
-                if family is None:
+                penstock.keeps_schedules = family is None
+                if penstock.keeps_schedules and not governed:
                     penstock.scheduler.start()
             yield penstock
         finally:

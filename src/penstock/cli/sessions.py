@@ -151,6 +151,7 @@ async def opened(
             observe=observe,
             upstream=equipment.upstream,
             pepper_file=pepper_file,
+            governed=True,
         ) as penstock,
     ):
         yield penstock

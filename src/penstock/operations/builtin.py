@@ -19,6 +19,7 @@ from penstock.operations import (
     registries_models,
     registries_schemas,
     registries_tools,
+    scheduled,
     schedules,
     systems,
     tasks,
@@ -29,7 +30,7 @@ from penstock.operations import (
 )
 from penstock.operations.capability import Capability
 
-__all__ = ["builtin_operations"]
+__all__ = ["builtin_operations", "internal_operations"]
 
 _MODULES = (
     workflows,
@@ -53,6 +54,15 @@ _MODULES = (
     webhook_triggers,
     systems,
 )
+
+
+# What only the process itself calls.
+_INTERNAL = (scheduled,)
+
+
+def internal_operations() -> tuple[Capability, ...]:
+    """Every operation that nobody outside can call."""
+    return tuple(capability for module in _INTERNAL for capability in module.OPERATIONS)
 
 
 def builtin_operations() -> tuple[Capability, ...]:

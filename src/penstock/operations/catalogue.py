@@ -21,12 +21,13 @@ __all__ = ["Catalogue"]
 class Catalogue:
     """Capabilities by canonical name; the spelling with underscores finds them too."""
 
-    def __init__(self, capabilities: Iterable[Capability] = ()) -> None:
+    def __init__(self, capabilities: Iterable[Capability] = (), internal: Iterable[Capability] = ()) -> None:
         self._by_name: dict[str, Capability] = {}
         self._spellings: dict[str, str] = {}
         self.revision = 0
         for capability in capabilities:
             self.add(capability)
+        self._internal = {capability.name: capability for capability in internal}
 
     def add(self, capability: Capability) -> None:
         """Make something callable; a name is taken once."""
@@ -45,6 +46,10 @@ class Catalogue:
     def get(self, name: str) -> Capability | None:
         """The capability of a name, in either spelling."""
         return self._by_name.get(name) or self._by_name.get(self._spellings.get(name, ""))
+
+    def internal(self, name: str) -> Capability | None:
+        """What only the process itself calls: nobody is shown it, and no surface finds it."""
+        return self._internal.get(name)
 
     def find(self, name: str) -> Capability:
         """The capability of a name, or an error that suggests names like it."""

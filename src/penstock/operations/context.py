@@ -65,6 +65,8 @@ class Principal:
     toolset: str | None = None
     """The tools that their key offers them; None for those that the server offers."""
     attributes: Mapping[str, JsonValue] = field(default_factory=dict)
+    on_behalf_of: str | None = None
+    """The principal whose rights count, for one that acts by the clock."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +95,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     def from_outside(self) -> bool:
         """Whether what the call brings is untrusted: a model chose it, or somebody whom nobody let in by a key."""
         return self.surface in ("mcp", "webhook")
+
+    @property
+    def from_inside(self) -> bool:
+        """Whether the process itself calls: nobody who comes over a surface can."""
+        return self.surface in ("schedule", "system")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -142,7 +142,7 @@ class Gate:
         began = time.perf_counter()
         outcome: Outcome
         try:
-            capability = await self._found(request.operation, principal)
+            capability = await self._found(request, principal)
             _authorize(capability, principal)
             given = await _converted(capability, request.arguments)
             self.admission.charge(principal.id, capability.governance.bucket, self.services.clock.now_ms())
@@ -199,8 +199,11 @@ class Gate:
         """Whether somebody has every scope that a call needs."""
         return _missing(capability, principal) is None
 
-    async def _found(self, name: str, principal: Principal) -> Capability:
+    async def _found(self, request: Request, principal: Principal) -> Capability:
         """What is exposed but not granted is looked for like anything else that does not exist."""
+        name = request.operation
+        if request.from_inside and (internal := self.catalogue.internal(name)) is not None:
+            return internal
         exposed = await self.exposed.find(principal.tenant, name)
         return exposed if exposed is not None and _missing(exposed, principal) is None else self.catalogue.find(name)
 
@@ -265,6 +268,8 @@ def _details(request: Request, outcome: Outcome) -> JsonObject:
         found["idempotency_key"] = request.idempotency_key
     if isinstance(outcome, Answered) and outcome.replayed:
         found["replayed"] = True
+    if request.principal.on_behalf_of is not None:
+        found["on_behalf_of"] = request.principal.on_behalf_of
     return found
 
 

@@ -26,11 +26,12 @@ from penstock.operations.execution_inputs import CHOSEN_ID, AnyId, Name, ShortTe
 from penstock.operations.execution_starts import new_run_id, refuse_unfit_input
 from penstock.operations.execution_views import ExecutionHandle, ExecutionSummary, summary_of_row
 from penstock.operations.executions import handle_now
+from penstock.operations.makers import maker_id
 from penstock.operations.views import Deleted, instant
 from penstock.operations.workflow_views import Cursor, Limit, WorkflowId
 from penstock.operations.workflows import found_definition
 from penstock.runtime.ports import ScheduleRow
-from penstock.runtime.schedules import origin_of
+from penstock.runtime.schedules import origin_of, refusal_of
 
 __all__ = ["OPERATIONS"]
 
@@ -55,6 +56,14 @@ CatchUp = Annotated[
 Jitter = Annotated[ShortText | None, Meta(description="How far starts are spread.", examples=["30s"])]
 
 
+class ScheduleRefusal(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a start by the clock was refused."""
+
+    at: str | None
+    code: str
+    message: str
+
+
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule, when it starts an execution next, and the one it started last."""
 
@@ -71,6 +80,10 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool
     next_at: str | None
     last_run: ExecutionSummary | None
+    made_by: str | None = None
+    """In whose name it starts executions: who made it or changed it last, or stored the workflow that it is part of."""
+    refused: ScheduleRefusal | None = None
+    """Why the last start was refused; None if it was not."""
 
 
 class SchedulePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +161,18 @@ async def _view(context: Context, row: ScheduleRow) -> ScheduleView:
         paused=row.paused,
         next_at=None if row.paused else instant(row.next_at),
         last_run=summary_of_row(last) if last is not None else None,
+        made_by=await maker_id(context.services, row),
+        refused=_refusal(row),
     )
+
+
+def _refusal(row: ScheduleRow) -> ScheduleRefusal | None:
+    found = refusal_of(row)
+    if found is None:
+        return None
+    at = found.get("at")
+    told = instant(at) if isinstance(at, int) else None
+    return ScheduleRefusal(at=told, code=str(found.get("code")), message=str(found.get("message")))
 
 
 def _text(value: JsonValue) -> str | None:
@@ -199,6 +223,7 @@ async def schedule_create(context: Context, given: CreateSchedule) -> Reply[Sche
         "jitter": given.jitter,
         "input": given.input,
         "origin": "operation",
+        "made_by": context.principal.id,
         **_mark(context),
     }
     spec = {name: value for name, value in spec.items() if value is not None}
@@ -291,6 +316,8 @@ async def schedule_update(context: Context, given: UpdateSchedule) -> ScheduleVi
         )
         if value is not UNSET
     }
+    # From now on in the name of whoever changed it: nobody lends their rights to what others make of a schedule.
+    changes["made_by"] = context.principal.id
     changes.update(_mark(context))
     if "input" in changes:
         await _check_start(context, row.workflow_name, changes["input"])
@@ -374,7 +401,9 @@ async def schedule_run_now(context: Context, given: NamedSchedule) -> Reply[Exec
     """
     row = await _found(context, given.schedule_id)
     made, _ = new_run_id(context, None)
-    run_id = await context.services.scheduler.run_now(row.schedule_id, mark=made.rpartition("r_")[2])
+    run_id = await context.services.scheduler.run_now(
+        row.schedule_id, mark=made.rpartition("r_")[2], started_by=context.principal.id
+    )
     handle = await handle_now(context, run_id)
     return Reply(value=handle, location=f"/executions/{handle.execution_id}")
 

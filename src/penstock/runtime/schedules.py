@@ -4,30 +4,25 @@ A schedule has a cron expression in a time zone, and says what happens when the 
 how old a missed start may be and still happen (`catch_up`), and how far starts are spread (`jitter`). The id of a
 scheduled run is made from the schedule and the moment, so that two processes that both find it due start it once.
 
-Above it: `Penstock`. Below it: the host port; cron arithmetic is cronsim's. Nothing is kept between two looks that
-another process would need.
+What is due is started by whoever is told to (`fire`): a gate, where there is one, as a call of the schedule.
+
+Above it: `Penstock`, operations. Below it: the host port, `timetables`. Nothing is kept between two looks that another
+process would need.
 """
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
-from zlib import crc32
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from cronsim import CronSim, CronSimError
 from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.errors import Conflict, NotFound, PenstockError, Rejected
 from penstock.base.ids import DEFAULT_TENANT, id_for_callers, id_in_tenant
-from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.durations import parse_native_duration_ms
+from penstock.base.json import JsonObject
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
@@ -35,26 +30,26 @@ from penstock.engine.trust import UNTRUSTED
 from penstock.runtime.hosts.port import RunHost
 from penstock.runtime.platform import Receipt
 from penstock.runtime.ports import DefinitionReader, ScheduleChanges, ScheduleReader, ScheduleRow
+from penstock.runtime.timetables import Placing, Timetable, next_fire_at, timetable_of
 
-__all__ = ["Scheduler", "Timetable", "check_schedules", "next_fire_at", "origin_of", "timetable_of"]
+__all__ = [
+    "Fire",
+    "FireOutcome",
+    "NotAllowed",
+    "Postponed",
+    "Scheduler",
+    "Skipped",
+    "Started",
+    "check_schedules",
+    "made_by",
+    "origin_of",
+    "refusal_of",
+    "scheduled_run_id",
+]
 
 _LOOK_SECONDS = 1.0
-_CATCH_UP_MS = 60_000  # a start that was missed by more than a minute is skipped unless the schedule says otherwise
-# Looks that are remembered: of a clock that was ahead for longer than they took, the starts meanwhile are lost.
-_LOOKS_KEPT = 600
-_OVERLAPS = ("skip", "queue", "allow", "cancel_running")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timetable:
-    """A schedule's specification, understood."""
-
-    cron: str
-    zone: ZoneInfo
-    overlap: str
-    catch_up_ms: int
-    jitter_ms: int
-    input: JsonValue
+# What is noted in a specification beside what was asked for.
+_MADE_BY, _REFUSED = "made_by", "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,93 +71,16 @@ class Postponed:
     """The previous run must end first."""
 
 
-FireOutcome: TypeAlias = Started | Skipped | Postponed
+@dataclass(frozen=True, slots=True)
+class NotAllowed:
+    """Whoever made the schedule may not start this, or it cannot be started; noted on the schedule."""
+
+    code: str
+    message: str
 
 
-def timetable_of(spec: JsonObject) -> Timetable:
-    """Understand a specification ``{cron, timezone, overlap, catch_up, jitter, input}``."""
-    cron, zone = str(spec.get("cron", "")), str(spec.get("timezone", "UTC"))
-    overlap = str(spec.get("overlap", "skip"))
-    if overlap not in _OVERLAPS:
-        raise Rejected("SCHEDULE_INVALID", f"overlap cannot be {overlap!r}", f"use one of {', '.join(_OVERLAPS)}")
-    try:
-        CronSim(cron, datetime(2026, 1, 1, tzinfo=UTC))
-    except CronSimError as error:
-        hint = "five fields: minute hour day-of-month month day-of-week"
-        raise Rejected("SCHEDULE_INVALID", f"{cron!r} is no cron expression: {error}", hint) from None
-    try:
-        known = ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):  # a folder of zones is no zone, and says so by an OSError
-        told = f"{zone!r} is no time zone"
-        raise Rejected("SCHEDULE_INVALID", told, "use a name such as Europe/Berlin or UTC") from None
-    return Timetable(
-        cron=cron,
-        zone=known,
-        overlap=overlap,
-        catch_up_ms=_duration(spec.get("catch_up"), _CATCH_UP_MS),
-        jitter_ms=_duration(spec.get("jitter"), 0),
-        input=spec.get("input"),
-    )
-
-
-def _duration(value: JsonValue, default: int) -> int:
-    if value is None:
-        return default
-    parsed = parse_native_duration_ms(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
-    if parsed is None:
-        raise Rejected("SCHEDULE_INVALID", f"{value!r} is no duration", "write for example 30s, 5m or 1h")
-    return parsed
-
-
-def next_fire_at(schedule_id: str, timetable: Timetable, after_ms: int) -> int | None:
-    """The next moment after an instant; None when the expression never comes true again."""
-    after = datetime.fromtimestamp(after_ms / 1000, tz=timetable.zone)
-    try:
-        found = next(CronSim(timetable.cron, after))
-    except StopIteration:
-        return None
-    moment = int(found.timestamp() * 1000)
-    if not timetable.jitter_ms:
-        return moment
-    # Drawn from the schedule and the moment: spread over schedules, the same for every process.
-    return moment + crc32(f"{schedule_id}/{moment}".encode()) % timetable.jitter_ms
-
-
-@dataclass(slots=True)
-class Placing:
-    """Finds schedules whose next moment was computed by a clock that was ahead, and where they belong.
-
-    The next moment of a schedule cannot be later than the next one after now. One that was found to be right stays
-    right for as long as the clock goes forward.
-    """
-
-    _fitting: dict[str, tuple[int | None, int]] = field(default_factory=dict)  # next moments, and when they were right
-    _looks: deque[int] = field(default_factory=lambda: deque(maxlen=_LOOKS_KEPT))
-
-    def fits(self, row: ScheduleRow, now: int) -> bool:
-        """Whether the next moment of a schedule can be the right one."""
-        next_at, right_at = self._fitting.get(row.schedule_id, (None, now))
-        if row.next_at is None or (row.next_at == next_at and right_at <= now):
-            return True
-        try:
-            timetable = timetable_of(row.spec)
-        except Rejected:
-            return True  # firing it tells what is wrong with it, and must not be in the way of the others before
-        first = next_fire_at(row.schedule_id, dataclasses.replace(timetable, jitter_ms=0), now)
-        if first is not None and row.next_at > first + timetable.jitter_ms:
-            return False
-        self._fitting[row.schedule_id] = row.next_at, now
-        return True
-
-    def looked(self, now: int) -> None:
-        """Note that everything that was due until now was seen to."""
-        self._looks.append(now)
-
-    def next_at(self, row: ScheduleRow, now: int) -> int | None:
-        """Where a schedule belongs: after the last look before the clock was ahead, if that is not too long ago."""
-        timetable = timetable_of(row.spec)
-        seen_until = max((look for look in self._looks if look <= now), default=now)
-        return next_fire_at(row.schedule_id, timetable, max(seen_until, now - timetable.catch_up_ms))
+FireOutcome: TypeAlias = Started | Skipped | Postponed | NotAllowed
+Fire: TypeAlias = Callable[[ScheduleRow, str], Awaitable[FireOutcome]]
 
 
 def _scheduled(workflow: Workflow, tenant: str) -> list[tuple[str, JsonObject]]:
@@ -194,6 +112,28 @@ def origin_of(row: ScheduleRow) -> str:
     return origin if isinstance(origin, str) else "program"
 
 
+def made_by(row: ScheduleRow) -> str | None:
+    """The principal who made a schedule by an operation, or changed what it starts: it starts runs in their name."""
+    found = row.spec.get(_MADE_BY)
+    return found if isinstance(found, str) else None
+
+
+def refusal_of(row: ScheduleRow) -> JsonObject | None:
+    """Why the last start was refused: `at`, `code`, `message`; None if it was not."""
+    found = row.spec.get(_REFUSED)
+    return found if isinstance(found, dict) else None
+
+
+def scheduled_run_id(row: ScheduleRow, mark: str) -> str:
+    """The id of a run that a schedule starts, made from the moment or another mark: it is started once."""
+    return f"{row.schedule_id}@{mark}"
+
+
+def _asked_for(spec: JsonObject) -> JsonObject:
+    """A specification without what was noted about the last start."""
+    return {name: value for name, value in spec.items() if name != _REFUSED}
+
+
 def _is_of(row: ScheduleRow, workflow_name: str) -> bool:
     """Whether a schedule may follow the document of a workflow; those of older files do not say who made them."""
     return origin_of(row) == "program" or (origin_of(row) == "document" and row.workflow_name == workflow_name)
@@ -210,6 +150,8 @@ class Scheduler:
     host: RunHost
     store: ScheduleStore
     report: Callable[[str, BaseException], None] = lambda where, error: None
+    fire: Fire | None = None
+    """Starts a run of a schedule that is due; without one the program that has this library in it does so itself."""
     _task: asyncio.Task[None] | None = None
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _placing: Placing = field(default_factory=Placing)
@@ -217,14 +159,21 @@ class Scheduler:
     """Held while a run is started: whether another one still goes on is asked before, and must be true after."""
 
     def start(self) -> None:
-        """Begin to look at the clock."""
-        self._task = asyncio.ensure_future(self._loop())
+        """Begin to look at the clock, unless it does so already."""
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._loop())
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether it looks at the clock."""
+        return self._task is not None
 
     async def stop(self) -> None:
         """Stop looking."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     def nudge(self) -> None:
         """Look now: for clocks that are moved by hand."""
@@ -245,7 +194,7 @@ class Scheduler:
             if known is not None and known.tenant != tenant:
                 told = f"the id {schedule_id} is taken by a schedule of another tenant"
                 raise Conflict("SCHEDULE_ID_TAKEN", told, "choose another id")
-            if known is not None and known.spec == spec and known.workflow_name == workflow_name:
+            if known is not None and _asked_for(known.spec) == spec and known.workflow_name == workflow_name:
                 return known
             row = replace(
                 self.fresh(schedule_id, workflow_name, spec, tenant=tenant),
@@ -278,7 +227,8 @@ class Scheduler:
         """Change members of a specification, as it stands then; None removes one."""
 
         def changed(row: ScheduleRow) -> ScheduleRow:
-            spec: JsonObject = {name: value for name, value in {**row.spec, **changes}.items() if value is not None}
+            wanted = {**_asked_for(row.spec), **changes}
+            spec: JsonObject = {name: value for name, value in wanted.items() if value is not None}
             if spec == row.spec:
                 return row
             return replace(row, spec=spec, next_at=self._next_at(schedule_id, spec))
@@ -380,14 +330,14 @@ class Scheduler:
             schedule_id, lambda row: replace(row, paused=paused, next_at=self._next_at(schedule_id, row.spec))
         )
 
-    async def run_now(self, schedule_id: str, *, mark: str | None = None) -> str:
+    async def run_now(self, schedule_id: str, *, mark: str | None = None, started_by: str | None = None) -> str:
         """Start a run of a schedule at once; its timetable stays as it is. The same `mark` starts it once."""
         async with self._starting:
             row = await self._row(schedule_id)
-            outcome = await self._start(row, timetable_of(row.spec), mark or str(self.host.clock.now_ms()))
+            mark = mark or str(self.host.clock.now_ms())
+            outcome = await self._hindered(row, mark) or await self.begin(row, mark, started_by=started_by)
             if not isinstance(outcome, Started):
-                why = outcome.reason if isinstance(outcome, Skipped) else "the previous run must end first"
-                told = f"schedule {id_for_callers(row.tenant, schedule_id)} did not start: {why}"
+                told = f"schedule {id_for_callers(row.tenant, schedule_id)} did not start: {_why(outcome)}"
                 raise Conflict("SCHEDULE_NOT_STARTED", told, "wait for the previous run, or cancel it")
             await self._note(row, next_at=row.next_at, last_run_id=outcome.run_id)
             return outcome.run_id
@@ -402,11 +352,19 @@ class Scheduler:
             raise NotFound("SCHEDULE_NOT_FOUND", f"there is no schedule {schedule_id}")
         return row
 
-    async def _note(self, row: ScheduleRow, *, next_at: int | None, last_run_id: str | None) -> None:
+    async def _note(
+        self, row: ScheduleRow, *, next_at: int | None, last_run_id: str | None, refused: JsonObject | None = None
+    ) -> None:
         """Keep what came of a start; what somebody did to the schedule meanwhile stays."""
         while (current := await self.find(row.schedule_id)) is not None:
-            same = current.spec == row.spec and current.next_at == row.next_at
-            noted = replace(current, next_at=next_at if same else current.next_at, last_run_id=last_run_id)
+            asked_for = _asked_for(current.spec)
+            same = asked_for == _asked_for(row.spec) and current.next_at == row.next_at
+            noted = replace(
+                current,
+                next_at=next_at if same else current.next_at,
+                last_run_id=last_run_id,
+                spec=asked_for if refused is None else {**asked_for, _REFUSED: refused},
+            )
             if await self.store.put_schedule(noted, expected=current):
                 return
 
@@ -450,44 +408,63 @@ class Scheduler:
             following = next_fire_at(row.schedule_id, timetable, now)
             await self._note(row, next_at=following, last_run_id=row.last_run_id)
             return Skipped(f"missed by {(now - moment) // 1000} s")
-        outcome = await self._start(row, timetable, str(moment))
+        mark = str(moment)
+        outcome = await self._hindered(row, mark) or await (self.fire or self._by_itself)(row, mark)
         if isinstance(outcome, Postponed):
             return outcome
+        refused: JsonObject | None = None
+        if isinstance(outcome, NotAllowed):
+            refused = {"at": now, "code": outcome.code, "message": outcome.message}
         following = next_fire_at(row.schedule_id, timetable, moment)
         last = outcome.run_id if isinstance(outcome, Started) else row.last_run_id
-        await self._note(row, next_at=following, last_run_id=last)
+        await self._note(row, next_at=following, last_run_id=last, refused=refused)
         return outcome
 
-    async def _start(self, row: ScheduleRow, timetable: Timetable, mark: str) -> FireOutcome:
-        run_id = f"{row.schedule_id}@{mark}"
+    async def _hindered(self, row: ScheduleRow, mark: str) -> FireOutcome | None:
+        """What keeps a schedule from starting a run, by its own rules; None if nothing does."""
+        run_id = scheduled_run_id(row, mark)
         if row.last_run_id == run_id:
             return Started(run_id)  # the clock moved back; it must not be in the way of itself
-        # The run that the schedule started may have been continued by others.
+        previous = await self._going_on(row)
+        overlap = timetable_of(row.spec).overlap
+        if previous is not None and overlap == "skip":
+            return Skipped(f"run {id_for_callers(row.tenant, previous)} is still going")
+        return Postponed() if previous is not None and overlap == "queue" else None
+
+    async def _going_on(self, row: ScheduleRow) -> str | None:
+        """The run that the schedule started last, or that continues it, while it goes on."""
         previous = await self.host.row(await self.host.newest(row.last_run_id)) if row.last_run_id else None
-        if previous is not None and not previous.terminal:
-            match timetable.overlap:
-                case "skip":
-                    return Skipped(f"run {id_for_callers(row.tenant, previous.run_id)} is still going")
-                case "queue":
-                    return Postponed()
-                case "cancel_running":
-                    reason = f"the schedule {row.schedule_id} starts again"
-                    await self.host.send(previous.run_id, inputs.CancelRun(at=self.host.clock.now_ms(), reason=reason))
-                case _:
-                    pass
+        return None if previous is None or previous.terminal else previous.run_id
+
+    async def _by_itself(self, row: ScheduleRow, mark: str) -> FireOutcome:
+        return await self.begin(row, mark, started_by=f"schedule:{id_for_callers(row.tenant, row.schedule_id)}")
+
+    async def begin(self, row: ScheduleRow, mark: str, *, started_by: str | None) -> FireOutcome:
+        """Start a run of a schedule that nothing hinders; one that goes on is cancelled if the schedule says so."""
+        timetable: Timetable = timetable_of(row.spec)
         workflow = await self.host.workflow_named(row.workflow_name, tenant=row.tenant)
         if workflow is None:
             return Skipped(f"there is no workflow {row.workflow_name}")
+        if timetable.overlap == "cancel_running" and (previous := await self._going_on(row)) is not None:
+            reason = f"the schedule {row.schedule_id} starts again"
+            await self.host.send(previous, inputs.CancelRun(at=self.host.clock.now_ms(), reason=reason))
+        run_id = scheduled_run_id(row, mark)
         start = inputs.StartRun(
             at=self.host.clock.now_ms(),
             run_id=run_id,
             input=timetable.input,
             tenant=row.tenant,
-            started_by=f"schedule:{id_for_callers(row.tenant, row.schedule_id)}",
+            started_by=started_by,
             untrusted=row.spec.get(UNTRUSTED) is True,
         )
         labels = {"schedule": id_for_callers(row.tenant, row.schedule_id)}
         decision = await self.host.start(start, workflow_hash=workflow.hash, labels=labels)
         if isinstance(decision, Refused) and decision.code != "DUPLICATE_EXECUTION_ID":
-            return Skipped(f"{decision.code}: {decision.message}")
+            return NotAllowed(decision.code, decision.message)
         return Started(run_id)
+
+
+def _why(outcome: FireOutcome) -> str:
+    if isinstance(outcome, NotAllowed):
+        return f"{outcome.code}: {outcome.message}"
+    return outcome.reason if isinstance(outcome, Skipped) else "the previous run must end first"

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import pytest
+
 from penstock.app.gateway import create_owner_key, open_gate
 from penstock.app.penstock import Penstock
+from penstock.base.clock import ManualClock
+from penstock.base.errors import NotFound
+from penstock.operations.acting import act
+from penstock.operations.authentication import principal_of
+from penstock.operations.context import Principal
 from penstock.operations.pipeline import Gate
 from penstock.runtime.platform import AuditQuery
+from penstock.runtime.schedules import Postponed, Started
 
 
 async def audited(gate: Gate, operation: str, *, tenant: str = "default") -> list[tuple[Any, ...]]:
@@ -27,5 +38,155 @@ def test_the_first_key_of_a_store_is_made_by_a_call_with_a_record(tmp_path: Path
             assert made == ("local:owner", "system", "allowed", None)
             assert await create_owner_key(gate) is None
             assert len(await audited(gate, "key.create")) == 1
+
+    asyncio.run(body())
+
+
+DOUBLE: dict[str, Any] = {"penstock": "v1", "name": "nightly", "nodes": [{"id": "done", "type": "end", "output": 1}]}
+DAILY: dict[str, Any] = {"workflow_id": "nightly", "schedule_id": "daily", "cron": "0 12 * * *"}
+NOON = 1_767_268_800_000
+DAY = 24 * 60 * 60 * 1000
+
+
+@dataclass(slots=True)
+class Night:
+    """A store with a workflow, and a clock on which it can become night."""
+
+    gate: Gate
+    penstock: Penstock
+    clock: ManualClock
+
+    async def call(self, who: Principal, operation: str, /, **arguments: Any) -> Any:
+        return msgspec.to_builtins(await act(self.gate, who, operation, arguments, surface="rest"))
+
+    async def holder(self, *scopes: str) -> tuple[Principal, str]:
+        """Somebody with a new key, and its id."""
+        made = await self.call(OWNER, "key.create", name="ada", scopes=list(scopes))
+        row = await self.gate.services.platform.key(made["key"]["id"])
+        assert row is not None
+        return principal_of(row), row.key_id
+
+    async def passes(self) -> Any:
+        """What became of the schedule the next night."""
+        self.clock.advance(DAY)
+        (outcome,) = (await self.penstock.scheduler.fire_due()).values()
+        return outcome
+
+    async def schedule(self) -> Any:
+        return await self.call(OWNER, "schedule.get", schedule_id="daily")
+
+
+OWNER = Principal(id="local:owner", tenant="default", scopes=frozenset({"*"}))
+SCHEDULER = ("workflow:run", "schedule:write", "schedule:read")
+
+
+def at_night(tmp_path: Path, test: Callable[[Night], Awaitable[None]]) -> None:
+    async def body() -> None:
+        clock = ManualClock(NOON)
+        opened = Penstock.open(tmp_path / "penstock.db", clock=clock, workflows=[DOUBLE], perform=False)
+        async with opened as penstock, open_gate(penstock) as gate:
+            await test(Night(gate, penstock, clock))
+
+    asyncio.run(body())
+
+
+def test_a_schedule_starts_its_runs_by_a_call_in_the_name_of_who_made_it(tmp_path: Path) -> None:
+    async def test(night: Night) -> None:
+        ada, _ = await night.holder(*SCHEDULER)
+        assert (await night.call(ada, "schedule.create", **DAILY))["made_by"] == ada.id
+        assert isinstance(await night.passes(), Started)
+        (record,) = await audited(night.gate, "schedule.start")
+        assert record == ("schedule:daily", "schedule", "allowed", None)
+        page = await night.gate.services.platform.audit(AuditQuery(tenant="default", operation="schedule.start"))
+        assert page.records[0].entry.details["on_behalf_of"] == ada.id
+        assert (await night.schedule())["refused"] is None
+
+    at_night(tmp_path, test)
+
+
+def test_a_schedule_of_a_revoked_key_starts_nothing_and_says_so(tmp_path: Path) -> None:
+    async def test(night: Night) -> None:
+        ada, key_id = await night.holder(*SCHEDULER)
+        await night.call(ada, "schedule.create", **DAILY)
+        await night.call(OWNER, "key.revoke", key_id=key_id)
+        assert (await night.passes()).code == "KEY_REVOKED"
+        assert await audited(night.gate, "schedule.start") == [("schedule:daily", "schedule", "refused", "KEY_REVOKED")]
+        shown = await night.schedule()
+        assert shown["last_run"] is None
+        assert shown["refused"]["code"] == "KEY_REVOKED"
+        # Somebody else takes it on by changing it, and what was refused is forgotten with the next start.
+        await night.call(OWNER, "schedule.update", schedule_id="daily", catch_up="2m")
+        assert isinstance(await night.passes(), Started)
+        assert ((shown := await night.schedule())["made_by"], shown["refused"]) == (OWNER.id, None)
+
+    at_night(tmp_path, test)
+
+
+def test_the_key_that_replaced_another_one_keeps_its_schedules(tmp_path: Path) -> None:
+    async def test(night: Night) -> None:
+        ada, key_id = await night.holder(*SCHEDULER)
+        await night.call(ada, "schedule.create", **DAILY)
+        await night.call(OWNER, "key.rotate", key_id=key_id)
+        assert isinstance(await night.passes(), Started)
+
+    at_night(tmp_path, test)
+
+
+def test_a_schedule_of_somebody_who_lost_the_right_to_start_workflows_starts_nothing(tmp_path: Path) -> None:
+    async def test(night: Night) -> None:
+        ada, key_id = await night.holder(*SCHEDULER)
+        await night.call(ada, "schedule.create", **DAILY)
+        row = await night.gate.services.platform.key(key_id)
+        assert row is not None
+        await night.gate.services.platform.put_key(msgspec.structs.replace(row, scopes=("schedule:write",)))
+        assert (await night.passes()).code == "SCOPE_REQUIRED"
+
+    at_night(tmp_path, test)
+
+
+def test_the_schedule_of_a_document_acts_for_whoever_stored_the_document(tmp_path: Path) -> None:
+    async def test(night: Night) -> None:
+        triggers = [{"id": "daily", "schedule": {"cron": "0 12 * * *"}}]
+        ada, key_id = await night.holder("workflow:write", "workflow:run")
+        await night.call(ada, "workflow.update", workflow_id="nightly", document={**DOUBLE, "triggers": triggers})
+        assert (await night.schedule())["made_by"] == ada.id
+        assert isinstance(await night.passes(), Started)
+        await night.call(OWNER, "key.revoke", key_id=key_id)
+        assert (await night.passes()).code == "KEY_REVOKED"
+
+    at_night(tmp_path, test)
+
+
+def test_a_start_that_is_put_off_or_skipped_is_no_call(tmp_path: Path) -> None:
+    async def test(night: Night) -> None:
+        waits = {**DOUBLE, "nodes": [{"id": "go", "type": "wait", "signal": "go"}, {"id": "done", "type": "end"}]}
+        await night.call(OWNER, "workflow.update", workflow_id="nightly", document=waits)
+        await night.call(OWNER, "schedule.create", overlap="queue", **DAILY)
+        assert isinstance(await night.passes(), Started)
+        assert isinstance(await night.passes(), Postponed)
+        assert len(await audited(night.gate, "schedule.start")) == 1
+
+    at_night(tmp_path, test)
+
+
+def test_nobody_outside_can_call_what_the_clock_calls(tmp_path: Path) -> None:
+    async def test(night: Night) -> None:
+        await night.call(OWNER, "schedule.create", **DAILY)
+        with pytest.raises(NotFound) as refused:
+            await night.call(OWNER, "schedule.start", schedule_id="daily", mark="1")
+        assert refused.value.code == "OPERATION_NOT_FOUND"
+        assert "schedule.start" not in {capability.name for capability in await night.gate.visible(OWNER)}
+
+    at_night(tmp_path, test)
+
+
+def test_what_is_due_waits_for_the_gate_where_one_is_to_come(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Penstock.open(tmp_path / "penstock.db", governed=True) as penstock:
+            looking = [penstock.scheduler.is_looking]
+            async with open_gate(penstock):
+                looking.append(penstock.scheduler.is_looking)
+            looking.append(penstock.scheduler.is_looking)
+            assert looking == [False, True, False]
 
     asyncio.run(body())

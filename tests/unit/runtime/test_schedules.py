@@ -14,8 +14,9 @@ from penstock.definitions.build import build_workflow
 from penstock.definitions.durations import parse_instant_ms
 from penstock.engine import inputs
 from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.schedules import Postponed, Scheduler, Skipped, Started, next_fire_at, timetable_of
+from penstock.runtime.schedules import Postponed, Scheduler, Skipped, Started
 from penstock.runtime.stores.memory import MemoryStore
+from penstock.runtime.timetables import next_fire_at, timetable_of
 
 NOON = parse_instant_ms("2026-03-28T12:00:00Z") or 0
 MINUTE_MS = 60_000

@@ -19,9 +19,9 @@ from penstock.definitions.findings import Finding, Severity, suggestion
 from penstock.definitions.openwop_documents import PERSON_AGENT
 from penstock.definitions.outline import OutlineNode, outline_of
 from penstock.definitions.templates import LiteralTemplate, compile_template
-from penstock.runtime.schedules import timetable_of
 from penstock.runtime.step_binding import BindingProblem
 from penstock.runtime.steps import RegisteredStep
+from penstock.runtime.timetables import timetable_of
 
 __all__ = ["PROJECT_CODES", "project_findings"]
 
