@@ -34,7 +34,7 @@ CHANGING: dict[str, frozenset[str]] = {
         " put_resource delete_resource add_deliveries save_delivery forget_deliveries set_mark"
     ),
     "Host": _names("register start send release adopt"),
-    "Scheduler": _names("put change keep put_triggers follow follow_all drop_triggers pause run_now fire_due"),
+    "Scheduler": _names("put change keep put_triggers follow follow_all drop_triggers pause run_now fire_due begin"),
     "Run": _names("answer signal update lease_activity submit cancel pause resume retry_activity fork"),
     "Penstock": _names("register start signal_with_start delete_ended"),
 }
@@ -91,7 +91,7 @@ _ALSO = {
 }
 # Methods that other things have too; they only count on receivers that are known.
 _COMMON = _names(
-    "append claim beat register start send release adopt put change keep follow pause answer signal update"
+    "append claim beat register start send begin release adopt put change keep follow pause answer signal update"
     " submit cancel resume fork"
 )
 _DISTINCTIVE = frozenset().union(*CHANGING.values()) - _COMMON

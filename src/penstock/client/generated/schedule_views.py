@@ -8,7 +8,15 @@ import msgspec
 
 from penstock.client.generated.execution_views import ExecutionSummary
 
-__all__ = ["SchedulePage", "ScheduleView"]
+__all__ = ["SchedulePage", "ScheduleRefusal", "ScheduleView"]
+
+
+class ScheduleRefusal(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a start by the clock was refused."""
+
+    at: str | None
+    code: str
+    message: str
 
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +34,8 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool
     next_at: str | None
     last_run: ExecutionSummary | None
+    made_by: str | None = None
+    refused: ScheduleRefusal | None = None
 
 
 class SchedulePage(msgspec.Struct, frozen=True, kw_only=True):
