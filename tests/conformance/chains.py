@@ -71,7 +71,7 @@ async def labels_and_parent_are_kept(bench: Bench) -> None:
     start = inputs.StartRun(at=bench.now(), run_id="r", input={})
     await bench.host.start(start, workflow_hash=workflow.hash, labels={"team": "blue"})
     await chain_ended(bench)
-    row = await bench.host.store.row("r~3")
+    row = await bench.host.row("r~3")
     assert row is not None
     assert row.labels == {"team": "blue", CHAIN_LABEL: "r"}
 

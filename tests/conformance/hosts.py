@@ -1,7 +1,7 @@
 """What every host must do: one suite of cases, each given a host that is ready to work.
 
 A host that keeps the four promises (one transition at a time, effects at least once, durable timers, read and wait)
-passes all of it. `test_hosts` runs it on the embedded host over every store; adapters to other engines join there.
+passes all of it. The cases know nothing but the port; `test_hosts` runs them on every host, over every store.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build import build_workflow
 from penstock.engine import Accepted, Refused, Replayed, fold, inputs, replay, run_status
+from penstock.engine.fork import fork
 from penstock.engine.questions import open_questions
 from penstock.engine.state import RunState
-from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.hosts.port import RunHost
 from penstock.runtime.performing import ActivityAsks, ActivityCall, ActivityDone, ActivityError, ActivityOutcome
+from penstock.runtime.ports import DefinitionChanges, DefinitionReader
 
-__all__ = ["CASES", "WAIT_SECONDS", "Bench", "Case", "ScriptedPerformer", "native", "step"]
+__all__ = ["CASES", "END", "WAIT_SECONDS", "Bench", "Case", "HostBench", "ScriptedPerformer", "native", "step"]
 
 WAIT_SECONDS = 10.0
 
@@ -33,10 +36,20 @@ class ScriptedPerformer:
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
     keys: list[str] = field(default_factory=list)  # whose work it was, and its idempotency key
 
+    _begun: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def called(self, effect_id: str) -> None:
+        """Wait, bounded, until an activity has begun."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while effect_id not in self.calls:
+                self._begun.clear()
+                await self._begun.wait()
+
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Answer from the script."""
         node_id = call.activity.node_id
         self.calls.append(call.activity.effect_id)
+        self._begun.set()
         self.keys.append(f"{call.tenant}: {call.activity.idempotency_key}")
         if call.activity.round:
             self.heard.append({"resume": call.activity.resume, "answer": call.activity.answer})
@@ -48,11 +61,14 @@ class ScriptedPerformer:
         return ActivityDone(planned)
 
 
+HostT = TypeVar("HostT", bound=RunHost)
+
+
 @dataclass(slots=True)
-class Bench:
+class HostBench(Generic[HostT]):
     """A host at work, its performer, and short words for what the cases do."""
 
-    host: EmbeddedHost
+    host: HostT
     performer: ScriptedPerformer
 
     async def start(self, document: JsonObject, given: JsonValue = None, *, run_id: str = "r", mode: str = "") -> None:
@@ -88,6 +104,22 @@ class Bench:
     async def status(self, wanted: str, run_id: str = "r") -> RunState:
         """Wait for a status."""
         return await self.until(lambda state: run_status(state) == wanted, run_id)
+
+
+class DefinitionStore(DefinitionReader, DefinitionChanges, Protocol):
+    """Where definitions lie, on every host."""
+
+
+@dataclass(slots=True)
+class Bench(HostBench[RunHost]):
+    """Any host at work; the cases know nothing of it but the port."""
+
+    definitions: DefinitionStore
+    again: Callable[[], Awaitable[RunHost]]
+
+    async def restart(self) -> None:
+        """End the host as a process ends, and begin another one on the same store."""
+        self.host = await self.again()
 
 
 def native(*nodes: JsonObject, name: str = "case", **top: JsonValue) -> JsonObject:
@@ -370,6 +402,76 @@ async def definitions_are_pinned(bench: Bench) -> None:
     assert (await bench.ended()).result == "old"
 
 
+async def work_under_way_is_done_again_after_a_restart(bench: Bench) -> None:
+    bench.performer.gates["a"] = asyncio.Event()
+    bench.performer.script = {"a": 1}
+    await bench.start(native(step("a"), {"id": "e", "type": "end", "output": "${ .a }"}))
+    await bench.performer.called("r/a/1/1")
+    await bench.restart()
+    bench.performer.gates["a"].set()
+    assert (await bench.ended()).result == 1
+    assert bench.performer.calls == ["r/a/1/1"] * 2
+
+
+async def a_timer_fires_after_a_restart(bench: Bench) -> None:
+    await bench.start(native({"id": "nap", "type": "wait", "duration": "200ms"}, step("a"), END))
+    await bench.restart()
+    state = await bench.ended()
+    assert state.status == "completed"
+    assert state.updated_at - state.started_at >= 200
+
+
+async def a_waiting_run_takes_its_answer_after_a_restart(bench: Bench) -> None:
+    ask: JsonObject = {"id": "ask", "type": "interrupt", "message": "?", "answer": {"type": "object"}}
+    await bench.start(native(ask, step("a"), {"id": "e", "type": "end", "output": "${ .ask }"}))
+    await bench.status("waiting_input")
+    await bench.restart()
+    answered = await bench.host.send("r", inputs.AnswerInterrupt(at=bench.now(), answer={"n": 1}))
+    assert isinstance(answered, Accepted)
+    assert (await bench.ended()).result == {"n": 1}
+
+
+async def a_fork_goes_on_by_itself(bench: Bench) -> None:
+    bench.performer.script = {"a": 1, "b": 2}
+    await bench.start(native(step("a"), step("b"), {"id": "e", "type": "end", "output": "${ .b }"}))
+    await bench.ended()
+    records = await bench.host.history("r")
+    at_seq = next(item.seq for item in records if item.name == "ActivityCompleted")
+    forked = fork(records, at_seq=at_seq, run_id="f", at=bench.now(), by=None, untrusted=False)
+    assert await bench.host.adopt(await bench.host.fold(forked), forked, labels={"team": "blue"}) is None
+    assert (await bench.ended("f")).result == 2
+    refused = await bench.host.adopt(await bench.host.fold(forked), forked)
+    assert refused is not None
+    assert refused.code == "DUPLICATE_EXECUTION_ID"
+    row = await bench.host.row("f")
+    assert row is not None
+    assert row.labels == {"team": "blue"}
+    assert bench.performer.calls.count("f/b/1/1") == 1
+
+
+async def who_waits_is_told_and_who_asks_for_nobody_hears_so(bench: Bench) -> None:
+    await bench.start(native({"id": "w", "type": "wait", "signal": "go"}, {"id": "e", "type": "end"}))
+    state = await bench.status("waiting_signal")
+    waiting = asyncio.ensure_future(bench.host.wait("r", after_seq=state.seq, timeout_seconds=WAIT_SECONDS))
+    ending = asyncio.ensure_future(bench.host.wait_for_end("r", timeout_seconds=WAIT_SECONDS))
+    with bench.host.watched("r", after_seq=state.seq) as moved:
+        await bench.host.send("r", inputs.SendSignal(at=bench.now(), name="go"))
+        await asyncio.wait_for(moved, WAIT_SECONDS)
+    later = await waiting
+    assert later is not None
+    assert later.seq > state.seq
+    ended = await ending
+    assert ended is not None
+    assert ended.terminal
+    positions = await bench.host.positions(("r", "nobody"))
+    assert {name: item.terminal for name, item in positions.items()} == {"r": True}
+    assert await bench.host.read("nobody") is None
+    assert await bench.host.row("nobody") is None
+    assert await bench.host.history("nobody") == ()
+    assert await bench.host.wait("nobody", after_seq=0, timeout_seconds=0) is None
+    assert await bench.host.wait_for_end("nobody", timeout_seconds=0) is None
+
+
 Case = Callable[[Bench], Awaitable[None]]
 CASES: tuple[Case, ...] = (
     linear,
@@ -396,4 +498,9 @@ CASES: tuple[Case, ...] = (
     history_folds_to_the_same_state,
     burst,
     definitions_are_pinned,
+    work_under_way_is_done_again_after_a_restart,
+    a_timer_fires_after_a_restart,
+    a_waiting_run_takes_its_answer_after_a_restart,
+    a_fork_goes_on_by_itself,
+    who_waits_is_told_and_who_asks_for_nobody_hears_so,
 )

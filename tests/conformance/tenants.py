@@ -32,14 +32,14 @@ async def a_run_and_its_definition_are_in_a_tenant(bench: Bench) -> None:
     await begin(bench, says("hello"), run_id="r", tenant="acme")
     state = await bench.ended()
     assert state.tenant == "acme"
-    row = await bench.host.store.row("r")
+    row = await bench.host.row("r")
     assert row is not None
     assert row.tenant == "acme"
     for tenant, wanted in (("acme", 1), ("default", 0), (None, 1)):
-        assert len((await bench.host.store.list_runs(RunQuery(tenant=tenant))).rows) == wanted
+        assert len((await bench.host.list_runs(RunQuery(tenant=tenant))).rows) == wanted
     assert await bench.host.workflow_named("child") is None
     assert await bench.host.workflow_named("child", tenant="acme") is not None
-    kept = await bench.host.store.definition_named("child", tenant="acme")
+    kept = await bench.definitions.definition_named("child", tenant="acme")
     assert kept is not None
     assert kept.created_by == "ada"
 
@@ -59,7 +59,7 @@ async def a_child_is_found_and_runs_in_the_tenant_of_its_parent(bench: Bench) ->
     await bench.start(parent, run_id="in default")
     assert (await bench.ended("in acme")).result == "theirs"
     assert (await bench.ended("in default")).result == "ours"
-    children = (await bench.host.store.list_runs(RunQuery(parent_run_id="in acme"))).rows
+    children = (await bench.host.list_runs(RunQuery(parent_run_id="in acme"))).rows
     assert [row.tenant for row in children] == ["acme"]
 
 
@@ -94,7 +94,7 @@ async def a_pinned_version_of_the_tenant_is_used(bench: Bench) -> None:
 
 async def a_deleted_workflow_starts_no_child_by_name(bench: Bench) -> None:
     await bench.host.register(build_workflow(says("ours")))
-    assert await bench.host.store.delete_definition("child")
+    assert await bench.definitions.delete_definition("child")
     assert await bench.host.workflow_named("child") is None
     await bench.start(native(CALLS_CHILD, END, name="parent"))
     state = await bench.ended()
@@ -106,7 +106,7 @@ async def a_run_of_a_deleted_workflow_goes_on(bench: Bench) -> None:
     waits = native({"id": "w", "type": "wait", "signal": "go"}, step("a"), END)
     await bench.start(waits)
     await bench.status("waiting_signal")
-    await bench.host.store.delete_definition("case")
+    await bench.definitions.delete_definition("case")
     await bench.host.send("r", inputs.SendSignal(at=bench.now(), name="go"))
     assert (await bench.ended()).status == "completed"
 
@@ -159,7 +159,7 @@ async def a_run_that_continues_stays_in_its_tenant(bench: Bench) -> None:
     document = native(choose, {"id": "w", "type": "wait", "for": "1ms"}, again, END)
     await begin(bench, document, run_id="r", tenant="acme", given={"n": 0})
     assert (await bench.ended("r~2")).tenant == "acme"
-    row = await bench.host.store.row("r~2")
+    row = await bench.host.row("r~2")
     assert row is not None
     assert row.tenant == "acme"
 

@@ -16,7 +16,8 @@ from penstock.runtime.ports import Store
 from penstock.runtime.stores.memory import MemoryStore
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.system import SystemClock
-from tests.conformance.hosts import END, Bench, ScriptedPerformer, native, step
+from tests.conformance.embedded import Bench
+from tests.conformance.hosts import END, ScriptedPerformer, native, step
 
 SECONDS_MAX = 60
 every_store = pytest.mark.parametrize("kind", ["memory", "sqlite"])

@@ -23,7 +23,8 @@ from penstock.runtime.runs import Run
 from penstock.runtime.stores.memory import MemoryStore
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.system import SystemClock
-from tests.conformance.hosts import END, Bench, ScriptedPerformer, native, step
+from tests.conformance.embedded import Bench
+from tests.conformance.hosts import END, ScriptedPerformer, native, step
 
 SECONDS_MAX = 60
 AWAITS_MAX = 60  # more than any call has; what needs more does not end

@@ -18,7 +18,8 @@ from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.schedules import Scheduler
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.system import SystemClock
-from tests.conformance.hosts import END, Bench, ScriptedPerformer, native, step
+from tests.conformance.embedded import Bench
+from tests.conformance.hosts import END, ScriptedPerformer, native, step
 
 HOUR_MS = 3_600_000
 QUARTER_MS = 90 * 24 * HOUR_MS

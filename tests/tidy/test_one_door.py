@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.app.penstock import Penstock
-from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.hosts.port import EffectHost
 from penstock.runtime.platform import PlatformStore
 from penstock.runtime.ports import Store
 from penstock.runtime.runs import Run
@@ -22,7 +22,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "penstock"
 PORTS = {
     "Store": Store,
     "PlatformStore": PlatformStore,
-    "Host": EmbeddedHost,
+    "Host": EffectHost,
     "Scheduler": Scheduler,
     "Run": Run,
     "Penstock": Penstock,
@@ -35,6 +35,7 @@ MACHINERY = {
     "runtime/driver.py": "Host.release Host.send Store.claim Store.set_work Store.strike_off",
     "runtime/chains.py": "Host.start",
     "runtime/children.py": "Host.send Host.start",
+    "runtime/run_effects.py": "Host.send",
     "runtime/timer_loop.py": "Host.send",
     "runtime/ownership/lease.py": "Store.beat Store.enlist Store.strike_off",
     "runtime/deliveries.py": "PlatformStore.put_resource PlatformStore.save_delivery",

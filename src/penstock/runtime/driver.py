@@ -17,27 +17,20 @@ from typing import Any, TypeVar
 
 from penstock.base import limits
 from penstock.base.errors import Conflict, Unavailable
-from penstock.base.ids import id_in_tenant
 from penstock.engine import inputs
 from penstock.engine.effects import (
     CancelChild,
-    DeliverSignal,
     Effect,
     PerformActivity,
-    StartChild,
     StartSuccessor,
     WakeUp,
 )
-from penstock.engine.outcomes import Refused
 from penstock.runtime.abandoned import AbandonedRuns, unattended
-from penstock.runtime.chains import start_successor
-from penstock.runtime.children import ChildRuns
 from penstock.runtime.hosts.live import Committed, LiveRun
 from penstock.runtime.hosts.port import EffectHost
 from penstock.runtime.ownership.lease import Ownership, WorkerLease
 from penstock.runtime.ownership.silence import SilenceWatch
 from penstock.runtime.performing import (
-    ActivityCall,
     ActivityDeferred,
     ActivityError,
     ActivityOutcome,
@@ -45,6 +38,7 @@ from penstock.runtime.performing import (
     input_of,
     unfit_outcome,
 )
+from penstock.runtime.run_effects import RunEffects, activity_call
 from penstock.runtime.timer_loop import TimerLoop
 from penstock.runtime.turnstiles import Turnstile
 
@@ -82,14 +76,14 @@ class Driver:
     _stopping: bool = False
     _draining: bool = False
     _loops: set[asyncio.Task[None]] = field(default_factory=set)
-    _children: ChildRuns = field(init=False)
+    _effects: RunEffects = field(init=False)
     _lease: WorkerLease = field(init=False)
     _silence: SilenceWatch = field(init=False)
     _timers: TimerLoop = field(init=False)
     abandoned: AbandonedRuns = field(init=False)
 
     def __post_init__(self) -> None:
-        self._children = ChildRuns(self.host)
+        self._effects = RunEffects(self.host)
         host = self.host
         self._lease = WorkerLease(
             store=host.store,
@@ -172,7 +166,7 @@ class Driver:
             self._dispatch(live, committed.effects, self._couriers.get(id(committed.given)))
         self._timers.committed(live.row)
         if live.state.terminal and live.state.parent_run_id is not None and live.state.continuation is None:
-            tell = partial(self._children.tell_parent, live.state)
+            tell = partial(self._effects.ended, live.state)
             self._spawn("parent", partial(self._patiently, "parent", tell))
 
     def _dispatch(self, live: LiveRun, effects: Sequence[Effect], courier: _Courier | None = None) -> None:
@@ -207,18 +201,11 @@ class Driver:
 
     async def _perform_for_others(self, live: LiveRun, effect: Effect) -> None:
         """What a run wants of other runs; each of it may be done again."""
-        match effect:
-            case StartChild():
-                await self._children.start(live, effect)
-            case StartSuccessor():
-                await self._start_successor(live, effect)
-            case CancelChild():
-                await self._children.cancel(live, effect)
-                await self._owe_less(live, effect)
-            case DeliverSignal():
-                await self._deliver(live, effect)
-            case PerformActivity() | WakeUp():
-                pass
+        refused = await self._effects.perform(live, effect)
+        if refused is not None:
+            self.report(effect.effect_id, Conflict(refused.code, refused.message, refused.hint))
+        if isinstance(effect, StartSuccessor | CancelChild):
+            await self._owe_less(live, effect)
 
     async def _perform_activity(self, live: LiveRun, effect: PerformActivity) -> None:
         """Perform an activity, store its result, and go on with what the result made due."""
@@ -263,18 +250,7 @@ class Driver:
                 nap = min(nap * 2, _STORE_RETRY_SECONDS_MAX)
 
     async def _attempt(self, live: LiveRun, effect: PerformActivity) -> ActivityOutcome:
-        state = live.state
-        call = ActivityCall(
-            run_id=state.run_id,
-            workflow_name=state.workflow_name,
-            activity=effect,
-            values=state.values,
-            tenant=state.tenant,
-            client_kinds=state.client_kinds,
-            principal=state.started_by,
-            epoch=live.row.epoch,
-            ownership=Ownership(self._lease, live.row.owner or ""),
-        )
+        call = activity_call(live, effect, Ownership(self._lease, live.row.owner or ""))
         try:
             if not self._slots.try_enter():
                 await self._slots.enter()
@@ -290,13 +266,6 @@ class Driver:
             self.report(effect.effect_id, error)
             return ActivityError(f"the executor raised {type(error).__name__}", "EXECUTOR_ERROR")
 
-    async def _start_successor(self, live: LiveRun, effect: StartSuccessor) -> None:
-        """Start the run that goes on in place of an ended one."""
-        refused = await start_successor(self.host, live)
-        if refused is not None:
-            self.report(effect.effect_id, Conflict(refused.code, refused.message, refused.hint))
-        await self._owe_less(live, effect)
-
     async def _owe_less(self, live: LiveRun, effect: Effect) -> None:
         """Note that an effect is done. An ended run that owes no other needs nobody any more."""
         live.finished.add(effect.effect_id)
@@ -304,29 +273,6 @@ class Driver:
         live.tasks.pop(effect.effect_id, None)
         if live.state.terminal and all(item.effect_id in live.finished for item in self.host.due(live)):
             await self.host.release(live)
-
-    async def _deliver(self, live: LiveRun, effect: DeliverSignal) -> None:
-        now = self.host.clock.now_ms()
-        signal = inputs.SendSignal(
-            at=now,
-            name=effect.signal_name,
-            payload=effect.payload,
-            signal_id=effect.effect_id,
-            untrusted=live.state.untrusted,
-        )
-        # A document names runs as callers of its tenant do.
-        target = id_in_tenant(live.state.tenant, effect.target_run_id)
-        decision = await self.host.send(target, signal, tenant=live.state.tenant)
-        refused = decision if isinstance(decision, Refused) else None
-        acknowledged = inputs.AcknowledgeEmit(
-            at=now,
-            node_id=effect.node_id,
-            visit=effect.visit,
-            delivered=refused is None,
-            code=refused.code if refused else None,
-            error=refused.message if refused else None,
-        )
-        await self.host.send(live.state.run_id, acknowledged)
 
     # --- leases and recovery ---------------------------------------------------------------------
 

@@ -27,7 +27,8 @@ from penstock.runtime.retention import Retention
 from penstock.runtime.stores.memory import MemoryStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.chains import WAIT, counting
-from tests.conformance.hosts import WAIT_SECONDS, Bench, ScriptedPerformer, native
+from tests.conformance.embedded import Bench
+from tests.conformance.hosts import WAIT_SECONDS, ScriptedPerformer, native
 from tests.conformance.hosts import step as step_node
 from tests.conformance.stores import AT, listed, on_every_store, start
 

@@ -16,7 +16,8 @@ from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.ports import RunRow, Store
 from penstock.runtime.stores.memory import MemoryStore
 from penstock.runtime.system import SystemClock
-from tests.conformance.hosts import END, WAIT_SECONDS, Bench, ScriptedPerformer, native, step
+from tests.conformance.embedded import Bench
+from tests.conformance.hosts import END, WAIT_SECONDS, ScriptedPerformer, native, step
 
 ASK: JsonObject = {"id": "ask", "type": "interrupt", "message": "ok?"}
 CHILD = native(ASK, END, name="child")

@@ -20,7 +20,8 @@ from penstock.runtime.ports import RunRow, Store
 from penstock.runtime.stores.memory import MemoryStore
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.system import SystemClock
-from tests.conformance.hosts import END, Bench, ScriptedPerformer, native, step
+from tests.conformance.embedded import Bench
+from tests.conformance.hosts import END, ScriptedPerformer, native, step
 
 ASK: JsonObject = {"id": "ask", "type": "interrupt", "message": "ok?"}
 ONCE: JsonObject = {"effects": "at_most_once"}

@@ -13,7 +13,8 @@ from penstock.engine.state import RunState
 from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.stores.memory import MemoryStore
 from penstock.runtime.timer_loop import TimerLoop
-from tests.conformance.hosts import END, Bench, ScriptedPerformer, native
+from tests.conformance.embedded import Bench
+from tests.conformance.hosts import END, ScriptedPerformer, native
 from tests.unit.runtime.executors.calls import bounded
 
 NOON = 1_774_699_200_000

@@ -22,7 +22,8 @@ from penstock.runtime.performing import ActivityCall, ActivityOutcome
 from penstock.runtime.ports import WorkerRow
 from penstock.runtime.stores.memory import MemoryStore
 from penstock.runtime.turnstiles import Turnstile
-from tests.conformance.hosts import END, Bench, ScriptedPerformer, native, step
+from tests.conformance.embedded import Bench
+from tests.conformance.hosts import END, ScriptedPerformer, native, step
 from tests.unit.runtime.executors.calls import bounded, call_of
 
 ONCE: JsonObject = {"effects": "at_most_once"}
