@@ -137,7 +137,8 @@ def _next_attempt(turn: Turn, scope: Scope, node: Node, detail: ActivityDetail) 
     undo = detail.compensate if activation.node_id.startswith(COMPENSATION_PREFIX) else None
     timeout_ms = attempt_timeout_ms(node, activation)
     asked = events.ActivityRequested(
-        *activation.key,
+        activation.node_id,
+        activation.visit,
         node_type=str(undo.type if undo else node.type),
         attempt=activation.attempt + 1,
         timeout_ms=timeout_ms,

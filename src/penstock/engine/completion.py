@@ -62,7 +62,8 @@ def complete(turn: Turn, scope: Scope, node: Node, output: JsonValue, fallback: 
             fail(turn, scope, node, failure, after_fallback=fallback is not None)
             return
         target = successor.target if truthy(outcome.value) else successor.otherwise
-    completed = commands.CompleteNode(*activation_of(scope).key, output=output, next=target, fallback=fallback)
+    at = activation_of(scope)
+    completed = commands.CompleteNode(at.node_id, at.visit, output, target, fallback=fallback)
     _complete(turn, scope, node, completed)
 
 
@@ -70,7 +71,8 @@ def complete_towards(
     turn: Turn, scope: Scope, node: Node, output: JsonValue, target: str | None, *, timed_out: bool = False
 ) -> None:
     """Complete the scope's activation towards a target; None leaves the body."""
-    completed = commands.CompleteNode(*activation_of(scope).key, output=output, next=target, timed_out=timed_out)
+    at = activation_of(scope)
+    completed = commands.CompleteNode(at.node_id, at.visit, output, target, timed_out=timed_out)
     _complete(turn, scope, node, completed)
 
 

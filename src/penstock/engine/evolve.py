@@ -36,7 +36,7 @@ from penstock.engine.state import (
 from penstock.engine.transitions import RUN_TRANSITIONS, TERMINAL_STATUSES, Phase
 from penstock.engine.trust import says_untrusted
 
-__all__ = ["apply", "evolve", "fold"]
+__all__ = ["apply", "apply_body", "evolve", "fold"]
 
 
 def evolve(state: RunState, record: Record) -> RunState:
@@ -50,17 +50,21 @@ def fold(records: Iterable[Record], state: RunState | None = None) -> RunState:
     """The state that a history leads to."""
     draft = RunState() if state is None else state.copy()
     for record in records:
-        apply(draft, record)
+        apply_body(draft, record, record.body)
     return draft
 
 
 def apply(draft: RunState, record: Record) -> None:
     """Fold a record into a state that the caller owns."""
+    apply_body(draft, record, record.body)
+
+
+def apply_body(draft: RunState, record: Record, body: Body | None) -> None:
+    """The same, for a caller that has the body at hand."""
     if record.seq != draft.seq + 1:
         raise CorruptHistory("HISTORY_GAP", f"row {record.seq} follows row {draft.seq}; rows must count by one")
     if draft.status in TERMINAL_STATUSES:
         raise CorruptHistory("HISTORY_AFTER_END", f"row {record.seq} ({record.name}) follows the end of the run")
-    body = record.body
     if body is None:
         raise CorruptHistory("RECORD_UNKNOWN", f"row {record.seq} has the unknown name {record.name}")
     draft.seq = record.seq

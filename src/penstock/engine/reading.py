@@ -95,6 +95,8 @@ def signal_of(body: events.SignalBuffered) -> BufferedSignal:
 
 def size_of(content: object) -> int:
     """How many bytes a payload has as JSON."""
+    if type(content) is msgspec.Raw:
+        return len(content)
     try:
         return len(_ENCODER.encode(content))
     except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can hold

@@ -10,28 +10,21 @@ steps are the operator's own code, and what they give is as trusted as the run t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from msgspec.structs import replace
 
 from penstock.base.json import JsonObject
 from penstock.definitions.model import NodeType
 from penstock.engine import inputs
-from penstock.engine.records import Body, commands, events
+from penstock.engine.records import TYPES, Body, events
 
 __all__ = ["UNTRUSTED", "from_outside", "is_outside", "says_untrusted", "untrusted_mark"]
 
 UNTRUSTED = "untrusted"
 """The key of ours under which a record says that what it brings comes from outside."""
 
-# What may bring something from outside, and says so.
-_MARKED = (
-    events.ExecutionStarted,
-    events.ActivityCompleted,
-    events.ActivityFailed,
-    events.SignalBuffered,
-    events.SubworkflowCompleted,
-    commands.DeliverSignal,
-    commands.ResumeInterrupt,
-)
 _OUTSIDE = frozenset({NodeType.LLM_CALL, NodeType.TOOL_CALL, NodeType.AGENT_DELEGATE, NodeType.HTTP})
 
 
@@ -42,12 +35,29 @@ def is_outside(node_type: object) -> bool:
 
 def says_untrusted(body: Body) -> bool:
     """Whether a run is untrusted from the record with this body on."""
-    # What is asked of somebody outside leads to questions, errors and results alike: the request says it for all.
-    if isinstance(body, events.ActivityRequested):
-        return is_outside(body.node_type)
-    if isinstance(body, events.ActivityAsked):
-        return body.ask is not None  # it goes to the program that started the run
-    return isinstance(body, _MARKED) and body.untrusted
+    says = _SAYS.get(type(body))
+    return says is not None and says(body)
+
+
+def _asks_outside(body: events.ActivityRequested) -> bool:
+    # It leads to questions, errors and results alike: the request says it for all.
+    return is_outside(body.node_type)
+
+
+def _asks_the_starter(body: events.ActivityAsked) -> bool:
+    return body.ask is not None  # it goes to the program that started the run
+
+
+def _is_marked(body: Any) -> bool:
+    return body.untrusted is True
+
+
+# Asked of every record, so by type and not one after the other.
+_SAYS: dict[type[Body], Callable[[Any], bool]] = {
+    events.ActivityRequested: _asks_outside,
+    events.ActivityAsked: _asks_the_starter,
+    **{kind: _is_marked for kind in TYPES.values() if "untrusted" in kind.__struct_fields__},
+}
 
 
 def untrusted_mark(*, untrusted: bool, known: bool = False) -> JsonObject:

@@ -18,7 +18,7 @@ from penstock.definitions.durations import format_instant
 from penstock.definitions.expressions import Evaluated, EvaluationFailed, Evaluator, Expression
 from penstock.definitions.model import ActivityDetail, Node, Workflow
 from penstock.definitions.templates import LiteralTemplate, Rendered, SealedPlaces, Template, render
-from penstock.engine.evolve import apply
+from penstock.engine.evolve import apply, apply_body
 from penstock.engine.records import Body, Record, made, made_with
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, RunState, Scope
 
@@ -51,14 +51,16 @@ class Turn(msgspec.Struct, gc=False):
 
     def record(self, body: Body) -> None:
         """Record a decision of the engine, or something that happened."""
-        self._append(made(self.state.seq + 1, body, self.at, self.state.run_id))
+        record = made(self.state.seq + 1, body, self.at, self.state.run_id)
+        apply_body(self.state, record, body)
+        self.records.append(record)
 
     def record_with(self, body: Body, beside: JsonObject | None, behind: str) -> None:
         """Record something that somebody adds keys to, behind one of its own."""
-        record = made(self.state.seq + 1, body, self.at, self.state.run_id)
-        self._append(made_with(record, beside, behind) if beside else record)
-
-    def _append(self, record: Record) -> None:
+        if not beside:
+            self.record(body)
+            return
+        record = made_with(made(self.state.seq + 1, body, self.at, self.state.run_id), beside, behind)
         apply(self.state, record)
         self.records.append(record)
 

@@ -120,3 +120,24 @@ def test_what_is_added_to_a_record_stands_where_it_should_and_changes_nothing() 
     body = added.body
     assert isinstance(body, events.ActivityFailed)
     assert (body.code, body.usage) == ("X", {"tokens": 1})
+
+
+def test_a_payload_that_is_not_read_yet_is_read_as_what_is_asked_for() -> None:
+    text = b'{"zeal":[1.50],"nodeId":"a","deadline":5,"executionId":"run"}'
+    unread = Record(1, "event", "InterruptResumed", msgspec.Raw(text), 0)
+    assert unread.body == events.InterruptResumed("a", deadline=5, execution_id="run")
+    assert unread.payload == {"zeal": [1.5], "nodeId": "a", "deadline": 5, "executionId": "run"}
+    assert unread == Record(1, "event", "InterruptResumed", unread.payload, 0)
+    assert msgspec.json.encode(unread) == b'[1,"event","InterruptResumed",' + text + b",0]"
+    assert Record(1, "event", "Unheard", msgspec.Raw(text), 0).body is None
+    odd = Record(1, "event", "InterruptResumed", msgspec.Raw(b'{"nodeId":"a","deadline":"soon"}'), 0)
+    assert odd.body == events.InterruptResumed("a")
+
+
+@pytest.mark.parametrize("text", [b"[]", b"3", b'{"nodeId":"\\ud800"}', b'{"nodeId":"\xff"}'])
+def test_a_payload_that_is_no_object_is_refused_with_its_row(text: bytes) -> None:
+    unread = Record(8, "event", "NodeScheduled", msgspec.Raw(text), 0)
+    for read in (lambda: unread.payload, lambda: unread.body):
+        with pytest.raises(CorruptHistory, match="RECORD_MALFORMED") as caught:
+            read()
+        assert "row 8" in str(caught.value)

@@ -56,15 +56,23 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False, eq=False):
     seq: int
     kind: Kind
     name: str
-    content: Body | JsonObject
-    """The body as it was made, or the payload as it was read."""
+    content: Body | JsonObject | msgspec.Raw
+    """The body as it was made, or the payload as it was read: as a value, or as JSON."""
     at: int
 
     @property
     def body(self) -> Body | None:
         """What the record says, by type; None for one with a name that we do not know."""
         content = self.content
-        if not isinstance(content, dict):
+        if isinstance(content, msgspec.Raw):
+            decoder = _DECODERS.get(self.name)
+            if decoder is None:
+                return None
+            try:
+                return decoder.decode(content)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                content = self.payload
+        elif not isinstance(content, dict):
             return content
         kind = TYPES.get(self.name)
         return None if kind is None else _read(kind, content, self.seq)
@@ -73,7 +81,9 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False, eq=False):
     def payload(self) -> JsonObject:
         """What the record says, as published."""
         content = self.content
-        return content if isinstance(content, dict) else payload_of(content)
+        if isinstance(content, dict):
+            return content
+        return _decoded(self.seq, content) if isinstance(content, msgspec.Raw) else payload_of(content)
 
     def __eq__(self, other: object) -> bool:
         """Equal on the wire, whether made or read."""
@@ -111,9 +121,9 @@ def made_with(record: Record, beside: JsonObject, behind: str) -> Record:
 def changed(record: Record, **values: Any) -> Record:
     """A record with other values in some fields of its body; whatever other keys it was read with stay."""
     content = record.content
-    if not isinstance(content, dict):
+    if not isinstance(content, dict | msgspec.Raw):
         return replace(record, content=replace(content, **values))
-    payload = dict(content)
+    payload = dict(record.payload)
     for name, key, left_out in _MEMBERS[TYPES[record.name]]:
         if name in values:
             payload[key] = values[name]
@@ -148,6 +158,17 @@ def payload_of(body: Body) -> JsonObject:
     return {key: value for key, value, left_out in found if value is not left_out and value is not UNSET}
 
 
+_DECODERS: Final = {name: msgspec.json.Decoder(kind) for name, kind in TYPES.items()}
+_PAYLOAD: Final = msgspec.json.Decoder(dict[str, Any])
+
+
+def _decoded(seq: int, content: msgspec.Raw) -> JsonObject:
+    try:
+        return _PAYLOAD.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CorruptHistory("RECORD_MALFORMED", f"the payload of row {seq} cannot be read: {error}") from None
+
+
 def _read(kind: type[Body], payload: JsonObject, seq: int) -> Body:
     try:
         return msgspec.convert(payload, kind)
@@ -175,7 +196,8 @@ def _fits(value: JsonValue, wanted: Any) -> bool:
 def identity(record: Record) -> JsonObject:
     """What replay compares: the command's name and its node."""
     content = record.content
-    node = content.get("nodeId") if isinstance(content, dict) else getattr(content, "node_id", None)
+    made_here = not isinstance(content, dict | msgspec.Raw)
+    node = getattr(content, "node_id", None) if made_here else record.payload.get("nodeId")
     return {"name": record.name, "nodeId": node} if isinstance(node, str) else {"name": record.name}
 
 

@@ -9,7 +9,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -43,7 +43,12 @@ RUN_COLUMNS = (
 _ABSENT = {"tenant": f"'{DEFAULT_TENANT}'", "epoch": "0"}
 
 _RECORDS = msgspec.json.Decoder(list[Columns])
+# Of records, the payload is read when somebody asks for it, and then as what is asked for.
+_UNREAD_COLUMNS: TypeAlias = tuple[int, Literal["command", "event"], str, msgspec.Raw, int]
+_UNREAD_RECORDS = msgspec.json.Decoder(list[_UNREAD_COLUMNS])
+_UNREAD_RECORD = msgspec.json.Decoder(_UNREAD_COLUMNS)
 _RECORD = msgspec.json.Decoder(Columns)
+_HALF_A_PAIR = b"\\ud"  # how an escape begins that is half of a surrogate pair; nothing else is escaped like this
 _UNREAD = msgspec.json.Decoder(list[msgspec.Raw])
 _LABELS = msgspec.json.Decoder(dict[str, str])
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
@@ -84,11 +89,13 @@ def part_of(first: int, last: int, first_wanted: int, last_wanted: int) -> slice
     return slice(max(first_wanted - first, 0), max(last_wanted - first + 1, 0))
 
 
-def records_of(page: bytes, part: slice | None = None) -> list[Record]:
+def records_of(page: bytes | str, part: slice | None = None) -> list[Record]:
     """The records of a page, or those of a part of it."""
-    if part is not None:
-        with suppress(msgspec.DecodeError):  # half of a surrogate pair: then everything is read
-            return [Record(*columns) for columns in columns_of(_UNREAD.decode(page)[part])]
+    if isinstance(page, bytes) and _HALF_A_PAIR not in page:  # text is damage too, or somebody's repair
+        with suppress(msgspec.DecodeError):  # damage: the other way says so
+            if part is not None:
+                return [Record(*_UNREAD_RECORD.decode(item)) for item in _UNREAD.decode(page)[part]]
+            return [Record(*columns) for columns in _UNREAD_RECORDS.decode(page)]
     found = [Record(*columns) for columns in decode_json(_RECORDS, page)]
     return found if part is None else found[part]
 
