@@ -194,6 +194,7 @@ __all__ = [
     "SIGNALS_BUFFERED_MAX",
     "SIGNAL_IDS_CARRIED_MAX",
     "SLOW_WORKFLOWS_REMEMBERED",
+    "START_NEEDS_KEPT",
     "STATE_BYTES_MAX",
     "STEPS_PER_RUN_MAX",
     "STEP_PROCESSES_MAX",
@@ -573,6 +574,8 @@ STREAMS_PER_KEY = 2_000
 STREAM_READS_AT_ONCE = 4
 # Records that a stream reads in one go; a slow reader holds no more than that.
 STREAM_RECORDS_PER_READ = 50
+# Versions of workflows of which it is kept what their starts need; a few hundred bytes each.
+START_NEEDS_KEPT = 10_000
 # Views of executions that are kept for whoever asks again.
 EXECUTION_VIEWS_KEPT = 512
 # Larger views are made anew each time, so that those kept stay within some megabytes.

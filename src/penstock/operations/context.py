@@ -16,6 +16,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.expressions import Evaluator
+from penstock.definitions.start_needs import StartNeeds
 from penstock.governance.keys import ParsedKey
 from penstock.operations.capability import Capability, EventStream, Reply
 from penstock.operations.open_streams import OpenStreams
@@ -187,6 +188,8 @@ class Services:
     open_streams: OpenStreams = field(default_factory=OpenStreams)
     execution_views: Recent[Hashable, Any] = field(default_factory=lambda: Recent(limits.EXECUTION_VIEWS_KEPT))
     """Views of executions, by everything that they depend on: whoever polls a run that does not move reads little."""
+    start_needs: Recent[str, StartNeeds] = field(default_factory=lambda: Recent(limits.START_NEEDS_KEPT))
+    """What starting a version of a workflow needs, by its hash."""
     webhooks: WebhookChoices = field(default_factory=WebhookChoices)
     hook_evaluator: Evaluator | None = None
     """For the expressions and schemas of webhooks: what strangers send holds up nobody else."""

@@ -10,6 +10,7 @@ Above it: the catalogue. Below it: `runtime.control_plane`, on the runs of the c
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -19,12 +20,16 @@ from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Reje
 from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.later import later
+from penstock.definitions.model import Workflow
+from penstock.definitions.start_needs import start_needs
+from penstock.engine.outcomes import Refused
 from penstock.operations.approvals import answerer_of
 from penstock.operations.capability import Capability, Example, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
 from penstock.operations.execution_inputs import CHOSEN_ID
 from penstock.operations.execution_starts import new_run_id, with_origin
+from penstock.operations.start_rights import needs_of, start_refusal
 
 if TYPE_CHECKING:
     from penstock.runtime import control_hosts, control_plane
@@ -36,7 +41,7 @@ __all__ = ["OPERATIONS"]
 
 _CHOSEN_ID = re.compile(CHOSEN_ID)
 _NOT_FOUND = frozenset({"EXECUTION_NOT_FOUND", "WORKFLOW_NOT_FOUND"})
-_DENIED = frozenset({"PERSON_REQUIRED", "APPROVER_REQUIRED"})
+_DENIED = frozenset({"PERSON_REQUIRED", "APPROVER_REQUIRED", "SCOPE_REQUIRED"})
 _REJECTED = frozenset(
     {
         "VALIDATION_ERROR",
@@ -136,6 +141,7 @@ async def _called(context: Context, function: str) -> dict[str, Any]:
         labels=with_origin(context, {}),
         principal=context.principal.id,
         untrusted=context.request.from_outside,
+        refuse=partial(_start_refusal, context),
     )
     plane = control_plane.ControlPlane(
         host=host,
@@ -156,6 +162,15 @@ async def _called(context: Context, function: str) -> dict[str, Any]:
             return _with_public_ids(tenant, body)
         case control_plane.Problem():
             raise _error(tenant, reply)
+
+
+async def _start_refusal(context: Context, workflow: Workflow) -> Refused | None:
+    """Why the caller may not start the document that came with the call; a stored one of its name binds it too."""
+    services = context.services
+    stored = await services.store.definition_named(workflow.name, tenant=context.tenant)
+    versions = [start_needs(workflow.document), *([needs_of(services, stored)] if stored is not None else [])]
+    error = await start_refusal(services, context.principal, workflow.name, versions)
+    return None if error is None else Refused(error.code, error.message, hint=error.hint)
 
 
 def _prepare(context: Context, function: str, arguments: JsonObject) -> control_plane.Problem | None:

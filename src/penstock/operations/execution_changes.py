@@ -22,7 +22,7 @@ from penstock.operations.execution_inputs import (
     ReasonedChange,
     RetryActivity,
 )
-from penstock.operations.execution_starts import new_run_id
+from penstock.operations.execution_starts import new_run_id, refuse_restart
 from penstock.operations.execution_views import ExecutionHandle
 from penstock.operations.executions import handle_now, visible_run
 from penstock.operations.views import Deleted
@@ -111,6 +111,7 @@ async def execution_retry(context: Context, given: RetryActivity) -> ExecutionHa
     what came of it with execution.submit_activity. To repeat part of an execution that failed, call execution.fork.
     """
     row = await visible_run(context, given.execution_id)
+    await refuse_restart(context, row)
     await context.run(row.run_id).retry_activity(given.node_id, visit=given.visit, by=context.principal.id)
     return await handle_now(context, row.run_id)
 
@@ -132,6 +133,7 @@ async def execution_fork(context: Context, given: ForkExecution) -> Reply[Execut
     part of a failed execution that went wrong. The original stays as it is.
     """
     row = await visible_run(context, given.execution_id)
+    await refuse_restart(context, row)
     await refuse_used_answer(context, row.run_id, given.at_sequence)
     run_id, _ = new_run_id(context, given.new_execution_id)
     if not await _is_that_fork(context, run_id, row.run_id, given.at_sequence):

@@ -27,8 +27,9 @@ from penstock.operations.declaring import operation
 from penstock.operations.execution_inputs import ExecuteWorkflow
 from penstock.operations.execution_views import ExecutionHandle, ExecutionView
 from penstock.operations.executions import execution_view, handle
+from penstock.operations.start_rights import refuse_start
 from penstock.operations.workflows import found_definition
-from penstock.runtime.ports import RunRow
+from penstock.runtime.ports import DefinitionRow, RunRow
 from penstock.runtime.runs import refusal_error
 
 __all__ = [
@@ -36,8 +37,10 @@ __all__ = [
     "TRUST_LABEL",
     "UNTRUSTED",
     "new_run_id",
+    "refuse_restart",
     "refuse_unfit_input",
     "seconds_to_wait",
+    "startable_definition",
     "started_run",
     "with_origin",
 ]
@@ -113,12 +116,13 @@ async def started_run(context: Context, given: ExecuteWorkflow, *, definition_ha
     run_id, may_exist = new_run_id(context, given.execution_id)
     known = await _known_run(context, run_id, given) if may_exist else None
     if known is not None:
+        await refuse_restart(context, known)
         return known
     if any(name.startswith(_OUR_LABELS) for name in given.labels):
         told = f"labels that begin with {_OUR_LABELS} are the server's"
         raise Rejected("LABEL_RESERVED", told, "choose another name")
     if definition_hash is None:
-        definition_hash = (await found_definition(context, given.workflow_id, given.hash)).hash
+        definition_hash = (await startable_definition(context, given.workflow_id, given.hash)).hash
     start = inputs.StartRun(
         at=context.now_ms(),
         run_id=run_id,
@@ -139,6 +143,27 @@ async def started_run(context: Context, given: ExecuteWorkflow, *, definition_ha
         workflow = await services.host.workflow(definition_hash)
         raise await _input_error(context, workflow, given.input, decision) or refusal_error(decision)
     return _row_of(decision.state, labels)
+
+
+async def startable_definition(context: Context, workflow_id: str, definition_hash: str | None = None) -> DefinitionRow:
+    """A workflow of the caller's tenant that the caller may start, or the refusal."""
+    newest = await found_definition(context, workflow_id)
+    if definition_hash in (None, newest.hash):
+        await refuse_start(context.services, context.principal, newest)
+        return newest
+    chosen = await found_definition(context, workflow_id, definition_hash)
+    await refuse_start(context.services, context.principal, newest, chosen)
+    return chosen
+
+
+async def refuse_restart(context: Context, row: RunRow) -> None:
+    """Refuse to repeat a run, or a part of it, to a caller who may not start its workflow."""
+    services, tenant = context.services, context.tenant
+    newest = await services.store.definition_named(row.workflow_name, tenant=tenant)
+    own = await services.store.definition(row.definition_hash)
+    versions = [found for found in (newest, own) if found is not None]
+    if versions:
+        await refuse_start(services, context.principal, *versions)
 
 
 def with_origin(context: Context, labels: dict[str, str]) -> dict[str, str]:

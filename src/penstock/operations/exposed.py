@@ -46,6 +46,7 @@ from penstock.operations.exposed_parts import (
     settings_of,
     text_of,
 )
+from penstock.operations.start_rights import needs_of, scopes_to_start
 from penstock.operations.upstream_tools import UPSTREAM_PREFIX, ImportedTools, imported_tools
 from penstock.operations.watching import TenantWorkflows
 from penstock.runtime.ports import DefinitionRow
@@ -145,19 +146,25 @@ class ExposedWorkflows:
         rows = sorted((row for row in stored if _exposes(row.document)), key=lambda row: row.name)
         workflows = TenantWorkflows.of(stored)
         imported = await imported_tools(self._services, tenant)
-        hashes = (*(row.hash for row in rows), *imported.marks)
+        newest = {row.name: row for row in stored}
+        scopes = {row.name: await self._scopes(tenant, row, newest) for row in rows}
+        # What its children need decides who is shown a workflow, as much as what it says itself.
+        hashes = (*(row.hash for row in rows), *map(repr, scopes.values()), *imported.marks)
         if known is not None and known.hashes == hashes:
             fresh = replace(known, workflows=workflows, read_at=now, mark=mark)
         else:
             self._revision += 1
-            made = _exposure(rows, imported, self._revision, now)
-            fresh = replace(made, hashes=hashes, workflows=workflows, mark=mark)
+            made = _exposure(rows, scopes, imported, self._revision)
+            fresh = replace(made, hashes=hashes, workflows=workflows, read_at=now, mark=mark)
         self._known[tenant] = fresh
         if changes == self._changes:  # until then nobody may be shown what was there before
             self._outdated.discard(tenant)
         while len(self._known) > limits.EXPOSED_TENANTS_KEPT:
             del self._known[next(iter(self._known))]
         return fresh
+
+    async def _scopes(self, tenant: str, row: DefinitionRow, newest: Mapping[str, DefinitionRow]) -> tuple[str, ...]:
+        return await scopes_to_start(self._services, tenant, [needs_of(self._services, row)], newest)
 
     async def find(self, tenant: str, name: str) -> Capability | None:
         """An exposed workflow by its canonical name: as a tool, or as what is read."""
@@ -171,12 +178,15 @@ def _exposes(document: JsonObject) -> bool:
     return isinstance(document.get("expose"), dict)
 
 
-def _exposure(rows: list[DefinitionRow], imported: ImportedTools, revision: int, now: int) -> Exposure:
-    tools = {**imported.tools, **{tool.name: tool for row in rows if (tool := _tool(row)) is not None}}
+def _exposure(
+    rows: list[DefinitionRow], scopes: Mapping[str, tuple[str, ...]], imported: ImportedTools, revision: int
+) -> Exposure:
+    own = [tool for row in rows if (tool := _tool(row, scopes[row.name])) is not None]
+    tools = {**imported.tools, **{tool.name: tool for tool in own}}
     prompts: dict[str, ExposedPrompt] = {}
     resources: dict[str, ExposedResource] = {}
     for row in rows:
-        prompt, resource = exposed_prompt(row), exposed_resource(row)
+        prompt, resource = exposed_prompt(row, scopes[row.name]), exposed_resource(row, scopes[row.name])
         if prompt is not None:
             prompts.setdefault(prompt.name, prompt)
         if resource is not None:
@@ -189,7 +199,6 @@ def _exposure(rows: list[DefinitionRow], imported: ImportedTools, revision: int,
         contents=MappingProxyType({item.capability.name: item.capability for item in read}),
         handlers=MappingProxyType(_handlers(rows)),
         revision=revision,
-        read_at=now,
     )
 
 
@@ -203,12 +212,12 @@ def _handlers(rows: list[DefinitionRow]) -> dict[str, str]:
     return found
 
 
-def _tool(row: DefinitionRow) -> Capability | None:
+def _tool(row: DefinitionRow, scopes: tuple[str, ...]) -> Capability | None:
     shown = settings_of(row.document, "tool")
-    return None if shown is None else _capability(row, shown)
+    return None if shown is None else _capability(row, shown, scopes)
 
 
-def _capability(row: DefinitionRow, shown: JsonObject) -> Capability:
+def _capability(row: DefinitionRow, shown: JsonObject, scopes: tuple[str, ...]) -> Capability:
     document = row.document
     input_schema = object_schema(object_at(document, "input"))
     output_schema = _result_schema(object_at(document, "output"))
@@ -232,7 +241,7 @@ def _capability(row: DefinitionRow, shown: JsonObject) -> Capability:
         # What is shown as content has no data beside it.
         make_output_schema=lambda: None if metadata["result"] == "content" else output_schema,
         annotations=annotations_of(object_at(shown, "annotations")),
-        governance=governance_of(object_at(document, "governance")),
+        governance=governance_of(object_at(document, "governance"), scopes),
         handler=partial(execute, row.name, row.hash),
         convert=partial(converted, object_at(document, "input")),
         authorization=partial(execution_authorization, row.name),

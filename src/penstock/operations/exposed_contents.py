@@ -100,7 +100,7 @@ class ExposedPrompt:
     capability: Capability
 
 
-def exposed_resource(row: DefinitionRow) -> ExposedResource | None:
+def exposed_resource(row: DefinitionRow, scopes: tuple[str, ...]) -> ExposedResource | None:
     """The resource that a document exposes; None without one, or for an address that cannot be one."""
     shown, document = settings_of(row.document, "resource"), row.document
     if shown is None:
@@ -121,11 +121,11 @@ def exposed_resource(row: DefinitionRow) -> ExposedResource | None:
         result="content" if shown.get("result") == "content" else "data",
         icons=icons_of(shown),
         input_schema=schema,
-        capability=_capability(row, f"{RESOURCE_PREFIX}{row.name}", schema, _READS),
+        capability=_capability(row, f"{RESOURCE_PREFIX}{row.name}", _READS, scopes),
     )
 
 
-def exposed_prompt(row: DefinitionRow) -> ExposedPrompt | None:
+def exposed_prompt(row: DefinitionRow, scopes: tuple[str, ...]) -> ExposedPrompt | None:
     """The prompt that a document exposes; None without one."""
     shown, document = settings_of(row.document, "prompt"), row.document
     if shown is None:
@@ -142,7 +142,7 @@ def exposed_prompt(row: DefinitionRow) -> ExposedPrompt | None:
         input_schema=schema,
         messages=tuple(_message(item) for item in said if isinstance(item, dict)) if isinstance(said, list) else (),
         runs=shown.get("run") is True,
-        capability=_capability(row, f"{PROMPT_PREFIX}{row.name}", schema, _STARTS),
+        capability=_capability(row, f"{PROMPT_PREFIX}{row.name}", _STARTS, scopes),
     )
 
 
@@ -150,9 +150,10 @@ def _message(said: JsonObject) -> PromptText:
     return PromptText(role="assistant" if said.get("role") == "assistant" else "user", text=str(said.get("text", "")))
 
 
-def _capability(row: DefinitionRow, name: str, schema: JsonObject, annotations: Annotations) -> Capability:
+def _capability(row: DefinitionRow, name: str, annotations: Annotations, scopes: tuple[str, ...]) -> Capability:
     title = text_of(row.document.get("title")) or row.name
     own = object_at(row.document, "input")
+    schema = object_schema(own)
     return Capability(
         name=name,
         title=title,
@@ -160,7 +161,7 @@ def _capability(row: DefinitionRow, name: str, schema: JsonObject, annotations: 
         make_input_schema=lambda: schema,
         make_output_schema=lambda: None,
         annotations=annotations,
-        governance=governance_of(object_at(row.document, "governance")),
+        governance=governance_of(object_at(row.document, "governance"), scopes),
         handler=partial(execute, row.name, row.hash),
         convert=lambda given: converted(own, typed_arguments(schema, given)),
         authorization=partial(execution_authorization, row.name),

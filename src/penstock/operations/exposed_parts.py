@@ -32,7 +32,6 @@ __all__ = [
     "text_of",
 ]
 
-_RUN_SCOPE = "workflow:run"
 # The member that holds an input which is not an object: tools take objects only.
 _WRAPPED = "input"
 
@@ -73,13 +72,11 @@ def annotations_of(said: JsonObject) -> Annotations:
     )
 
 
-def governance_of(said: JsonObject) -> Governance:
-    """What a caller needs: the right to start workflows, and what the document asks for beside it."""
-    scopes = said.get("scopes")
-    named = tuple(str(scope) for scope in scopes) if isinstance(scopes, list) else ()
+def governance_of(said: JsonObject, scopes: tuple[str, ...]) -> Governance:
+    """What a caller needs: what the document says, and the scopes of a start."""
     return Governance(
         risk=_RISKS.get(str(said.get("risk")), "medium"),
-        scopes=tuple(dict.fromkeys((_RUN_SCOPE, *named))),
+        scopes=scopes,
         confirm=said.get("confirm") is True,
         bucket="write",
     )

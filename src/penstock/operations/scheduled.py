@@ -12,14 +12,13 @@ import msgspec
 
 from penstock.base.errors import Conflict, Denied, LimitExceeded, NotFound, Rejected
 from penstock.base.ids import id_for_callers
-from penstock.governance.keys import scope_allows
 from penstock.operations.acting import act
 from penstock.operations.capability import Capability
 from penstock.operations.context import Context, Principal
 from penstock.operations.declaring import operation
 from penstock.operations.makers import maker_id, rights_of_maker
 from penstock.operations.pipeline import Gate
-from penstock.operations.workflows import RUN_SCOPE
+from penstock.operations.start_rights import RUN_SCOPE, first_missing, needs_of, scopes_to_start
 from penstock.runtime.ports import ScheduleRow
 from penstock.runtime.schedules import Fire, FireOutcome, NotAllowed, Skipped, Started, scheduled_run_id
 
@@ -51,9 +50,12 @@ async def schedule_start(context: Context, given: StartScheduled) -> ScheduledRu
     if row is None or row.tenant != context.tenant:
         raise NotFound("SCHEDULE_NOT_FOUND", f"the schedule {given.schedule_id} was deleted in between")
     maker = await rights_of_maker(context.services, context.principal.on_behalf_of, context.tenant)
-    if not scope_allows(maker.scopes, RUN_SCOPE):
-        told = f"{maker.id}, who made the schedule, does not have the scope {RUN_SCOPE} any more"
-        raise Denied("SCOPE_REQUIRED", told, "ask the owner for it", {"scope": RUN_SCOPE})
+    newest = await context.services.store.definition_named(row.workflow_name, tenant=row.tenant)
+    versions = [] if newest is None else [needs_of(context.services, newest)]
+    missing = first_missing(maker, await scopes_to_start(context.services, row.tenant, versions))
+    if missing is not None:
+        told = f"{maker.id}, who made the schedule, does not have the scope {missing}"
+        raise Denied("SCOPE_REQUIRED", told, "ask the owner for it", {"scope": missing})
     outcome = await scheduler.begin(row, given.mark, started_by=context.principal.id)
     match outcome:
         case Started(run_id=run_id):

@@ -23,13 +23,13 @@ from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
 from penstock.operations.execution_inputs import CHOSEN_ID, AnyId, Name, ShortText
-from penstock.operations.execution_starts import new_run_id, refuse_unfit_input
+from penstock.operations.execution_starts import new_run_id, refuse_unfit_input, startable_definition
 from penstock.operations.execution_views import ExecutionHandle, ExecutionSummary, summary_of_row
 from penstock.operations.executions import handle_now
 from penstock.operations.makers import maker_id
+from penstock.operations.start_rights import refuse_start
 from penstock.operations.views import Deleted, instant
 from penstock.operations.workflow_views import Cursor, Limit, WorkflowId
-from penstock.operations.workflows import found_definition
 from penstock.runtime.ports import ScheduleRow
 from penstock.runtime.schedules import origin_of, refusal_of
 
@@ -181,10 +181,17 @@ def _text(value: JsonValue) -> str | None:
 
 async def _check_start(context: Context, workflow_id: str, given: JsonValue) -> None:
     """Whether the schedule could start an execution now: what cannot is better refused at noon than at night."""
-    definition = await found_definition(context, workflow_id)
+    definition = await startable_definition(context, workflow_id)
     workflow = await context.services.host.workflow(definition.hash)
     if workflow is not None:
         await refuse_unfit_input(context, workflow, given)
+
+
+async def _refuse_start(context: Context, row: ScheduleRow) -> None:
+    """Refuse what makes a schedule start executions to a caller who may not start its workflow."""
+    definition = await context.services.store.definition_named(row.workflow_name, tenant=context.tenant)
+    if definition is not None:  # the clock finds out that there is none
+        await refuse_start(context.services, context.principal, definition)
 
 
 def _mark(context: Context) -> JsonObject:
@@ -304,6 +311,7 @@ async def schedule_update(context: Context, given: UpdateSchedule) -> ScheduleVi
     """
     row = await _found(context, given.schedule_id)
     _refuse_of_document(row, given.schedule_id)
+    await _refuse_start(context, row)
     changes: JsonObject = {
         name: value
         for name, value in (
@@ -381,6 +389,8 @@ async def schedule_resume(context: Context, given: NamedSchedule) -> ScheduleVie
 
 async def _paused(context: Context, schedule_id: str, *, paused: bool) -> ScheduleView:
     row = await _found(context, schedule_id)
+    if not paused:
+        await _refuse_start(context, row)
     await context.services.scheduler.pause(row.schedule_id, paused=paused)
     return await _view(context, await _found(context, schedule_id))
 
@@ -400,6 +410,7 @@ async def schedule_run_now(context: Context, given: NamedSchedule) -> Reply[Exec
     As the clock would, with its input and its rule for executions that still go on; the timetable stays as it is.
     """
     row = await _found(context, given.schedule_id)
+    await _refuse_start(context, row)
     made, _ = new_run_id(context, None)
     run_id = await context.services.scheduler.run_now(
         row.schedule_id, mark=made.rpartition("r_")[2], started_by=context.principal.id

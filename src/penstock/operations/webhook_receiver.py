@@ -22,13 +22,17 @@ from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected, Unavailable
 from penstock.base.ids import id_in_tenant
 from penstock.base.json import JsonObject
+from penstock.governance.keys import scope_allows
 from penstock.governance.webhook_signatures import Unverified, Verified, verify_request
 from penstock.operations.context import Principal, Request
 from penstock.operations.errors import internal_error
+from penstock.operations.makers import PROGRAM, rights_of_maker
 from penstock.operations.pipeline import Answered, Gate
+from penstock.operations.start_rights import RUN_SCOPE, needs_of, scopes_to_start
 from penstock.operations.webhook_requests import HookRequest, Understood, understood
 from penstock.operations.webhook_table import Hook, HookTable
 from penstock.runtime.platform import AuditEntry, Claimed, Finished, IdempotencyClaim, InFlight
+from penstock.runtime.ports import DefinitionRow
 from penstock.runtime.secrets import secret_name
 
 __all__ = ["HookAnswer", "WebhookReceiver"]
@@ -185,11 +189,12 @@ class WebhookReceiver:
             arguments["execution_id"] = meant.run_id or made
             arguments["labels"] = {"webhook": trigger.trigger_id[:_LABEL_CHARACTERS_MAX]}
         operation = "execution.signal" if trigger.action == "signal" else "workflow.execute"
+        principal = await self._principal(hook)
         outcome = await self.gate.call(
             Request(
                 operation=operation,
                 arguments=arguments,
-                principal=_principal(hook),
+                principal=principal,
                 surface="webhook",
                 request_id=request.request_id,
                 remote=request.remote,
@@ -202,6 +207,35 @@ class WebhookReceiver:
             # It was started before a crash, and what was sent again differs in what does not make it another request.
             return HookAnswer(status="duplicate", execution_id=made)
         raise _RefusedByGate(outcome.error)
+
+    async def _principal(self, hook: Hook) -> Principal:
+        """Whoever signed the request, as far as the gate is concerned.
+
+        A trigger starts its own workflow for whoever stored the document: with what they may start now.
+        """
+        services, scopes = self.gate.services, frozenset({"execution:write"})
+        if hook.trigger.action != "signal":
+            row = await services.store.definition(hook.definition_hash, tenant=hook.tenant)
+            scopes = frozenset({RUN_SCOPE}) if row is None else await self._delegated(row)
+        return Principal(
+            id=_principal_id(hook),
+            tenant=hook.tenant,
+            scopes=scopes,
+            name=f"webhook {hook.trigger.path}",
+            attributes={"webhook": hook.trigger.path},
+        )
+
+    async def _delegated(self, row: DefinitionRow) -> frozenset[str]:
+        """The scopes that a trigger has of those that starting its workflow needs: what its author has of them."""
+        services = self.gate.services
+        needed = await scopes_to_start(services, row.tenant, [needs_of(services, row)])
+        if needed == (RUN_SCOPE,):
+            return frozenset(needed)
+        try:
+            author = await rights_of_maker(services, row.created_by or PROGRAM, row.tenant)
+        except Denied:
+            return frozenset({RUN_SCOPE})
+        return frozenset({RUN_SCOPE, *(scope for scope in needed if scope_allows(author.scopes, scope))})
 
     async def _check_target(self, hook: Hook, run_id: str) -> None:
         """A trigger signals runs of its own workflow only."""
@@ -240,15 +274,3 @@ class _RefusedByGate(PenstockError):
 
 def _principal_id(hook: Hook) -> str:
     return f"webhook:{hook.tenant}:{hook.workflow_name}:{hook.trigger.trigger_id}"
-
-
-def _principal(hook: Hook) -> Principal:
-    """Whoever signed the request, as far as the gate is concerned."""
-    scope = "execution:write" if hook.trigger.action == "signal" else "workflow:run"
-    return Principal(
-        id=_principal_id(hook),
-        tenant=hook.tenant,
-        scopes=frozenset({scope}),
-        name=f"webhook {hook.trigger.path}",
-        attributes={"webhook": hook.trigger.path},
-    )

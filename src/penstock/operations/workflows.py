@@ -20,12 +20,13 @@ from penstock.base.json import JsonObject
 from penstock.base.later import later
 from penstock.definitions.findings import Severity
 from penstock.definitions.model import Workflow
-from penstock.governance.keys import scope_allows
+from penstock.definitions.start_needs import start_needs
 from penstock.operations import once
 from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
 from penstock.operations.documents import checked_document, compiled, document_of
+from penstock.operations.start_rights import first_missing, needs_of, scopes_to_start, unknown_workflow
 from penstock.operations.views import Deleted
 from penstock.operations.workflow_views import (
     Bundle,
@@ -57,9 +58,8 @@ if TYPE_CHECKING:
 else:
     diff = later("penstock.definitions.diff")
 
-__all__ = ["OPERATIONS", "RUN_SCOPE", "expected_hash", "found_definition", "put_workflow"]
+__all__ = ["OPERATIONS", "expected_hash", "found_definition", "put_workflow"]
 
-RUN_SCOPE = "workflow:run"
 _EXAMPLE: JsonObject = {
     "penstock": "v1",
     "name": "greet",
@@ -75,8 +75,7 @@ async def found_definition(context: Context, workflow_id: str, definition_hash: 
     if definition_hash is not None and row is not None:  # a workflow that was deleted has no versions for callers
         row = await store.definition(definition_hash, tenant=context.tenant)
     if row is None or row.name != workflow_id:
-        told = f"there is no workflow {workflow_id}" + (f" with hash {definition_hash}" if definition_hash else "")
-        raise NotFound("WORKFLOW_NOT_FOUND", told, "list the workflows to see which there are")
+        raise unknown_workflow(workflow_id, definition_hash)
     return row
 
 
@@ -91,8 +90,9 @@ async def put_workflow(
 
     `answer` is what the call says of the version, which is kept with it.
     """
-    _refuse_triggers(context, workflow)
     services = context.services
+    await _refuse_triggers(context, workflow)
+    await _refuse_loosening(context, workflow)
 
     def receipt(row: DefinitionRow) -> Receipt | None:
         return None if answer is None else once.receipt(context, answer(row))
@@ -116,13 +116,28 @@ async def put_workflow(
     return row
 
 
-def _refuse_triggers(context: Context, workflow: Workflow) -> None:
-    """A trigger starts executions in the name of nobody: only who may start them may ask for one."""
-    starts = any(trigger.get("enabled") is not False for trigger in workflow.triggers)
-    if starts and not scope_allows(context.principal.scopes, RUN_SCOPE):
-        told = f"the triggers of {workflow.name} start executions, which needs the scope {RUN_SCOPE}"
+async def _refuse_triggers(context: Context, workflow: Workflow) -> None:
+    """A trigger starts executions in the name of whoever stored it: only who may start them may ask for one."""
+    if not any(trigger.get("enabled") is not False for trigger in workflow.triggers):
+        return
+    needed = await scopes_to_start(context.services, context.tenant, [start_needs(workflow.document)])
+    missing = first_missing(context.principal, needed)
+    if missing is not None:
+        told = f"the triggers of {workflow.name} start executions, which needs the scope {missing}"
         hint = "ask the owner for a key with that scope, or store the workflow without `triggers`"
-        raise Denied("SCOPE_REQUIRED", told, hint, {"scope": RUN_SCOPE})
+        raise Denied("SCOPE_REQUIRED", told, hint, {"scope": missing})
+
+
+async def _refuse_loosening(context: Context, workflow: Workflow) -> None:
+    """Refuse to take a scope out of a document to anybody who does not have it: they could start it then."""
+    current = await context.services.store.definition_named(workflow.name, tenant=context.tenant)
+    kept = start_needs(workflow.document).scopes
+    before = needs_of(context.services, current).scopes if current is not None else ()
+    missing = first_missing(context.principal, [scope for scope in before if scope not in kept])
+    if missing is not None:
+        told = f"{workflow.name} needs the scope {missing}; only a key that has it may take it out of the document"
+        hint = "leave `governance.scopes` as they are, or ask the owner for a key with that scope"
+        raise Denied("SCOPE_REQUIRED", told, hint, {"scope": missing})
 
 
 def expected_hash(if_match: str | None) -> str | AnyHash:

@@ -6,7 +6,7 @@ Above it: `app` and the harness choose one. Below it: `MemoryHost`, the host por
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -19,7 +19,7 @@ from penstock.base.json import JsonObject
 from penstock.definitions.durations import format_instant, parse_instant_ms
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
-from penstock.engine.outcomes import Decision
+from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.records import Record, changed, events
 from penstock.engine.state import RunState
 from penstock.engine.status import published_phase
@@ -134,6 +134,10 @@ def _listed(state: RunState) -> JsonObject:
     }
 
 
+async def _refuse_nothing(workflow: Workflow) -> Refused | None:
+    return None
+
+
 @dataclass(slots=True)
 class HostControl:
     """A host by its port; it performs, this one watches. It sees and starts runs of one tenant."""
@@ -146,6 +150,8 @@ class HostControl:
     """On whose behalf they run."""
     untrusted: bool = False
     """Whether what is brought here comes from outside, see `engine.trust`."""
+    refuse: Callable[[Workflow], Awaitable[Refused | None]] = field(default=_refuse_nothing)
+    """Why whoever asks may not start a workflow; None if they may."""
 
     def now_ms(self) -> int:
         """The present instant."""
@@ -153,6 +159,9 @@ class HostControl:
 
     async def start(self, workflow: Workflow, given: inputs.StartRun) -> Decision:
         """Keep the definition and start a run of it."""
+        refused = await self.refuse(workflow)
+        if refused is not None:
+            return refused
         await self.host.register(workflow, tenant=self.tenant)
         labels = dict(self.labels)
         theirs = replace(given, started_by=self.principal, untrusted=self.untrusted)

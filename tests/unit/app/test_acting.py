@@ -20,7 +20,7 @@ from penstock.operations.authentication import principal_of
 from penstock.operations.context import Principal
 from penstock.operations.pipeline import Gate
 from penstock.runtime.platform import AuditQuery
-from penstock.runtime.schedules import Postponed, Started
+from penstock.runtime.schedules import NotAllowed, Postponed, Started
 
 
 async def audited(gate: Gate, operation: str, *, tenant: str = "default") -> list[tuple[Any, ...]]:
@@ -190,3 +190,23 @@ def test_what_is_due_waits_for_the_gate_where_one_is_to_come(tmp_path: Path) -> 
             assert looking == [False, True, False]
 
     asyncio.run(body())
+
+
+def test_the_clock_starts_a_workflow_only_while_the_maker_of_the_schedule_has_its_scopes(tmp_path: Path) -> None:
+    async def test(night: Night) -> None:
+        ada, _ = await night.holder(*SCHEDULER)
+        await night.call(ada, "schedule.create", **DAILY)
+        assert isinstance(await night.passes(), Started)
+        closed = {**DOUBLE, "governance": {"scopes": ["books:close"]}}
+        await night.call(OWNER, "workflow.update", workflow_id="nightly", document=closed)
+        bob, _ = await night.holder(*SCHEDULER, "books:close")
+        refused = await night.passes()
+        assert refused == NotAllowed(
+            "SCOPE_REQUIRED", f"{ada.id}, who made the schedule, does not have the scope books:close"
+        )
+        assert (await night.schedule())["refused"]["code"] == "SCOPE_REQUIRED"
+        await night.call(bob, "schedule.update", schedule_id="daily", catch_up="2h")
+        outcome = await night.passes()
+        assert isinstance(outcome, Started), outcome
+
+    at_night(tmp_path, test)

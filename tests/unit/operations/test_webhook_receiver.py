@@ -524,3 +524,20 @@ def test_nothing_that_is_sent_fails_the_server(
                 assert found != "INTERNAL_ERROR"
 
     asyncio.run(test())
+
+
+def test_a_trigger_starts_what_whoever_stored_it_may_start_now(open_caller: OpenGate) -> None:
+    child: dict[str, Any] = {"penstock": "v1", "name": "child", "nodes": [{"id": "done", "type": "end"}]}
+    nodes = [{"id": "child", "type": "subworkflow", "workflow": "child"}, {"id": "done", "type": "end"}]
+    document = {**flow(), "governance": {"scopes": ["shop:refund"]}, "nodes": nodes}
+
+    async def test(sender: Sender) -> None:
+        author = await sender.caller.new_caller("workflow:*", "shop:refund")
+        await author.call("workflow.create", document=document)
+        await sender.accepted({"amount": 7})
+        # Now the child asks for more than the author of the trigger has.
+        closed = {**child, "governance": {"scopes": ["shop:admin"]}}
+        await sender.caller.call("workflow.update", workflow_id="child", document=closed)
+        assert await sender.status({"amount": 8}) == "WORKFLOW_NOT_FOUND"
+
+    run(open_caller, test, child)

@@ -1,0 +1,41 @@
+"""What a workflow document asks of whoever starts it: its own scopes, and the workflows that it runs as children.
+
+Above it: `operations.start_rights`, which decides. Below it: `outline`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.base.json import JsonObject
+from penstock.definitions.outline import outline_of
+
+__all__ = ["ChildReference", "StartNeeds", "start_needs"]
+
+
+class ChildReference(msgspec.Struct, frozen=True):
+    """A workflow that is run as a child: its newest version, or the one with this hash."""
+
+    name: str
+    version_pin: str | None = None
+
+
+class StartNeeds(msgspec.Struct, frozen=True):
+    """What one document asks for; what its children ask for stands in theirs."""
+
+    scopes: tuple[str, ...] = ()
+    children: tuple[ChildReference, ...] = ()
+
+
+def start_needs(document: JsonObject) -> StartNeeds:
+    """What a document asks for, in either format; never fails."""
+    governance = document.get("governance")
+    scopes = governance.get("scopes") if isinstance(governance, dict) else None
+    named = tuple(scope for scope in scopes if isinstance(scope, str)) if isinstance(scopes, list) else ()
+    children: dict[ChildReference, None] = {}
+    for node in outline_of(document).nodes:
+        reference = node.fields.get("workflow", node.fields.get("workflow_ref"))
+        if node.type == "subworkflow" and isinstance(reference, str):
+            pin = node.fields.get("version_pin")
+            children[ChildReference(reference, pin if isinstance(pin, str) else None)] = None
+    return StartNeeds(tuple(dict.fromkeys(named)), tuple(children))
