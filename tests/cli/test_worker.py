@@ -1,8 +1,13 @@
 """`penstock worker`: performs until it is told to stop, and stops with manners."""
 
+import asyncio
 import json
 import signal
 
+from msgspec.structs import replace
+
+from penstock.app.penstock import Penstock
+from penstock.base.json import JsonObject
 from tests.cli.processes import GATED, GREET, SECONDS_MAX, STEPS, Shop, read_until
 
 
@@ -84,3 +89,26 @@ def test_a_worker_makes_workflows_known_and_says_which_are_missing(shop: Shop) -
         worker.communicate(timeout=SECONDS_MAX)
     missing = shop.run("worker", "--workflows", "nowhere.yaml")
     assert (missing.returncode, "nowhere.yaml: No such file" in missing.stderr) == (2, True)
+
+
+def test_what_a_worker_loads_and_starts_by_the_clock_passes_its_gate(shop: Shop) -> None:
+    (shop.folder / "flows").mkdir()
+    timed: JsonObject = {"penstock": "v1", "name": "timed", "nodes": [{"id": "done", "type": "end", "output": 1}]}
+    timed["triggers"] = [{"id": "often", "schedule": {"cron": "* * * * *", "catch_up": "1h"}}]
+    (shop.folder / "flows" / "timed.json").write_text(json.dumps(timed))
+
+    async def overdue() -> None:
+        async with Penstock.open(shop.folder / "penstock.db", workflows=[timed], perform=False) as penstock:
+            (row,) = await penstock.store.schedules()
+            await penstock.store.put_schedule(replace(row, next_at=penstock.host.clock.now_ms() - 1_000))
+
+    asyncio.run(overdue())
+    (shop.folder / "flows" / "timed.json").write_text(json.dumps({**timed, "title": "Changed"}))
+    with shop.start("worker", "--workflows", "flows") as worker:
+        read_until(worker, 'run_completed run_id="often@')
+        worker.send_signal(signal.SIGTERM)
+        worker.communicate(timeout=SECONDS_MAX)
+    records = shop.json("audit", "list", "--json")["items"]
+    told = {(item["principal"], item["operation"], item["outcome"]) for item in records}
+    assert ("system:loader", "workflow.update", "allowed") in told
+    assert ("schedule:often", "schedule.start", "allowed") in told

@@ -83,8 +83,8 @@ async def _develop(workshop: Workshop, options: ServerOptions, reloader: Reloade
     # Before anything is opened: runs that go on at once must find their steps.
     steps, lines = reloader.load_steps(), reloader.lines
     async with open_server(workshop, options, observe=lines.committed, steps=steps, stopping=lines.stopping) as server:
-        await reloader.begin(server.penstock)
-        watching = asyncio.create_task(reloader.watch(server.penstock))
+        await reloader.begin(server.gate)
+        watching = asyncio.create_task(reloader.watch(server.penstock, server.gate))
         try:
             await server.run(began, lambda started: lines.started(started, [*reloader.workflows.values()]))
         finally:

@@ -4,7 +4,7 @@ A workflow that was changed is a new version at once; runs that have begun stay 
 is, and what was known before stays. Steps are imported anew, together with what they import from the project; attempts
 under way finish in the code that they began with. Settings that only count at the start are named.
 
-Above it: `dev`. Below it: `FileChanges` says what changed, `Penstock` takes it up, `DevLines` tells.
+Above it: `dev`. Below it: `FileChanges` says what changed, the gate and `Penstock` take it up, `DevLines` tells.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.app.file_changes import FileChanges
+from penstock.app.loading import load_workflow_into
 from penstock.app.penstock import Penstock
 from penstock.app.settings import Settings
 from penstock.app.settings_load import InvalidSettings
@@ -29,6 +30,7 @@ from penstock.cli.dev_lines import DevLines
 from penstock.cli.files import SourceText, candidate_files, is_workflow, read_path
 from penstock.definitions.model import ActivityDetail, Workflow
 from penstock.definitions.validate import load_workflow
+from penstock.operations.pipeline import Gate
 from penstock.runtime.ports import RunQuery
 from penstock.runtime.steps import StepRegistry
 
@@ -62,13 +64,13 @@ class Reloader:
         self.steps = self.modules.load()
         return self.steps
 
-    async def begin(self, penstock: Penstock) -> None:
+    async def begin(self, gate: Gate) -> None:
         """Make known what there is; mistakes are shown, and the rest is served."""
         for file in self._files():
-            await self._take_up(penstock, file, at_start=True)
+            await self._take_up(gate, file, at_start=True)
         self._check_handlers()
 
-    async def watch(self, penstock: Penstock) -> None:
+    async def watch(self, penstock: Penstock, gate: Gate) -> None:
         """Take up changes until this is cancelled."""
         changes = FileChanges(self._watched)
         while True:
@@ -76,7 +78,7 @@ class Reloader:
             try:
                 changed = await asyncio.to_thread(changes.look)
                 if changed:
-                    await self._changed(penstock, changed)
+                    await self._changed(penstock, gate, changed)
             except PenstockError as error:
                 self.lines.problem(error, "nothing was changed")
             except Exception:  # whatever it is, the next change may mend it
@@ -93,7 +95,7 @@ class Reloader:
         yield from self.modules.files()
         yield self.settings_file
 
-    async def _changed(self, penstock: Penstock, changed: list[Path]) -> None:
+    async def _changed(self, penstock: Penstock, gate: Gate, changed: list[Path]) -> None:
         paths = set(changed)
         if self.settings_file in paths:
             await self._new_settings(penstock)
@@ -102,13 +104,13 @@ class Reloader:
         there = set(self._files())
         for file in map(str, changed):
             if file in there:
-                await self._take_up(penstock, file)
+                await self._take_up(gate, file)
             elif file in self.workflows:
                 gone = self.workflows.pop(file)
                 self.lines.note(f"{file} is gone; {gone.name} stays known until you delete it", warn=True)
         self._check_handlers()
 
-    async def _take_up(self, penstock: Penstock, file: str, *, at_start: bool = False) -> None:
+    async def _take_up(self, gate: Gate, file: str, *, at_start: bool = False) -> None:
         source = read_path(file)
         named = file in self.settings.workflows.paths
         if not isinstance(source, SourceText):
@@ -124,13 +126,13 @@ class Reloader:
         if known is not None and known.hash == workflow.hash:
             return
         try:
-            await penstock.register(workflow)
+            await load_workflow_into(gate, workflow)
         except (Conflict, Denied, Rejected) as error:
             self.lines.note(f"{file}: {error.message}: {error.hint}", warn=True)
             return
         self.workflows[file] = workflow
         if not at_start:
-            self.lines.taken_up(workflow, file, await _under_way(penstock, workflow))
+            self.lines.taken_up(workflow, file, await _under_way(gate, workflow))
 
     def _new_steps(self, penstock: Penstock) -> None:
         try:
@@ -194,7 +196,7 @@ class Reloader:
         penstock.use_steps(self.steps)
 
 
-async def _under_way(penstock: Penstock, workflow: Workflow) -> int:
+async def _under_way(gate: Gate, workflow: Workflow) -> int:
     """How many runs of other versions of a workflow have not ended."""
-    page = await penstock.runs(RunQuery(workflow_name=workflow.name, limit=_UNDER_WAY_MAX))
+    page = await gate.services.store.list_runs(RunQuery(workflow_name=workflow.name, limit=_UNDER_WAY_MAX))
     return sum(not row.terminal and row.definition_hash != workflow.hash for row in page.rows)

@@ -142,7 +142,7 @@ async def _serve(workshop: Workshop, pipe: Pipe) -> None:
         opened(workshop, perform=True, create=True, observe=log_commit) as penstock,
         open_gate(penstock, chosen=options.gate, pepper_file=pepper) as gate,
     ):
-        await make_known(penstock, workflows)
+        await make_known(gate, workflows)
         try:
             await module.serve_stdio(gate, mcp_options(settings), local_owner(), new_request_id, pipe)
         finally:

@@ -67,7 +67,7 @@ async def _serve(workshop: Workshop, options: ServerOptions, began: float) -> No
     settings = workshop.settings
     workflows = sound_workflows(workflow_files(settings.workflows.paths), settings)
     async with open_server(workshop, options, observe=log_commit) as server:
-        await make_known(server.penstock, workflows)
+        await make_known(server.gate, workflows)
         await server.run(began, lambda started: _announce(workshop, started))
 
 

@@ -13,6 +13,8 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
+from penstock.app.gateway import open_gate
+from penstock.app.serving import ServerOptions
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.configuration import ChosenDatabaseOption, ConfigOption, command_settings
 from penstock.cli.sessions import (
@@ -85,10 +87,14 @@ async def _perform(workshop: Workshop, grace_seconds: float) -> None:
     settings = workshop.settings
     workflows = sound_workflows(workflow_files(settings.workflows.paths), settings)
     _announce(workshop)
+    options = ServerOptions.of(settings)
     async with opened(workshop, perform=True, create=True, observe=log_commit) as penstock:
+        # What files and schedules change here passes a gate too; nobody else can reach this one.
+        opening = open_gate(penstock, chosen=options.gate, pepper_file=options.pepper_file, retention=options.retention)
         try:
-            await make_known(penstock, workflows)
-            await asyncio.Event().wait()
+            async with opening as gate:
+                await make_known(gate, workflows)
+                await asyncio.Event().wait()
         except asyncio.CancelledError:
             _LOGGER.info("worker_stopping", extra={"fields": {"grace_seconds": grace_seconds}})
             if penstock.driver is not None:

@@ -1,6 +1,6 @@
 """What `penstock worker`, `serve` and `dev` share: which workflows are made known, and how commits are logged.
 
-Above it: those commands. Below it: `Penstock`, the settings.
+Above it: those commands. Below it: the gate, the settings.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.app.penstock import Penstock
+from penstock.app.loading import load_workflow_into
 from penstock.app.settings import LoggingSettings, Settings
 from penstock.app.workflow_paths import expand_paths
 from penstock.base.errors import Conflict, Denied, Rejected
@@ -21,6 +21,7 @@ from penstock.cli.files import SourceText, read_sources
 from penstock.cli.values import UsageError
 from penstock.cli.worker_log import LineFormatter, record_event
 from penstock.definitions.model import Workflow
+from penstock.operations.pipeline import Gate
 from penstock.runtime.hosts.live import Committed
 
 if TYPE_CHECKING:
@@ -85,11 +86,11 @@ def _quarantine(place: str, code: str, message: str) -> None:
     _LOGGER.error("workflow_quarantined", extra={"fields": told})
 
 
-async def make_known(penstock: Penstock, workflows: Sequence[Workflow]) -> None:
+async def make_known(gate: Gate, workflows: Sequence[Workflow]) -> None:
     """Make workflows known; one that is refused does not keep the others out."""
     for workflow in workflows:
         try:
-            await penstock.register(workflow)
+            await load_workflow_into(gate, workflow)
         except (Conflict, Denied, Rejected) as error:
             _quarantine(workflow.name, error.code, error.message)
             continue

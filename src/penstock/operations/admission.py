@@ -19,6 +19,8 @@ from penstock.operations.context import GateLimits
 __all__ = ["Admission"]
 
 _BURST_SECONDS = 10.0
+# Parts of the process itself: nobody outside can be one of them, and nobody has to be kept from asking too much.
+_INSIDE = ("system:", "schedule:")
 _MS_PER_MINUTE = 60_000
 
 
@@ -36,7 +38,9 @@ class Admission:
         self._in_flight: dict[str, int] = {}
 
     def charge(self, principal: str, bucket: Bucket, now_ms: int) -> None:
-        """Count a call against its rate; `LimitExceeded` says how long to wait."""
+        """Count a call against its rate; `LimitExceeded` says how long to wait. The process itself has none."""
+        if principal.startswith(_INSIDE):
+            return
         per_minute = self._per_minute[bucket]
         burst = max(1.0, per_minute * _BURST_SECONDS / 60)
         place = (principal, bucket)
@@ -52,7 +56,7 @@ class Admission:
     def enter(self, principal: str) -> None:
         """Take one of the places that a principal has for calls at once; `leave` gives it back."""
         held = self._in_flight.get(principal, 0)
-        if held >= self._concurrent_max:
+        if held >= self._concurrent_max and not principal.startswith(_INSIDE):
             told = f"more than {self._concurrent_max} calls at once with one key"
             raise LimitExceeded("CONCURRENCY_LIMITED", told, "wait for some of them", {"retry_after_seconds": 1})
         self._in_flight[principal] = held + 1

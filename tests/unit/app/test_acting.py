@@ -11,13 +11,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.app.gateway import create_owner_key, open_gate
+from penstock.app.gateway import create_owner_key, local_owner, open_gate
+from penstock.app.loading import load_workflow_into
 from penstock.app.penstock import Penstock
 from penstock.base.clock import ManualClock
-from penstock.base.errors import NotFound
+from penstock.base.errors import LimitExceeded, NotFound
+from penstock.definitions.build import build_workflow
 from penstock.operations.acting import act
+from penstock.operations.admission import Admission
 from penstock.operations.authentication import principal_of
-from penstock.operations.context import Principal
+from penstock.operations.context import GateLimits, Principal
 from penstock.operations.pipeline import Gate
 from penstock.runtime.platform import AuditQuery
 from penstock.runtime.schedules import NotAllowed, Postponed, Started
@@ -35,7 +38,7 @@ def test_the_first_key_of_a_store_is_made_by_a_call_with_a_record(tmp_path: Path
         async with Penstock.open(tmp_path / "penstock.db", perform=False) as penstock, open_gate(penstock) as gate:
             assert await create_owner_key(gate) is not None
             (made,) = await audited(gate, "key.create")
-            assert made == ("local:owner", "system", "allowed", None)
+            assert made == (local_owner().id, "system", "allowed", None)
             assert await create_owner_key(gate) is None
             assert len(await audited(gate, "key.create")) == 1
 
@@ -167,6 +170,33 @@ def test_a_start_that_is_put_off_or_skipped_is_no_call(tmp_path: Path) -> None:
         assert len(await audited(night.gate, "schedule.start")) == 1
 
     at_night(tmp_path, test)
+
+
+def test_a_file_is_loaded_by_a_call_and_one_that_says_the_same_leaves_no_record(tmp_path: Path) -> None:
+    async def test(night: Night) -> None:
+        other = {**DOUBLE, "name": "other"}
+        assert await load_workflow_into(night.gate, build_workflow(other))
+        assert not await load_workflow_into(night.gate, build_workflow(other))
+        assert await load_workflow_into(night.gate, build_workflow({**other, "title": "Another one"}))
+        loader = ("system:loader", "system", "allowed", None)
+        assert await audited(night.gate, "workflow.create") == [loader]
+        assert await audited(night.gate, "workflow.update") == [loader]
+        stored = await night.gate.services.store.definition_named("other")
+        assert stored is not None
+        assert stored.created_by == "system:loader"
+
+    at_night(tmp_path, test)
+
+
+def test_the_process_itself_is_not_kept_from_asking_much() -> None:
+    admission = Admission(GateLimits(write_per_minute=6, concurrent_per_key=1))
+    for principal in ("system:loader", "schedule:daily"):
+        for _ in range(3):
+            admission.charge(principal, "write", NOON)
+            admission.enter(principal)
+    admission.charge("key:k", "write", NOON)
+    with pytest.raises(LimitExceeded):
+        admission.charge("key:k", "write", NOON)
 
 
 def test_nobody_outside_can_call_what_the_clock_calls(tmp_path: Path) -> None:
