@@ -59,7 +59,8 @@ async def measured(kind: str, runs: int, folder: Path) -> JsonObject:
             await penstock.start("waiting", value_of(kind))
             peak = max(peak, resident_bytes())
         gc.collect()
-        kept = len(penstock.host.live_runs())
+        assert penstock.driver is not None
+        kept = len(penstock.driver.host.live_runs())
         return {
             "kind": kind,
             "kept": kept,

@@ -16,6 +16,7 @@ from penstock.definitions.validate import validate_document
 from penstock.engine.effects import PerformActivity
 from penstock.engine.questions import open_questions
 from penstock.engine.replay import Replayed, replay
+from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.performing import ActivityAsks, ActivityCall, ActivityDone, ActivityOutcome
 from penstock.runtime.sealing import AnswerSeals
 from penstock.runtime.steps import step
@@ -214,6 +215,7 @@ def test_a_seal_in_an_input_is_text_and_a_seal_of_another_tenant_does_not_open(t
             await second.signal("go")
             outcome: Any = await second.result(timeout_seconds=SECONDS_MAX)
             assert outcome["used"]["looks"] == digest(looks)
+            assert isinstance(penstock.host, EmbeddedHost)
             assert await penstock.host.seals.open("default", str(seal)) == SECRET
             with pytest.raises(Unavailable):
                 await penstock.host.seals.open("acme", str(seal))

@@ -21,6 +21,7 @@ __all__ = [
     "check_imports_in_functions",
     "check_module_length",
     "check_module_name",
+    "check_port_use",
     "check_script",
     "check_sleeps",
     "check_unfinished_marks",
@@ -48,6 +49,9 @@ _REGISTRY_HOSTS = tuple(
     )
 )
 _MACHINE_PATH = re.compile(r"(?<![\w./~$}-])/(?:work|root|tmp|home|opt|Users)/")
+# Where the adapters of ports live, and what things of a port are called.
+_ADAPTER_MODULES = ("penstock.runtime.stores", "penstock.runtime.executors", "penstock.runtime.embedded_host")
+_PORT_NAMES = ("store", "platform", "host", "storage", "evaluator", "performer")
 _UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
 
 
@@ -115,6 +119,52 @@ def check_unfinished_marks(source: str) -> list[str]:
         for number, line in enumerate(source.splitlines(), start=1)
         if (match := _UNFINISHED.search(line))
     ]
+
+
+def check_port_use(source: str) -> list[str]:
+    """Stores and hosts are used through their ports: nobody asks which one it is, or tries what it may have."""
+    tree = ast.parse(source)
+    adapters = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_ADAPTER_MODULES)
+        for alias in node.names
+    }
+    problems = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, kind]) if _mentioned(kind) & adapters:
+                problems.append(f"line {node.lineno}: asks for an adapter; let the port say what is needed")
+            case ast.Call(func=ast.Name(id="cast"), args=[kind, _]) if _mentioned(kind) & adapters:
+                problems.append(f"line {node.lineno}: takes it for an adapter; let the port say what is needed")
+            case ast.Call(func=ast.Name(id="hasattr" | "getattr" | "type" | "vars" as how), args=[asked, *_]):
+                if _last_name(asked).strip("_").endswith(_PORT_NAMES):
+                    problems.append(f"line {node.lineno}: {how} of a port; give the port a method or a value for it")
+            case _:
+                pass
+    return problems
+
+
+def _mentioned(kind: ast.expr) -> set[str]:
+    """The names in a type, also where it is written as a text."""
+    names: set[str] = set()
+    for node in ast.walk(kind):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                names.add(name)
+            case ast.Constant(value=str() as text):
+                names.update(re.findall(r"\w+", text))
+            case _:
+                pass
+    return names
+
+
+def _last_name(expression: ast.expr) -> str:
+    match expression:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""
 
 
 def check_sleeps(source: str) -> list[str]:

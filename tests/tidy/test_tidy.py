@@ -17,6 +17,8 @@ LONG_MODULES: dict[str, str] = {
 }
 
 # Folders that are made by tools and hold nothing of ours; needed only where git cannot say what is ignored.
+# They know each other, and what they exchange.
+ADAPTERS = ("src/penstock/runtime/stores/", "src/penstock/runtime/executors/")
 GENERATED_FOLDERS = frozenset({".git", ".venv", "__pycache__", "build", "dist", "node_modules"})
 
 
@@ -66,6 +68,7 @@ def test_a_source_module_is_tidy(path: str) -> None:
         *checks.check_module_length(source, lines_max),
         *checks.check_module_name(path.removeprefix("src/")),
         *checks.check_unfinished_marks(source),
+        *([] if path.startswith(ADAPTERS) else checks.check_port_use(source)),
     ]
     assert not problems, f"{path}:\n" + "\n".join(problems)
 
@@ -177,6 +180,36 @@ def test_a_module_named_for_nothing_is_found() -> None:
     assert checks.check_module_name("penstock/base/limits.py") == []
     assert checks.check_module_name("penstock/base/utils.py") != []
     assert checks.check_module_name("penstock/helpers/limits.py") != []
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "isinstance(store, SqliteStore)",
+        "isinstance(store, SqliteStore | None)",
+        "isinstance(self.store, (int, SqliteStore))",
+        "issubclass(kind, SqliteStore)",
+        "cast('SqliteStore', store)",
+        "hasattr(penstock.store, 'writer')",
+        "getattr(self._platform, 'path', None)",
+        "getattr(evaluator, 'prompt', evaluator)",
+        "type(host) is int",
+    ],
+)
+def test_asking_which_adapter_it_is_is_found(use: str) -> None:
+    source = f"from penstock.runtime.stores.sqlite import SqliteStore\n\nfound = {use}\n"
+    [problem] = checks.check_port_use(source)
+    assert problem.startswith("line 3: ")
+
+
+def test_making_an_adapter_and_asking_other_things_is_no_problem() -> None:
+    source = """
+from penstock.runtime.stores.sqlite import SqliteStore
+
+store = SqliteStore("penstock.db")
+found = isinstance(outcome, Appended), getattr(error, "errno", None), type(value)
+"""
+    assert checks.check_port_use(source) == []
 
 
 def test_an_unfinished_mark_is_found() -> None:

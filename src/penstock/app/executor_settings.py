@@ -1,7 +1,7 @@
 """Executors and secrets as the settings say: MCP servers, models, agents, HTTP.
 
     async with equipped(settings) as tools:
-        async with Penstock.open(store=store_of(settings), executors=tools.executors, secrets=tools.secrets): ...
+        async with Penstock.open(storage=storage_of(settings), executors=tools.executors, secrets=tools.secrets): ...
 
 A library that is not installed is missed here, at the start. Libraries are imported, and secrets read, when something
 first needs them: a run that calls no model waits for neither, and a key that is missing fails only what needs it.
@@ -24,16 +24,15 @@ from penstock.app.on_demand import ClosableExecutor, OnDemand
 from penstock.app.secret_sources import ReferenceSecrets, private_texts, resolve_secret
 from penstock.app.settings import Settings
 from penstock.app.settings_items import AgentSettings, McpServerSettings
+from penstock.app.storage import Storage, in_file
 from penstock.app.upstreams import UpstreamLink, import_rules
 from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
 from penstock.base.later import later
 from penstock.runtime.executors.mcp_config import McpServerConfig
 from penstock.runtime.performing import AsyncPerformer
-from penstock.runtime.ports import Store
 from penstock.runtime.routing import SecretResolver
 from penstock.runtime.secrets import ChainSecrets, EnvironmentSecrets, FileSecrets
-from penstock.runtime.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from penstock.app import executor_models
@@ -49,7 +48,7 @@ else:
     mcp_tools = later("penstock.runtime.executors.mcp_tools")
     person = later("penstock.runtime.executors.person")
 
-__all__ = ["Equipment", "check_extras", "equipped", "looking_upstream", "secrets_of", "store_of"]
+__all__ = ["Equipment", "check_extras", "equipped", "looking_upstream", "secrets_of", "storage_of"]
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -114,9 +113,9 @@ def secrets_of(settings: Settings, folder: Path | None = None) -> SecretResolver
     return ChainSecrets(FileSecrets(folder), EnvironmentSecrets(), named)
 
 
-def store_of(settings: Settings, path: Path | None = None) -> Store:
-    """The store that the settings name, or the same at another path; whoever takes it opens and closes it."""
-    return SqliteStore(path or settings.storage.path, synchronous=settings.storage.synchronous)
+def storage_of(settings: Settings, path: Path | None = None) -> Storage:
+    """The storage that the settings name, or the same at another path; whoever takes it opens and closes the store."""
+    return in_file(path or settings.storage.path, synchronous=settings.storage.synchronous)
 
 
 def check_extras(settings: Settings) -> None:

@@ -33,8 +33,6 @@ from penstock.operations.scheduled import fire_through
 from penstock.operations.trail import seal_with
 from penstock.operations.upstream_board import Upstreams
 from penstock.runtime.guarded.evaluator import GuardedEvaluator
-from penstock.runtime.stores.sqlite import SqliteStore
-from penstock.runtime.stores.sqlite_platform import SqlitePlatformStore
 from penstock.runtime.system import new_key_material, new_run_id
 
 __all__ = ["create_owner_key", "has_keys", "local_owner", "open_gate"]
@@ -63,14 +61,14 @@ async def open_gate(
 
     `looks_only` is for whoever calls nothing that changes something: a store without a secret stays without one.
     """
-    store = penstock.store
-    if not isinstance(store, SqliteStore):
+    storage = penstock.storage
+    if storage.file is None or storage.platform is None:
         raise Rejected("STORE_UNSUITABLE", "a gate needs a store in a file", "open Penstock with a path")
-    platform = SqlitePlatformStore(store)
-    secret = pepper_file or pepper_path(store.path)
-    pepper = await unsealed_with(secret, store.path, platform, looks_only=looks_only)
+    platform = storage.platform()
+    secret = pepper_file or pepper_path(storage.file)
+    pepper = await unsealed_with(secret, storage.file, platform, looks_only=looks_only)
     services = Services(
-        store=store,
+        store=storage.store,
         platform=platform,
         host=penstock.host,
         scheduler=penstock.scheduler,

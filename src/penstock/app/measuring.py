@@ -14,7 +14,6 @@ from penstock.app.penstock import Penstock
 from penstock.operations.context import Services
 from penstock.operations.telemetry import Gauge
 from penstock.runtime.hosts.live import Committed
-from penstock.runtime.stores.sqlite import SqliteStore
 
 __all__ = ["measured"]
 
@@ -103,22 +102,21 @@ def _gauges(penstock: Penstock, services: Services) -> list[Gauge]:
             ),
         )
     )
-    store = penstock.store
-    if isinstance(store, SqliteStore):
-        found.extend(
-            (
-                Gauge(
-                    name="penstock_store_commits",
-                    help="Transactions that the store has made durable.",
-                    kind="counter",
-                    read=lambda: {(): float(store.writer.commits)},
-                ),
-                Gauge(
-                    name="penstock_store_jobs",
-                    help="Changes that were in those transactions.",
-                    kind="counter",
-                    read=lambda: {(): float(store.writer.jobs)},
-                ),
-            )
+    counts = penstock.storage.counts
+    found.extend(
+        (
+            Gauge(
+                name="penstock_store_commits",
+                help="Transactions that the store has made durable.",
+                kind="counter",
+                read=lambda: {(): float(counts().get("commits", 0))},
+            ),
+            Gauge(
+                name="penstock_store_jobs",
+                help="Changes that were in those transactions.",
+                kind="counter",
+                read=lambda: {(): float(counts().get("jobs", 0))},
+            ),
         )
+    )
     return found

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.app.on_demand import ClosableExecutor, OnDemand
+from penstock.app.storage import Storage, in_file
 from penstock.app.upstreams import UpstreamLink
 from penstock.base import limits
 from penstock.base.clock import Clock
@@ -34,16 +35,16 @@ from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.executors.step import StepExecutor
 from penstock.runtime.guarded.evaluator import GuardedEvaluator
 from penstock.runtime.hosts.live import Committed
+from penstock.runtime.hosts.port import RunHost
 from penstock.runtime.names import name_taken
 from penstock.runtime.performing import AsyncPerformer
-from penstock.runtime.ports import DefinitionNameTaken, RunPage, RunQuery, Store
+from penstock.runtime.ports import DefinitionNameTaken, RunPage, RunQuery
 from penstock.runtime.routing import Router, SecretResolver
 from penstock.runtime.runs import Run, refusal_error
 from penstock.runtime.schedules import Scheduler
 from penstock.runtime.sealing import AnswerSeals
 from penstock.runtime.secrets import EnvironmentSecrets
 from penstock.runtime.steps import StepRegistry
-from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.system import SystemClock, gone_workers, new_run_id, new_worker_id
 from penstock.runtime.upstream import ToolGuard
 
@@ -52,13 +53,11 @@ if TYPE_CHECKING:
     from penstock.definitions import build, validate
     from penstock.operations import upstream_board
     from penstock.runtime.executors import http
-    from penstock.runtime.stores import sqlite_platform
 else:
     pepper = later("penstock.app.pepper")
     build = later("penstock.definitions.build")
     validate = later("penstock.definitions.validate")
     http = later("penstock.runtime.executors.http")
-    sqlite_platform = later("penstock.runtime.stores.sqlite_platform")
     upstream_board = later("penstock.operations.upstream_board")
 
 __all__ = ["Penstock"]
@@ -70,9 +69,10 @@ class Penstock:
     """Workflows and their runs on one store."""
 
     def __init__(
-        self, *, store: Store, host: EmbeddedHost, driver: Driver | None, new_id: Callable[[], str] = new_run_id
+        self, *, storage: Storage, host: RunHost, driver: Driver | None, new_id: Callable[[], str] = new_run_id
     ) -> None:
-        self.store = store
+        self.storage = storage
+        self.store = store = storage.store
         self.host = host
         self.driver = driver
         self.step_executor: StepExecutor | None = None
@@ -92,7 +92,7 @@ class Penstock:
         executors: Mapping[str, AsyncPerformer] | None = None,
         workflows: Iterable[str | Path | JsonObject] = (),
         secrets: SecretResolver | None = None,
-        store: Store | None = None,
+        storage: Storage | None = None,
         clock: Clock | None = None,
         perform: bool = True,
         family: str | None = None,
@@ -110,9 +110,10 @@ class Penstock:
         sealed; if left out, the file beside the store. With `governed` schedules start runs only through a gate, from
         when one is open; without one the program that opens this answers for what they start.
         """
-        kept = store or SqliteStore(path)
+        storage = storage or in_file(path)
+        kept = storage.store
         await kept.open()
-        seals = _seals(kept, pepper_file)
+        seals = _seals(storage, pepper_file)
         evaluator, query_evaluator = GuardedEvaluator(), GuardedEvaluator()
         host = EmbeddedHost(
             store=kept,
@@ -128,12 +129,12 @@ class Penstock:
         step_executor = StepExecutor(_registry(steps), observer=host.progress)
         http_executor = OnDemand(make=_http_executor)
         try:
-            penstock = cls(store=kept, host=host, driver=None)
+            penstock = cls(storage=storage, host=host, driver=None)
             penstock.step_executor = step_executor
             penstock.secrets = secrets or penstock.secrets
             if upstream is not None:
                 penstock.upstream = upstream
-                upstream.attach(host, _guard(upstream, kept, host))
+                upstream.attach(host, _guard(upstream, storage, host))
             for source in workflows:
                 await penstock.register(source)
             if perform:
@@ -250,16 +251,14 @@ class Penstock:
         return await self.store.list_runs(query or RunQuery())
 
 
-def _seals(store: Store, pepper_file: Path | None) -> AnswerSeals:
+def _seals(storage: Storage, pepper_file: Path | None) -> AnswerSeals:
     """Seals with the secret of a store in a file; what is in memory ends with the process, and so does its key."""
-    if not isinstance(store, SqliteStore):
+    file, platform = storage.file, storage.platform
+    if file is None or platform is None:
         return AnswerSeals()
 
     async def secret() -> bytes:
-        platform = sqlite_platform.SqlitePlatformStore(store)
-        found: bytes | None = await pepper.unsealed_with(
-            pepper_file or pepper.pepper_path(store.path), store.path, platform
-        )
+        found: bytes | None = await pepper.unsealed_with(pepper_file or pepper.pepper_path(file), file, platform())
         if found is None:
             raise TypeError("a store that is not only looked at has a secret")
         return found
@@ -267,12 +266,11 @@ def _seals(store: Store, pepper_file: Path | None) -> AnswerSeals:
     return AnswerSeals(secret)
 
 
-def _guard(upstream: UpstreamLink, store: Store, host: EmbeddedHost) -> ToolGuard | None:
+def _guard(upstream: UpstreamLink, storage: Storage, host: RunHost) -> ToolGuard | None:
     """What keeps changed tools of other servers from being called where no gate does; it accepts nothing itself."""
-    if not upstream.rules or not isinstance(store, SqliteStore):
+    if not upstream.rules or storage.platform is None:
         return None
-    platform = sqlite_platform.SqlitePlatformStore(store)
-    guard: ToolGuard = upstream_board.Upstreams(platform=platform, clock=host.clock, rules=upstream.rules)
+    guard: ToolGuard = upstream_board.Upstreams(platform=storage.platform(), clock=host.clock, rules=upstream.rules)
     return guard
 
 

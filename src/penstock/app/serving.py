@@ -50,8 +50,6 @@ from penstock.base.later import later
 from penstock.mcp_surface.options import McpOptions
 from penstock.operations.context import GateLimits, WebhookChoices
 from penstock.operations.pipeline import Gate
-from penstock.runtime.stores.sqlite import SqliteStore
-from penstock.runtime.stores.sqlite_probe import StoreProbe
 
 if TYPE_CHECKING:
     from penstock.api import openapi
@@ -223,12 +221,10 @@ def _documents(gate: Gate, options: ServerOptions, mcp: Callable[[], JsonObject]
 
 
 def _checks(penstock: Penstock) -> Callable[[], asyncio.Future[dict[str, str]]]:
-    probe = StoreProbe(penstock.store) if isinstance(penstock.store, SqliteStore) else None
-
     async def look() -> dict[str, str]:
         started = time.perf_counter()
         try:
-            await (penstock.store.workers() if probe is None else probe.look())
+            await penstock.storage.probe()
         except PenstockError as error:
             return {"store": error.code}
         except OSError:

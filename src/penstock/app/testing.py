@@ -14,7 +14,7 @@ Everything but the activities and the clock is what runs in production: the host
 Nothing is written to a disk, and nothing waits for real time: a test of a run that takes a year takes milliseconds.
 
 Above it: `penstock.testing`, the name under which tests know it.
-Below it: `Penstock` on a `MemoryStore` with a `ManualClock`, and `scripted_activities`.
+Below it: `Penstock` on a store in memory with a `ManualClock`, and `scripted_activities`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,11 @@ from typing import Any
 
 from penstock.app.penstock import Penstock
 from penstock.app.scripted_activities import NEVER, InTurn, Scripted, ScriptedActivities, in_turn
+from penstock.app.storage import in_memory
 from penstock.base.clock import ManualClock
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.model import ACTIVITY_TYPES, Workflow
-from penstock.engine import inputs
-from penstock.engine.effects import WakeUp
-from penstock.engine.pending import pending
 from penstock.engine.questions import open_questions
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
@@ -42,7 +40,6 @@ from penstock.engine.status import run_status
 from penstock.runtime.performing import ActivityCall
 from penstock.runtime.ports import RunQuery
 from penstock.runtime.runs import Run
-from penstock.runtime.stores.memory import MemoryStore
 
 __all__ = ["NEVER", "InTurn", "Scripted", "WorkflowTester", "in_turn"]
 
@@ -91,7 +88,7 @@ class WorkflowTester:
         clock = ManualClock(int(begin.timestamp() * 1000))
         scripted = ScriptedActivities(activities or {}, steps)
         async with Penstock.open(
-            store=MemoryStore(),
+            storage=in_memory(),
             clock=clock,
             executors=dict.fromkeys(map(str, ACTIVITY_TYPES), scripted),
             secrets=(secrets or {}).get,
@@ -166,15 +163,9 @@ class WorkflowTester:
         raise AssertionError("the runs do not come to rest: does one of them go in a circle?")
 
     async def _fire_due_timers(self) -> None:
-        """Fire what is due, in order; the driver does the same when it looks, and whoever is second finds nothing."""
-        host, now = self.penstock.host, self._clock.now_ms()
-        for run_id in await self.penstock.store.due(owner=host.worker_id, now=now, limit=_RUNS_MAX):
-            live = await host.live(run_id)
-            effects = [] if live is None else pending(live.workflow, live.state, now)
-            for effect in effects:
-                if isinstance(effect, WakeUp):
-                    fired = inputs.FireTimer(at=now, kind=effect.kind, node_id=effect.node_id, visit=effect.visit)
-                    await host.send(run_id, fired)
+        """Fire what is due now; the driver does the same when it looks, and whoever is second finds nothing."""
+        if self.penstock.driver is not None:
+            await self.penstock.driver.fire_timers()
 
     async def _positions(self) -> tuple[tuple[str, int], ...]:
         page = await self.penstock.store.list_runs(RunQuery(limit=_RUNS_MAX))

@@ -19,7 +19,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from penstock.app.executor_settings import equipped, looking_upstream, store_of
+from penstock.app.executor_settings import equipped, looking_upstream, storage_of
 from penstock.app.penstock import Penstock
 from penstock.app.settings import Settings
 from penstock.app.step_modules import load_steps
@@ -143,7 +143,7 @@ async def opened(
         equipped(workshop.settings, secret_folder=folder) as equipment,
         Penstock.open(
             workshop.database,
-            store=store_of(workshop.settings, workshop.database),
+            storage=storage_of(workshop.settings, workshop.database),
             steps=load_steps(workshop.steps) if steps is None else steps,
             executors=equipment.executors,
             secrets=equipment.secrets,

@@ -133,6 +133,11 @@ class WouldWait(Exception):  # no error: it says where the evaluation belongs
 class Evaluator(Protocol):
     """Whoever evaluates what a document says for the engine: its expressions and its schemas."""
 
+    @property
+    def prompt(self) -> "Evaluator":
+        """The side of it that never waits: it raises `WouldWait` instead. Often the evaluator itself."""
+        ...
+
     def evaluate(self, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
         """Evaluate an expression on a root value."""
         ...
@@ -148,6 +153,11 @@ class Evaluator(Protocol):
 
 class InProcessEvaluator:
     """Evaluates in this process, without a time limit: for trusted definitions, tests and simulations."""
+
+    @property
+    def prompt(self) -> "Evaluator":
+        """The evaluator itself."""
+        return self
 
     def evaluate(self, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
         """Evaluate an expression on a root value."""

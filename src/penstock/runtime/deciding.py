@@ -37,8 +37,7 @@ class Decider:
     def __init__(self, evaluator: Evaluator, seals: Sealer) -> None:
         self._evaluator = evaluator
         self._seals = seals
-        # An evaluator that may wait has a side that raises `WouldWait` instead.
-        self._prompt: Evaluator = getattr(evaluator, "prompt", evaluator)
+        self._prompt = evaluator.prompt
         self._slow: dict[str, None] = {}
         self._plans: dict[str, Plan] = {}
         self._threads = FairThreads.for_workers("penstock-deciding")

@@ -139,6 +139,10 @@ class Driver:
         """Look at the timers now: for clocks that are moved by hand."""
         self._timers.nudge()
 
+    async def fire_timers(self) -> None:
+        """Fire the timers that are due now, without waiting until the driver looks by itself."""
+        await self._timers.fire()
+
     def _spawn(self, where: str, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.ensure_future(self._guarded(where, work))
         self._tasks.add(task)

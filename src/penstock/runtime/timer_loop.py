@@ -68,7 +68,7 @@ class TimerLoop:
             self._wake.clear()
             nap = _LOOK_SECONDS
             try:
-                nap = await self.fire_due()
+                nap = await self.fire()
             except Exception as error:  # the store may be back in a moment
                 self.report("timers", error)
             try:
@@ -77,7 +77,7 @@ class TimerLoop:
             except TimeoutError:
                 continue
 
-    async def fire_due(self) -> float:
+    async def fire(self) -> float:
         """Fire every timer that is due; for how many seconds there is nothing to do then."""
         now = self.host.clock.now_ms()
         await self._look_back(now)

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.app.executor_models import model_providers
-from penstock.app.executor_settings import check_extras, equipped, secrets_of, store_of
+from penstock.app.executor_settings import check_extras, equipped, secrets_of, storage_of
 from penstock.app.extras import EXTRA_EXECUTORS, require_extra
 from penstock.app.settings import HttpSettings, Settings, StorageSettings
 from penstock.app.settings_items import AgentSettings, McpServerSettings, ModelSettings, TokenPriceSettings
@@ -21,7 +21,6 @@ from penstock.base.errors import Rejected, Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.executors.mcp_config import command_name
 from penstock.runtime.performing import ActivityAsks, ActivityCall, ActivityDone, ActivityOutcome
-from penstock.runtime.stores.sqlite import SqliteStore
 from tests.fixtures.mcp_tools_server import make_server
 from tests.unit.runtime.executors.asgi_server import serving_asgi
 from tests.unit.runtime.executors.calls import bounded, call_of, done, error
@@ -274,8 +273,8 @@ def test_secrets_are_looked_for_in_the_folder_then_in_the_environment_then_in_th
 
 def test_the_store_is_where_the_settings_say(tmp_path: Path) -> None:
     settings = Settings(storage=StorageSettings(path="a.db", synchronous="NORMAL"))
-    stores = store_of(settings), store_of(settings, tmp_path / "b.db")
-    assert [store.path for store in stores if isinstance(store, SqliteStore)] == ["a.db", str(tmp_path / "b.db")]
+    kept = storage_of(settings), storage_of(settings, tmp_path / "b.db")
+    assert [storage.file for storage in kept] == ["a.db", str(tmp_path / "b.db")]
 
 
 def test_patterns_stand_for_files_and_each_is_named_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

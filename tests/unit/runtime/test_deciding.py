@@ -12,7 +12,14 @@ from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build import build_workflow
-from penstock.definitions.expressions import Evaluated, EvaluationFailed, Expression, InProcessEvaluator, WouldWait
+from penstock.definitions.expressions import (
+    Evaluated,
+    EvaluationFailed,
+    Evaluator,
+    Expression,
+    InProcessEvaluator,
+    WouldWait,
+)
 from penstock.engine import inputs
 from penstock.engine.decide import decide
 from penstock.engine.outcomes import Accepted, Decision
@@ -48,10 +55,13 @@ class Slow(InProcessEvaluator):
     """Evaluates when it is told to; whoever asks waits until then."""
 
     def __init__(self) -> None:
-        self.prompt = Prompt()
         self.asked = threading.Event()
         self.may = threading.Event()
         self.evaluations = 0
+
+    @property
+    def prompt(self) -> Evaluator:
+        return Prompt()
 
     def evaluate(self, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
         self.asked.set()

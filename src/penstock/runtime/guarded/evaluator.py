@@ -106,6 +106,11 @@ class _NeedsWorker(WouldWait):
 class _PromptEvaluator:
     """Evaluates what is known to be quick."""
 
+    @property
+    def prompt(self) -> _PromptEvaluator:
+        """The evaluator itself."""
+        return self
+
     def evaluate(self, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
         """Evaluate an expression on a root value; raises `WouldWait` for one that may take its time."""
         found = path_value(expression, root)

@@ -1,0 +1,62 @@
+"""Where everything is kept: a store, and what comes with one of its kind, as values instead of guesses.
+
+A store in a file has a platform store in the same file, a place beside which its secret lies, a probe and counters; one
+in memory has none of these. Whoever needs one asks for the value and never for the kind of the store.
+
+Above it: `Penstock`, the gate, the server. Below it: the adapters; this is the one module that pairs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.base.later import later
+from penstock.runtime.platform import PlatformStore
+from penstock.runtime.ports import Store
+from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.stores.sqlite_probe import StoreProbe
+from penstock.runtime.stores.sqlite_schema import Synchronous
+
+if TYPE_CHECKING:
+    from penstock.runtime.stores import memory, sqlite_platform
+else:
+    memory = later("penstock.runtime.stores.memory")
+    sqlite_platform = later("penstock.runtime.stores.sqlite_platform")
+
+__all__ = ["Storage", "in_file", "in_memory"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """A store and what belongs to it."""
+
+    store: Store
+    probe: Callable[[], Awaitable[object]]
+    """Raises what a caller would be told of a store that cannot be used now."""
+    file: str | None = None
+    """The file that it is, if it is one: the server's secret lies beside it."""
+    platform: Callable[[], PlatformStore] | None = None
+    """What is kept beside runs (keys, audit, registries), where there is a place for it; ready while the store is."""
+    counts: Callable[[], Mapping[str, int]] = field(default=dict)
+    """What the store did since it was opened, by name: `commits`, `jobs`."""
+
+
+def in_file(path: str | Path, *, synchronous: Synchronous = "FULL") -> Storage:
+    """Everything in one SQLite file; whoever takes it opens and closes the store."""
+    store = SqliteStore(path, synchronous=synchronous)
+    return Storage(
+        store=store,
+        file=store.path,
+        platform=lambda: sqlite_platform.SqlitePlatformStore(store),
+        probe=StoreProbe(store).look,
+        counts=lambda: {"commits": store.writer.commits, "jobs": store.writer.jobs},
+    )
+
+
+def in_memory() -> Storage:
+    """Runs and definitions in memory, and nothing beside them."""
+    store = memory.MemoryStore()
+    return Storage(store=store, probe=store.workers)
