@@ -12,12 +12,15 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 
-__all__ = ["LineFormatter", "LogEvent", "record_event"]
+__all__ = ["LineFormatter", "LogEvent", "level_of", "record_event"]
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:")
 
@@ -29,6 +32,12 @@ class LogEvent:
     level: int
     name: str
     fields: JsonObject
+
+
+def level_of(record: Record) -> int:
+    """How much the line for a record matters; nothing at all if it gets none."""
+    known = _EVENTS.get(record.name)
+    return logging.NOTSET if known is None else known[0]
 
 
 def record_event(state: RunState, record: Record) -> LogEvent | None:
@@ -87,7 +96,7 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
-        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z"
+        moment = f"{_second(int(record.created))}.{int(record.msecs):03}Z"
         level = record.levelname.lower()
         fields = getattr(record, "fields", None)
         event = record.getMessage() if isinstance(fields, dict) else "log"
@@ -95,9 +104,22 @@ class LineFormatter(logging.Formatter):
         if record.exc_info:
             known["traceback"] = self.formatException(record.exc_info)
         if self._as_json:
-            return json.dumps({"time": moment, "level": level, "event": event, **known}, ensure_ascii=False)
+            return _as_json({"time": moment, "level": level, "event": event, **known})
         told = " ".join(f"{name}={_value(value)}" for name, value in known.items())
         return f"{moment} {level} {event} {told}".rstrip()
+
+
+def _as_json(line: JsonObject) -> str:
+    try:
+        return msgspec.json.encode(line).decode()
+    except (UnicodeEncodeError, OverflowError):  # one half of a surrogate pair, or a number of more than 64 bits
+        return json.dumps(line)
+
+
+@lru_cache(maxsize=2)
+def _second(second: int) -> str:
+    """What the lines of a second have in common."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
 
 
 def _foreign(record: logging.LogRecord) -> JsonObject:

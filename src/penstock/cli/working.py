@@ -18,8 +18,9 @@ from penstock.base.errors import Conflict, Denied, Rejected
 from penstock.base.json import JsonObject
 from penstock.base.later import later
 from penstock.cli.files import SourceText, read_sources
+from penstock.cli.log_lines import GatheringHandler
 from penstock.cli.values import UsageError
-from penstock.cli.worker_log import LineFormatter, record_event
+from penstock.cli.worker_log import LineFormatter, level_of, record_event
 from penstock.definitions.model import Workflow
 from penstock.operations.pipeline import Gate
 from penstock.runtime.hosts.live import Committed
@@ -49,7 +50,7 @@ def workflow_files(patterns: Iterable[str]) -> list[SourceText]:
 
 def configure_logging(chosen: LoggingSettings) -> None:
     """Log to standard error as the settings say."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = GatheringHandler(sys.stderr)
     handler.setFormatter(LineFormatter(as_json=chosen.format == "json"))
     logger = logging.getLogger("penstock")
     logger.handlers[:] = [handler]
@@ -60,9 +61,10 @@ def configure_logging(chosen: LoggingSettings) -> None:
 def log_commit(commit: Committed) -> None:
     """Log what was stored, if it is worth a line."""
     for record in commit.records:
-        event = record_event(commit.live.state, record)
-        if event is not None and _LOGGER.isEnabledFor(event.level):
-            _LOGGER.log(event.level, event.name, extra={"fields": event.fields})
+        if _LOGGER.isEnabledFor(level_of(record)):
+            event = record_event(commit.live.state, record)
+            if event is not None:
+                _LOGGER.log(event.level, event.name, extra={"fields": event.fields})
 
 
 def sound_workflows(sources: Sequence[SourceText], settings: Settings) -> list[Workflow]:

@@ -57,5 +57,11 @@ def test_a_line_of_json_has_the_same() -> None:
     assert told == {"time": "1970-01-01T00:00:00.500Z", "level": "warning", "event": "run_failed", "run_id": "r1"}
 
 
+def test_a_line_of_json_takes_any_text_and_number() -> None:
+    fields: JsonObject = {"half": "\ud83d", "large": 2**80}
+    told = json.loads(line("odd", fields, as_json=True))
+    assert (told["half"], told["large"]) == ("\ud83d", 2**80)
+
+
 def test_messages_of_steps_and_libraries_are_logged_too() -> None:
     assert line("careful") == "1970-01-01T00:00:00.500Z warning log logger=penstock.step message=careful"
