@@ -33,6 +33,7 @@ __all__ = [
     "CONCURRENT_CALLS_PER_KEY",
     "CONTINUATIONS_WITHOUT_WAIT_MAX",
     "DECIDED_AT_ONCE",
+    "DEFINITIONS_KEPT_MAX",
     "DEFINITIONS_PAGE_MAX",
     "DELIVERIES_AT_ONCE_MAX",
     "DELIVERIES_PER_ENDPOINT_MAX",
@@ -576,6 +577,8 @@ STREAM_READS_AT_ONCE = 4
 STREAM_RECORDS_PER_READ = 50
 # Versions of workflows of which it is kept what their starts need; a few hundred bytes each.
 START_NEEDS_KEPT = 10_000
+# Definitions that a store keeps in memory for whoever starts runs of them; a start then reads no document.
+DEFINITIONS_KEPT_MAX = 256
 # Views of executions that are kept for whoever asks again.
 EXECUTION_VIEWS_KEPT = 512
 # Larger views are made anew each time, so that those kept stay within some megabytes.

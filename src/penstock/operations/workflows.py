@@ -72,7 +72,8 @@ async def found_definition(context: Context, workflow_id: str, definition_hash: 
     """A workflow of the caller's tenant, or NotFound."""
     store = context.services.store
     row = await store.definition_named(workflow_id, tenant=context.tenant)
-    if definition_hash is not None and row is not None:  # a workflow that was deleted has no versions for callers
+    # A workflow that was deleted has no versions for callers.
+    if definition_hash is not None and row is not None and row.hash != definition_hash:
         row = await store.definition(definition_hash, tenant=context.tenant)
     if row is None or row.name != workflow_id:
         raise unknown_workflow(workflow_id, definition_hash)

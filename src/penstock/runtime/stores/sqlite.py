@@ -49,6 +49,7 @@ from penstock.runtime.stores.pages.reader import load_run, read_history
 from penstock.runtime.stores.pages.shapes import ShapeReader
 from penstock.runtime.stores.sqlite_calls import with_receipt
 from penstock.runtime.stores.sqlite_changes import read_changes
+from penstock.runtime.stores.sqlite_definitions import MISSED, RecentDefinitions
 from penstock.runtime.stores.sqlite_errors import explain
 from penstock.runtime.stores.sqlite_listing import list_runs
 from penstock.runtime.stores.sqlite_rows import RUN_COLUMNS, encode_json, run_of
@@ -114,7 +115,7 @@ class SqliteStore:
         self._forget_file()
 
     def _forget_file(self) -> None:
-        self._state, self._shapes = WriterState(), ShapeReader()
+        self._state, self._shapes, self._definitions = WriterState(), ShapeReader(), RecentDefinitions()
         self._append_runs = partial(append_runs, beside=self._state)  # one object, by which the writer knows its kind
 
     @property
@@ -209,8 +210,11 @@ class SqliteStore:
             found = connection.execute(_RUN_ROW, (run_id,)).fetchall()
             return run_of(found[0]) if found else None
 
+        return await self._glance(query)
+
+    async def _glance(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        """One look into an index: asking another thread would cost ten times as much."""
         try:
-            # One look into an index: asking another thread would cost ten times as much.
             return self.read_here(query)
         except (sqlite3.Error, UnicodeEncodeError):
             return await self._read(query)  # may wait for a lock, and words the error
@@ -292,7 +296,10 @@ class SqliteStore:
 
     async def definition_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> DefinitionRow | None:
         """The newest definition of a name."""
-        return await self._read(lambda connection: sqlite_definitions.definition_named(connection, name, tenant))
+        known = await self._glance(partial(self._definitions.known, name=name, tenant=tenant))
+        if known is MISSED:
+            return await self._read(partial(self._definitions.read, name=name, tenant=tenant))
+        return known
 
     async def definition_versions(
         self, name: str, *, tenant: str = DEFAULT_TENANT, limit: int, cursor: str | None = None

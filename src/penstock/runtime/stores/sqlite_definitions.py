@@ -9,8 +9,11 @@ Above it: `sqlite`, which says on which connection. Below it: `sqlite_rows`; the
 from __future__ import annotations
 
 import sqlite3
+from collections import OrderedDict
+from enum import Enum, auto
 from typing import TypeAlias
 
+from penstock.base import limits
 from penstock.runtime.ports import (
     ANY,
     AnyHash,
@@ -31,8 +34,10 @@ from penstock.runtime.stores.store_rules import (
 )
 
 __all__ = [
+    "MISSED",
+    "Missed",
+    "RecentDefinitions",
     "definition_by_hash",
-    "definition_named",
     "definition_versions",
     "definitions_page",
     "delete_definition",
@@ -48,9 +53,20 @@ _NEWEST = (
     " CROSS JOIN definitions AS d ON d.hash = w.hash"
 )
 
+_NEWEST_NUMBERED = _NEWEST.replace(" FROM ", ", w.number FROM ", 1)
+
 _NUMBER_MAX = (1 << 63) - 1
 _CHARACTER_MAX = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
+
+
+class Missed(Enum):
+    """That something is not in memory."""
+
+    MISSED = auto()
+
+
+MISSED = Missed.MISSED
 
 _Conditions: TypeAlias = list[tuple[str, tuple[object, ...]]]
 
@@ -116,10 +132,31 @@ def definition_by_hash(
     return None if found is None else definition_of(found)
 
 
-def definition_named(connection: sqlite3.Connection, name: str, tenant: str) -> DefinitionRow | None:
-    """The newest definition of a name."""
-    found = connection.execute(f"{_NEWEST} WHERE w.tenant = ? AND w.name = ?", (tenant, name)).fetchone()
-    return None if found is None else definition_of(found)
+class RecentDefinitions:
+    """Definitions that were read lately, by the number of their version: what is stored under one never changes."""
+
+    def __init__(self) -> None:
+        self._rows: OrderedDict[int, DefinitionRow] = OrderedDict()
+
+    def known(self, connection: sqlite3.Connection, name: str, tenant: str) -> DefinitionRow | Missed | None:
+        """The newest definition of a name, by one look into an index; `MISSED` if its document has to be read."""
+        statement = "SELECT number FROM workflows WHERE tenant = ? AND name = ?"
+        found = connection.execute(statement, (tenant, name)).fetchall()
+        if not found:
+            return None
+        row = self._rows.get(found[0][0])
+        return MISSED if row is None else row
+
+    def read(self, connection: sqlite3.Connection, name: str, tenant: str) -> DefinitionRow | None:
+        """The newest definition of a name, which is kept."""
+        statement = f"{_NEWEST_NUMBERED} WHERE w.tenant = ? AND w.name = ?"
+        found = connection.execute(statement, (tenant, name)).fetchone()
+        if found is None:
+            return None
+        row = self._rows[found[-1]] = definition_of(found)
+        if len(self._rows) > limits.DEFINITIONS_KEPT_MAX:
+            self._rows.popitem(last=False)
+        return row
 
 
 def newest_definitions(connection: sqlite3.Connection, tenant: str | None) -> tuple[DefinitionRow, ...]:
