@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -36,6 +36,7 @@ from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.runtime.chains import latest_in_chain, start_successor
 from penstock.runtime.deciding import Decider
+from penstock.runtime.hosts.transcripts import Transcript
 from penstock.runtime.performing import ActivityDeferred, ActivityError, AsyncPerformer, input_of, unfit_outcome
 from penstock.runtime.platform import Receipt
 from penstock.runtime.ports import (
@@ -421,6 +422,9 @@ class MailboxHost:
 
     def watched(self, run_id: str, *, after_seq: int, wanted: Wanted | None = None) -> AbstractContextManager[Moved]:
         return self._watch.entered(run_id, after_seq=after_seq)
+
+    def transcribed(self, run_id: str) -> AbstractContextManager[Transcript]:
+        return nullcontext(Transcript())
 
     async def wait_for_end(self, run_id: str, *, timeout_seconds: float) -> RunState | None:
         loop = asyncio.get_running_loop()

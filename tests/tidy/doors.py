@@ -50,8 +50,8 @@ READING: dict[str, frozenset[str]] = {
     ),
     "Host": _names(
         "workflow violations workflow_named due may_perform live reloaded live_runs read history wait watched"
-        " watched_state wait_for_end stop_waiting next_commit newest row list_runs positions fold evaluate_for"
-        " subscribe"
+        " watched_state transcribed wait_for_end stop_waiting next_commit newest row list_runs positions fold"
+        " evaluate_for subscribe"
     ),
     "Scheduler": _names("start stop nudge fresh find"),
     "Run": _names(

@@ -29,7 +29,7 @@ def measured(penstock: Penstock, services: Services) -> Iterator[None]:
     told_before = driver.observe
 
     def observe(committed: Committed) -> None:
-        record(item.name for item in committed.records)
+        record(committed.names)
         told_before(committed)
 
     driver.observe = observe

@@ -34,9 +34,9 @@ class LogEvent:
     fields: JsonObject
 
 
-def level_of(record: Record) -> int:
-    """How much the line for a record matters; nothing at all if it gets none."""
-    known = _EVENTS.get(record.name)
+def level_of(name: str) -> int:
+    """How much the line for a record of this name matters; nothing at all if it gets none."""
+    known = _EVENTS.get(name)
     return logging.NOTSET if known is None else known[0]
 
 

@@ -60,8 +60,10 @@ def configure_logging(chosen: LoggingSettings) -> None:
 
 def log_commit(commit: Committed) -> None:
     """Log what was stored, if it is worth a line."""
+    if not any(_LOGGER.isEnabledFor(level_of(name)) for name in commit.names):
+        return
     for record in commit.records:
-        if _LOGGER.isEnabledFor(level_of(record)):
+        if _LOGGER.isEnabledFor(level_of(record.name)):
             event = record_event(commit.live.state, record)
             if event is not None:
                 _LOGGER.log(event.level, event.name, extra={"fields": event.fields})

@@ -23,7 +23,7 @@ from penstock.base.errors import CorruptHistory
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.records import Kind, Record
 
-__all__ = ["Field", "Move", "Page", "RecordShape", "Shape", "expand", "records_of", "shape_of"]
+__all__ = ["Field", "Move", "Page", "RecordShape", "Shape", "expand", "names_of", "records_of", "shape_of"]
 
 Source = Literal["constant", "given", "run", "after", "names", "members"]
 
@@ -53,6 +53,11 @@ class Shape(msgspec.Struct, frozen=True, array_like=True, dict=True):
     """The records of a move without what differs from move to move."""
 
     records: tuple[RecordShape, ...]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the records."""
+        return tuple(record.name for record in self.records)
 
     @cached_property
     def content(self) -> bytes:
@@ -140,3 +145,8 @@ Page: TypeAlias = tuple[Record, ...] | Move
 def records_of(page: Page) -> tuple[Record, ...]:
     """The records of a page, whatever form it has."""
     return page.records if isinstance(page, Move) else page
+
+
+def names_of(page: Page) -> tuple[str, ...]:
+    """The names of the records of a page; those of a move are not made for that."""
+    return page.shape.names if isinstance(page, Move) else tuple(record.name for record in page)

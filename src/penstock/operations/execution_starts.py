@@ -26,7 +26,7 @@ from penstock.operations.context import Context
 from penstock.operations.declaring import operation
 from penstock.operations.execution_inputs import ExecuteWorkflow
 from penstock.operations.execution_views import ExecutionHandle, ExecutionView
-from penstock.operations.executions import execution_view, handle
+from penstock.operations.executions import ended_view, execution_view, handle
 from penstock.operations.start_rights import refuse_start
 from penstock.operations.workflows import found_definition
 from penstock.runtime.ports import DefinitionRow, RunRow
@@ -94,26 +94,43 @@ async def workflow_execute(context: Context, given: ExecuteWorkflow) -> Reply[Ex
     execution.status or wait for it with execution.wait. With `sync` the call waits for the end, for a bounded time, and
     answers with the finished execution; if it takes longer, the handle comes back and the execution goes on.
     """
-    row = await started_run(context, given)
-    host, status = context.services.host, 202
-    answer: ExecutionHandle | ExecutionView | None = None
-    if given.sync or given.wait_seconds:
+    if not given.sync and not given.wait_seconds:
+        return _reply(context, await started_run(context, given))
+    host, chosen = context.services.host, new_run_id(context, given.execution_id)
+    with host.transcribed(chosen[0]) as transcript:
+        row = await started_run(context, given, chosen=chosen)
         run_id, seconds = row.run_id, seconds_to_wait(context, given.wait_seconds)
         state = await context.presence.while_there(lambda: host.wait_for_end(run_id, timeout_seconds=seconds))
-        row = await context.services.store.row(state.run_id if state else row.run_id) or row
-        if row.terminal and state is not None and state.continued_as is None:
-            answer, status = await execution_view(context, row), 200
+        if state is None or not state.terminal or state.continued_as is not None:
+            return _reply(context, await host.row(run_id if state is None else state.run_id) or row)
+        stored = transcript.stored(state.seq) if state.run_id == run_id else None
+    if stored is not None:
+        return _reply(context, stored.row, await ended_view(context, stored, state))
+    row = await host.row(state.run_id) or row
+    return _reply(context, row, await execution_view(context, row))
+
+
+def _reply(context: Context, row: RunRow, ended: ExecutionView | None = None) -> Reply[ExecutionHandle | ExecutionView]:
+    """The execution that was waited for, if it has ended; otherwise how to go on with it."""
     public = id_for_callers(context.tenant, row.run_id)
-    return Reply(value=answer or handle(context, row), status=status, location=f"/executions/{public}")
+    status = 202 if ended is None else 200
+    return Reply(value=ended or handle(context, row), status=status, location=f"/executions/{public}")
 
 
-async def started_run(context: Context, given: ExecuteWorkflow, *, definition_hash: str | None = None) -> RunRow:
+async def started_run(
+    context: Context,
+    given: ExecuteWorkflow,
+    *,
+    definition_hash: str | None = None,
+    chosen: tuple[str, bool] | None = None,
+) -> RunRow:
     """The index row of an execution that is started now, or was by the same call before.
 
-    `definition_hash` is of a workflow that is in no tenant's list; otherwise the caller's tenant must have it.
+    `definition_hash` is of a workflow that is in no tenant's list; otherwise the caller's tenant must have it. `chosen`
+    is what `new_run_id` said.
     """
     services = context.services
-    run_id, may_exist = new_run_id(context, given.execution_id)
+    run_id, may_exist = chosen or new_run_id(context, given.execution_id)
     known = await _known_run(context, run_id, given) if may_exist else None
     if known is not None:
         await refuse_restart(context, known)

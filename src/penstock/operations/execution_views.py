@@ -180,9 +180,11 @@ def summary_of_row(row: RunRow) -> ExecutionSummary:
     )
 
 
-def view_of_run(row: RunRow, workflow: Workflow, records: Sequence[Record], base_path: str) -> ExecutionView:
-    """An execution with everything; `records` is its whole history."""
-    state, handle = fold(records), handle_of(row, base_path)
+def view_of_run(
+    row: RunRow, workflow: Workflow, records: Sequence[Record], base_path: str, *, state: RunState | None = None
+) -> ExecutionView:
+    """An execution with everything; `records` is its whole history, and `state` what that leads to, if it is known."""
+    state, handle = fold(records) if state is None else state, handle_of(row, base_path)
     forked = records[0].payload.get("forkedFrom") if records else None
     return ExecutionView(
         execution_id=handle.execution_id,

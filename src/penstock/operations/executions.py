@@ -15,6 +15,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import NotFound, Rejected
 from penstock.base.ids import DEFAULT_TENANT, id_for_callers, id_in_tenant
+from penstock.engine.state import RunState
 from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
@@ -37,9 +38,9 @@ from penstock.operations.execution_views import (
     view_of_run,
 )
 from penstock.operations.views import milliseconds
-from penstock.runtime.ports import RunQuery, RunRow
+from penstock.runtime.ports import RunQuery, RunRow, StoredRun
 
-__all__ = ["OPERATIONS", "execution_view", "handle", "handle_now", "visible_run"]
+__all__ = ["OPERATIONS", "ended_view", "execution_view", "handle", "handle_now", "visible_run"]
 
 
 async def visible_run(context: Context, execution_id: str) -> RunRow:
@@ -92,6 +93,15 @@ async def execution_view(context: Context, row: RunRow) -> ExecutionView:
     if stored.row.seq == row.seq and len(msgspec.json.encode(view)) <= limits.EXECUTION_VIEW_BYTES_KEPT_MAX:
         services.execution_views.put(key, view)
     return view
+
+
+async def ended_view(context: Context, stored: StoredRun, state: RunState) -> ExecutionView:
+    """An execution with everything, from a history of few records whose end somebody waited for, and its state."""
+    services = context.services
+    workflow = await services.host.workflow(stored.row.definition_hash)
+    if workflow is None:
+        return await execution_view(context, stored.row)
+    return view_of_run(stored.row, workflow, stored.records, services.base_path, state=state)
 
 
 _FILTERS = (

@@ -42,6 +42,7 @@ from penstock.runtime.folding import Folding
 from penstock.runtime.guarded.threads import FairThreads
 from penstock.runtime.hosts.definitions import StoredWorkflows
 from penstock.runtime.hosts.live import Committed, LiveRun
+from penstock.runtime.hosts.transcripts import Transcript, Transcripts
 from penstock.runtime.ports import (
     Appended,
     RunPage,
@@ -90,6 +91,7 @@ class EmbeddedHost(StoredWorkflows):
     _weights: RunWeights = field(default_factory=RunWeights)
     _loading: dict[str, asyncio.Task[LiveRun | None]] = field(default_factory=dict)
     _outdated: set[str] = field(default_factory=set)  # runs that moved while they were loaded
+    _transcripts: Transcripts = field(default_factory=Transcripts)
     _watch: RunWatch = field(init=False)
     _decider: Decider = field(init=False)
     progress: ProgressBroadcast = field(init=False)  # what activities say while they are under way
@@ -254,6 +256,7 @@ class EmbeddedHost(StoredWorkflows):
         live = committed.live
         if self._loading and live.state.run_id in self._loading:
             self._outdated.add(live.state.run_id)
+        self._transcripts.committed(committed)
         self._watch.committed(live.state)
         self.on_commit(committed)
         if live.state.terminal and not live.tasks:
@@ -426,6 +429,10 @@ class EmbeddedHost(StoredWorkflows):
         if wanted is None:
             return self._watch.entered(run_id, after_seq=after_seq)
         return self._watch.entered(run_id, after_seq=after_seq, wanted=wanted)
+
+    def transcribed(self, run_id: str) -> AbstractContextManager[Transcript]:
+        """What is stored here of a run meanwhile, for those who are about to start it and wait for its end."""
+        return self._transcripts.of(run_id)
 
     async def wait_for_end(self, run_id: str, *, timeout_seconds: float) -> RunState | None:
         """The state of the last run of a chain once it has ended, or when time is up; None without such a run."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock.base.json import JsonObject
@@ -19,7 +20,7 @@ FIVE: dict[str, Any] = {
     "name": "five",
     "description": "Five steps.",
     "expose": {"tool": {}},
-    "input": {"type": "object", "required": ["number"], "properties": {"number": {"type": "integer"}}},
+    "input": {"type": "object", "required": ["number"], "properties": {"number": {"type": ["integer", "null"]}}},
     "nodes": [
         {"id": "one", "type": "step", "handler": "double", "with": {"number": "${ .input.number }"}},
         {"id": "two", "type": "step", "handler": "double", "with": {"number": "${ .one }"}},
@@ -91,5 +92,40 @@ def test_who_waits_for_the_end_of_a_run_that_goes_on_here_reads_no_history(
         assert state is not None
         assert state.result == 32
         assert loads == []
+
+    run(open_caller, test)
+
+
+def test_the_answer_of_a_start_that_waits_is_the_view_of_the_run_without_reading_it(
+    open_caller: OpenGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(caller: Caller) -> None:
+        await caller.call("workflow.import", workflows=[FIVE])
+        for given in ({"number": 1}, {"number": None}):  # the second one fails in its first step
+            arguments: dict[str, Any] = {
+                "workflow_id": "five",
+                "input": given,
+                "sync": True,
+                "labels": {"team": "blue"},
+            }
+            with monkeypatch.context() as patched:
+                loads = counted_loads(caller, patched)
+                reply = await caller.reply("workflow.execute", **arguments)
+                assert loads == []
+            assert reply.status == 200
+            answered = msgspec.to_builtins(reply.value)
+            assert answered["status"] == ("completed" if given["number"] else "failed")
+            assert answered == await caller.call("execution.status", execution_id=answered["execution_id"])
+
+    run(open_caller, test)
+
+
+def test_a_start_that_waits_again_with_the_same_id_answers_from_the_history(open_caller: OpenGate) -> None:
+    async def test(caller: Caller) -> None:
+        await caller.call("workflow.import", workflows=[FIVE])
+        arguments = {"workflow_id": "five", "input": {"number": 1}, "sync": True, "execution_id": "mine"}
+        first = await caller.call("workflow.execute", **arguments)
+        assert first["output"] == 32
+        assert await caller.call("workflow.execute", **arguments) == first
 
     run(open_caller, test)

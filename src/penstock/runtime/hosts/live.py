@@ -15,7 +15,7 @@ import msgspec
 from penstock.definitions.model import Workflow
 from penstock.engine.effects import Effect
 from penstock.engine.inputs import Input
-from penstock.engine.pages import Page, records_of
+from penstock.engine.pages import Page, names_of, records_of
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.runtime.ports import RunRow
@@ -67,3 +67,8 @@ class Committed(msgspec.Struct, frozen=True):
     def records(self) -> tuple[Record, ...]:
         """The records that were stored."""
         return records_of(self.page)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the records, which are not made for that."""
+        return names_of(self.page)

@@ -43,6 +43,7 @@ from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.runtime.hosts.live import Committed, LiveRun
+from penstock.runtime.hosts.transcripts import Transcript
 from penstock.runtime.platform import Receipt
 from penstock.runtime.ports import (
     ANY,
@@ -96,6 +97,12 @@ class RunReader(Protocol):
 
     async def watched_state(self, run_id: str) -> RunState | None:
         """The state of a run for those who watch it: what is being stored just now may be missing in it."""
+
+    def transcribed(self, run_id: str) -> AbstractContextManager[Transcript]:
+        """What this process stores of a run meanwhile, for those who are about to start it and wait for its end.
+
+        A host that does not see that gives one that stays empty: its callers then read the history.
+        """
 
     async def wait_for_end(self, run_id: str, *, timeout_seconds: float) -> RunState | None:
         """The state of the last run of a chain once it has ended, or when time is up; None without such a run."""

@@ -1,0 +1,47 @@
+"""What a process notes of a run that somebody waits for."""
+
+import msgspec
+
+from penstock.base import limits
+from penstock.engine.records import Record
+from penstock.runtime.hosts.transcripts import Transcript
+from penstock.runtime.ports import RunRow
+
+ROW = RunRow(
+    run_id="r", workflow_name="w", workflow_version="1", definition_hash="0", status="running", seq=0, created_at=0,
+    updated_at=0,
+)  # fmt: skip
+
+
+def page(first: int, last: int) -> tuple[Record, ...]:
+    return tuple(Record(seq, "event", "Noted", {"executionId": "r"}, 0) for seq in range(first, last + 1))
+
+
+def taken(*pages: tuple[Record, ...]) -> Transcript:
+    transcript = Transcript()
+    for records in pages:
+        transcript.take(records, msgspec.structs.replace(ROW, seq=records[-1].seq))
+    return transcript
+
+
+def test_a_transcript_from_the_first_record_on_is_the_history() -> None:
+    stored = taken(page(1, 3), page(4, 4)).stored(4)
+    assert stored is not None
+    assert stored.records == page(1, 4)
+    assert stored.row.seq == 4
+
+
+def test_a_transcript_is_of_no_use_with_a_gap_or_of_another_moment() -> None:
+    assert Transcript().stored(0) is None
+    assert taken(page(1, 3)).stored(4) is None
+    assert taken(page(2, 3)).stored(3) is None
+    assert taken(page(1, 3), page(5, 5)).stored(5) is None
+    assert taken(page(1, 3), page(5, 5), page(6, 6)).stored(6) is None
+
+
+def test_a_transcript_is_bounded() -> None:
+    most = limits.FOLDED_AT_ONCE
+    assert taken(page(1, most)).stored(most) is not None
+    transcript = taken(page(1, most), page(most + 1, most + 1))
+    assert transcript.stored(most) is None
+    assert transcript.stored(most + 1) is None
