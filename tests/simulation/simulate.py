@@ -21,7 +21,7 @@ __all__ = ["main"]
 # Cutting a history after each of its rows costs much more than after a few, so only some seeds do it.
 _EVERY_CUT_INTERVAL = 10
 _PROGRESS_INTERVAL = 100
-_COUNTED = ("runs", "records", "effects", "accepted", "refused", "crashes", "lost", "continued")
+_COUNTED = ("runs", "records", "effects", "accepted", "moves", "refused", "crashes", "lost", "continued")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

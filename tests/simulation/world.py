@@ -1,8 +1,9 @@
 """A simulated shell around the pure engine: durable logs, a virtual clock, deliveries, crashes.
 
-The world knows only what a real shell knows: it loads a run by folding its log, gives it inputs, appends what
-`decide` answers, and performs what `pending` lists. Faults come from the seed, through `Faults`; who sends what and
-when is decided in `scenario`. What must always hold is checked here and in `ledger`, while it happens.
+The world knows only what a real shell knows: it loads a run by folding its log, gives it inputs, appends the move that
+a plan makes of them, or else what `decide` answers, and performs what `pending` lists. Faults come from the seed,
+through `Faults`; who sends what and when is decided in `scenario`. What must always hold is checked here and in
+`ledger`, while it happens.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from penstock.base.json import JsonValue
+from penstock.definitions.expressions import InProcessEvaluator
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.decide import decide
@@ -27,6 +29,8 @@ from penstock.engine.effects import (
     StartSuccessor,
     WakeUp,
 )
+from penstock.engine.moves.plan import Plan
+from penstock.engine.moves.taking import take
 from penstock.engine.outcomes import Accepted, Decision, Refused
 from penstock.engine.pending import pending
 from penstock.engine.starting import successor_start
@@ -87,6 +91,7 @@ class World:
     faults: Faults
     failure_share: float = 0.2
     now: int = _BEGINNING_MS
+    plans: dict[str, Plan] = field(default_factory=dict)
     runs: dict[str, SimulatedRun] = field(default_factory=dict)
     flights: list[Flight] = field(default_factory=list)
     busy: set[str] = field(default_factory=set)
@@ -99,7 +104,7 @@ class World:
     def start(self, run_id: str, workflow: Workflow, given: inputs.StartRun) -> Decision:
         """Start a run; nothing of it exists unless its first row was written."""
         run = SimulatedRun(workflow=workflow, ledger=Ledger(run_id=run_id), state=RunState())
-        decision = decide(workflow, RunState(), given)
+        decision = self._decided(workflow, RunState(), given)
         if isinstance(decision, Accepted):
             try:
                 self._keep(run, given, decision)
@@ -128,7 +133,7 @@ class World:
             run_id = self.newest(run_id)
         state = self.loaded(run_id)
         run = self.runs[run_id]
-        decision = decide(run.workflow, state, given)
+        decision = self._decided(run.workflow, state, given)
         self._told(run_id, given, decision)
         match decision:
             case Refused():
@@ -138,6 +143,21 @@ class World:
                 self.counts["accepted"] += 1
                 self._keep(run, given, decision)
         return decision
+
+    def _decided(self, workflow: Workflow, state: RunState, given: inputs.Input) -> Decision:
+        """What a shell decides: a plain move by the plan, all else by `decide`, which must say the same of the move."""
+        plan = self.plans.setdefault(workflow.hash, Plan(workflow))
+        decision = decide(workflow, state, given)
+        taken = take(plan, state, given, InProcessEvaluator())
+        if taken is None:
+            return decision
+        self.counts["moves"] += 1
+        require(isinstance(decision, Accepted), "a move was taken of an input that is to be refused")
+        if isinstance(decision, Accepted):
+            require(taken.records == decision.records, "a move stands for other records than were decided")
+            require(taken.state == decision.state, "a move leads to another state than was decided")
+        require(taken.effects == tuple(pending(workflow, taken.state, given.at)), "a move has other effects")
+        return taken
 
     def newest(self, run_id: str) -> str:
         """The last run of a chain; what is due and not started yet is started."""
