@@ -11,11 +11,22 @@ from typing import TypeAlias
 
 from penstock.base import limits
 
-__all__ = ["JsonObject", "JsonProblem", "JsonValue", "exceeds_depth", "exceeds_values", "json_pointer", "json_problem"]
+__all__ = [
+    "JsonObject",
+    "JsonProblem",
+    "JsonValue",
+    "exceeds_depth",
+    "exceeds_values",
+    "is_flat",
+    "json_pointer",
+    "json_problem",
+]
 
 JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
 JsonObject: TypeAlias = dict[str, JsonValue]
 
+_WHOLE = frozenset({bool, int, str})  # a float may be no number
+_FLAT_MEMBERS_MAX = 32
 _PLAIN = frozenset({bool, int, float, str, type(None), list, dict})
 
 
@@ -68,6 +79,18 @@ def exceeds_values(value: JsonValue, values_max: int) -> bool:
                 return True
             waiting += item.values() if isinstance(item, dict) else item
     return False
+
+
+def is_flat(value: object) -> bool:
+    """Whether a value is certainly JSON, and little of it: a scalar, or an object of a few of them. One look."""
+    if type(value) is dict:
+        if len(value) > _FLAT_MEMBERS_MAX:
+            return False
+        for name, member in value.items():
+            if type(name) is not str or (type(member) not in _WHOLE and member is not None):
+                return False
+        return True
+    return type(value) in _WHOLE or value is None
 
 
 def json_problem(value: object, depth_max: int) -> JsonProblem | None:  # noqa: C901  # one loop, looked at very often

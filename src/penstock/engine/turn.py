@@ -17,7 +17,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import format_instant
 from penstock.definitions.expressions import Evaluated, EvaluationFailed, Evaluator, Expression
 from penstock.definitions.model import ActivityDetail, Node, Workflow
-from penstock.definitions.templates import LiteralTemplate, Rendered, SealedPlaces, Template, render
+from penstock.definitions.templates import LiteralTemplate, QueryTemplate, Rendered, SealedPlaces, Template, render
 from penstock.engine.evolve import apply, apply_body
 from penstock.engine.records import Body, Record, made, made_with
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, RunState, Scope
@@ -72,6 +72,11 @@ class Turn(msgspec.Struct, gc=False):
         """Render a template where a scope stands; `extra` adds keys to a native root."""
         if isinstance(template, LiteralTemplate):
             return Rendered(template.value)
+        if extra is None and isinstance(template, QueryTemplate) and scope.parent is None and self.state.native:
+            read = template.expression.path
+            if read and read[0] in scope.outputs:
+                # Nothing but a part of an output: the rest of the root need not be built.
+                return render(template, scope.outputs, self.evaluator, self._sealed(scope))
         root = self.root(scope)
         if extra and isinstance(root, dict) and self.state.native:
             root = {**root, **extra}

@@ -44,13 +44,17 @@ class Decider:
 
     def try_decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision | None:
         """A decision that takes no time to speak of; None for one that may."""
-        if workflow.hash in self._slow or exceeds_values(_value_of(given), limits.VALUES_AT_ONCE):
-            return None
-        if isinstance(given, AnswerInterrupt) and may_be_secret(workflow, state, given):
+        if workflow.hash in self._slow:
             return None
         try:
             taken = take(self._plan(workflow), state, given, self._prompt)
-            return taken or decide(workflow, state, given, evaluator=self._prompt, records_max=limits.DECIDED_AT_ONCE)
+            if taken is not None:
+                return taken
+            if exceeds_values(_value_of(given), limits.VALUES_AT_ONCE):
+                return None
+            if isinstance(given, AnswerInterrupt) and may_be_secret(workflow, state, given):
+                return None
+            return decide(workflow, state, given, evaluator=self._prompt, records_max=limits.DECIDED_AT_ONCE)
         except WouldWait:
             self._slow[workflow.hash] = None
             if len(self._slow) > limits.SLOW_WORKFLOWS_REMEMBERED:

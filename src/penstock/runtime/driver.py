@@ -237,6 +237,10 @@ class Driver:
         while wanted is not None:
             self._couriers[id(wanted)] = courier
             try:
+                decision = await self.host.send(run_id, wanted)
+            except Unavailable as error:
+                self.report(run_id, error)
+                await asyncio.sleep(_STORE_RETRY_SECONDS)
                 decision = await self._patiently(run_id, partial(self.host.send, run_id, wanted))
             finally:
                 del self._couriers[id(wanted)]
@@ -254,12 +258,14 @@ class Driver:
                 nap = min(nap * 2, _STORE_RETRY_SECONDS_MAX)
 
     async def _attempt(self, live: LiveRun, effect: PerformActivity) -> ActivityOutcome:
-        call = activity_call(live, effect, Ownership(self._lease, live.row.owner or ""))
+        ownership = Ownership(self._lease, live.row.owner or "")
+        call = activity_call(live, effect, ownership)
         try:
             if not self._slots.try_enter():
                 await self._slots.enter()
             try:
-                await call.confirm()
+                if not ownership.holds():
+                    await ownership.confirm()
                 return await self.performer.perform(call)
             finally:
                 self._slots.leave()

@@ -149,7 +149,11 @@ class EmbeddedHost(StoredWorkflows):
 
         What is meant for a run as a whole goes to the last run of its chain.
         """
-        live = await self.live(run_id)
+        live = self._live.get(run_id)
+        if live is None:
+            live = await self.live(run_id)
+        else:
+            self._live.move_to_end(run_id)
         if live is None or tenant not in (None, live.state.tenant):
             return Refused("EXECUTION_NOT_FOUND", f"there is no run {run_id}")
         live.users += 1

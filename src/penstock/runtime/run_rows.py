@@ -59,7 +59,8 @@ def next_write(
     state = decision.state
     has_work = _has_work(state, effects)
     owner, epoch = next_owner(was, has_work=has_work, candidate=owner)
-    status, wake_at, terminal = run_status(state), next_wake_up_at(state), state.terminal
+    status, wake_at = _index_of(decision, effects)
+    terminal = state.terminal
     row = replace(was, seq=state.seq, updated_at=state.updated_at)
     before = (was.status, was.wake_at, was.has_work, was.owner, was.terminal)
     same_index = before == (status, wake_at, has_work, owner, terminal)
@@ -71,6 +72,22 @@ def next_write(
     if isinstance(page, Move):
         return RunWrite(expected_seq=seq, expected_epoch=was.epoch, row=row, move=page, same_index=same_index)
     return RunWrite(expected_seq=seq, expected_epoch=was.epoch, row=row, records=page, same_index=same_index)
+
+
+def _index_of(decision: Accepted, effects: tuple[Effect, ...]) -> tuple[str, int | None]:
+    """The status of a run after a decision, and its next timer."""
+    state = decision.state
+    if not isinstance(decision.page, Move):
+        return run_status(state), next_wake_up_at(state)
+    # A plain move leads to one activity, or to the end; then there is nothing else to look at.
+    if state.terminal:
+        return str(state.status), None
+    wake_at = state.deadline
+    for effect in effects:
+        deadline = effect.deadline if isinstance(effect, PerformActivity) else None
+        if deadline is not None and (wake_at is None or deadline < wake_at):
+            wake_at = deadline
+    return "waiting_activity", wake_at
 
 
 def _has_work(state: RunState, effects: tuple[Effect, ...]) -> bool:

@@ -43,6 +43,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     target: Node
     made: Template | None  # what has to be worked out: the target's arguments, or the result of the run
     constant: JsonValue  # the same, where it is always the same
+    works_out: bool  # whether either has to be worked out, or looked at
     effect: PerformActivity | None  # what is due then, but for what differs; None at the end of a run
     result_schema: CompiledSchema | None
     records: int
@@ -172,6 +173,7 @@ def _step(found: Found, workflow: Workflow, node: Node | None, target: Node) -> 
         target=target,
         made=_made(target),
         constant=_constant(target),
+        works_out=_made(target) is not None or isinstance(target.detail, EndDetail),
         effect=effect,
         result_schema=None if node is None else node.output_schema,
         records=after.seq - before.seq,

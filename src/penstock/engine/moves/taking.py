@@ -1,6 +1,7 @@
 """Taking a plain move: one look at the state, one encoding of each value, one new state with what is due then.
 
 `take` gives what `decide` would, to the letter, or None: then the input is anything but plain, and `decide` is asked.
+It never takes long: what is large is not plain.
 What is plain of a workflow says its `Plan`; what is plain of a state and of an input is looked at here.
 
 Above it: whoever decides live (`runtime.deciding`). Below it: `plan`, `turn`.
@@ -14,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from penstock.base import limits
-from penstock.base.json import JsonValue, json_problem
+from penstock.base.json import JsonValue, exceeds_values, is_flat, json_problem
 from penstock.definitions.expressions import EvaluationFailed, Evaluator
 from penstock.definitions.model import EndDetail
 from penstock.engine.completion import result_violation
@@ -52,20 +53,27 @@ def _complete(plan: Plan, before: RunState, given: CompleteActivity, evaluator: 
     if step is None or scope is None or not _is_plain(before, scope, given, step):
         return None
     result, at = given.result, given.at
-    if json_problem(result, limits.JSON_DEPTH_MAX) is not None:
+    if not is_flat(result) and not _is_small_json(result):
         return None
     if step.result_schema is not None and evaluator.violations(step.result_schema, result):
         return None
+    target_id = step.target.id
     state = copy(before)
-    left = replace(scope, next=step.target.id, last_output=result, outputs={**scope.outputs, given.node_id: result})
+    left = replace(scope, next=target_id, last_output=result, outputs={**scope.outputs, given.node_id: result})
     state.scopes = {0: left}
-    made = _worked_out(step, Turn(plan.workflow, state, at, evaluator), left)
-    if made is None:
-        return None
-    visit = before.visits.get(step.target.id, 0) + 1
-    counts = (given.visit or 0, given.attempt or 0, visit)
-    values = (*counts, result, *made) if step.made is not None else (*counts, result)
-    encoded = [*map(_count, counts), *map(_encode, values[len(counts) :])]
+    made = step.constant
+    visits = before.visits
+    visit = visits[target_id] + 1 if target_id in visits else 1
+    values: tuple[JsonValue, ...] = (given.visit, given.attempt, visit, result)
+    encoded = [_count(given.visit), _count(given.attempt), _count(visit), _encode(result)]
+    if step.works_out:
+        worked_out = _worked_out(step, Turn(plan.workflow, state, at, evaluator), left)
+        if worked_out is None:
+            return None
+        made = worked_out[0]
+        if step.made is not None:
+            values = (*values, made)
+            encoded.append(_encode(made))
     state.history_bytes += _size(step.size, before.run_id, at, encoded)
     if state.history_bytes >= limits.HISTORY_BYTES_ADVISED:
         return None
@@ -74,7 +82,7 @@ def _complete(plan: Plan, before: RunState, given: CompleteActivity, evaluator: 
     state.commands += step.commands
     state.steps += step.steps
     state.nodes_since_checkpoint += step.completed
-    effects = _arrive(step, state, visit, made[0])
+    effects = _arrive(step, state, visit, made)
     move = Move(step.shape, before.run_id, before.seq + 1, at, values, b",".join(encoded))
     return Accepted(move, state, effects)
 
@@ -97,9 +105,13 @@ def _is_plain(state: RunState, scope: Scope, given: CompleteActivity, step: Step
     return state.steps < limits.STEPS_PER_RUN_MAX and state.seq + step.records < limits.HISTORY_ROWS_ADVISED
 
 
+def _is_small_json(value: JsonValue) -> bool:
+    return not exceeds_values(value, limits.VALUES_AT_ONCE) and json_problem(value, limits.JSON_DEPTH_MAX) is None
+
+
 def _begin(plan: Plan, given: StartRun, evaluator: Evaluator) -> Accepted | None:
     step = plan.begin
-    if step is None:
+    if step is None or (not is_flat(given.input) and not _is_small_json(given.input)):
         return None
     turn = Turn(plan.workflow, RunState(), given.at, evaluator)
     if start_run(turn, given) is not None or len(turn.records) != 1:
@@ -178,5 +190,5 @@ def _size(size: Size, run_id: str, at: int, encoded: list[bytes]) -> int:
     return total
 
 
-def _count(number: int) -> bytes:
-    return _COUNTS[number] if number < len(_COUNTS) else _encode(number)
+def _count(number: int | None) -> bytes:
+    return _COUNTS[number] if number is not None and number < len(_COUNTS) else _encode(number)
