@@ -252,7 +252,8 @@ async def killed_after(folder: Path, case: Case, lives: int) -> bool:
             return False
         done = await listed(gate, case)
     async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
-        gate.services.clock = ManualClock(gate.services.clock.now_ms() + limits.IDEMPOTENCY_IN_FLIGHT_MS + 1)
+        later = ManualClock(gate.services.clock.now_ms() + limits.IDEMPOTENCY_IN_FLIGHT_MS + 1)
+        gate.services = replace(gate.services, clock=later)
         answer = await call(gate, case.operation, "the-key", **arguments)
         after = await listed(gate, case)
         assert len(after) == len(before) + case.more, (lives, before, done, after)
@@ -307,7 +308,8 @@ def test_a_call_that_lost_its_claim_changes_nothing(tmp_path: Path) -> None:
 
             async def slow(*given: Any, **more: Any) -> None:
                 platform.put_key = put_key  # type: ignore[method-assign]  # the first call only
-                gate.services.clock = ManualClock(clock.now_ms() + limits.IDEMPOTENCY_IN_FLIGHT_MS + 1)
+                later = ManualClock(clock.now_ms() + limits.IDEMPOTENCY_IN_FLIGHT_MS + 1)
+                gate.services = replace(gate.services, clock=later)
                 answers.append(await call(gate, "key.create", "a", **arguments))
                 await put_key(*given, **more)
 

@@ -30,12 +30,13 @@ from penstock.api.incoming import bearer_of, headers_of, query_of, read_body, re
 from penstock.api.sse import STREAM_HEADERS, close_stream, send_events
 from penstock.base.errors import LimitExceeded, PenstockError
 from penstock.operations.capability import Capability, EventStream, Reply
-from penstock.operations.context import Credentials, Request
+from penstock.operations.context import Credentials, Principal, Request
 from penstock.operations.pipeline import Answered, Gate, Outcome, RefusedCall
 
 __all__ = [
     "Busy",
     "Endpoint",
+    "authenticated",
     "bearer_of",
     "note_outcome",
     "read_body",
@@ -78,6 +79,16 @@ def note_outcome(scope: Scope, outcome: Outcome) -> None:
         state["operation"] = outcome.capability.name
     if outcome.principal is not None:
         state["principal"] = outcome.principal.id
+
+
+async def authenticated(gate: Gate, scope: Scope, headers: Mapping[str, str], operation: str) -> Principal:
+    """Who sent a request, noted for the log; `operation` is what is wanted of the gate first."""
+    scope["state"]["principal"] = "anonymous"
+    principal = await gate.authenticate(
+        Credentials(bearer=bearer_of(headers)), surface="rest", request_id=request_id_of(scope), operation=operation
+    )
+    scope["state"]["principal"] = principal.id
+    return principal
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,12 +136,7 @@ class Endpoint:
             raise method_not_allowed(scope["method"], self._allowed())
         refuse_strange_path(scope)
         # Who calls comes first: nothing that a stranger sends is read.
-        principal = await self.gate.authenticate(
-            Credentials(bearer=bearer_of(headers)),
-            surface="rest",
-            request_id=request_id_of(scope),
-            operation=capability.name,
-        )
+        principal = await authenticated(self.gate, scope, headers, capability.name)
         reader = self._reader(method, capability)
         body = await read_body(receive, headers, self.max_body_bytes) if reader.has_body else b""
         outcome = await self.gate.call(

@@ -16,10 +16,10 @@ from starlette.routing import BaseRoute
 from starlette.types import Scope
 
 from penstock.api.answers import request_id_of
-from penstock.api.endpoints import note_outcome
-from penstock.api.incoming import bearer_of, headers_of
+from penstock.api.endpoints import authenticated, note_outcome
+from penstock.api.incoming import headers_of
 from penstock.api.pages import PageAnswer, page
-from penstock.operations.context import Credentials, Request
+from penstock.operations.context import Request
 from penstock.operations.pipeline import Gate, RefusedCall
 from penstock.operations.telemetry import Telemetry
 
@@ -57,12 +57,7 @@ def metrics_page(gate: Gate, metrics: Metrics, *, public: bool) -> BaseRoute:
     async def content(scope: Scope) -> PageAnswer:
         if not public:
             request_id = request_id_of(scope)
-            principal = await gate.authenticate(
-                Credentials(bearer=bearer_of(headers_of(scope))),
-                surface="rest",
-                request_id=request_id,
-                operation=_OPERATION,
-            )
+            principal = await authenticated(gate, scope, headers_of(scope), _OPERATION)
             outcome = await gate.call(
                 Request(operation=_OPERATION, arguments={}, principal=principal, surface="rest", request_id=request_id)
             )

@@ -12,12 +12,12 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from penstock.api.answers import Headers, request_id_of
-from penstock.api.endpoints import note_outcome
-from penstock.api.incoming import bearer_of, headers_of, query_of, read_body
+from penstock.api.endpoints import authenticated, note_outcome
+from penstock.api.incoming import headers_of, query_of, read_body
 from penstock.api.openwop_errors import wire_rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.capability import EventStream, Reply
-from penstock.operations.context import Credentials, Principal, Request
+from penstock.operations.context import Principal, Request
 from penstock.operations.pipeline import Answered, Gate, RefusedCall
 
 __all__ = ["Exchange"]
@@ -96,12 +96,7 @@ class Exchange:
     async def principal(self, operation: str) -> Principal:
         """Who asks; found out once, whatever the request needs. `operation` is what is wanted first."""
         if self._principal is None:
-            self._principal = await self.gate.authenticate(
-                Credentials(bearer=bearer_of(self.headers)),
-                surface="rest",
-                request_id=request_id_of(self.scope),
-                operation=operation,
-            )
+            self._principal = await authenticated(self.gate, self.scope, self.headers, operation)
         return self._principal
 
     async def _called(self, operation: str, arguments: JsonObject, *, once: bool) -> Answered:

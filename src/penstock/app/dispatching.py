@@ -46,12 +46,13 @@ async def delivering(gate: Gate, *, timeout_seconds: float, attempts_max: int) -
         ),
         report=_report,
     )
-    services.nudge_deliveries = dispatcher.nudge
+    services.nudge_deliveries.listen(dispatcher.nudge)
     dispatcher.start()
     try:
         yield dispatcher
     finally:
-        services.nudge_deliveries = _nothing
+        # Nobody sends from now on; what is queued waits for the next start.
+        services.nudge_deliveries.leave(dispatcher.nudge)
         await dispatcher.stop()
 
 
@@ -80,10 +81,6 @@ class _SenderOnDemand:
         """Close the connections, if there are any."""
         if self._made is not None:
             await self._made.close()
-
-
-def _nothing() -> None:
-    """Nobody sends; what is queued waits for the next start."""
 
 
 def _report(where: str, error: BaseException) -> None:

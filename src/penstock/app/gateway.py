@@ -24,10 +24,12 @@ from penstock.app.pepper import PEPPER_BYTES, pepper_path, unsealed_with
 from penstock.base.errors import PenstockError, Rejected
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.operations.acting import act
+from penstock.operations.authentication import Authenticator
 from penstock.operations.builtin import builtin_operations, internal_operations
 from penstock.operations.catalogue import Catalogue
-from penstock.operations.context import GateLimits, Principal, Services, WebhookChoices
+from penstock.operations.context import GateLimits, Principal, ServerParts, Services
 from penstock.operations.keys import NewKey
+from penstock.operations.notifier import Notifier
 from penstock.operations.pipeline import Gate
 from penstock.operations.scheduled import fire_through
 from penstock.operations.trail import seal_with
@@ -53,9 +55,9 @@ async def open_gate(
     *,
     chosen: GateLimits | None = None,
     pepper_file: Path | None = None,
-    webhooks: WebhookChoices | None = None,
     retention: Retention | None = None,
     looks_only: bool = False,
+    server: ServerParts | None = None,
 ) -> AsyncIterator[Gate]:
     """A gate on an open store; what it gathers is written while it is open, and at the end.
 
@@ -67,37 +69,43 @@ async def open_gate(
     platform = storage.platform()
     secret = pepper_file or pepper_path(storage.file)
     pepper = await unsealed_with(secret, storage.file, platform, looks_only=looks_only)
+    # Without one, nothing was made with a secret, and nothing will be: any bytes do.
+    key = pepper or token_bytes(PEPPER_BYTES)
+    clock, definitions_changed, parts = penstock.host.clock, Notifier[[str]](), server or ServerParts()
+    catalogue = Catalogue(builtin_operations(), internal_operations())
+    authenticator = Authenticator(platform, clock, key)
+    upstreams = Upstreams(
+        platform=platform,
+        clock=clock,
+        seal=None if pepper is None else seal_with(pepper),
+        rules=penstock.upstream.rules,
+        changed=definitions_changed,
+    )
     services = Services(
         store=storage.store,
         platform=platform,
         host=penstock.host,
         scheduler=penstock.scheduler,
-        clock=penstock.host.clock,
+        clock=clock,
         new_id=new_run_id,
         new_key_material=new_key_material,
-        # Without one, nothing was made with a secret, and nothing will be: any bytes do.
-        pepper=pepper or token_bytes(PEPPER_BYTES),
+        pepper=key,
         audited=pepper is not None,
         limits=chosen or GateLimits(),
         information={"version": __version__},
         resolve_secret=penstock.secrets,
-        webhooks=webhooks or WebhookChoices(),
+        webhooks=parts.webhooks,
         hook_evaluator=(hook_evaluator := GuardedEvaluator()),
+        catalogue=catalogue,
+        upstreams=upstreams,
+        still_valid=authenticator.still_valid,
+        definitions_changed=definitions_changed,
+        checks=parts.checks,
+        telemetry=parts.telemetry,
+        read_metrics=parts.read_metrics,
+        base_path=parts.base_path,
     )
-    services.upstreams = upstreams = Upstreams(
-        platform=services.platform,
-        clock=services.clock,
-        seal=None if pepper is None else seal_with(pepper),
-        rules=penstock.upstream.rules,
-    )
-    catalogue = Catalogue(builtin_operations(), internal_operations())
-    services.catalogue = catalogue
-    gate = Gate(catalogue, services)
-
-    def changed(tenant: str) -> None:
-        services.definitions_changed(tenant)  # somebody may listen there by then
-
-    upstreams.changed = changed
+    gate = Gate(catalogue, services, authenticator)
     beside = [
         asyncio.create_task(_flush_regularly(gate, retention or Retention())),
         asyncio.create_task(gate.key_watch.run()),

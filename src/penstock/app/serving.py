@@ -48,8 +48,9 @@ from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
 from penstock.base.later import later
 from penstock.mcp_surface.options import McpOptions
-from penstock.operations.context import GateLimits, WebhookChoices
+from penstock.operations.context import GateLimits, ServerParts, WebhookChoices
 from penstock.operations.pipeline import Gate
+from penstock.operations.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from penstock.api import openapi
@@ -147,19 +148,22 @@ def new_request_id() -> str:
 @asynccontextmanager
 async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncIterator[tuple[ASGIApp, Gate]]:
     """The ASGI application on an open store, and its gate."""
+    checks, telemetry = _checks(penstock), Telemetry()
+    metrics = Metrics(telemetry)
     opening = open_gate(
         penstock,
         chosen=options.gate,
         pepper_file=options.pepper_file,
-        webhooks=options.webhooks,
         retention=options.retention,
+        server=ServerParts(
+            base_path=options.rest.base_path,
+            webhooks=options.webhooks,
+            checks=checks,
+            telemetry=telemetry,
+            read_metrics=metrics.numbers,
+        ),
     )
     async with opening as gate:
-        checks = _checks(penstock)
-        gate.services.checks = checks
-        gate.services.base_path = options.rest.base_path
-        metrics = Metrics(gate.services.telemetry)
-        gate.services.read_metrics = metrics.numbers
         mcp = McpMount(gate, options.mcp)
         openwop = OpenwopMcp(gate, options.mcp, mcp)
         pages = [

@@ -14,11 +14,12 @@ from hashlib import blake2b
 from typing import TypeAlias
 
 from penstock.base import limits
+from penstock.base.clock import Clock
 from penstock.base.errors import Denied
 from penstock.governance.keys import parse_key, secret_matches
-from penstock.operations.context import Credentials, Principal, Services
+from penstock.operations.context import Credentials, Principal
 from penstock.operations.recent import Recent
-from penstock.runtime.platform import KeyRow
+from penstock.runtime.platform import KeyRow, PlatformStore
 
 __all__ = ["Authenticator", "principal_of"]
 
@@ -44,8 +45,10 @@ def principal_of(key: KeyRow) -> Principal:
 class Authenticator:
     """Resolves credentials, and remembers which keys were used until that is written down."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, platform: PlatformStore, clock: Clock, pepper: bytes) -> None:
+        self._platform = platform
+        self._clock = clock
+        self._pepper = pepper
         self._used_at: dict[str, int] = {}
         self._written_at = 0
         self._proven: Recent[bytes, _Proven] = Recent(limits.KEYS_PROVEN_KEPT)
@@ -67,14 +70,14 @@ class Authenticator:
             # If the store was changed meanwhile, this is where nobody looks any more.
             proven.put(digest, found)
             looked_up.put(key.key_id, key)
-        now = self._services.clock.now_ms()
+        now = self._clock.now_ms()
         _check_alive(found[0], now)
         await self._note_use(found[0].key_id, now)
         return found[1]
 
     def _forget_outdated(self) -> None:
         """Keep what was found since the store was changed last."""
-        mark = self._services.platform.change_mark()
+        mark = self._platform.change_mark()
         if mark is None or mark != self._mark:
             self._mark = mark
             self._proven, self._looked_up = Recent(limits.KEYS_PROVEN_KEPT), Recent(limits.KEYS_PROVEN_KEPT)
@@ -82,9 +85,9 @@ class Authenticator:
     async def _key(self, bearer: str) -> KeyRow:
         """The key that is shown, with its secret."""
         parsed = parse_key(bearer)
-        key = await self._services.platform.key(parsed.key_id) if parsed else None
+        key = await self._platform.key(parsed.key_id) if parsed else None
         matches = parsed is not None and secret_matches(
-            self._services.pepper, parsed.key_id, parsed.secret, key.secret_hash if key else _NO_HASH
+            self._pepper, parsed.key_id, parsed.secret, key.secret_hash if key else _NO_HASH
         )
         if key is None or not matches:
             raise Denied("UNAUTHENTICATED", "the key is not valid" if bearer else "no key was sent", _HINT)
@@ -100,17 +103,17 @@ class Authenticator:
         looked_up = self._looked_up
         key = looked_up.get(key_id)
         if key is None:
-            key = await self._services.platform.key(key_id)
+            key = await self._platform.key(key_id)
             if key is not None:
                 looked_up.put(key_id, key)
-        now = self._services.clock.now_ms()
+        now = self._clock.now_ms()
         return key is not None and key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
 
     async def flush(self) -> None:
         """Write down which keys were used."""
         used, self._used_at = self._used_at, {}
         if used:
-            await self._services.platform.touch_keys(used)
+            await self._platform.touch_keys(used)
 
     async def _note_use(self, key_id: str, now: int) -> None:
         self._used_at[key_id] = now

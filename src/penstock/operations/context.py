@@ -19,6 +19,7 @@ from penstock.definitions.expressions import Evaluator
 from penstock.definitions.start_needs import StartNeeds
 from penstock.governance.keys import ParsedKey
 from penstock.operations.capability import Capability, EventStream, Reply
+from penstock.operations.notifier import Notifier
 from penstock.operations.open_streams import OpenStreams
 from penstock.operations.presence import Presence
 from penstock.operations.recent import Recent
@@ -40,6 +41,7 @@ __all__ = [
     "GateLimits",
     "Principal",
     "Request",
+    "ServerParts",
     "Services",
     "Surface",
     "WebhookChoices",
@@ -152,13 +154,27 @@ async def _no_metrics() -> dict[str, float]:
     return {}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerParts:
+    """What a process that serves others adds to the services of its gate."""
+
+    base_path: str = "/api/v0"
+    """Where the operations stand in REST, for the addresses in answers."""
+    webhooks: WebhookChoices = field(default_factory=WebhookChoices)
+    checks: Callable[[], Awaitable[dict[str, str]]] = field(default=_no_checks)
+    """What `system.health` looks at: a name and `ok`, or what is wrong."""
+    telemetry: Telemetry = field(default_factory=Telemetry)
+    """What this process counts."""
+    read_metrics: Callable[[], Awaitable[dict[str, float]]] = field(default=_no_metrics)
+
+
 async def _always(principal: Principal) -> bool:
     return True
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What operations work with; made once by `app`."""
+    """What operations work with: made once by `app`, complete from then on, and never changed."""
 
     store: Store
     platform: PlatformStore
@@ -181,7 +197,7 @@ class Services:
     telemetry: Telemetry = field(default_factory=Telemetry)
     """What this process counts."""
     read_metrics: Callable[[], Awaitable[dict[str, float]]] = field(default=_no_metrics)
-    keys_changed: Callable[[], None] = field(default=lambda: None)
+    keys_changed: Notifier[[]] = field(default_factory=Notifier)
     """Told when a key was revoked, so that open streams look at once whether theirs still holds."""
     still_valid: Callable[[Principal], Awaitable[bool]] = field(default=_always)
     """Whether somebody who was let in may stay: asked again and again while a stream is open."""
@@ -198,9 +214,9 @@ class Services:
     hook_threads: FairThreads = field(default_factory=lambda: FairThreads.for_workers("penstock-hooks"))
     documents: DocumentChecks = field(default_factory=DocumentChecks)
     """Checks the documents that callers send."""
-    nudge_deliveries: Callable[[], None] = field(default=lambda: None)
+    nudge_deliveries: Notifier[[]] = field(default_factory=Notifier)
     """Told when there is something to be sent to a webhook now."""
-    definitions_changed: Callable[[str], None] = field(default=lambda tenant: None)
+    definitions_changed: Notifier[[str]] = field(default_factory=Notifier)
     """Told whose workflows were changed, so that what is made of them is made anew."""
     upstreams: Upstreams | None = None
     """The MCP servers whose tools are imported."""

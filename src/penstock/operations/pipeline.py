@@ -67,18 +67,17 @@ Outcome: TypeAlias = Answered | RefusedCall
 class Gate:
     """Every call goes through here."""
 
-    def __init__(self, catalogue: Catalogue, services: Services) -> None:
+    def __init__(self, catalogue: Catalogue, services: Services, authenticator: Authenticator) -> None:
         self.catalogue = catalogue
         self.services = services
         self.exposed = ExposedWorkflows(services)
-        self.authenticator = Authenticator(services)
+        self.authenticator = authenticator
         self.admission = Admission(services.limits)
         self.trail = AuditTrail(services)
         self._carried = CarriedThrough()
-        services.definitions_changed = self.exposed.changed
-        services.still_valid = self.authenticator.still_valid
-        self.key_watch = KeyWatch(services, self.authenticator)
-        services.keys_changed = self._keys_changed
+        self.key_watch = KeyWatch(services, authenticator)
+        services.definitions_changed.listen(self.exposed.changed)
+        services.keys_changed.listen(self._keys_changed)
 
     def _keys_changed(self) -> None:
         self.services.open_streams.wake()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.api.conftest import Client
+from tests.unit.operations.conftest import change_services
 
 Run = Callable[..., None]
 
@@ -61,7 +62,7 @@ def test_a_bug_is_answered_with_nothing_but_its_request_id(with_client: Run, cap
         async def broken() -> dict[str, str]:
             raise RuntimeError("the password is 1234")
 
-        client.gate.services.checks = broken
+        change_services(client.gate, checks=broken)
         answer = await client("GET", "health")
         assert (answer.status, answer.json()["code"]) == (500, "INTERNAL_ERROR")
         assert b"1234" not in answer.body

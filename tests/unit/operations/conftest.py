@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,11 @@ class Caller:
         more = {} if tenant is None else {"tenant": tenant}
         made = await self.call("key.create", name=name, scopes=list(scopes), **more)
         return self.with_key(made["secret"])
+
+
+def change_services(gate: Gate, **changes: Any) -> None:
+    """Let a gate work with other services from now on: services themselves do not change."""
+    gate.services = replace(gate.services, **changes)
 
 
 OpenGate = Callable[..., AbstractAsyncContextManager[Caller]]

@@ -128,7 +128,7 @@ async def dispatching(
         sender=WebhookSender(allow_private=allow_private),
         options=DeliveryOptions(**{"first_delay_ms": 1, "source": "https://penstock.example/api/v0", **options}),
     )
-    services.nudge_deliveries = dispatcher.nudge
+    services.nudge_deliveries.listen(dispatcher.nudge)
     dispatcher.start()
     try:
         yield dispatcher

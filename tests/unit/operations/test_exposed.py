@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -101,7 +102,7 @@ async def test_what_another_process_changes_is_seen_after_a_moment(open_caller: 
         await caller.call("workflow.create", document=exposed(DOUBLE, title="Twice"))
         services, known = caller.gate.services, caller.gate.exposed
         clock = Ahead(services.clock)
-        services.clock = clock
+        known._services = replace(services, clock=clock)
         before = await known.of("default")
         clock.ms += limits.EXPOSED_REREAD_MS
         unchanged = await known.of("default")

@@ -11,7 +11,7 @@ import pytest
 from penstock.base.errors import Unavailable
 from penstock.operations.context import WebhookChoices
 from penstock.runtime.delivery_feed import DeliveryFeed
-from tests.unit.operations.conftest import Caller, OpenGate
+from tests.unit.operations.conftest import Caller, OpenGate, change_services
 from tests.unit.operations.receiver import Receiver, dispatching, eventually, receiving
 
 GREET: dict[str, Any] = {
@@ -48,7 +48,7 @@ def run(open_caller: OpenGate, test: Callable[[Caller], Awaitable[None]], **choi
 
 
 def allow_private(caller: Caller) -> None:
-    caller.gate.services.webhooks = WebhookChoices(allow_private_addresses=True)
+    change_services(caller.gate, webhooks=WebhookChoices(allow_private_addresses=True))
 
 
 async def listen(caller: Caller, receiver: Receiver, **more: Any) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def test_another_tenant_sees_neither_webhooks_nor_deliveries(open_caller: OpenGa
 )
 def test_addresses_that_events_may_not_go_to_are_refused(open_caller: OpenGate, url: str) -> None:
     async def test(caller: Caller) -> None:
-        caller.gate.services.webhooks = WebhookChoices()
+        change_services(caller.gate, webhooks=WebhookChoices())
         error = await caller.refusal("webhook.create", url=url)
         assert error.code in ("WEBHOOK_URL_INVALID", "INVALID_ARGUMENTS")
 

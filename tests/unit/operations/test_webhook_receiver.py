@@ -21,7 +21,7 @@ from penstock.operations.reasons import REASONS
 from penstock.operations.webhook_receiver import HookAnswer, WebhookReceiver
 from penstock.operations.webhook_requests import HookRequest
 from penstock.runtime.platform import IdempotencyClaim
-from tests.unit.operations.conftest import Caller, OpenGate
+from tests.unit.operations.conftest import Caller, OpenGate, change_services
 
 SECRET = "a good secret"
 SECONDS_MAX = 60
@@ -109,7 +109,7 @@ class Sender:
 def run(open_caller: OpenGate, test: Callable[[Sender], Awaitable[None]], *documents: dict[str, Any]) -> None:
     async def body() -> None:
         async with asyncio.timeout(SECONDS_MAX), open_caller() as caller:
-            caller.gate.services.resolve_secret = {"HOOK_KEY": SECRET, "TENANT_ACME__HOOK_KEY": SECRET}.get
+            change_services(caller.gate, resolve_secret={"HOOK_KEY": SECRET, "TENANT_ACME__HOOK_KEY": SECRET}.get)
             for document in documents or (flow(),):
                 await caller.call("workflow.create", document=document)
             await test(Sender(caller, WebhookReceiver.of(caller.gate)))
@@ -399,7 +399,7 @@ def test_unsigned_webhooks_need_the_operators_permission(open_caller: OpenGate) 
         assert await sender.status({}, sign=False) == "WEBHOOK_SIGNATURE_MISSING"
         listed = (await sender.caller.call("trigger.list"))["items"]
         assert "unsigned" in listed[0]["problem"]
-        sender.caller.gate.services.webhooks = WebhookChoices(allow_unsigned=True)
+        change_services(sender.caller.gate, webhooks=WebhookChoices(allow_unsigned=True))
         first, second = await sender.accepted({}, sign=False), await sender.accepted({}, sign=False)
         assert first != second
 
@@ -408,7 +408,7 @@ def test_unsigned_webhooks_need_the_operators_permission(open_caller: OpenGate) 
 
 def test_a_secret_that_is_not_configured_is_named(open_caller: OpenGate) -> None:
     async def test(sender: Sender) -> None:
-        sender.caller.gate.services.resolve_secret = lambda name: None
+        change_services(sender.caller.gate, resolve_secret=lambda name: None)
         answer = await sender.send({})
         assert isinstance(answer, PenstockError)
         assert answer.code == "WEBHOOK_SECRET_MISSING"
@@ -451,7 +451,7 @@ def test_two_workflows_at_one_address_start_neither(open_caller: OpenGate) -> No
 def test_rates_hold_for_webhooks_too(open_caller: OpenGate) -> None:
     async def body() -> None:
         async with open_caller(write_per_minute=60) as caller:
-            caller.gate.services.resolve_secret = {"HOOK_KEY": SECRET, "TENANT_ACME__HOOK_KEY": SECRET}.get
+            change_services(caller.gate, resolve_secret={"HOOK_KEY": SECRET, "TENANT_ACME__HOOK_KEY": SECRET}.get)
             await caller.call("workflow.create", document=flow())
             sender = Sender(caller, WebhookReceiver.of(caller.gate))
             found = [await sender.status({"n": number}) for number in range(40)]
@@ -465,7 +465,7 @@ def test_rates_hold_for_webhooks_too(open_caller: OpenGate) -> None:
 
 def test_triggers_are_listed_with_their_addresses(open_caller: OpenGate) -> None:
     async def test(sender: Sender) -> None:
-        sender.caller.gate.services.webhooks = WebhookChoices(public_url="https://penstock.example/")
+        change_services(sender.caller.gate, webhooks=WebhookChoices(public_url="https://penstock.example/"))
         items = (await sender.caller.call("trigger.list"))["items"]
         assert [(item["workflow_id"], item["url"], item["action"], item["secret"]) for item in items] == [
             ("orders", "https://penstock.example/hooks/orders", "start", "HOOK_KEY"),
@@ -516,7 +516,7 @@ def test_nothing_that_is_sent_fails_the_server(
 ) -> None:
     async def test() -> None:
         async with open_caller() as caller:
-            caller.gate.services.resolve_secret = {"HOOK_KEY": SECRET, "TENANT_ACME__HOOK_KEY": SECRET}.get
+            change_services(caller.gate, resolve_secret={"HOOK_KEY": SECRET, "TENANT_ACME__HOOK_KEY": SECRET}.get)
             await caller.outcome("workflow.create", document=flow(dedupe=".body", input={"q": "${ .query }"}))
             sender = Sender(caller, WebhookReceiver.of(caller.gate))
             for where in (path, "orders"):
