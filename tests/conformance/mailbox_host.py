@@ -1,4 +1,4 @@
-"""A host in small that shares nothing with the embedded one but the port: what a distributed engine would look like.
+"""A host in small, built otherwise than the embedded one: what a host on a distributed engine would look like.
 
 Each run is an object with a mailbox. Inputs come as bytes, are taken one by one, and are answered in bytes; whoever
 sends one sees nothing of the run but its records. The object remembers nothing between two letters: it reads the
@@ -6,7 +6,7 @@ history, decides, and stores records, index row and what is due in one piece. Ef
 whoever is free, and their outcomes come back as letters. Timers are letters that are delivered later.
 
 Above it: the suites of `test_hosts` and `test_operations_on_hosts`. Below it: a store as the place of records, rows and
-definitions; the engine; `RunEffects`.
+definitions; the engine; what any host may use (`Decider`, `RunWatch`, `run_rows`, `RunEffects`).
 """
 
 from __future__ import annotations

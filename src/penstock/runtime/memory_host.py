@@ -1,6 +1,7 @@
 """A host in memory: keeps histories in lists, performs effects in the calling thread, knows parents and children.
 
-It is the substrate of tests, of `penstock simulate` and of the conformance harness. Nothing survives the process.
+It is the substrate of tests, of `penstock simulate` and of the conformance harness. Nothing survives the process. It is
+no `RunHost`: it works when it is told to, in steps, and nobody waits for it.
 
 Above it: the control plane, the simulator. Below it: the pure engine; a `Performer` for the work; a clock and a
 resolver of workflow references from outside. Time passes only when the clock says so: a wait that is not due returns
