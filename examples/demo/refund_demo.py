@@ -24,7 +24,7 @@ from pathlib import Path
 from zlib import crc32
 
 from penstock import Penstock, Run, StepContext, step
-from penstock.engine.records import Record
+from penstock.engine.records import Record, events
 from penstock.runtime.executors.mcp_config import McpServerConfig
 from penstock.runtime.executors.mcp_tools import McpToolExecutor
 from penstock.runtime.steps import StepFailed
@@ -73,14 +73,14 @@ async def show(penstock: Penstock, run: Run, *, after_seq: int = 0) -> int:
         after_seq = record.seq
         for line in trace_lines([(run.id, record)], {run.id: workflow}):
             print_line(line, record)
-        if record.name == "InterruptRaised":
+        if record.body_type is events.InterruptRaised:
             break
     return after_seq
 
 
 def print_line(line: TraceLine, record: Record) -> None:
     """One line of the trace."""
-    if line.mark in MARKS or record.name == "ActivityRequested":
+    if line.mark in MARKS or record.body_type is events.ActivityRequested:
         print(f"  {MARKS.get(line.mark, '·')} {line.node_id:<10} {line.text}", flush=True)
 
 
@@ -112,7 +112,8 @@ async def finish(file: Path, run_id: str, *, approve: bool) -> None:
         print(f"{final.status} in {seconds:.1f} s · {len(records)} records · result {json.dumps(final.result)}")
         names = [record.name for record in records]
         print(f"history: {', '.join(names[:6])}, … {', '.join(names[-2:])}")
-        attempts = sum(record.name == "ActivityRequested" and record.payload["nodeId"] == "pay" for record in records)
+        asked = [record.body_as(events.ActivityRequested) for record in records]
+        attempts = sum(body is not None and body.node_id == "pay" for body in asked)
         print(f"the payment was tried {attempts} times under one idempotency key, {run.id}/pay/1")
 
 

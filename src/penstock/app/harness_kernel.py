@@ -130,7 +130,7 @@ class Kernel:
 
 def _pinned_hash(rows: list[Record]) -> str | None:
     for record in reversed(rows):
-        pinned = record.payload.get("definitionHash")
+        pinned = getattr(record.body, "definition_hash", None)
         if isinstance(pinned, str):
             return pinned
     return None

@@ -25,7 +25,7 @@ from penstock.cli.traces import trace_text
 from penstock.definitions.drawing_text import clean
 from penstock.definitions.findings import Finding
 from penstock.definitions.model import Workflow
-from penstock.engine.records import Record
+from penstock.engine.records import Record, commands, events
 from penstock.runtime.hosts.live import Committed
 from penstock.runtime.tracing import trace_lines
 
@@ -35,17 +35,17 @@ _LABEL_CELLS = 11
 # Records worth a line; the history of a run has all of them.
 _TOLD = frozenset(
     {
-        "ExecutionStarted",
-        "ActivityFailed",
-        "ActivityOutcomeUnknown",
-        "InterruptRaised",
-        "ActivityAsked",
-        "SignalWaitStarted",
-        "FailNode",
-        "ExecutionCompleted",
-        "ExecutionFailed",
-        "ExecutionCancelled",
-        "ExecutionContinued",
+        events.ExecutionStarted,
+        events.ActivityFailed,
+        events.ActivityOutcomeUnknown,
+        events.InterruptRaised,
+        events.ActivityAsked,
+        events.SignalWaitStarted,
+        commands.FailNode,
+        events.ExecutionCompleted,
+        events.ExecutionFailed,
+        events.ExecutionCancelled,
+        events.ExecutionContinued,
     }
 )
 
@@ -88,7 +88,7 @@ class DevLines:
         """A line for each thing that happened to a run and is worth one."""
         state, workflow = commit.live.state, commit.live.workflow
         for record in commit.records:
-            if record.name not in _TOLD:
+            if record.body_type not in _TOLD:
                 continue
             for line in trace_lines([(state.run_id, record)], {state.run_id: workflow}):
                 told = Text(f"{clean(state.run_id)} ", style="dim")
@@ -98,13 +98,12 @@ class DevLines:
     def _advise(self, run_id: str, record: Record) -> None:
         """How to go on, where somebody has to do something."""
         database = ("--db", str(self.workshop.database))
-        node, signal = str(record.payload.get("nodeId", "")), str(record.payload.get("signalName", ""))
-        match record.name:
-            case "InterruptRaised" | "ActivityAsked":
+        match record.body:
+            case events.InterruptRaised() | events.ActivityAsked():
                 self._print(("    answer it: ", "cyan"), command_text("runs", "answer", run_id, *database))
-            case "SignalWaitStarted":
-                self._print(("    send it: ", "cyan"), command_text("runs", "signal", run_id, signal, *database))
-            case "ActivityOutcomeUnknown":
+            case events.SignalWaitStarted(signal_name=signal):
+                self._print(("    send it: ", "cyan"), command_text("runs", "signal", run_id, str(signal), *database))
+            case events.ActivityOutcomeUnknown(node_id=node):
                 retry = command_text("runs", "retry", run_id, "--node", node, *database)
                 self._print(("    decide: ", "cyan"), retry)
             case _:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec import UNSET
+
 from penstock.base.errors import Conflict
-from penstock.base.json import JsonValue
-from penstock.engine.records import Record
+from penstock.engine.records import Record, commands, events
 
 __all__ = ["RetryPoint", "retry_point"]
 
@@ -29,64 +30,68 @@ class RetryPoint:
 
 def retry_point(records: Sequence[Record]) -> RetryPoint:
     """Where to fork a failed run; `Conflict` when going on would build on what was undone."""
-    if not records or records[-1].name != "ExecutionFailed":
+    ended = records[-1].body_as(events.ExecutionFailed) if records else None
+    if ended is None:
         raise Conflict("RETRY_NOT_ALLOWED", "only a failed run can be tried again from its failure")
-    if any(record.name == "StartCompensation" for record in records):
+    if any(record.body_type is commands.StartCompensation for record in records):
         told = "what the run had done was undone again; going on would build on it"
         raise Conflict(
             "RETRY_NOT_ALLOWED", told, "start a new run, or fork an earlier record with `penstock runs fork`"
         )
     failure = _cause(records)
-    if failure is not None and failure.payload.get("reason") == _BY_WORKFLOW:
-        told = f"the document ends the run at {failure.payload.get('nodeId')}, and no failure led there"
+    if failure is not None and failure.reason == _BY_WORKFLOW:
+        told = f"the document ends the run at {failure.node_id}, and no failure led there"
         raise Conflict("RETRY_NOT_ALLOWED", told, "fork an earlier record with `penstock runs fork`")
     if failure is None:
-        told = f"the run failed as a whole: {records[-1].payload.get('error')}"
+        told = f"the run failed as a whole: {ended.error}"
         raise Conflict("RETRY_NOT_ALLOWED", told, "fork an earlier record with `penstock runs fork`")
-    where = failure.payload.get("nodeId"), failure.payload.get("visit")
-    mine = [record for record in records if (record.payload.get("nodeId"), record.payload.get("visit")) == where]
-    return RetryPoint(seq=_cut(mine), node_id=str(where[0]), code=str(failure.payload.get("code")))
+    seq = _cut(records, failure.node_id, failure.visit)
+    return RetryPoint(seq=seq, node_id=failure.node_id, code=str(failure.code))
 
 
-def _cause(records: Sequence[Record]) -> Record | None:
+def _cause(records: Sequence[Record]) -> commands.FailNode | None:
     """The failure of the innermost node that the run's failure came from."""
-    found: Record | None = None
-    wanted: JsonValue = None
+    found: commands.FailNode | None = None
+    wanted: str | None = None
     for record in reversed(records):
-        if record.name == "FailNode" and "next" not in record.payload:
-            if found is None or record.payload.get("nodeId") == wanted:
-                found, wanted = record, None
-        elif record.name == "FailNode" and _is_by_workflow(found):
+        failed, scope = record.body_as(commands.FailNode), record.body_as(events.ScopeFailed)
+        if failed is not None and failed.next is UNSET:
+            if found is None or failed.node_id == wanted:
+                found, wanted = failed, None
+        elif failed is not None and found is not None and found.reason == _BY_WORKFLOW:
             # A `fail` node only says how a run ends; what failed is the node whose error led there.
-            found, wanted = record, None
-        elif record.name == "ScopeFailed" and found is not None and wanted is None and _inside(record, found):
+            found, wanted = failed, None
+        elif scope is not None and found is not None and wanted is None and _inside(scope, found):
             # The last branch that failed is the one that decided; the others had been coped with until then.
-            wanted = record.payload.get("failedNodeId")
+            wanted = scope.failed_node_id
     return found
 
 
-def _is_by_workflow(found: Record | None) -> bool:
-    return found is not None and found.payload.get("reason") == _BY_WORKFLOW
+def _inside(scope: events.ScopeFailed, failed: commands.FailNode) -> bool:
+    return (scope.node_id, scope.visit) == (failed.node_id, failed.visit)
 
 
-def _inside(scope_failed: Record, failed: Record) -> bool:
-    names = ("nodeId", "visit")
-    return all(scope_failed.payload.get(name) == failed.payload.get(name) for name in names)
-
-
-def _cut(records: Sequence[Record]) -> int:
+def _cut(records: Sequence[Record], node_id: str, visit: int | None) -> int:
     """The last record to keep, of those about one visit.
 
     Outside of bodies the visit begins anew, with all its attempts. Inside of them everything that happened beside it
     since would be lost, so only the last attempt is tried again; an attempt with a deadline must be asked for anew.
     """
-    scheduled = next(record for record in records if record.name == "NodeScheduled")
-    begins = next(record for record in records if record.name == "ScheduleNode")
-    last = records[-1]
-    for record in reversed(records):
-        if record.name == "ActivityFailed":
-            last = record
-        if record.name == "ActivityRequested":
-            is_free = "scope" in begins.payload and "deadline" not in record.payload and last.name == "ActivityFailed"
-            return last.seq - 1 if is_free else scheduled.seq
-    return scheduled.seq
+    scheduled, in_a_body, failed_seq, asked = 0, False, 0, None
+    for record in records:
+        body = record.body
+        if (getattr(body, "node_id", None), getattr(body, "visit", None)) != (node_id, visit):
+            continue
+        match body:
+            case commands.ScheduleNode(scope=scope):
+                in_a_body = scope != 0
+            case events.NodeScheduled():
+                scheduled = record.seq
+            case events.ActivityRequested():
+                asked, failed_seq = body, 0
+            case events.ActivityFailed():
+                failed_seq = failed_seq or record.seq
+            case _:
+                pass
+    is_free = in_a_body and asked is not None and asked.deadline is None and failed_seq > 0
+    return failed_seq - 1 if is_free else scheduled

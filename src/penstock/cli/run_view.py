@@ -9,13 +9,16 @@ Above it: `run_lines` draws it, `following` feeds it. Below it: records. It neit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any, TypeVar
+
+from msgspec import UNSET
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.model import ActivityDetail, Node, Workflow
 from penstock.engine.questions import interrupt_id_of
-from penstock.engine.records import Record
+from penstock.engine.records import Body, Record, commands, events, given
 from penstock.engine.state import COMPENSATION_PREFIX
 
 __all__ = ["Mark", "Question", "RunView", "ScopeView", "VisitView", "Wait", "WaitKind", "called"]
@@ -152,9 +155,10 @@ class RunView:
         """Fold the next records in."""
         for record in records:
             self.seq, self.updated_at = record.seq, record.at
-            handler = _HANDLERS.get(record.name)
+            kind = record.body_type
+            handler = None if kind is None else _HANDLERS.get(kind)
             if handler is not None:
-                handler(self, record)
+                handler(self, record.body, record.at)
 
     def open_visits(self) -> Iterator[VisitView]:
         """Visits that are not over and have no open visits inside of them."""
@@ -186,36 +190,27 @@ def called(node: Node, *, undo: bool = False) -> str:
 # --- handlers ------------------------------------------------------------------------------------
 
 
-def _key(record: Record) -> tuple[str, int]:
-    visit = record.payload.get("visit")
-    return str(record.payload.get("nodeId", "")), visit if isinstance(visit, int) else 0
-
-
 def _text(value: JsonValue) -> str:
     return "" if value is None else str(value)
 
 
-def _whole(value: JsonValue) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _failure(payload: JsonObject, key: str = "error") -> str:
+def _failure(code: str | None, message: JsonValue) -> str:
     """A failure by its code and its message; a message that only repeats the code is left out."""
-    code, message = _text(payload.get("code")) or "FAILED", _text(payload.get(key))
-    return code if message in ("", code) else f"{code}: {message}"
+    code, told = code or "FAILED", _text(message)
+    return code if told in ("", code) else f"{code}: {told}"
 
 
-def _started(view: RunView, record: Record) -> None:
-    view.run_id = str(record.payload.get("executionId", ""))
-    view.mode = str(record.payload.get("activityExecutionMode", "in_process"))
-    view.began_at = record.at
+def _started(view: RunView, body: events.ExecutionStarted, at: int) -> None:
+    view.run_id = body.execution_id
+    view.mode = body.activity_execution_mode or "in_process"
+    view.began_at = at
 
 
-def _scheduled(view: RunView, record: Record) -> None:
-    node_id, number = _key(record)
+def _scheduled(view: RunView, body: commands.ScheduleNode, at: int) -> None:
+    node_id, number = body.node_id, body.visit or 0
     undo = node_id.startswith(COMPENSATION_PREFIX)
     node = view.workflow.nodes.get(node_id.removeprefix(COMPENSATION_PREFIX))
-    scope = 0 if undo else _whole(record.payload.get("scope")) or 0
+    scope = 0 if undo else body.scope
     detail = node.detail if node is not None else None
     retry = node.retry if node is not None else None
     if undo and isinstance(detail, ActivityDetail) and detail.compensate is not None:
@@ -225,7 +220,7 @@ def _scheduled(view: RunView, record: Record) -> None:
         visit=number,
         node_type=str(node.type) if node is not None else "",
         called="" if node is None else called(node, undo=undo),
-        began_at=record.at,
+        began_at=at,
         scope=scope,
         attempts_max=retry.max_attempts if retry is not None else 1,
     )
@@ -233,134 +228,130 @@ def _scheduled(view: RunView, record: Record) -> None:
         view.scopes[scope].visits.append((node_id, number))
 
 
-_Change = Callable[[RunView, VisitView, Record], None]
-
-
-def _of_visit(change: _Change) -> Callable[[RunView, Record], None]:
-    """A handler for records that are about a visit; records about none that is known are let pass."""
-
-    def handle(view: RunView, record: Record) -> None:
-        visit = view.visits.get(_key(record))
-        if visit is not None:
-            change(view, visit, record)
-
-    return handle
-
-
-def _requested(view: RunView, visit: VisitView, record: Record) -> None:
-    visit.attempt = _whole(record.payload.get("attempt")) or 1
+def _requested(view: RunView, visit: VisitView, body: events.ActivityRequested, at: int) -> None:
+    visit.attempt = body.attempt or 1
     visit.mark, visit.wait, visit.at_work = Mark.GOING, None, True
-    arguments = record.payload.get("arguments")
+    arguments = body.arguments
     if visit.node_type == "http" and isinstance(arguments, dict) and isinstance(arguments.get("url"), str):
         # The document has only its template.
         visit.called = str(arguments["url"])
 
 
-def _attempt_failed(view: RunView, visit: VisitView, record: Record) -> None:
-    visit.failures.append(_text(record.payload.get("code")) or "FAILED")
+def _attempt_failed(
+    view: RunView, visit: VisitView, body: events.ActivityFailed | events.SubworkflowCompleted, at: int
+) -> None:
+    visit.failures.append(body.code or "FAILED")
     visit.at_work = False
-    if record.payload.get("willRetry") is True:
+    if body.will_retry:
         visit.mark = Mark.RETRYING
-        until = _whole(record.payload.get("retryAt"))
-        visit.wait = Wait(kind=WaitKind.RETRY, text=_failure(record.payload), since=record.at, until=until)
+        text = _failure(body.code, body.error)
+        visit.wait = Wait(kind=WaitKind.RETRY, text=text, since=at, until=body.retry_at)
 
 
-def _outcome_unknown(view: RunView, visit: VisitView, record: Record) -> None:
+def _outcome_unknown(view: RunView, visit: VisitView, body: events.ActivityOutcomeUnknown, at: int) -> None:
     visit.mark = Mark.WAITING
     visit.at_work = False
     told = "the outcome is unknown: retry it, or report what came of it"
-    visit.wait = Wait(kind=WaitKind.DECISION, text=told, since=record.at)
+    visit.wait = Wait(kind=WaitKind.DECISION, text=told, since=at)
 
 
-def _going(view: RunView, visit: VisitView, record: Record) -> None:
+def _going(view: RunView, visit: VisitView, body: Body, at: int) -> None:
     visit.mark, visit.wait, visit.at_work = Mark.GOING, None, False
 
 
-def _asked(view: RunView, visit: VisitView, record: Record) -> None:
-    payload = record.payload
-    prompt = _text(payload.get("prompt")) or _text(payload.get("promptRef"))
-    schema, approvers = payload.get("answerSchema"), payload.get("approvers")
-    deadline = _whole(payload.get("deadline"))
+def _raised(view: RunView, visit: VisitView, body: events.InterruptRaised, at: int) -> None:
+    _ask(view, visit, body, _text(body.prompt) or _text(body.prompt_ref), at)
+    if visit.question is not None:
+        approvers = body.approvers if isinstance(body.approvers, dict) else None
+        visit.question = replace(visit.question, approvers=approvers, decline=body.decline)
+
+
+def _asked(view: RunView, visit: VisitView, body: events.ActivityAsked, at: int) -> None:
+    _ask(view, visit, body, _text(body.prompt), at)
+
+
+def _ask(
+    view: RunView, visit: VisitView, body: events.InterruptRaised | events.ActivityAsked, prompt: str, at: int
+) -> None:
     visit.mark, visit.at_work = Mark.WAITING, False
-    visit.wait = Wait(kind=WaitKind.PERSON, text=prompt, since=record.at, until=deadline)
+    visit.wait = Wait(kind=WaitKind.PERSON, text=prompt, since=at, until=body.deadline)
     visit.question = Question(
         run_id=view.run_id,
         node_id=visit.node_id,
         visit=visit.visit,
         prompt=prompt,
-        schema=schema if isinstance(schema, dict) else {},
-        since=record.at,
-        interrupt_id=_text(payload.get("interruptId")) or interrupt_id_of(visit.node_id, visit.visit),
-        deadline=deadline,
-        approvers=approvers if isinstance(approvers, dict) else None,
-        decline=payload.get("decline"),
+        schema=body.answer_schema if isinstance(body.answer_schema, dict) else {},
+        since=at,
+        interrupt_id=body.interrupt_id or interrupt_id_of(visit.node_id, visit.visit),
+        deadline=body.deadline,
     )
 
 
-def _answered(view: RunView, visit: VisitView, record: Record) -> None:
-    by = _text(record.payload.get("answeredBy"))
-    visit.note = f"answered by {by}" if by else "answered"
-    visit.output = record.payload.get("answer")
+def _answered(view: RunView, visit: VisitView, body: commands.ResumeInterrupt, at: int) -> None:
+    visit.note = f"answered by {body.answered_by}" if body.answered_by else "answered"
+    visit.output = given(body.answer)
     visit.mark, visit.wait, visit.question = Mark.GOING, None, None
     visit.at_work = visit.node_type != "interrupt"  # an activity that asked goes on
 
 
-def _sleeping(view: RunView, visit: VisitView, record: Record) -> None:
+def _sleeping(view: RunView, visit: VisitView, body: events.TimerStarted, at: int) -> None:
     visit.mark = Mark.WAITING
-    visit.wait = Wait(
-        kind=WaitKind.TIMER, text="time to pass", since=record.at, until=_whole(record.payload.get("deadline"))
-    )
+    visit.wait = Wait(kind=WaitKind.TIMER, text="time to pass", since=at, until=body.deadline)
 
 
-def _awaits_signal(view: RunView, visit: VisitView, record: Record) -> None:
+def _awaits_signal(view: RunView, visit: VisitView, body: events.SignalWaitStarted, at: int) -> None:
     visit.mark = Mark.WAITING
-    name, until = _text(record.payload.get("signalName")), _whole(record.payload.get("deadline"))
-    visit.wait = Wait(kind=WaitKind.SIGNAL, text=name, since=record.at, until=until)
+    visit.wait = Wait(kind=WaitKind.SIGNAL, text=_text(body.signal_name), since=at, until=body.deadline)
 
 
-def _signalled(view: RunView, visit: VisitView, record: Record) -> None:
-    visit.note = f"signal {_text(record.payload.get('signalName'))}"
+def _signalled(view: RunView, visit: VisitView, body: events.SignalReceived, at: int) -> None:
+    visit.note = f"signal {_text(body.signal_name)}"
     visit.mark, visit.wait = Mark.GOING, None
 
 
-def _forked(view: RunView, visit: VisitView, record: Record) -> None:
-    names = record.payload.get("branchNames")
-    visit.total = len(names) if isinstance(names, list) else 0
+def _forked(view: RunView, visit: VisitView, body: events.ParallelForked, at: int) -> None:
+    visit.total = len(body.branch_names) if isinstance(body.branch_names, list) else 0
 
 
-def _items(view: RunView, visit: VisitView, record: Record) -> None:
-    items = record.payload.get("items")
-    visit.items = items if isinstance(items, list) else []
+def _items(view: RunView, visit: VisitView, body: events.ForEachStarted, at: int) -> None:
+    visit.items = body.items if isinstance(body.items, list) else []
     visit.total = len(visit.items)
 
 
-def _rounds(view: RunView, visit: VisitView, record: Record) -> None:
-    visit.total = _whole(record.payload.get("maxIterations"))
+def _rounds(view: RunView, visit: VisitView, body: events.LoopStarted, at: int) -> None:
+    visit.total = body.max_iterations
 
 
-def _scope_opened(view: RunView, visit: VisitView, record: Record) -> None:
-    serial, index = _whole(record.payload.get("scope")), _whole(record.payload.get("index"))
+def _scope_opened(view: RunView, visit: VisitView, body: events.ScopeOpened, at: int) -> None:
+    serial = body.scope
     if serial is None:
         return
-    name = _text(record.payload.get("branchName"))
+    owner, name = (visit.node_id, visit.visit), _text(body.branch_name)
     view.scopes[serial] = ScopeView(
-        serial=serial, owner=_key(record), index=index or 0, name=name, began_at=record.at, visits=[]
+        serial=serial, owner=owner, index=body.index or 0, name=name, began_at=at, visits=[]
     )
     visit.scopes.append(serial)
 
 
-def _scope_closed(mark: Mark) -> _Change:
-    def change(view: RunView, visit: VisitView, record: Record) -> None:
-        index = _whole(record.payload.get("index"))
-        for serial in reversed(visit.scopes):
-            scope = view.scopes[serial]
-            if scope.index == index and scope.ended_at is None:
-                scope.mark, scope.ended_at = mark, record.at
-                scope.note = _failure(record.payload) if mark is Mark.FAILED else ""
-                _drop(view, scope, record.at)
-                return
+def _scope_completed(view: RunView, visit: VisitView, body: events.ScopeCompleted, at: int) -> None:
+    _close(view, visit, body.index, Mark.DONE, at)
 
-    return change
+
+def _scope_failed(view: RunView, visit: VisitView, body: events.ScopeFailed, at: int) -> None:
+    _close(view, visit, body.index, Mark.FAILED, at, _failure(body.code, body.error))
+
+
+def _scope_dropped(view: RunView, visit: VisitView, body: events.ParallelBranchCancelled, at: int) -> None:
+    _close(view, visit, body.index, Mark.DROPPED, at)
+
+
+def _close(view: RunView, visit: VisitView, index: int | None, mark: Mark, at: int, note: str = "") -> None:
+    for serial in reversed(visit.scopes):
+        scope = view.scopes[serial]
+        if scope.index == index and scope.ended_at is None:
+            scope.mark, scope.ended_at, scope.note = mark, at, note
+            _drop(view, scope, at)
+            return
 
 
 def _drop(view: RunView, scope: ScopeView, at: int) -> None:
@@ -376,109 +367,133 @@ def _drop(view: RunView, scope: ScopeView, at: int) -> None:
                 _drop(view, inner, at)
 
 
-def _child_started(view: RunView, visit: VisitView, record: Record) -> None:
+def _child_started(view: RunView, visit: VisitView, body: events.SubworkflowStarted, at: int) -> None:
     visit.attempt += 1
-    visit.child_id = _text(record.payload.get("childExecutionId"))
-    visit.called = _text(record.payload.get("workflowRef"))
+    visit.child_id = _text(body.child_execution_id)
+    visit.called = _text(body.workflow_ref)
     visit.mark = Mark.GOING
-    visit.wait = Wait(
-        kind=WaitKind.CHILD, text=visit.child_id, since=record.at, until=_whole(record.payload.get("deadline"))
-    )
+    visit.wait = Wait(kind=WaitKind.CHILD, text=visit.child_id, since=at, until=body.deadline)
 
 
-def _child_ended(view: RunView, visit: VisitView, record: Record) -> None:
+def _child_ended(view: RunView, visit: VisitView, body: events.SubworkflowCompleted, at: int) -> None:
     visit.wait = None
-    if record.payload.get("failed") is True:
-        _attempt_failed(view, visit, record)
+    if body.failed:
+        _attempt_failed(view, visit, body, at)
 
 
 def _end(visit: VisitView, mark: Mark, at: int) -> None:
     visit.mark, visit.ended_at, visit.wait, visit.question, visit.at_work = mark, at, None, None, False
 
 
-def _completed(view: RunView, visit: VisitView, record: Record) -> None:
-    _end(visit, Mark.DONE, record.at)
-    payload = record.payload
+def _completed(view: RunView, visit: VisitView, body: commands.CompleteNode, at: int) -> None:
+    _end(visit, Mark.DONE, at)
     if visit.node_type != "interrupt":
-        visit.output = payload.get("output")
+        visit.output = body.output
     if visit.node_type == "switch":
-        visit.note = f"→ {payload.get('next') or 'end of body'}"
-    elif payload.get("timedOut"):
+        visit.note = f"→ {body.next or 'end of body'}"
+    elif body.timed_out:
         visit.note = "timed out"
-    elif isinstance(fallback := payload.get("fallback"), dict):
-        visit.note = f"fallback after {fallback.get('code')}"
+    elif body.fallback is not None:
+        visit.note = f"fallback after {body.fallback.get('code')}"
 
 
-def _failed(view: RunView, visit: VisitView, record: Record) -> None:
-    _end(visit, Mark.FAILED, record.at)
-    route = f" → {record.payload['next'] or 'end of body'}" if "next" in record.payload else ""
-    visit.note = _failure(record.payload, "message") + route
+def _failed(view: RunView, visit: VisitView, body: commands.FailNode, at: int) -> None:
+    _end(visit, Mark.FAILED, at)
+    route = "" if body.next is UNSET else f" → {body.next or 'end of body'}"
+    visit.note = _failure(body.code, body.message) + route
 
 
-def _paused(view: RunView, record: Record) -> None:
-    view.paused = record.name == "ExecutionPaused"
+def _paused(view: RunView, body: events.ExecutionPaused, at: int) -> None:
+    view.paused = True
 
 
-def _ending(view: RunView, record: Record) -> None:
+def _resumed(view: RunView, body: events.ExecutionResumed, at: int) -> None:
+    view.paused = False
+
+
+def _cancelling(view: RunView, body: commands.CancelExecution, at: int) -> None:
     view.ending, view.paused = True, False
-    if record.name == "StartCompensation":
-        _drop(view, view.scopes[0], record.at)
 
 
-def _run_completed(view: RunView, record: Record) -> None:
-    view.mark, view.result = Mark.DONE, record.payload.get("result")
-    _drop(view, view.scopes[0], record.at)
+def _compensating(view: RunView, body: commands.StartCompensation, at: int) -> None:
+    view.ending, view.paused = True, False
+    _drop(view, view.scopes[0], at)
 
 
-def _run_continued(view: RunView, record: Record) -> None:
-    view.mark, view.continued_as = Mark.DONE, _text(record.payload.get("successorExecutionId"))
-    _drop(view, view.scopes[0], record.at)
+def _run_completed(view: RunView, body: events.ExecutionCompleted, at: int) -> None:
+    view.mark, view.result = Mark.DONE, body.result
+    _drop(view, view.scopes[0], at)
 
 
-def _run_failed(view: RunView, record: Record) -> None:
+def _run_continued(view: RunView, body: events.ExecutionContinued, at: int) -> None:
+    view.mark, view.continued_as = Mark.DONE, _text(body.successor_execution_id)
+    _drop(view, view.scopes[0], at)
+
+
+def _run_failed(view: RunView, body: events.ExecutionFailed, at: int) -> None:
     view.mark = Mark.FAILED
-    payload = record.payload
-    view.error = {"code": payload.get("code"), "message": payload.get("error"), "node": payload.get("nodeId")}
-    _drop(view, view.scopes[0], record.at)
+    view.error = {"code": body.code, "message": body.error, "node": body.node_id}
+    _drop(view, view.scopes[0], at)
 
 
-def _run_cancelled(view: RunView, record: Record) -> None:
-    view.mark, view.cancel_reason = Mark.DROPPED, _text(record.payload.get("reason")) or None
-    _drop(view, view.scopes[0], record.at)
+def _run_cancelled(view: RunView, body: events.ExecutionCancelled, at: int) -> None:
+    view.mark, view.cancel_reason = Mark.DROPPED, body.reason or None
+    _drop(view, view.scopes[0], at)
 
 
-_HANDLERS: dict[str, Callable[[RunView, Record], None]] = {
-    "ExecutionStarted": _started,
-    "ScheduleNode": _scheduled,
-    "ActivityRequested": _of_visit(_requested),
-    "ActivityFailed": _of_visit(_attempt_failed),
-    "ActivityOutcomeUnknown": _of_visit(_outcome_unknown),
-    "ActivityRetried": _of_visit(_going),
-    "ActivityCompleted": _of_visit(_going),
-    "InterruptRaised": _of_visit(_asked),
-    "ActivityAsked": _of_visit(_asked),
-    "ResumeInterrupt": _of_visit(_answered),
-    "TimerStarted": _of_visit(_sleeping),
-    "TimerFired": _of_visit(_going),
-    "SignalWaitStarted": _of_visit(_awaits_signal),
-    "SignalReceived": _of_visit(_signalled),
-    "ParallelForked": _of_visit(_forked),
-    "ForEachStarted": _of_visit(_items),
-    "LoopStarted": _of_visit(_rounds),
-    "ScopeOpened": _of_visit(_scope_opened),
-    "ScopeCompleted": _of_visit(_scope_closed(Mark.DONE)),
-    "ScopeFailed": _of_visit(_scope_closed(Mark.FAILED)),
-    "ParallelBranchCancelled": _of_visit(_scope_closed(Mark.DROPPED)),
-    "SubworkflowStarted": _of_visit(_child_started),
-    "SubworkflowCompleted": _of_visit(_child_ended),
-    "CompleteNode": _of_visit(_completed),
-    "FailNode": _of_visit(_failed),
-    "CancelExecution": _ending,
-    "StartCompensation": _ending,
-    "ExecutionPaused": _paused,
-    "ExecutionResumed": _paused,
-    "ExecutionCompleted": _run_completed,
-    "ExecutionContinued": _run_continued,
-    "ExecutionFailed": _run_failed,
-    "ExecutionCancelled": _run_cancelled,
-}
+_Handler = Callable[[RunView, Any, int], None]
+B = TypeVar("B", bound=Body)
+
+
+def _of_run(kind: type[B], change: Callable[[RunView, B, int], None]) -> tuple[type[Body], _Handler]:
+    return kind, change
+
+
+def _of_visit(kind: type[B], change: Callable[[RunView, VisitView, B, int], None]) -> tuple[type[Body], _Handler]:
+    """A handler for records that are about a visit; records about none that is known are let pass."""
+
+    def handle(view: RunView, body: B, at: int) -> None:
+        visit = view.visits.get((getattr(body, "node_id", ""), getattr(body, "visit", None) or 0))
+        if visit is not None:
+            change(view, visit, body, at)
+
+    return kind, handle
+
+
+_HANDLERS: dict[type[Body], _Handler] = dict(
+    (
+        _of_run(events.ExecutionStarted, _started),
+        _of_run(commands.ScheduleNode, _scheduled),
+        _of_visit(events.ActivityRequested, _requested),
+        _of_visit(events.ActivityFailed, _attempt_failed),
+        _of_visit(events.ActivityOutcomeUnknown, _outcome_unknown),
+        _of_visit(events.ActivityRetried, _going),
+        _of_visit(events.ActivityCompleted, _going),
+        _of_visit(events.InterruptRaised, _raised),
+        _of_visit(events.ActivityAsked, _asked),
+        _of_visit(commands.ResumeInterrupt, _answered),
+        _of_visit(events.TimerStarted, _sleeping),
+        _of_visit(events.TimerFired, _going),
+        _of_visit(events.SignalWaitStarted, _awaits_signal),
+        _of_visit(events.SignalReceived, _signalled),
+        _of_visit(events.ParallelForked, _forked),
+        _of_visit(events.ForEachStarted, _items),
+        _of_visit(events.LoopStarted, _rounds),
+        _of_visit(events.ScopeOpened, _scope_opened),
+        _of_visit(events.ScopeCompleted, _scope_completed),
+        _of_visit(events.ScopeFailed, _scope_failed),
+        _of_visit(events.ParallelBranchCancelled, _scope_dropped),
+        _of_visit(events.SubworkflowStarted, _child_started),
+        _of_visit(events.SubworkflowCompleted, _child_ended),
+        _of_visit(commands.CompleteNode, _completed),
+        _of_visit(commands.FailNode, _failed),
+        _of_run(commands.CancelExecution, _cancelling),
+        _of_run(commands.StartCompensation, _compensating),
+        _of_run(events.ExecutionPaused, _paused),
+        _of_run(events.ExecutionResumed, _resumed),
+        _of_run(events.ExecutionCompleted, _run_completed),
+        _of_run(events.ExecutionContinued, _run_continued),
+        _of_run(events.ExecutionFailed, _run_failed),
+        _of_run(events.ExecutionCancelled, _run_cancelled),
+    )
+)

@@ -17,7 +17,7 @@ from functools import lru_cache
 import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.engine.records import Record
+from penstock.engine.records import TYPES, Body, Record, commands, events
 from penstock.engine.state import RunState
 
 __all__ = ["LineFormatter", "LogEvent", "level_of", "record_event"]
@@ -36,13 +36,15 @@ class LogEvent:
 
 def level_of(name: str) -> int:
     """How much the line for a record of this name matters; nothing at all if it gets none."""
-    known = _EVENTS.get(name)
+    kind = TYPES.get(name)
+    known = None if kind is None else _EVENTS.get(kind)
     return logging.NOTSET if known is None else known[0]
 
 
 def record_event(state: RunState, record: Record) -> LogEvent | None:
     """The line for a record, if it is worth one."""
-    known = _EVENTS.get(record.name)
+    kind = record.body_type
+    known = None if kind is None else _EVENTS.get(kind)
     if known is None:
         return None
     level, name, more = known
@@ -64,26 +66,30 @@ def _node(*names: str) -> Callable[[JsonObject], JsonObject]:
     return pick
 
 
-_EVENTS: dict[str, tuple[int, str, Callable[[JsonObject], JsonObject]]] = {
-    "ExecutionStarted": (logging.INFO, "run_started", _node()),
-    "ExecutionCompleted": (logging.INFO, "run_completed", _node()),
-    "ExecutionContinued": (logging.INFO, "run_continued", _node("successorExecutionId")),
-    "HistoryLimitReached": (logging.ERROR, "history_full", _node("records", "bytes")),
-    "ExecutionFailed": (logging.ERROR, "run_failed", _node("code", "error")),
-    "ExecutionCancelled": (logging.WARNING, "run_cancelled", _node("reason")),
-    "ExecutionPaused": (logging.INFO, "run_paused", _node("reason")),
-    "ExecutionResumed": (logging.INFO, "run_resumed", _node()),
-    "StartCompensation": (logging.WARNING, "run_undoing", _node("outcome")),
-    "InterruptRaised": (logging.INFO, "question_asked", _node("visit")),
-    "ActivityAsked": (logging.INFO, "question_asked", _node("visit", "round")),
-    "ResumeInterrupt": (logging.DEBUG, "question_answered", _node("visit", "answeredBy")),
-    "ActivityRequested": (logging.DEBUG, "activity_requested", _node("visit", "attempt")),
-    "ActivityLeased": (logging.DEBUG, "activity_leased", _node("visit", "attempt", "holder")),
-    "ActivityCompleted": (logging.DEBUG, "activity_completed", _node("visit", "attempt")),
-    "ActivityFailed": (logging.WARNING, "activity_failed", _node("visit", "attempt", "code", "error", "willRetry")),
-    "ActivityOutcomeUnknown": (logging.WARNING, "activity_in_doubt", _node("visit", "attempt")),
-    "SignalWaitStarted": (logging.DEBUG, "signal_awaited", _node("signalName")),
-    "TimerStarted": (logging.DEBUG, "timer_started", _node("visit")),
+_EVENTS: dict[type[Body], tuple[int, str, Callable[[JsonObject], JsonObject]]] = {
+    events.ExecutionStarted: (logging.INFO, "run_started", _node()),
+    events.ExecutionCompleted: (logging.INFO, "run_completed", _node()),
+    events.ExecutionContinued: (logging.INFO, "run_continued", _node("successorExecutionId")),
+    events.HistoryLimitReached: (logging.ERROR, "history_full", _node("records", "bytes")),
+    events.ExecutionFailed: (logging.ERROR, "run_failed", _node("code", "error")),
+    events.ExecutionCancelled: (logging.WARNING, "run_cancelled", _node("reason")),
+    events.ExecutionPaused: (logging.INFO, "run_paused", _node("reason")),
+    events.ExecutionResumed: (logging.INFO, "run_resumed", _node()),
+    commands.StartCompensation: (logging.WARNING, "run_undoing", _node("outcome")),
+    events.InterruptRaised: (logging.INFO, "question_asked", _node("visit")),
+    events.ActivityAsked: (logging.INFO, "question_asked", _node("visit", "round")),
+    commands.ResumeInterrupt: (logging.DEBUG, "question_answered", _node("visit", "answeredBy")),
+    events.ActivityRequested: (logging.DEBUG, "activity_requested", _node("visit", "attempt")),
+    events.ActivityLeased: (logging.DEBUG, "activity_leased", _node("visit", "attempt", "holder")),
+    events.ActivityCompleted: (logging.DEBUG, "activity_completed", _node("visit", "attempt")),
+    events.ActivityFailed: (
+        logging.WARNING,
+        "activity_failed",
+        _node("visit", "attempt", "code", "error", "willRetry"),
+    ),
+    events.ActivityOutcomeUnknown: (logging.WARNING, "activity_in_doubt", _node("visit", "attempt")),
+    events.SignalWaitStarted: (logging.DEBUG, "signal_awaited", _node("signalName")),
+    events.TimerStarted: (logging.DEBUG, "timer_started", _node("visit")),
 }
 
 

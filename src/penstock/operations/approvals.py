@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from penstock.base.errors import Denied
-from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.inputs import Answerer
+from penstock.engine.records import commands, events
 from penstock.governance.keys import scope_allows
 from penstock.operations.context import Context, Principal
 
@@ -22,7 +22,10 @@ __all__ = ["answerer_of", "is_by_model", "may_ask_caller", "refuse_used_answer"]
 
 _APPROVE = "approve:"
 # A node, its visit, and which of the questions of an activity.
-_Question: TypeAlias = tuple[JsonValue, JsonValue, JsonValue]
+_Question: TypeAlias = tuple[str, int | None, int]
+_ABOUT_QUESTIONS = frozenset(
+    {events.ExecutionStarted, events.InterruptRaised, events.ActivityAsked, commands.ResumeInterrupt}
+)
 
 
 def is_by_model(context: Context) -> bool:
@@ -60,17 +63,16 @@ async def refuse_used_answer(context: Context, run_id: str, at_sequence: int) ->
     for record in await context.run(run_id).history():
         if record.seq > at_sequence:
             return
-        payload = record.payload
-        if record.name == "ExecutionStarted":
-            native = payload.get("format") == "native"  # the published format has no questions to people only
-        elif payload.get("anyone") is True or payload.get("ask") is not None:
-            open_to_models.add(_question_of(payload))
-        elif native and record.name == "ResumeInterrupt" and _question_of(payload) not in open_to_models:
-            node = str(payload.get("nodeId"))
-            told = f"a person answered {node} before {at_sequence}, and only a person can use that answer again"
-            hint = "fork at an earlier record, or over REST, or with `penstock runs fork`"
-            raise Denied("PERSON_REQUIRED", told, hint, {"node_id": node, "sequence": record.seq})
-
-
-def _question_of(payload: JsonObject) -> _Question:
-    return payload.get("nodeId"), payload.get("visit"), payload.get("round", 0)
+        match record.body if record.body_type in _ABOUT_QUESTIONS else None:
+            case events.ExecutionStarted(format=form):
+                native = form == "native"  # the published format has no questions to people only
+            case events.InterruptRaised(anyone=True) as raised:
+                open_to_models.add((raised.node_id, raised.visit, 0))
+            case events.ActivityAsked(ask=dict()) as asked:
+                open_to_models.add((asked.node_id, asked.visit, asked.round or 0))
+            case commands.ResumeInterrupt(node_id=node) as answered if native:
+                if (node, answered.visit, answered.round or 0) in open_to_models:
+                    continue
+                told = f"a person answered {node} before {at_sequence}, and only a person can use that answer again"
+                hint = "fork at an earlier record, or over REST, or with `penstock runs fork`"
+                raise Denied("PERSON_REQUIRED", told, hint, {"node_id": node, "sequence": record.seq})

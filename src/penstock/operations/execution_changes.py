@@ -11,6 +11,7 @@ from __future__ import annotations
 from penstock.base import limits
 from penstock.base.errors import Conflict
 from penstock.base.ids import id_for_callers
+from penstock.engine.records import events
 from penstock.operations import once
 from penstock.operations.approvals import refuse_used_answer
 from penstock.operations.capability import Capability, Example, Reply, Route
@@ -154,8 +155,9 @@ async def _is_that_fork(context: Context, run_id: str, original: str, at_seq: in
     begun = await context.services.host.history(run_id, limit=1)
     if not begun:
         return False
-    origin = begun[0].payload.get("forkedFrom")
-    if not isinstance(origin, dict) or (origin.get("executionId"), origin.get("seq")) != (original, at_seq):
+    first = begun[0].body_as(events.ExecutionStarted)
+    origin = None if first is None else first.forked_from
+    if origin is None or (origin.get("executionId"), origin.get("seq")) != (original, at_seq):
         raise _taken(id_for_callers(context.tenant, run_id))
     return True
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.evolve import apply
-from penstock.engine.records import Record
+from penstock.engine.records import Body, Record, commands, events
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.engine.transitions import Phase, RunStatus
@@ -26,24 +26,24 @@ __all__ = ["EVENT_TYPES", "NODE_PHASES", "EventFold", "progress_data"]
 EVENT_TYPES = ("status", "node", "output", "error", "complete", "progress")
 
 # What a record says about its node.
-NODE_PHASES = {
-    "NodeScheduled": "scheduled",
-    "ActivityRequested": "started",
-    "ActivityFailed": "attempt_failed",
-    "ActivityCompleted": "attempt_completed",
-    "ActivityOutcomeUnknown": "outcome_unknown",
-    "ActivityRetried": "retried",
-    "ActivityAsked": "waiting_input",
-    "InterruptRaised": "waiting_input",
-    "InterruptResumed": "answered",
-    "SignalWaitStarted": "waiting_signal",
-    "SignalReceived": "signalled",
-    "TimerStarted": "waiting_timer",
-    "TimerFired": "woken",
-    "SubworkflowStarted": "waiting_child",
-    "SubworkflowCompleted": "child_ended",
-    "CompleteNode": "completed",
-    "FailNode": "failed",
+NODE_PHASES: dict[type[Body], str] = {
+    events.NodeScheduled: "scheduled",
+    events.ActivityRequested: "started",
+    events.ActivityFailed: "attempt_failed",
+    events.ActivityCompleted: "attempt_completed",
+    events.ActivityOutcomeUnknown: "outcome_unknown",
+    events.ActivityRetried: "retried",
+    events.ActivityAsked: "waiting_input",
+    events.InterruptRaised: "waiting_input",
+    events.InterruptResumed: "answered",
+    events.SignalWaitStarted: "waiting_signal",
+    events.SignalReceived: "signalled",
+    events.TimerStarted: "waiting_timer",
+    events.TimerFired: "woken",
+    events.SubworkflowStarted: "waiting_child",
+    events.SubworkflowCompleted: "child_ended",
+    commands.CompleteNode: "completed",
+    commands.FailNode: "failed",
 }
 # Members of a record that are told along, by the names they have on this wire.
 _TOLD = {
@@ -92,15 +92,16 @@ class EventFold:
         """The events of the next record."""
         before = self.reported
         self._apply(record)
-        events: list[Event] = []
-        phase = NODE_PHASES.get(record.name)
+        told: list[Event] = []
+        kind = record.body_type
+        phase = None if kind is None else NODE_PHASES.get(kind)
         if phase is not None and isinstance(record.payload.get("nodeId"), str):
-            events.append(("node", self._node(record, phase)))
+            told.append(("node", self._node(record, phase)))
         if self.reported != before:
-            events.append(("status", {**self._place(record), "status": self.reported}))
+            told.append(("status", {**self._place(record), "status": self.reported}))
         if self.ended:
-            events.extend(self._end(record))
-        return events
+            told.extend(self._end(record))
+        return told
 
     def _apply(self, record: Record) -> None:
         apply(self.state, record)
@@ -133,12 +134,12 @@ class EventFold:
     def _end(self, record: Record) -> list[Event]:
         state, place = self.state, self._place(record)
         output: JsonValue = state.result if state.status is RunStatus.COMPLETED else None
-        events: list[Event] = []
+        told: list[Event] = []
         if state.status is RunStatus.COMPLETED and state.continued_as is None:
-            events.append(("output", {**place, "output": output}))
+            told.append(("output", {**place, "output": output}))
         failure = state.failure
         if failure is not None:
-            events.append(
+            told.append(
                 (
                     "error",
                     {**place, "code": failure.code, "message": failure.message, "node_id": failure.node_id},
@@ -149,8 +150,8 @@ class EventFold:
             last["reason"] = state.cancel_reason
         if state.continued_as is not None:
             last["continued_as"] = id_for_callers(self.tenant, state.continued_as)
-        events.append(("complete", last))
-        return events
+        told.append(("complete", last))
+        return told
 
 
 def progress_data(tenant: str, said: Progress) -> JsonObject:

@@ -17,7 +17,7 @@ from penstock.definitions.json_schemas import CompiledSchema, load_schema
 from penstock.definitions.secret_answers import secrets_in, with_values, without_values_of
 from penstock.definitions.templates import SECRET_MASK
 from penstock.engine.questions import OpenQuestion, interrupt_id_of, open_questions
-from penstock.engine.records import Record
+from penstock.engine.records import commands
 from penstock.operations.approvals import answerer_of
 from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context
@@ -164,43 +164,36 @@ async def _answer_error(
             "ANSWER_INVALID", error.message, error.hint, {"errors": await _violations(context, asked[0], given.answer)}
         )
     answered = [
-        record for record in await run.history() if record.name == "ResumeInterrupt" and _answers(given, record)
+        (body, record.at)
+        for record in await run.history()
+        if (body := record.body_as(commands.ResumeInterrupt)) is not None
+        and _is_meant(given, body.node_id, body.visit, body.round)
     ]
     if not answered:
         told = f"the execution {given.execution_id} asks nothing" + (f" at {given.node_id}" if given.node_id else "")
         return Conflict("NO_OPEN_QUESTION", told, "look at `waiting_for` of execution.status")
-    payload, at = answered[-1].payload, answered[-1].at
-    by = payload.get("answeredBy")
-    if context.request.idempotency_key is not None and by == context.principal.id and _is_told(given.answer, payload):
+    body, at = answered[-1]
+    by = body.answered_by
+    if context.request.idempotency_key is not None and by == context.principal.id and _is_told(given.answer, body):
         return None
-    told = f"{payload.get('nodeId')} was answered by {by or 'somebody'} at {instant(at)}"
+    told = f"{body.node_id} was answered by {by or 'somebody'} at {instant(at)}"
     details: JsonObject = {"answered_by": by, "answered_at": instant(at)}
-    details.update({"node_id": payload.get("nodeId"), "visit": payload.get("visit")})
+    details.update({"node_id": body.node_id, "visit": body.visit})
     return Conflict("ALREADY_ANSWERED", told, "the first answer counts; look at the execution", details)
 
 
-def _is_told(answer: JsonValue, payload: JsonObject) -> bool:
+def _is_told(answer: JsonValue, body: commands.ResumeInterrupt) -> bool:
     """Whether a record tells of this answer; what was secret in it is not compared."""
-    secrets = payload.get("secrets")
-    masks = dict.fromkeys(secrets if isinstance(secrets, dict) else (), SECRET_MASK)
+    masks = dict.fromkeys(body.secrets or (), SECRET_MASK)
     try:
-        return with_values(answer, masks) == payload.get("answer")
+        return with_values(answer, masks) == body.answer
     except (IndexError, ValueError):  # it has no such places
         return False
 
 
-def _is_meant(given: AnswerQuestion, node_id: JsonValue, visit: JsonValue, round_number: JsonValue) -> bool:
-    named = interrupt_id_of(str(node_id), _whole(visit), _whole(round_number))
+def _is_meant(given: AnswerQuestion, node_id: str, visit: int | None, round_number: int | None) -> bool:
+    named = interrupt_id_of(node_id, visit or 0, round_number or 0)
     return given.node_id in (None, node_id) and given.visit in (None, visit) and given.interrupt_id in (None, named)
-
-
-def _answers(given: AnswerQuestion, record: Record) -> bool:
-    payload = record.payload
-    return _is_meant(given, payload.get("nodeId"), payload.get("visit"), payload.get("round"))
-
-
-def _whole(value: JsonValue) -> int:
-    return value if isinstance(value, int) else 0
 
 
 async def _violations(context: Context, question: OpenQuestion, answer: JsonValue) -> list[JsonValue]:

@@ -15,7 +15,7 @@ import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.model import Workflow
-from penstock.engine.records import Record
+from penstock.engine.records import Body, Record, commands, events
 from penstock.engine.state import Activation, RunState
 from penstock.engine.transitions import FINISHED_PHASES, Phase
 from penstock.operations.views import instant
@@ -34,6 +34,20 @@ _WAITING = frozenset(
 )
 
 _OVER = FINISHED_PHASES | {Phase.FAILED}
+
+
+# The records that a story is made of; the others are not read for it.
+_TELLING = frozenset(
+    {
+        commands.ScheduleNode,
+        events.ActivityRequested,
+        commands.StartSubworkflow,
+        events.ActivityFailed,
+        events.SubworkflowCompleted,
+        commands.CompleteNode,
+        commands.FailNode,
+    }
+)
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,24 +94,24 @@ class _Story:
     code: str | None = None
     error: str | None = None
 
-    def take(self, record: Record) -> None:
-        payload = record.payload
-        match record.name:
-            case "ScheduleNode":
+    def take(self, body: Body, at: int) -> None:
+        match body:
+            case commands.ScheduleNode():
                 self.visits, self.attempts, self.status = self.visits + 1, 0, "running"
-                self.started_at, self.ended_at, self.code, self.error = record.at, None, None, None
-            case "ActivityRequested":
-                self.attempts = _whole(payload.get("attempt"))
-            case "StartSubworkflow":
+                self.started_at, self.ended_at, self.code, self.error = at, None, None, None
+            case events.ActivityRequested(attempt=attempt):
+                self.attempts = attempt or 0
+            case commands.StartSubworkflow():
                 self.attempts += 1
-            case "ActivityFailed" | "SubworkflowCompleted" if "error" in payload:
-                self.code, self.error = _text(payload.get("code")), _text(payload.get("error"))
-            case "CompleteNode":
-                self.status, self.ended_at, self.code, self.error = "completed", record.at, None, None
-            case "FailNode":
-                self.status, self.ended_at = "failed", record.at
-                self.code = _text(payload.get("code")) or self.code
-                self.error = _text(payload.get("message")) or _text(payload.get("error")) or self.error
+            case events.ActivityFailed(code=code, error=str(error)):
+                self.code, self.error = code, error
+            case events.SubworkflowCompleted(code=code, error=str(error)):
+                self.code, self.error = code, error
+            case commands.CompleteNode():
+                self.status, self.ended_at, self.code, self.error = "completed", at, None, None
+            case commands.FailNode(code=code, message=message):
+                self.status, self.ended_at = "failed", at
+                self.code, self.error = code or self.code, message or self.error
             case _:
                 pass
 
@@ -106,9 +120,9 @@ def node_views(workflow: Workflow, state: RunState, records: Sequence[Record]) -
     """Every node of the workflow, in the order of the document, and those that undo others."""
     stories: dict[str, _Story] = {node_id: _Story() for node_id in workflow.nodes}
     for record in records:
-        node_id = record.payload.get("nodeId")
-        if isinstance(node_id, str):
-            stories.setdefault(node_id, _Story()).take(record)
+        body = record.body if record.body_type in _TELLING else None
+        if body is not None:
+            stories.setdefault(getattr(body, "node_id", ""), _Story()).take(body, record.at)
     under_way = {item.node_id: item for item in state.activations() if item.phase not in _OVER}
     return [_view(workflow, node_id, story, under_way.get(node_id)) for node_id, story in stories.items()]
 
@@ -140,9 +154,9 @@ def usage_of(records: Sequence[Record]) -> Usage | None:
     """The sum of what activities say that they used; None when none says anything."""
     used: list[JsonObject] = []
     for record in records:
-        usage = record.payload.get("usage")
-        if isinstance(usage, dict) and record.name in ("ActivityCompleted", "ActivityFailed"):
-            used.append(usage)
+        body = record.body_as(events.ActivityCompleted) or record.body_as(events.ActivityFailed)
+        if body is not None and body.usage is not None:
+            used.append(body.usage)
     if not used:
         return None
     return Usage(
@@ -170,7 +184,3 @@ def _cost(costs: list[JsonValue]) -> Cost | None:
 
 def _whole(value: JsonValue) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
-
-
-def _text(value: JsonValue) -> str | None:
-    return value if isinstance(value, str) else None

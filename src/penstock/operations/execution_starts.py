@@ -18,6 +18,7 @@ from penstock.definitions.json_schemas import apply_defaults
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
+from penstock.engine.records import events
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.operations import once
@@ -216,7 +217,8 @@ async def _known_run(context: Context, run_id: str, given: ExecuteWorkflow) -> R
     begun = await context.services.host.history(run_id, limit=1)
     workflow = await context.services.host.workflow(row.definition_hash)
     same = row.tenant == context.tenant and row.workflow_name == given.workflow_id and workflow is not None
-    if same and begun and begun[0].payload.get("input") == _with_defaults(workflow, given.input):
+    first = begun[0].body_as(events.ExecutionStarted) if begun else None
+    if same and first is not None and first.input == _with_defaults(workflow, given.input):
         return row
     if given.execution_id is None:
         told = "this idempotency key was used with another input"

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from penstock.base.ids import id_for_callers
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonValue
 from penstock.definitions.model import Workflow
 from penstock.engine.evolve import fold
-from penstock.engine.records import Record
+from penstock.engine.records import Record, events
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.engine.transitions import RunStatus
@@ -185,7 +185,8 @@ def view_of_run(
 ) -> ExecutionView:
     """An execution with everything; `records` is its whole history, and `state` what that leads to, if it is known."""
     state, handle = fold(records) if state is None else state, handle_of(row, base_path)
-    forked = records[0].payload.get("forkedFrom") if records else None
+    first = records[0].body_as(events.ExecutionStarted) if records else None
+    forked = None if first is None else first.forked_from
     return ExecutionView(
         execution_id=handle.execution_id,
         workflow_id=handle.workflow_id,
@@ -208,7 +209,7 @@ def view_of_run(
         waiting_for=waiting_for(row.tenant, workflow, state),
         labels=own_labels(row.labels),
         parent_id=_public(row, state.parent_run_id),
-        forked_from=_public(row, _text(forked.get("executionId"))) if isinstance(forked, dict) else None,
+        forked_from=_public(row, _text(forked.get("executionId"))) if forked is not None else None,
         continued_from=_public(row, state.continued_from),
         continued_as=_public(row, state.continued_as),
         usage=usage_of(records),
@@ -228,8 +229,8 @@ def error_of(state: RunState) -> ErrorView | None:
 
 def record_view(record: Record) -> RecordView:
     """A record for a caller."""
-    payload: JsonObject = record.payload
-    return RecordView(seq=record.seq, kind=record.kind, name=record.name, at=instant(record.at), payload=payload)
+    at, payload = instant(record.at), record.payload
+    return RecordView(seq=record.seq, kind=record.kind, name=record.name, at=at, payload=payload)
 
 
 def _public(row: RunRow, run_id: str | None) -> str | None:

@@ -4,7 +4,7 @@ Counting happens on every request, so it is a look-up and an addition; names, bu
 whoever renders them (Prometheus text, `system.metrics`) reads them off. Labels come from closed sets (routes,
 operations, statuses), never from what callers write, and each family is bounded besides.
 
-Above it: the gate and the surfaces count, `app` adds gauges, `api.exposition` renders. Below it: nothing but numbers.
+Above it: the gate and the surfaces count, `app` adds gauges, `api.exposition` renders. Below it: the names of records.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from penstock.base import limits
+from penstock.engine.records import events
 
 __all__ = ["Counter", "Gauge", "Histogram", "Telemetry"]
 
@@ -132,7 +133,7 @@ class Telemetry:
     def recorded(self, names: Iterable[str]) -> None:
         """Count what was just stored about a run: the names of its new records."""
         for name in names:
-            if name == "ExecutionStarted":
+            if name == events.ExecutionStarted.__name__:
                 self.runs_started.add()
             elif name in _ENDS:
                 self.runs_ended.add((_ENDS[name],))
@@ -146,14 +147,14 @@ class Telemetry:
 
 
 _ENDS = {
-    "ExecutionCompleted": "completed",
-    "ExecutionFailed": "failed",
-    "ExecutionCancelled": "cancelled",
-    "ExecutionContinued": "continued",
+    events.ExecutionCompleted.__name__: "completed",
+    events.ExecutionFailed.__name__: "failed",
+    events.ExecutionCancelled.__name__: "cancelled",
+    events.ExecutionContinued.__name__: "continued",
 }
 _OUTCOMES = {
-    "ActivityRequested": "requested",
-    "ActivityCompleted": "completed",
-    "ActivityFailed": "failed",
-    "ActivityOutcomeUnknown": "unknown",
+    events.ActivityRequested.__name__: "requested",
+    events.ActivityCompleted.__name__: "completed",
+    events.ActivityFailed.__name__: "failed",
+    events.ActivityOutcomeUnknown.__name__: "unknown",
 }

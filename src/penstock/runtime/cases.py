@@ -14,6 +14,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import parse_native_duration_ms
 from penstock.definitions.expressions import Evaluator
 from penstock.definitions.model import Workflow
+from penstock.engine.records import events
 from penstock.runtime.simulation import Script, Signal, SimulationRefused, SimulationReport, simulate
 
 __all__ = ["CaseReport", "Difference", "differences", "run_case", "script_of_case", "unused_parts"]
@@ -123,7 +124,7 @@ def unused_parts(script: Script, run: SimulationReport | SimulationRefused) -> I
         yield from (f"{kind} of {name}" for name in names if name not in visited)
     if any(line.depth for line in report.trace):
         return  # which signals a child run took is not in the records at hand
-    taken = sum(record.name in ("SignalReceived", "SignalBuffered") for record in report.records)
+    taken = sum(record.body_type in (events.SignalReceived, events.SignalBuffered) for record in report.records)
     # A kept signal that is taken later counts twice, so only too few are a fact.
     if taken < len(script.signals):
         yield f"{len(script.signals) - taken} of {len(script.signals)} signals"

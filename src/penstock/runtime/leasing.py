@@ -10,7 +10,7 @@ import math
 from penstock.base.json import JsonValue
 from penstock.engine import inputs
 from penstock.engine.outcomes import Accepted, Refused
-from penstock.engine.records import Record
+from penstock.engine.records import events
 
 __all__ = ["lease_ms_of", "leased", "read_lease"]
 
@@ -43,10 +43,11 @@ def read_lease(at: int, wanted: JsonValue) -> inputs.LeaseActivity | Refused:
     )
 
 
-def leased(decision: Accepted, given: inputs.LeaseActivity) -> Record | Refused:
-    """The record of the lease; a refusal where the run found that the activity may have been done already."""
+def leased(decision: Accepted, given: inputs.LeaseActivity) -> events.ActivityLeased | Refused:
+    """What was recorded of the lease; a refusal where the run found that the activity may have been done already."""
     for record in reversed(decision.records):
-        if record.name == "ActivityLeased":
-            return record
+        body = record.body_as(events.ActivityLeased)
+        if body is not None:
+            return body
     told = f"whoever had {given.node_id} may have done it, and it must not happen twice"
     return Refused("ACTIVITY_OUTCOME_UNKNOWN", told, "report what came of it, or decide that it is tried again")

@@ -17,7 +17,7 @@ from penstock.base import limits
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import format_instant
-from penstock.engine.records import Record
+from penstock.engine.records import Body, Record, events
 from penstock.runtime.chains import own_labels
 from penstock.runtime.ports import RunRow
 
@@ -37,18 +37,18 @@ EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
 ENDINGS: tuple[EventType, ...] = ("run.completed", "run.failed", "run.cancelled")
 TEST_EVENT = "webhook.test"
 
-_TYPES: dict[str, tuple[EventType, str]] = {
-    "ExecutionStarted": ("run.started", "running"),
-    "InterruptRaised": ("run.waiting", "waiting_input"),
-    "ActivityAsked": ("run.waiting", "waiting_input"),
-    "ActivityOutcomeUnknown": ("run.waiting", "waiting_decision"),
-    "SignalWaitStarted": ("run.waiting", "waiting_signal"),
-    "ExecutionPaused": ("run.paused", "paused"),
-    "ExecutionResumed": ("run.resumed", "running"),
-    "ExecutionCompleted": ("run.completed", "completed"),
-    "ExecutionFailed": ("run.failed", "failed"),
-    "ExecutionCancelled": ("run.cancelled", "cancelled"),
-    "ExecutionContinued": ("run.continued", "completed"),
+_TYPES: dict[type[Body], tuple[EventType, str]] = {
+    events.ExecutionStarted: ("run.started", "running"),
+    events.InterruptRaised: ("run.waiting", "waiting_input"),
+    events.ActivityAsked: ("run.waiting", "waiting_input"),
+    events.ActivityOutcomeUnknown: ("run.waiting", "waiting_decision"),
+    events.SignalWaitStarted: ("run.waiting", "waiting_signal"),
+    events.ExecutionPaused: ("run.paused", "paused"),
+    events.ExecutionResumed: ("run.resumed", "running"),
+    events.ExecutionCompleted: ("run.completed", "completed"),
+    events.ExecutionFailed: ("run.failed", "failed"),
+    events.ExecutionCancelled: ("run.cancelled", "cancelled"),
+    events.ExecutionContinued: ("run.continued", "completed"),
 }
 # Members of a record that are told, by their names on this wire.
 _TOLD = {
@@ -75,32 +75,34 @@ class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
 def run_events(records: Sequence[Record]) -> list[RunEvent]:
     """The events of one decision. What a fork carried over from another run happened there, and is not told again."""
     carried, forked_at = _carried(records)
-    taken = {_place(record) for record in records if record.name == "SignalReceived"}
-    events: list[RunEvent] = []
+    taken = {_place(record) for record in records if record.body_type is events.SignalReceived}
+    told: list[RunEvent] = []
     for record in records:
-        found = _TYPES.get(record.name)
+        kind = record.body_type
+        found = None if kind is None else _TYPES.get(kind)
         if found is None or (1 < record.seq <= carried):
             continue
-        if record.name == "SignalWaitStarted" and _place(record) in taken:
+        if kind is events.SignalWaitStarted and _place(record) in taken:
             continue  # the signal was there before anybody waited
-        kind, status = found
-        events.append(
+        event_type, status = found
+        told.append(
             RunEvent(
-                type=kind,
+                type=event_type,
                 status=status,
                 seq=record.seq,
                 at=forked_at if carried and record.seq == 1 and forked_at is not None else record.at,
-                details=_details(kind, record),
-                output=record.payload.get("result") if kind == "run.completed" else None,
+                details=_details(event_type, record),
+                output=record.payload.get("result") if event_type == "run.completed" else None,
             )
         )
-    return events
+    return told
 
 
 def _carried(records: Sequence[Record]) -> tuple[int, int | None]:
     """The last record that a fork has from its original, and when it began; 0 for a run of its own."""
-    source = records[0].payload.get("forkedFrom") if records and records[0].seq == 1 else None
-    if not isinstance(source, dict):
+    first = records[0].body_as(events.ExecutionStarted) if records and records[0].seq == 1 else None
+    source = None if first is None else first.forked_from
+    if source is None:
         return 0, None
     seq, at = source.get("seq"), source.get("at")
     return seq if isinstance(seq, int) else 0, at if isinstance(at, int) else None

@@ -21,7 +21,7 @@ from penstock.engine.fork import fork
 from penstock.engine.outcomes import Accepted, Refused
 from penstock.engine.pending import pending_activities
 from penstock.engine.questions import OpenQuestion, open_questions
-from penstock.engine.records import Record
+from penstock.engine.records import Record, commands
 from penstock.engine.state import RunState, Scope
 from penstock.engine.status import run_status
 from penstock.engine.transitions import RunStatus
@@ -232,13 +232,17 @@ class Run:
 
     async def _took(self, signal_id: str, after_seq: int) -> bool:
         """Wait until somebody has taken a signal and gone on; False when the run ended first."""
-        taken: tuple[JsonValue, JsonValue] | None = None
+        taken: tuple[str, int | None] | None = None
         async for record in self.stream(after_seq=after_seq):
-            place = record.payload.get("nodeId"), record.payload.get("visit")
-            if record.name == "DeliverSignal" and record.payload.get("signalId") == signal_id:
-                taken = place
-            elif record.name in ("CompleteNode", "FailNode") and place == taken:
-                return True
+            match record.body:
+                case commands.DeliverSignal(node_id=node_id, visit=visit, signal_id=delivered):
+                    taken = (node_id, visit) if delivered == signal_id else taken
+                case commands.CompleteNode(node_id=node_id, visit=visit) if (node_id, visit) == taken:
+                    return True
+                case commands.FailNode(node_id=node_id, visit=visit) if (node_id, visit) == taken:
+                    return True
+                case _:
+                    pass
         return taken is not None
 
     async def activities(self) -> list[PerformActivity]:
@@ -258,12 +262,11 @@ class Run:
             at=self._now(), node_id=node, holder=holder, lease_ms=lease_ms_of(seconds), visit=visit, extend=extend
         )
         decision = await self._send(given)
-        record = leased(decision, given)
-        if isinstance(record, Refused):
-            raise refusal_error(record)
+        lease = leased(decision, given)
+        if isinstance(lease, Refused):
+            raise refusal_error(lease)
         activities = pending_activities(await self._workflow(decision.state), decision.state)
-        place = record.payload["nodeId"], record.payload["visit"]
-        return next(item for item in activities if (item.node_id, item.visit) == place)
+        return next(item for item in activities if (item.node_id, item.visit) == (lease.node_id, lease.visit))
 
     async def submit(  # noqa: PLR0913  # each names the activity a little more
         self,

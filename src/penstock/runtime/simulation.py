@@ -20,7 +20,7 @@ from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.effects import PerformActivity
 from penstock.engine.outcomes import Refused
-from penstock.engine.records import Record
+from penstock.engine.records import Record, commands
 from penstock.engine.state import Activation, Child, Continuation, RunState
 from penstock.engine.status import run_status
 from penstock.engine.timers import Timer, timers_of
@@ -198,10 +198,8 @@ class _World:
         if signal.after_ms is not None:
             is_due = self.now >= _BEGIN_MS + signal.after_ms
         else:
-            is_due = any(
-                record.name == "CompleteNode" and record.payload.get("nodeId") == signal.after_node
-                for _, record in self.log
-            )
+            completed = (record.body_as(commands.CompleteNode) for _, record in self.log)
+            is_due = any(body is not None and body.node_id == signal.after_node for body in completed)
         return is_due and self._send(self._listener(signal.name), signal)
 
     def _listener(self, name: str) -> str:
@@ -267,7 +265,8 @@ class _World:
         if failure is not None:
             error = {"code": failure.code, "message": failure.message, "node": failure.node_id}
         own = [record for run_id, record in self.log if run_id == _RUN_ID]
-        path = tuple(str(record.payload["nodeId"]) for record in own if record.name == "ScheduleNode")
+        scheduled = (record.body_as(commands.ScheduleNode) for record in own)
+        path = tuple(body.node_id for body in scheduled if body is not None)
         return SimulationReport(
             status=run_status(state),
             result=state.result,

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import format_duration
 from penstock.definitions.model import ActivityDetail, Workflow
-from penstock.engine.records import Record
+from penstock.engine.records import Body, Record, commands, events, given
 from penstock.engine.state import COMPENSATION_PREFIX
 
 __all__ = ["Items", "TraceLine", "shorten", "trace_lines"]
@@ -60,12 +62,13 @@ def trace_lines(
     items = items or Items()
     for run_id, record in log:
         number = items.number_at(run_id, record)
-        teller = _TELLERS.get(record.name)
-        told = teller(record.payload, workflows[run_id]) if teller is not None else None
+        body = record.body
+        teller = _TELLERS.get(type(body))
+        told = teller(body, workflows[run_id]) if teller is not None else None
         if told is None:
             continue
         mark, text = told
-        node_id = str(record.payload.get("nodeId", ""))
+        node_id = str(getattr(body, "node_id", None) or "")
         numbered = f"#{number} {text}" if number is not None else text
         yield TraceLine(record.at, run_id, run_id.count(":sub:"), mark, node_id, numbered)
 
@@ -74,198 +77,213 @@ class Items:
     """Which item of a list a record is about: its scope was opened with a number, and its node scheduled there."""
 
     def __init__(self) -> None:
-        self._numbers: dict[tuple[str, JsonValue], int] = {}
-        self._visits: dict[tuple[str, JsonValue, JsonValue], int] = {}
+        self._numbers: dict[tuple[str, int | None], int] = {}
+        self._visits: dict[tuple[str, str | None, int | None], int] = {}
 
     def number_at(self, run_id: str, record: Record) -> int | None:
         """The number, counted from 1; None outside of items."""
-        payload = record.payload
-        visit = run_id, payload.get("nodeId"), payload.get("visit")
-        if record.name == "ScopeOpened" and "branchName" not in payload:
-            index = payload.get("index")
-            if isinstance(index, int):
-                self._numbers[run_id, payload.get("scope")] = index + 1
-        elif record.name == "ScheduleNode":
-            number = self._numbers.get((run_id, payload.get("scope"))) if "scope" in payload else None
-            if number is not None:
+        body = record.body
+        visit = run_id, getattr(body, "node_id", None), getattr(body, "visit", None)
+        match body:
+            case events.ScopeOpened(branch_name=None, index=int(index), scope=scope):
+                self._numbers[run_id, scope] = index + 1
+            case commands.ScheduleNode(scope=scope) if (number := self._numbers.get((run_id, scope))) is not None:
                 self._visits[visit] = number
+            case _:
+                pass
         return self._visits.get(visit)
 
 
 _Told = tuple[str, str] | None
 
 
-def _started(payload: JsonObject, workflow: Workflow) -> _Told:
-    return "go", f"{workflow.name} {workflow.version} started with {shorten(payload.get('input'))}"
+def _started(body: events.ExecutionStarted, workflow: Workflow) -> _Told:
+    return "go", f"{workflow.name} {workflow.version} started with {shorten(given(body.input))}"
 
 
-def _requested(payload: JsonObject, workflow: Workflow) -> _Told:
-    node_id = str(payload["nodeId"])
+def _requested(body: events.ActivityRequested, workflow: Workflow) -> _Told:
+    node_id = body.node_id
     detail = workflow.nodes[node_id.removeprefix(COMPENSATION_PREFIX)].detail
     if isinstance(detail, ActivityDetail) and detail.compensate and node_id.startswith(COMPENSATION_PREFIX):
         config = detail.compensate.config
     else:
         config = getattr(detail, "config", {})
-    arguments = payload.get("arguments")
-    filled = arguments if isinstance(arguments, dict) and payload.get("nodeType") == "http" else {}
+    arguments = given(body.arguments)
+    filled = arguments if isinstance(arguments, dict) and body.node_type == "http" else {}
     # An address is filled in for the request; the document has only its template.
     config = {**config, **{name: filled[name] for name in ("url",) if isinstance(filled.get(name), str)}}
     named = [str(config[name]) for name in ("server", "tool", "handler", "url", "model", "agent_id") if name in config]
-    attempt = payload.get("attempt", 1)
-    text = f"{payload.get('nodeType')} {'.'.join(named)}".strip()
+    attempt = body.attempt or 1
+    text = f"{body.node_type} {'.'.join(named)}".strip()
     rest = {name: value for name, value in filled.items() if name not in ("url", "method")} if filled else arguments
-    if "arguments" in payload and (rest or not filled):
+    if body.arguments is not UNSET and (rest or not filled):
         text += f" {shorten(rest)}"
     return "go", text if attempt == 1 else f"{text} (attempt {attempt})"
 
 
-def _completed(payload: JsonObject, workflow: Workflow) -> _Told:
-    node_id = str(payload["nodeId"])
+def _completed(body: commands.CompleteNode, workflow: Workflow) -> _Told:
+    node_id = body.node_id
     node = workflow.nodes.get(node_id.removeprefix(COMPENSATION_PREFIX))
     if node is None or node.type == "start":
         return None
-    target = payload.get("next")
     if node.type == "switch":
-        return "done", f"switch → {target or 'end of body'}"
+        return "done", f"switch → {body.next or 'end of body'}"
     if node_id.startswith(COMPENSATION_PREFIX):
         return "done", "undone"
-    suffix = " (fallback)" if "fallback" in payload else " (timed out)" if payload.get("timedOut") else ""
-    return "done", f"{node.type} gave {shorten(payload.get('output'))}{suffix}"
+    suffix = " (fallback)" if body.fallback is not None else " (timed out)" if body.timed_out else ""
+    return "done", f"{node.type} gave {shorten(body.output)}{suffix}"
 
 
-def _error(payload: JsonObject, key: str = "error") -> str:
+def _error(code: str | None, message: JsonValue) -> str:
     """An error by its code and its message; a message that only repeats the code is left out."""
-    code, message = str(payload.get("code") or "FAILED"), str(payload.get(key) or "")
-    return code if message in ("", code) else f"{code} {message}"
+    code, told = code or "FAILED", str(message or "")
+    return code if told in ("", code) else f"{code} {told}"
 
 
-def _attempt_failed(payload: JsonObject, workflow: Workflow) -> _Told:
-    if payload.get("willRetry") is not True:
+def _attempt_failed(body: events.ActivityFailed, workflow: Workflow) -> _Told:
+    if not body.will_retry:
         return None
-    return "retry", f"attempt {payload.get('attempt')} failed: {_error(payload)}; trying again"
+    return "retry", f"attempt {body.attempt} failed: {_error(body.code, body.error)}; trying again"
 
 
-def _failed(payload: JsonObject, workflow: Workflow) -> _Told:
-    where = f" → {payload['next'] or 'end of body'}" if "next" in payload else ""
-    return "fail", f"failed: {_error(payload, 'message')}{where}"
+def _failed(body: commands.FailNode, workflow: Workflow) -> _Told:
+    where = "" if body.next is UNSET else f" → {body.next or 'end of body'}"
+    return "fail", f"failed: {_error(body.code, body.message)}{where}"
 
 
-def _run_failed(payload: JsonObject, workflow: Workflow) -> _Told:
-    return "fail", f"failed: {_error(payload)}"
+def _run_failed(body: events.ExecutionFailed, workflow: Workflow) -> _Told:
+    return "fail", f"failed: {_error(body.code, body.error)}"
 
 
-def _interrupted(payload: JsonObject, workflow: Workflow) -> _Told:
-    return "wait", f"waiting for a person: {payload.get('prompt') or payload.get('promptRef')}"
+def _interrupted(body: events.InterruptRaised, workflow: Workflow) -> _Told:
+    return "wait", f"waiting for a person: {body.prompt or body.prompt_ref}"
 
 
-def _answered(payload: JsonObject, workflow: Workflow) -> _Told:
-    by = f" by {payload['answeredBy']}" if "answeredBy" in payload else ""
-    return "go", f"answered{by}: {shorten(payload.get('answer'))}"
+def _asked(body: events.ActivityAsked, workflow: Workflow) -> _Told:
+    return "wait", f"waiting for a person: {body.prompt}"
 
 
-def _leased(payload: JsonObject, workflow: Workflow) -> _Told:
-    return "info", f"leased by {payload.get('holder')}"
+def _answered(body: commands.ResumeInterrupt, workflow: Workflow) -> _Told:
+    by = "" if body.answered_by is None else f" by {body.answered_by}"
+    return "go", f"answered{by}: {shorten(given(body.answer))}"
 
 
-def _timer(payload: JsonObject, workflow: Workflow) -> _Told:
-    if "wait_ms" in payload and isinstance(payload["wait_ms"], int):
-        return "wait", f"waiting for {format_duration(payload['wait_ms'])}"
-    return "wait", f"waiting until {payload.get('until')}"
+def _leased(body: events.ActivityLeased, workflow: Workflow) -> _Told:
+    return "info", f"leased by {body.holder}"
 
 
-def _signal_wait(payload: JsonObject, workflow: Workflow) -> _Told:
-    return "wait", f"waiting for the signal {payload.get('signalName')}"
+def _timer(body: commands.StartTimer, workflow: Workflow) -> _Told:
+    if body.wait_ms is not None:
+        return "wait", f"waiting for {format_duration(body.wait_ms)}"
+    return "wait", f"waiting until {body.until}"
 
 
-def _signalled(payload: JsonObject, workflow: Workflow) -> _Told:
-    return "go", f"signal {payload.get('signalName')} {shorten(payload.get('payload'))}"
+def _signal_wait(body: events.SignalWaitStarted, workflow: Workflow) -> _Told:
+    return "wait", f"waiting for the signal {body.signal_name}"
 
 
-def _delivered(payload: JsonObject, workflow: Workflow) -> _Told:
-    return ("info", f"signal {payload.get('signalName')} sent by {payload['sentBy']}") if "sentBy" in payload else None
+def _signalled(body: events.SignalReceived, workflow: Workflow) -> _Told:
+    return "go", f"signal {body.signal_name} {shorten(body.payload)}"
 
 
-def _buffered(payload: JsonObject, workflow: Workflow) -> _Told:
-    by = f" by {payload['sentBy']}" if "sentBy" in payload else ""
-    return "info", f"signal {payload.get('signalName')} sent{by}, kept until somebody waits for it"
+def _delivered(body: commands.DeliverSignal, workflow: Workflow) -> _Told:
+    return None if body.sent_by is None else ("info", f"signal {body.signal_name} sent by {body.sent_by}")
 
 
-def _forked(payload: JsonObject, workflow: Workflow) -> _Told:
-    names = payload.get("branchNames")
-    listed = ", ".join(str(name) for name in names) if isinstance(names, list) else ""
-    return "go", f"branches {listed} (join {payload.get('join')})"
+def _buffered(body: events.SignalBuffered, workflow: Workflow) -> _Told:
+    by = "" if body.sent_by is None else f" by {body.sent_by}"
+    return "info", f"signal {body.signal_name} sent{by}, kept until somebody waits for it"
 
 
-def _for_each(payload: JsonObject, workflow: Workflow) -> _Told:
-    items = payload.get("items")
-    return "go", f"{len(items) if isinstance(items, list) else 0} items, {payload.get('concurrency')} at a time"
+def _listed(names: JsonValue) -> str:
+    return ", ".join(str(name) for name in names) if isinstance(names, list) else ""
 
 
-def _scope(payload: JsonObject, workflow: Workflow) -> _Told:
-    return "info", f"{_scope_name(payload)} begins"
+def _forked(body: events.ParallelForked, workflow: Workflow) -> _Told:
+    return "go", f"branches {_listed(body.branch_names)} (join {body.join})"
 
 
-def _scope_name(payload: JsonObject) -> str:
+def _for_each(body: events.ForEachStarted, workflow: Workflow) -> _Told:
+    count = len(body.items) if isinstance(body.items, list) else 0
+    return "go", f"{count} items, {body.concurrency} at a time"
+
+
+def _scope(body: events.ScopeOpened, workflow: Workflow) -> _Told:
+    return "info", f"{_scope_name(body)} begins"
+
+
+def _scope_name(body: events.ScopeOpened | events.ScopeFailed) -> str:
     """A branch by its name, an item by its number, counted from 1 as people do."""
-    index = payload.get("index")
-    return str(payload.get("branchName") or f"#{index + 1 if isinstance(index, int) else index}")
+    return body.branch_name or f"#{body.index + 1 if body.index is not None else None}"
 
 
-def _scope_failed(payload: JsonObject, workflow: Workflow) -> _Told:
-    return "fail", f"{_scope_name(payload)} failed: {_error(payload)}"
+def _scope_failed(body: events.ScopeFailed, workflow: Workflow) -> _Told:
+    return "fail", f"{_scope_name(body)} failed: {_error(body.code, body.error)}"
 
 
-def _branch_cancelled(payload: JsonObject, workflow: Workflow) -> _Told:
-    return "info", f"{payload.get('branchName')} cancelled"
+def _branch_cancelled(body: events.ParallelBranchCancelled, workflow: Workflow) -> _Told:
+    return "info", f"{body.branch_name} cancelled"
 
 
-def _child(payload: JsonObject, workflow: Workflow) -> _Told:
-    return "go", f"child run of {payload.get('workflowRef')} with {shorten(payload.get('input'))}"
+def _child(body: events.SubworkflowStarted, workflow: Workflow) -> _Told:
+    return "go", f"child run of {body.workflow_ref} with {shorten(body.input)}"
 
 
-def _emitted(payload: JsonObject, workflow: Workflow) -> _Told:
-    return "go", f"signal {payload.get('signalName')} to run {payload.get('targetExecutionId')}"
+def _emitted(body: commands.EmitSignal, workflow: Workflow) -> _Told:
+    return "go", f"signal {body.signal_name} to run {body.target_execution_id}"
 
 
-def _compensating(payload: JsonObject, workflow: Workflow) -> _Told:
-    names = payload.get("nodeIds")
-    listed = ", ".join(str(name) for name in names) if isinstance(names, list) else ""
-    return "info", f"undoing {listed}"
+def _compensating(body: commands.StartCompensation, workflow: Workflow) -> _Told:
+    return "info", f"undoing {_listed(body.node_ids)}"
 
 
-def _continued(payload: JsonObject, workflow: Workflow) -> _Told:
-    return "done", f"continued as {payload.get('successorExecutionId')} with {shorten(payload.get('input'))}"
+def _continued(body: events.ExecutionContinued, workflow: Workflow) -> _Told:
+    return "done", f"continued as {body.successor_execution_id} with {shorten(body.input)}"
 
 
-def _ended(mark: str, text: str, key: str) -> Callable[[JsonObject, Workflow], _Told]:
-    return lambda payload, workflow: (mark, f"{text} {shorten(payload.get(key))}")
+def _run_completed(body: events.ExecutionCompleted, workflow: Workflow) -> _Told:
+    return "done", f"completed with {shorten(body.result)}"
 
 
-_TELLERS: dict[str, Callable[[JsonObject, Workflow], _Told]] = {
-    "ExecutionStarted": _started,
-    "ActivityRequested": _requested,
-    "ActivityLeased": _leased,
-    "ActivityFailed": _attempt_failed,
-    "CompleteNode": _completed,
-    "FailNode": _failed,
-    "InterruptRaised": _interrupted,
-    "ActivityAsked": _interrupted,
-    "ResumeInterrupt": _answered,
-    "StartTimer": _timer,
-    "SignalWaitStarted": _signal_wait,
-    "DeliverSignal": _delivered,
-    "SignalReceived": _signalled,
-    "SignalBuffered": _buffered,
-    "ParallelForked": _forked,
-    "ForEachStarted": _for_each,
-    "ScopeOpened": _scope,
-    "ScopeFailed": _scope_failed,
-    "ParallelBranchCancelled": _branch_cancelled,
-    "SubworkflowStarted": _child,
-    "EmitSignal": _emitted,
-    "StartCompensation": _compensating,
-    "ExecutionCompleted": _ended("done", "completed with", "result"),
-    "ExecutionContinued": _continued,
-    "ExecutionFailed": _run_failed,
-    "ExecutionCancelled": _ended("fail", "cancelled:", "reason"),
-}
+def _run_cancelled(body: events.ExecutionCancelled, workflow: Workflow) -> _Told:
+    return "fail", f"cancelled: {shorten(body.reason)}"
+
+
+_Teller = Callable[[Any, Workflow], _Told]
+B = TypeVar("B", bound=Body)
+
+
+def _on(kind: type[B], teller: Callable[[B, Workflow], _Told]) -> tuple[type[Body], _Teller]:
+    return kind, teller
+
+
+_TELLERS: dict[type[object], _Teller] = dict(
+    (
+        _on(events.ExecutionStarted, _started),
+        _on(events.ActivityRequested, _requested),
+        _on(events.ActivityLeased, _leased),
+        _on(events.ActivityFailed, _attempt_failed),
+        _on(commands.CompleteNode, _completed),
+        _on(commands.FailNode, _failed),
+        _on(events.InterruptRaised, _interrupted),
+        _on(events.ActivityAsked, _asked),
+        _on(commands.ResumeInterrupt, _answered),
+        _on(commands.StartTimer, _timer),
+        _on(events.SignalWaitStarted, _signal_wait),
+        _on(commands.DeliverSignal, _delivered),
+        _on(events.SignalReceived, _signalled),
+        _on(events.SignalBuffered, _buffered),
+        _on(events.ParallelForked, _forked),
+        _on(events.ForEachStarted, _for_each),
+        _on(events.ScopeOpened, _scope),
+        _on(events.ScopeFailed, _scope_failed),
+        _on(events.ParallelBranchCancelled, _branch_cancelled),
+        _on(events.SubworkflowStarted, _child),
+        _on(commands.EmitSignal, _emitted),
+        _on(commands.StartCompensation, _compensating),
+        _on(events.ExecutionCompleted, _run_completed),
+        _on(events.ExecutionContinued, _continued),
+        _on(events.ExecutionFailed, _run_failed),
+        _on(events.ExecutionCancelled, _run_cancelled),
+    )
+)

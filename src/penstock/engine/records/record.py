@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET
@@ -42,6 +42,8 @@ __all__ = [
 
 RECORD_SCHEMA_VERSION: Final = 1
 
+B = TypeVar("B", bound=Body)
+
 TYPES: Final[Mapping[str, type[Body]]] = MappingProxyType(
     {name: getattr(module, name) for module in (commands, events) for name in module.__all__}
 )
@@ -59,6 +61,17 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False, eq=False):
     content: Body | JsonObject | msgspec.Raw
     """The body as it was made, or the payload as it was read: as a value, or as JSON."""
     at: int
+
+    @property
+    def body_type(self) -> type[Body] | None:
+        """The type of its body; None for a name that we do not know."""
+        return TYPES.get(self.name)
+
+    def body_as(self, kind: type[B]) -> B | None:
+        """The body, if it is of a type; a record of another type is not read."""
+        if self.name != kind.__name__:
+            return None
+        return cast("B", self.body)
 
     @property
     def body(self) -> Body | None:
