@@ -38,7 +38,7 @@ from penstock.runtime.chains import latest_in_chain, start_successor
 from penstock.runtime.deciding import Decider
 from penstock.runtime.hosts.transcripts import Transcript
 from penstock.runtime.performing import ActivityDeferred, ActivityError, AsyncPerformer, input_of, unfit_outcome
-from penstock.runtime.platform import Receipt
+from penstock.runtime.platform import CallRecord
 from penstock.runtime.ports import (
     ANY,
     AnyHash,
@@ -112,7 +112,7 @@ class _Run:
 class _Mailbox:
     """The letters of one run, and who is reading them."""
 
-    letters: list[tuple[bytes, asyncio.Future[bytes]]] = field(default_factory=list)
+    letters: list[tuple[bytes, CallRecord | None, asyncio.Future[bytes]]] = field(default_factory=list)
     reader: asyncio.Task[None] | None = None
 
 
@@ -173,7 +173,7 @@ class MailboxHost:
         tenant: str = DEFAULT_TENANT,
         created_by: str | None = None,
         expected_hash: str | AnyHash | None = ANY,
-        receipt: Callable[[DefinitionRow], Receipt | None] = lambda row: None,
+        call: Callable[[DefinitionRow], CallRecord | None] = lambda row: None,
     ) -> DefinitionOutcome:
         row = DefinitionRow(
             hash=workflow.hash,
@@ -184,7 +184,7 @@ class MailboxHost:
             tenant=tenant,
             created_by=created_by,
         )
-        return await self.store.put_definition(row, expected_hash=expected_hash, receipt=receipt(row))
+        return await self.store.put_definition(row, expected_hash=expected_hash, call=call(row))
 
     async def workflow(self, definition_hash: str, *, tenant: str | None = None) -> Workflow | None:
         stored = await self.store.definition(definition_hash, tenant=tenant)
@@ -203,6 +203,7 @@ class MailboxHost:
         workflow_hash: str,
         labels: dict[str, str] | None = None,
         tenant: str | None = None,
+        call: CallRecord | None = None,
     ) -> Decision:
         given = given if tenant is None else replace(given, tenant=tenant)
         workflow = await self.workflow(workflow_hash)
@@ -211,10 +212,15 @@ class MailboxHost:
         decision = await self._decider.decide(workflow, RunState(), input_from_bytes(input_to_bytes(given)))
         if isinstance(decision, Refused):
             return decision
-        return await self._begin(workflow, decision.state, decision.records, labels) or decision
+        return await self._begin(workflow, decision.state, decision.records, labels, call) or decision
 
     async def adopt(
-        self, state: RunState, records: tuple[Record, ...], *, labels: dict[str, str] | None = None
+        self,
+        state: RunState,
+        records: tuple[Record, ...],
+        *,
+        labels: dict[str, str] | None = None,
+        call: CallRecord | None = None,
     ) -> Refused | None:
         workflow = await self.workflow(state.definition_hash)
         if workflow is None:
@@ -222,39 +228,47 @@ class MailboxHost:
         decision = await self._decider.decide(workflow, state, inputs.ContinueRun(at=self.clock.now_ms()))
         if isinstance(decision, Refused):
             return decision
-        return await self._begin(workflow, decision.state, (*records, *decision.records), labels)
+        return await self._begin(workflow, decision.state, (*records, *decision.records), labels, call)
 
     async def _begin(
-        self, workflow: Workflow, state: RunState, records: tuple[Record, ...], labels: dict[str, str] | None
+        self,
+        workflow: Workflow,
+        state: RunState,
+        records: tuple[Record, ...],
+        labels: dict[str, str] | None,
+        call: CallRecord | None,
     ) -> Refused | None:
         now = self.clock.now_ms()
         effects = tuple(pending(workflow, state, now))
         row = first_row(state, effects, created_at=now, labels=labels or {}, owner=None)
-        outcome = await self.store.append(RunWrite(expected_seq=0, row=row, records=records))
-        if not isinstance(outcome, Appended):
+        write = RunWrite(expected_seq=0, row=row, records=records, call=call)
+        if not isinstance(await self.store.append(write), Appended):
             return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} exists already")
+        write.committed()
         self._follow_up(state.run_id, _Run(workflow, state, row))
         return None
 
-    async def send(self, run_id: str, given: inputs.Input, *, tenant: str | None = None) -> Decision:
+    async def send(
+        self, run_id: str, given: inputs.Input, *, tenant: str | None = None, call: CallRecord | None = None
+    ) -> Decision:
         row = await self.store.row(run_id)
         if row is None or tenant not in (None, row.tenant):
             return Refused("EXECUTION_NOT_FOUND", f"there is no run {run_id}")
-        answer = msgspec.json.decode(await self._posted(run_id, input_to_bytes(given)), type=_Answer)
+        answer = msgspec.json.decode(await self._posted(run_id, input_to_bytes(given), call), type=_Answer)
         records = await self._whole_history(run_id)
         state = fold(records)
         if answer.refused is None:
             first = answer.last_seq - answer.stored
             return Accepted(tuple(item for item in records if first < item.seq <= answer.last_seq), state)
         if state.continued_as is not None and isinstance(given, inputs.HANDED_ON):
-            return await self.send(await self.newest(run_id), given, tenant=tenant)
+            return await self.send(await self.newest(run_id), given, tenant=tenant, call=call)
         return Refused(**answer.refused)
 
-    async def _posted(self, run_id: str, letter: bytes) -> bytes:
+    async def _posted(self, run_id: str, letter: bytes, call: CallRecord | None) -> bytes:
         """The answer to a letter; it is read whether anybody waits for the answer or not."""
         box = self._boxes.setdefault(run_id, _Mailbox())
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        box.letters.append((letter, answer))
+        box.letters.append((letter, call, answer))
         if box.reader is None:
             box.reader = self._spawn(run_id, partial(self._read_letters, run_id, box))
         return await answer
@@ -262,9 +276,9 @@ class MailboxHost:
     async def _read_letters(self, run_id: str, box: _Mailbox) -> None:
         """One letter after another, until there is none."""
         while box.letters:
-            letter, answer = box.letters.pop(0)
+            letter, call, answer = box.letters.pop(0)
             try:
-                told = msgspec.json.encode(await self._transition(run_id, input_from_bytes(letter)))
+                told = msgspec.json.encode(await self._transition(run_id, input_from_bytes(letter), call))
             except Exception as error:  # whoever sent the letter hears of it
                 if not answer.cancelled():
                     answer.set_exception(error)
@@ -273,7 +287,7 @@ class MailboxHost:
                 answer.set_result(told)
         del self._boxes[run_id]
 
-    async def _transition(self, run_id: str, given: inputs.Input) -> _Answer:
+    async def _transition(self, run_id: str, given: inputs.Input, call: CallRecord | None) -> _Answer:
         while True:
             run = await self._stored(run_id)
             decision = await self._decider.decide(run.workflow, run.state, given)
@@ -282,8 +296,9 @@ class MailboxHost:
             if not decision.records:
                 return _Answer(last_seq=run.state.seq)
             effects = tuple(pending(run.workflow, decision.state, given.at))
-            write = next_write(run.row, run.state.seq, decision, effects, owner=None)
+            write = next_write(run.row, run.state.seq, decision, effects, owner=None, call=call)
             if isinstance(await self.store.append(write), Appended):
+                write.committed()
                 self._follow_up(run_id, _Run(run.workflow, decision.state, write.row))
                 return _Answer(last_seq=decision.state.seq, stored=len(decision.records))
 

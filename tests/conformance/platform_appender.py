@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from penstock.runtime.platform import Claimed
-from tests.conformance.platform_stores import SEAL, claim, entry, open_sqlite
+from tests.conformance.platform_stores import SEAL, claim, claimed, entry, open_sqlite
 
 LANES = 4
 
@@ -24,7 +24,7 @@ async def main() -> None:
         async def live(lane: int) -> None:
             for number in range(lane, int(count), LANES):
                 await store.append_audit([entry(number, principal=name)], seal=SEAL)
-                if await store.claim_call(claim(f"key-{number}", digest=name)) == Claimed():
+                if await claimed(store, claim(f"key-{number}", digest=name)) == Claimed():
                     print(f"key-{number}", flush=True)
 
         print("open", flush=True)

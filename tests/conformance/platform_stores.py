@@ -14,11 +14,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from penstock.base.json import JsonObject
 from penstock.governance.audit_chain import GENESIS_HASH, ChainOutcome, seal_entry, verify_chain
 from penstock.runtime.platform import (
     AuditEntry,
     AuditQuery,
     AuditRecord,
+    CallRecord,
+    ClaimOutcome,
     DeliveryRow,
     IdempotencyClaim,
     KeyRow,
@@ -38,6 +41,8 @@ __all__ = [
     "SEAL",
     "chain_of",
     "claim",
+    "claimed",
+    "completed",
     "delivery",
     "entry",
     "key_row",
@@ -46,6 +51,7 @@ __all__ = [
     "platform_contents",
     "resource",
     "run_bounded",
+    "told",
     "verified",
 ]
 
@@ -53,6 +59,21 @@ KEY = b"a key that only tests know"
 SEAL: Seal = partial(seal_entry, KEY)
 
 Scenario = Callable[[Any], Coroutine[Any, Any, None]]
+
+
+def told(claim: IdempotencyClaim, answer: JsonObject) -> CallRecord:
+    """What a call leaves whose key is its own, with its answer."""
+    return CallRecord(claim=claim, answer=answer, stored=True)
+
+
+async def claimed(store: PlatformStore, claim: IdempotencyClaim) -> ClaimOutcome:
+    """Be the one call with a key."""
+    return await store.record_call(CallRecord(claim=claim))
+
+
+async def completed(store: PlatformStore, claim: IdempotencyClaim, answer: JsonObject) -> ClaimOutcome:
+    """Keep the answer of a call that has its key."""
+    return await store.record_call(told(claim, answer))
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.base.errors import PenstockError
 from penstock.governance.audit_chain import ChainVerified
-from penstock.runtime.platform import ANY_ETAG, PlatformStore, Receipt
+from penstock.runtime.platform import ANY_ETAG, PlatformStore
 from penstock.runtime.stores.memory_platform import MemoryPlatformStore
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.stores.sqlite_platform import SqlitePlatformStore
@@ -22,12 +22,15 @@ from tests.conformance.platform_stores import (
     AT,
     SEAL,
     claim,
+    claimed,
+    completed,
     delivery,
     entry,
     key_row,
     platform_contents,
     resource,
     run_bounded,
+    told,
     verified,
 )
 from tests.conformance.test_store_failures import Fault
@@ -45,14 +48,14 @@ OPERATIONS: list[Operation] = [
     lambda store: store.replace_key(key_row("bbbbbbbbbbbb"), key_row("dddddddddddd")),  # replaced already
     lambda store: store.touch_keys({"aaaaaaaaaaaa": AT + 1, "bbbbbbbbbbbb": AT + 2}),
     lambda store: store.put_key(key_row(revoked_at=AT + 3)),
-    lambda store: store.claim_call(claim()),
-    lambda store: store.claim_call(claim(digest="digest-3")),  # in flight
-    lambda store: store.claim_call(OTHER),
-    lambda store: store.complete_call(claim(), {"status": 200}),
-    lambda store: store.claim_call(claim(digest="digest-3")),  # finished
+    lambda store: claimed(store, claim()),
+    lambda store: claimed(store, claim(digest="digest-3")),  # in flight
+    lambda store: claimed(store, OTHER),
+    lambda store: completed(store, claim(), {"status": 200}),
+    lambda store: claimed(store, claim(digest="digest-3")),  # finished
     lambda store: store.release_call(OTHER),
-    lambda store: store.claim_call(OTHER),
-    lambda store: store.put_resource(resource("third"), expected_etag=None, receipt=Receipt(claim=OTHER, answer={})),
+    lambda store: claimed(store, OTHER),
+    lambda store: store.put_resource(resource("third"), expected_etag=None, call=told(OTHER, {})),
     lambda store: store.append_audit([entry(0), entry(1, tenant="other"), entry(2)], seal=SEAL),
     lambda store: store.append_audit([entry(3, outcome="refused")], seal=SEAL),
     lambda store: store.forget_audit(tenant="acme", before_seq=2),

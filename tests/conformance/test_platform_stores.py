@@ -15,6 +15,7 @@ from penstock.runtime.platform import (
     ANY_ETAG,
     AuditEntry,
     AuditQuery,
+    CallRecord,
     Claimed,
     DeliveryRow,
     Finished,
@@ -24,7 +25,6 @@ from penstock.runtime.platform import (
     KeyReplaced,
     KeyRow,
     PlatformStore,
-    Receipt,
     ResourceChanged,
     ResourceDeleted,
     ResourcePut,
@@ -36,12 +36,15 @@ from tests.conformance.platform_stores import (
     SEAL,
     chain_of,
     claim,
+    claimed,
+    completed,
     delivery,
     entry,
     key_row,
     on_every_platform_store,
     platform_contents,
     resource,
+    told,
     verified,
 )
 
@@ -152,93 +155,93 @@ async def test_keys_that_come_meanwhile_neither_repeat_nor_hide_others(store: Pl
 
 @on_every_platform_store
 async def test_the_first_call_with_a_key_goes_on_and_the_next_hears_of_it(store: PlatformStore) -> None:
-    assert await store.claim_call(claim()) == Claimed()
+    assert await claimed(store, claim()) == Claimed()
     again = claim(now=AT + 5, digest="digest-2")
-    assert await store.claim_call(again) == InFlight("digest-1", AT + 60_000)
+    assert await claimed(store, again) == InFlight("digest-1", AT + 60_000)
     answer: JsonObject = {"status": 201, "body": AWKWARD}
-    await store.complete_call(claim(), answer)
-    assert await store.claim_call(again) == Finished("digest-1", answer)
-    assert await store.claim_call(again) == Finished("digest-1", answer)
+    await completed(store, claim(), answer)
+    assert await claimed(store, again) == Finished("digest-1", answer)
+    assert await claimed(store, again) == Finished("digest-1", answer)
 
 
 @on_every_platform_store
 async def test_a_call_is_known_by_tenant_principal_operation_and_key_together(store: PlatformStore) -> None:
-    assert await store.claim_call(claim()) == Claimed()
+    assert await claimed(store, claim()) == Claimed()
     for change in ({"tenant": "other"}, {"principal": "other"}, {"operation": "other"}, {"key": "other"}):
-        assert await store.claim_call(replace(claim(), **change)) == Claimed()
-    assert await store.claim_call(claim()) == InFlight("digest-1", AT + 60_000)
+        assert await claimed(store, replace(claim(), **change)) == Claimed()
+    assert await claimed(store, claim()) == InFlight("digest-1", AT + 60_000)
 
 
 @on_every_platform_store
 async def test_a_released_key_can_be_used_again(store: PlatformStore) -> None:
-    await store.claim_call(claim())
+    await claimed(store, claim())
     await store.release_call(claim())
-    assert await store.claim_call(claim(digest="digest-2")) == Claimed()
-    assert await store.claim_call(claim()) == InFlight("digest-2", AT + 60_000)
+    assert await claimed(store, claim(digest="digest-2")) == Claimed()
+    assert await claimed(store, claim()) == InFlight("digest-2", AT + 60_000)
 
 
 @on_every_platform_store
 async def test_an_answer_is_not_released(store: PlatformStore) -> None:
-    await store.claim_call(claim())
-    await store.complete_call(claim(), {"status": 200})
+    await claimed(store, claim())
+    await completed(store, claim(), {"status": 200})
     await store.release_call(claim())
-    assert await store.claim_call(claim()) == Finished("digest-1", {"status": 200})
+    assert await claimed(store, claim()) == Finished("digest-1", {"status": 200})
 
 
 @on_every_platform_store
 async def test_an_answer_is_kept_until_its_time_and_not_longer(store: PlatformStore) -> None:
     first = claim()
-    await store.claim_call(first)
-    await store.complete_call(first, {"status": 200})
-    assert await store.claim_call(claim(now=first.keep_until)) == Finished("digest-1", {"status": 200})
-    assert await store.claim_call(claim(now=first.keep_until + 1, digest="digest-2")) == Claimed()
+    await claimed(store, first)
+    await completed(store, first, {"status": 200})
+    assert await claimed(store, claim(now=first.keep_until)) == Finished("digest-1", {"status": 200})
+    assert await claimed(store, claim(now=first.keep_until + 1, digest="digest-2")) == Claimed()
 
 
 @on_every_platform_store
 async def test_a_call_whose_process_died_can_be_made_again_after_its_time(store: PlatformStore) -> None:
     first = claim()
-    await store.claim_call(first)
-    assert await store.claim_call(claim(now=first.in_flight_until)) == InFlight("digest-1", first.in_flight_until)
+    await claimed(store, first)
+    assert await claimed(store, claim(now=first.in_flight_until)) == InFlight("digest-1", first.in_flight_until)
     second = claim(now=first.in_flight_until + 1, digest="digest-2")
-    assert await store.claim_call(second) == Claimed()
+    assert await claimed(store, second) == Claimed()
     # The first was not dead but slow: what it says now concerns a claim that it no longer has.
-    await store.complete_call(first, {"by": "first"})
+    await completed(store, first, {"by": "first"})
     await store.release_call(first)
-    assert await store.claim_call(second) == InFlight("digest-2", second.in_flight_until)
-    await store.complete_call(second, {"by": "second"})
-    await store.complete_call(first, {"by": "first"})
+    assert await claimed(store, second) == InFlight("digest-2", second.in_flight_until)
+    await completed(store, second, {"by": "second"})
+    await completed(store, first, {"by": "first"})
     await store.release_call(first)
-    assert await store.claim_call(second) == Finished("digest-2", {"by": "second"})
+    assert await claimed(store, second) == Finished("digest-2", {"by": "second"})
 
 
 @on_every_platform_store
 async def test_a_slow_call_that_was_forgotten_still_leaves_its_answer(store: PlatformStore) -> None:
     first = claim()
-    await store.claim_call(first)
+    await claimed(store, first)
     assert await store.forget_calls(now=first.in_flight_until + 1, limit=10) == 1
-    await store.complete_call(first, {"by": "first"})
-    assert await store.claim_call(claim(now=first.in_flight_until + 2)) == Finished("digest-1", {"by": "first"})
+    await completed(store, first, {"by": "first"})
+    assert await claimed(store, claim(now=first.in_flight_until + 2)) == Finished("digest-1", {"by": "first"})
 
 
 @on_every_platform_store
 async def test_what_is_past_its_time_is_forgotten_in_pieces(store: PlatformStore) -> None:
     for number in range(5):
         one = claim(f"key-{number}", now=AT + number)
-        await store.claim_call(one)
+        await claimed(store, one)
         if number % 2:
-            await store.complete_call(one, {"number": number})
+            await completed(store, one, {"number": number})
     in_flight_over = AT + 60_003
     assert await store.forget_calls(now=AT + 60_000, limit=10) == 0
     assert await store.forget_calls(now=in_flight_over, limit=1) == 1
     assert await store.forget_calls(now=in_flight_over, limit=10) == 1
     assert await store.forget_calls(now=in_flight_over, limit=10) == 0
-    assert await store.claim_call(claim("key-4", now=AT + 5)) == InFlight("digest-1", AT + 60_004)
-    assert await store.claim_call(claim("key-1", now=AT + 5)) == Finished("digest-1", {"number": 1})
+    assert await claimed(store, claim("key-4", now=AT + 5)) == InFlight("digest-1", AT + 60_004)
+    assert await claimed(store, claim("key-1", now=AT + 5)) == Finished("digest-1", {"number": 1})
     assert await store.forget_calls(now=AT + 200_000_000, limit=10) == 3
 
 
-def receipt(one: IdempotencyClaim, answer: str = "made") -> Receipt:
-    return Receipt(claim=one, answer={"value": answer})
+def made(one: IdempotencyClaim, answer: str = "made") -> CallRecord:
+    return told(one, {"value": answer})
 
 
 @on_every_platform_store
@@ -246,45 +249,45 @@ async def test_a_change_and_its_answer_are_kept_together(store: PlatformStore) -
     names = ("key", "put", "deleted", "replaced")
     key, put, deleted, replaced = (claim(name) for name in names)
     for one in (key, put, deleted, replaced):
-        assert await store.claim_call(one) == Claimed()
-    await store.put_key(key_row(), receipt=receipt(key))
-    await store.put_resource(resource(), expected_etag=None, receipt=receipt(put))
-    await store.delete_resource("acme", "schema", "refund", expected_etag=ANY_ETAG, receipt=receipt(deleted))
+        assert await claimed(store, one) == Claimed()
+    await store.put_key(key_row(), call=made(key))
+    await store.put_resource(resource(), expected_etag=None, call=made(put))
+    await store.delete_resource("acme", "schema", "refund", expected_etag=ANY_ETAG, call=made(deleted))
     successor = key_row("bbbbbbbbbbbb", replaces="aaaaaaaaaaaa")
-    assert await store.replace_key(key_row(revoked_at=AT), successor, receipt=receipt(replaced)) == KeyReplaced()
+    assert await store.replace_key(key_row(revoked_at=AT), successor, call=made(replaced)) == KeyReplaced()
     for name in names:
-        assert await store.claim_call(claim(name, now=AT + 1)) == Finished("digest-1", {"value": "made"})
+        assert await claimed(store, claim(name, now=AT + 1)) == Finished("digest-1", {"value": "made"})
 
 
 @on_every_platform_store
 async def test_a_change_that_is_not_made_keeps_no_answer(store: PlatformStore) -> None:
     await store.put_resource(resource(), expected_etag=None)
-    await store.claim_call(claim())
-    given = receipt(claim())
-    assert isinstance(await store.put_resource(resource(), expected_etag=None, receipt=given), ResourceChanged)
-    gone = await store.delete_resource("acme", "schema", "nothing", expected_etag=ANY_ETAG, receipt=given)
+    await claimed(store, claim())
+    given = made(claim())
+    assert isinstance(await store.put_resource(resource(), expected_etag=None, call=given), ResourceChanged)
+    gone = await store.delete_resource("acme", "schema", "nothing", expected_etag=ANY_ETAG, call=given)
     assert isinstance(gone, ResourceChanged)
-    assert await store.replace_key(key_row(), key_row("bbbbbbbbbbbb"), receipt=given) == KeyNotReplaced(None)
-    assert isinstance(await store.claim_call(claim(now=AT + 1)), InFlight)
+    assert await store.replace_key(key_row(), key_row("bbbbbbbbbbbb"), call=given) == KeyNotReplaced(None)
+    assert isinstance(await claimed(store, claim(now=AT + 1)), InFlight)
 
 
 @on_every_platform_store
 async def test_a_call_that_lost_its_claim_makes_no_change(store: PlatformStore) -> None:
     slow = claim()
-    await store.claim_call(slow)
+    await claimed(store, slow)
     faster = claim(now=slow.in_flight_until + 1)
-    assert await store.claim_call(faster) == Claimed()
+    assert await claimed(store, faster) == Claimed()
     for answered in (False, True):
         changes = (
-            store.put_key(key_row(), receipt=receipt(slow)),
-            store.put_resource(resource(), expected_etag=None, receipt=receipt(slow)),
+            store.put_key(key_row(), call=made(slow)),
+            store.put_resource(resource(), expected_etag=None, call=made(slow)),
         )
         for change in changes:
             with pytest.raises(Conflict) as refused:
                 await change
             assert refused.value.code == "IDEMPOTENCY_IN_FLIGHT"
         if not answered:
-            await store.complete_call(faster, {"value": "faster"})
+            await completed(store, faster, {"value": "faster"})
     assert await store.key("aaaaaaaaaaaa") is None
     assert await store.resource("acme", "schema", "refund") is None
 
@@ -307,7 +310,7 @@ async def test_a_key_is_replaced_once(store: PlatformStore) -> None:
 @on_every_platform_store
 async def test_of_many_calls_at_once_one_goes_on(store: PlatformStore) -> None:
     claims = [claim(digest=f"digest-{number}") for number in range(30)]
-    outcomes = await asyncio.gather(*(store.claim_call(one) for one in claims))
+    outcomes = await asyncio.gather(*(claimed(store, one) for one in claims))
     assert outcomes.count(Claimed()) == 1
     winner = claims[outcomes.index(Claimed())]
     others = [outcome for outcome in outcomes if outcome != Claimed()]
@@ -709,7 +712,7 @@ async def test_text_that_is_not_unicode_is_refused_and_changes_nothing(store: Pl
     with pytest.raises(Rejected, match="TEXT_NOT_UNICODE"):
         await store.put_key(key_row(name=half))
     with pytest.raises(Rejected, match="TEXT_NOT_UNICODE"):
-        await store.claim_call(claim(half))
+        await claimed(store, claim(half))
     with pytest.raises(Rejected, match="TEXT_NOT_UNICODE"):
         await store.append_audit([entry(0), entry(1, subject=half)], seal=SEAL)
     with pytest.raises(Rejected, match="TEXT_NOT_UNICODE"):

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import Conflict
-from penstock.runtime.platform import Claimed, Finished, InFlight, PlatformStore, Receipt
+from penstock.runtime.platform import CallRecord, Claimed, Finished, InFlight, PlatformStore
 from penstock.runtime.ports import Store
 from penstock.runtime.stores.memory import MemoryStore
 from penstock.runtime.stores.memory_calls import MemoryCalls
 from penstock.runtime.stores.memory_platform import MemoryPlatformStore
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.stores.sqlite_platform import SqlitePlatformStore
-from tests.conformance.platform_stores import AT, claim, run_bounded
+from tests.conformance.platform_stores import AT, claim, claimed, run_bounded, told
 from tests.conformance.stores import definition, schedule, start
 
 
@@ -49,19 +49,19 @@ async def begin(store: Store) -> None:
     await store.append(start("r_1", status="completed", terminal=True))
 
 
-async def change(store: Store, name: str, given: Receipt) -> object:
+async def change(store: Store, name: str, given: CallRecord) -> object:
     """Make one change."""
     match name:
         case "put_definition":
-            return await store.put_definition(definition(2), expected_hash=None, receipt=given)
+            return await store.put_definition(definition(2), expected_hash=None, call=given)
         case "delete_definition":
-            return await store.delete_definition("old", receipt=given)
+            return await store.delete_definition("old", call=given)
         case "put_schedule":
-            return await store.put_schedule(schedule(), expected=None, receipt=given)
+            return await store.put_schedule(schedule(), expected=None, call=given)
         case "delete_schedule":
-            return await store.delete_schedule("old", receipt=given)
+            return await store.delete_schedule("old", call=given)
         case _:
-            return await store.delete_runs(["r_1"], receipt=given)
+            return await store.delete_runs(["r_1"], call=given)
 
 
 CHANGES = ("put_definition", "delete_definition", "put_schedule", "delete_schedule", "delete_runs")
@@ -74,19 +74,19 @@ def test_a_change_of_a_store_is_kept_with_its_answer_and_not_without(kind: str, 
         async with STORES[kind](tmp_path) as (store, platform):
             await begin(store)
             slow = claim(name)
-            assert await platform.claim_call(slow) == Claimed()
+            assert await claimed(platform, slow) == Claimed()
             faster = claim(name, now=slow.in_flight_until + 1)
-            assert await platform.claim_call(faster) == Claimed()
+            assert await claimed(platform, faster) == Claimed()
             with pytest.raises(Conflict):
-                await change(store, name, Receipt(claim=slow, answer={"value": "slow"}))
-            assert isinstance(await platform.claim_call(claim(name, now=faster.now + 1)), InFlight)
-            await change(store, name, Receipt(claim=faster, answer={"value": "faster"}))
-            found = await platform.claim_call(claim(name, now=faster.now + 1))
+                await change(store, name, told(slow, {"value": "slow"}))
+            assert isinstance(await claimed(platform, claim(name, now=faster.now + 1)), InFlight)
+            await change(store, name, told(faster, {"value": "faster"}))
+            found = await claimed(platform, claim(name, now=faster.now + 1))
             assert found == Finished("digest-1", {"value": "faster"})
             # It is made, so that the same change is none any more and keeps nothing.
             other = claim("other", now=AT)
-            await platform.claim_call(other)
-            await change(store, name, Receipt(claim=other, answer={}))
-            assert isinstance(await platform.claim_call(other), InFlight)
+            await claimed(platform, other)
+            await change(store, name, told(other, {}))
+            assert isinstance(await claimed(platform, other), InFlight)
 
     run_bounded(test())

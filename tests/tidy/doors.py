@@ -30,7 +30,7 @@ CHANGING: dict[str, frozenset[str]] = {
         " delete_runs delete_ended"
     ),
     "PlatformStore": _names(
-        "put_key replace_key touch_keys claim_call complete_call release_call forget_calls append_audit forget_audit"
+        "put_key replace_key touch_keys record_call release_call forget_calls append_audit forget_audit"
         " put_resource delete_resource add_deliveries save_delivery forget_deliveries set_mark"
     ),
     "Host": _names("register start send release adopt"),
@@ -46,7 +46,7 @@ READING: dict[str, frozenset[str]] = {
     ),
     "PlatformStore": _names(
         "key change_mark keys audit audit_tenants resource resources all_resources due_deliveries next_delivery_at"
-        " delivery deliveries mark"
+        " delivery deliveries mark stored_call"
     ),
     "Host": _names(
         "workflow violations workflow_named due may_perform live reloaded live_runs read history wait watched"

@@ -52,9 +52,9 @@ TOOLS_OF_HANDLERS = {
 # The gate itself: what it keeps of keys, calls and outcomes.
 THE_GATE = {
     "operations/authentication.py": "PlatformStore.touch_keys",
-    "operations/once.py": "PlatformStore.claim_call PlatformStore.complete_call PlatformStore.release_call",
+    "operations/once.py": "PlatformStore.record_call PlatformStore.release_call",
     "operations/trail.py": "PlatformStore.append_audit",
-    "operations/webhook_receiver.py": "PlatformStore.claim_call PlatformStore.complete_call PlatformStore.release_call",
+    "operations/webhook_receiver.py": "PlatformStore.record_call PlatformStore.release_call",
     "app/pepper.py": "PlatformStore.set_mark",
     "app/housekeeping.py": "PlatformStore.forget_audit PlatformStore.forget_calls PlatformStore.forget_deliveries"
     " Store.delete_ended",

@@ -28,13 +28,12 @@ from penstock.operations.upstream_board import Upstreams
 from penstock.runtime.guarded.documents import DocumentChecks
 from penstock.runtime.guarded.threads import FairThreads
 from penstock.runtime.hosts.port import RunHost
-from penstock.runtime.platform import IdempotencyClaim, PlatformStore, Receipt
+from penstock.runtime.platform import CallRecord, PlatformStore
 from penstock.runtime.ports import Store
 from penstock.runtime.runs import Run
 from penstock.runtime.schedules import Scheduler
 
 __all__ = [
-    "Attempt",
     "CatalogueView",
     "Context",
     "Credentials",
@@ -224,14 +223,6 @@ class Services:
     """Where the operations stand in REST, for the addresses in answers."""
 
 
-@dataclass(slots=True)
-class Attempt:
-    """A call with an idempotency key, under way. `receipt` is the answer that went to the store with the change."""
-
-    claim: IdempotencyClaim
-    receipt: Receipt | None = None
-
-
 class Context(msgspec.Struct, frozen=True, kw_only=True):
     """One call on its way through a handler."""
 
@@ -239,8 +230,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     principal: Principal
     request: Request
     capability: Capability
-    attempt: Attempt | None = None
-    """With an idempotency key; see `once.receipt`."""
+    call: CallRecord = msgspec.field(default_factory=CallRecord)
+    """What the call leaves behind: handlers hand it to the store with their changes; see `once.answered`."""
     presence: Presence = msgspec.field(default_factory=Presence)
     """Whether the caller still waits for the answer."""
 
@@ -256,4 +247,4 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     def run(self, run_id: str) -> Run:
         """A run by id; use `executions.visible_run` for one that a caller names."""
         services, untrusted = self.services, self.request.from_outside
-        return Run(run_id, services.host, services.new_id, self.principal.id, untrusted)
+        return Run(run_id, services.host, services.new_id, self.principal.id, untrusted, self.call)

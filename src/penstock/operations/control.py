@@ -142,6 +142,7 @@ async def _called(context: Context, function: str) -> dict[str, Any]:
         principal=context.principal.id,
         untrusted=context.request.from_outside,
         refuse=partial(_start_refusal, context),
+        call=context.call,
     )
     plane = control_plane.ControlPlane(
         host=host,

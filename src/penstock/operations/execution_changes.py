@@ -184,7 +184,7 @@ async def execution_delete(context: Context, given: NamedExecution) -> Deleted:
     row = await visible_run(context, given.execution_id)
     family = [row.run_id, *await _descendants(context, row.run_id)]
     answer = Deleted(id=id_for_callers(context.tenant, row.run_id))
-    await context.services.store.delete_runs(family, receipt=once.receipt(context, Reply(value=answer)))
+    await context.services.store.delete_runs(family, call=once.answered(context, Reply(value=answer)))
     if await context.services.store.row(row.run_id) is not None:
         told = f"the execution {given.execution_id} is {row.status}, or another one still needs it"
         raise Conflict("EXECUTION_NOT_ENDED", told, "cancel it first, or delete its parent")

@@ -152,7 +152,9 @@ async def started_run(
         untrusted=context.request.from_outside,
     )
     labels = with_origin(context, given.labels)
-    decision = await services.host.start(start, workflow_hash=definition_hash, labels=labels, tenant=context.tenant)
+    decision = await services.host.start(
+        start, workflow_hash=definition_hash, labels=labels, tenant=context.tenant, call=context.call
+    )
     if isinstance(decision, Refused):
         if decision.code == "DUPLICATE_EXECUTION_ID" and may_exist:
             known = await _known_run(context, run_id, given)

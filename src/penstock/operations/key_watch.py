@@ -67,8 +67,10 @@ class KeyWatch:
         """Look after keys until cancelled."""
         self._asked = asyncio.Event()
         while True:
+            # Not `wait_for`, which forgets that it was cancelled when the event is set in the same turn of the loop.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._asked.wait(), limits.KEY_LOOK_SECONDS)
+                async with asyncio.timeout(limits.KEY_LOOK_SECONDS):
+                    await self._asked.wait()
             self._asked.clear()
             try:
                 await self._look()

@@ -155,7 +155,7 @@ def _new_key(context: Context, row: KeyRow) -> tuple[KeyRow, Reply[NewKey]]:
     """
     services, material = context.services, context.services.new_key_material()
     seed = material.secret
-    if context.attempt is not None:
+    if context.call.claim is not None:
         material = derived_key(services.pepper, material.key_id, seed)
     made, text = _row_with(services, row, material)
     view = _view(made, row.created_at)
@@ -287,7 +287,7 @@ async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
         ends = (now + usual, row.expires_at)
         row = msgspec.structs.replace(row, expires_at=min(end for end in ends if end is not None))
     made, reply = _new_key(context, row)
-    await context.services.platform.put_key(made, receipt=once.receipt(context, reply))
+    await context.services.platform.put_key(made, call=once.answered(context, reply))
     return reply
 
 
@@ -353,7 +353,7 @@ async def key_revoke(context: Context, given: OneKey) -> KeyView:
         return _view(row, now)
     row = msgspec.structs.replace(row, revoked_at=now)
     view = _view(row, now)
-    await context.services.platform.put_key(row, receipt=once.receipt(context, Reply(value=view)))
+    await context.services.platform.put_key(row, call=once.answered(context, Reply(value=view)))
     context.services.keys_changed()
     return view
 
@@ -390,7 +390,7 @@ async def key_rotate(context: Context, given: RotateKey) -> Reply[NewKey]:
     ended = (
         msgspec.structs.replace(old, expires_at=ends_at) if overlap_ms else msgspec.structs.replace(old, revoked_at=now)
     )
-    outcome = await context.services.platform.replace_key(ended, made, receipt=once.receipt(context, reply))
+    outcome = await context.services.platform.replace_key(ended, made, call=once.answered(context, reply))
     if isinstance(outcome, KeyNotReplaced):
         hint = f"rotate its successor {outcome.successor}" if outcome.successor else "create a new one"
         raise Conflict("KEY_NOT_ACTIVE", f"the key {old.name} was replaced or revoked already", hint)

@@ -1,9 +1,10 @@
 """Idempotency: a call with a key happens once, and whoever asks again gets the first answer.
 
-The claim is stored before the handler runs. A refusal releases it, so that the caller can mend the call and use the key
-again; a process that dies leaves it to time out. What the process did before it died is not lost to the repeated call:
-a change of what is kept beside runs is stored together with its answer, in one transaction (`receipt`), and inputs of
-runs have ids that handlers derive from the key (`derived_id`).
+The key is claimed with the first change that the call makes, in its transaction (`CallRecord`): a call that is refused
+leaves nothing that would have to be taken back, and of two calls that change something at once in two processes one is
+stored. Within a process a call with a key that is under way is refused at once. The answer is stored with the change
+too where the handler knows it by then (`answered`), and after it otherwise; a process that dies in between leaves a
+claim that times out, and inputs of runs have ids that handlers derive from the key (`derived_id`).
 
 Above it: `pipeline`. Below it: the platform port.
 """
@@ -11,7 +12,7 @@ Above it: `pipeline`. Below it: the platform port.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import msgspec
 
@@ -19,12 +20,13 @@ from penstock.base import limits
 from penstock.base.errors import Conflict, Rejected
 from penstock.base.json import JsonObject
 from penstock.operations.capability import Capability, EventStream, Reply
-from penstock.operations.context import Attempt, Context, Principal, Request, Services
-from penstock.runtime.platform import Claimed, Finished, IdempotencyClaim, InFlight, Receipt
+from penstock.operations.context import Context, Principal, Request, Services
+from penstock.runtime.platform import CallRecord, Claimed, Finished, IdempotencyClaim, InFlight
 
-__all__ = ["arguments_digest", "begin", "complete", "derived_id", "receipt", "release"]
+__all__ = ["KeyedCalls", "answered", "arguments_digest", "derived_id"]
 
 _encode = msgspec.json.Encoder(order="sorted").encode
+_Name: TypeAlias = tuple[str, str, str, str]
 
 
 def arguments_digest(arguments: JsonObject) -> str:
@@ -40,45 +42,117 @@ def derived_id(principal: Principal, request: Request) -> str | None:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+def answered(context: Context, reply: Reply[Any]) -> CallRecord:
+    """What a call leaves, with its answer, for the store to keep with the change that makes the answer true.
+
+    A handler that asks for it hands it to the store with a change, and answers with that reply if the change is made.
+    """
+    if context.call.claim is not None:
+        context.call.answer = _answer_of(reply)
+    return context.call
+
+
+class KeyedCalls:
+    """The calls with idempotency keys of one process."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._under_way: dict[_Name, IdempotencyClaim] = {}
+        """The calls that are under way here, and do not count as lost yet."""
+
+    async def begin(
+        self, capability: Capability, principal: Principal, request: Request
+    ) -> IdempotencyClaim | Reply[Any] | None:
+        """What the call has to claim, the answer that was given before, or None for a call that needs neither.
+
+        Whoever gets a claim must `end` it.
+        """
+        key = request.idempotency_key
+        if key is None or capability.annotations.read_only:
+            return None
+        if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARACTERS_MAX or not _is_plain(key):
+            told = f"an idempotency key has 1 to {limits.IDEMPOTENCY_KEY_CHARACTERS_MAX} printable ASCII characters"
+            raise Rejected("IDEMPOTENCY_KEY_INVALID", told, "use a UUID")
+        now = self._services.clock.now_ms()
+        claim = IdempotencyClaim(
+            tenant=principal.tenant,
+            principal=principal.id,
+            operation=capability.name,
+            key=key,
+            digest=arguments_digest(request.arguments),
+            now=now,
+            in_flight_until=now + limits.IDEMPOTENCY_IN_FLIGHT_MS,
+            keep_until=now + self._services.limits.idempotency_ttl_ms,
+        )
+        under_way = self._under_way.get(_name_of(claim))
+        if under_way is not None and under_way.in_flight_until >= now:
+            raise _reused() if under_way.digest != claim.digest else _in_flight()
+        self._under_way[_name_of(claim)] = claim
+        try:
+            return await self._found(capability, claim)
+        except BaseException:
+            self.end(claim)
+            raise
+
+    async def _found(self, capability: Capability, claim: IdempotencyClaim) -> IdempotencyClaim | Reply[Any]:
+        known = await self._services.platform.stored_call(claim)
+        match known:
+            case None:
+                return claim
+            case InFlight(digest=digest) | Finished(digest=digest) if digest != claim.digest:
+                raise _reused()
+            case InFlight():
+                raise _in_flight()
+            case Finished(answer=answer):
+                self.end(claim)
+                return _repeated(self._services, capability, answer)
+            case _:
+                assert_never(known)
+
+    def end(self, claim: IdempotencyClaim) -> None:
+        """The call is not under way any more."""
+        if self._under_way.get(_name_of(claim)) is claim:  # and not one that took over
+            del self._under_way[_name_of(claim)]
+
+    async def complete(self, call: CallRecord, reply: Reply[Any] | EventStream) -> None:
+        """Store what a call leaves and was not stored with a change: its audit entry, its answer, or both.
+
+        A stream has no answer that could be kept: the key may be used again.
+        """
+        if isinstance(reply, EventStream):
+            await self.release(call)
+            call.claim = None
+        elif call.claim is not None and not call.answered:
+            call.answer = _answer_of(reply)
+        if call.stored and (call.claim is None or call.answered):
+            return
+        was_stored = call.stored
+        outcome = await self._services.platform.record_call(call)
+        if not isinstance(outcome, Claimed) and not was_stored:
+            raise _in_flight()  # another process was faster, and this one changed nothing
+
+    async def release(self, call: CallRecord) -> None:
+        """Let a key be used again that a call claimed before it was refused."""
+        if call.claim is not None and call.stored and not call.answered:
+            await self._services.platform.release_call(call.claim)
+
+
 def _is_plain(key: str) -> bool:
     return key.isascii() and key.isprintable() and " " not in key
 
 
-async def begin(
-    services: Services, capability: Capability, principal: Principal, request: Request
-) -> Attempt | Reply[Any] | None:
-    """The call to complete, the answer that was given before, or None for a call that needs neither."""
-    key = request.idempotency_key
-    if key is None or capability.annotations.read_only:
-        return None
-    if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARACTERS_MAX or not _is_plain(key):
-        told = f"an idempotency key has 1 to {limits.IDEMPOTENCY_KEY_CHARACTERS_MAX} printable ASCII characters"
-        raise Rejected("IDEMPOTENCY_KEY_INVALID", told, "use a UUID")
-    now = services.clock.now_ms()
-    claim = IdempotencyClaim(
-        tenant=principal.tenant,
-        principal=principal.id,
-        operation=capability.name,
-        key=key,
-        digest=arguments_digest(request.arguments),
-        now=now,
-        in_flight_until=now + limits.IDEMPOTENCY_IN_FLIGHT_MS,
-        keep_until=now + services.limits.idempotency_ttl_ms,
-    )
-    outcome = await services.platform.claim_call(claim)
-    match outcome:
-        case Claimed():
-            return Attempt(claim)
-        case InFlight(digest=digest) | Finished(digest=digest) if digest != claim.digest:
-            told = "this idempotency key was used with other arguments"
-            raise Rejected("IDEMPOTENCY_KEY_REUSED", told, "use a new key for another call")
-        case InFlight():
-            told = "a call with this idempotency key is under way"
-            raise Conflict("IDEMPOTENCY_IN_FLIGHT", told, "ask again in a second", {"retry_after_seconds": 1})
-        case Finished(answer=answer):
-            return _repeated(services, capability, answer)
-        case _:
-            assert_never(outcome)
+def _name_of(claim: IdempotencyClaim) -> _Name:
+    return claim.tenant, claim.principal, claim.operation, claim.key
+
+
+def _reused() -> Rejected:
+    told = "this idempotency key was used with other arguments"
+    return Rejected("IDEMPOTENCY_KEY_REUSED", told, "use a new key for another call")
+
+
+def _in_flight() -> Conflict:
+    told = "a call with this idempotency key is under way"
+    return Conflict("IDEMPOTENCY_IN_FLIGHT", told, "ask again in a second", {"retry_after_seconds": 1})
 
 
 def _repeated(services: Services, capability: Capability, answer: JsonObject) -> Reply[Any]:
@@ -88,17 +162,6 @@ def _repeated(services: Services, capability: Capability, answer: JsonObject) ->
     return msgspec.structs.replace(reply, value=capability.repeat(services, reply.value))
 
 
-def receipt(context: Context, reply: Reply[Any]) -> Receipt | None:
-    """The answer of a call, for the store to keep with the change that makes it true; None without an idempotency key.
-
-    A handler that asks for one hands it to the store with its last change, and answers with that reply.
-    """
-    if context.attempt is None:
-        return None
-    context.attempt.receipt = Receipt(claim=context.attempt.claim, answer=_answer_of(reply))
-    return context.attempt.receipt
-
-
 def _answer_of(reply: Reply[Any]) -> JsonObject:
     return {
         "value": msgspec.to_builtins(reply.value if reply.kept is None else reply.kept),
@@ -106,16 +169,3 @@ def _answer_of(reply: Reply[Any]) -> JsonObject:
         "etag": reply.etag,
         "location": reply.location,
     }
-
-
-async def complete(services: Services, attempt: Attempt, reply: Reply[Any] | EventStream) -> None:
-    """Keep the answer of a call, unless its change was stored with it; a stream has none that could be kept."""
-    if isinstance(reply, EventStream):
-        await services.platform.release_call(attempt.claim)
-    elif attempt.receipt is None:
-        await services.platform.complete_call(attempt.claim, _answer_of(reply))
-
-
-async def release(services: Services, attempt: Attempt) -> None:
-    """Nothing happened: the key may be used again."""
-    await services.platform.release_call(attempt.claim)

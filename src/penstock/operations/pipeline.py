@@ -22,19 +22,19 @@ from penstock.base import limits
 from penstock.base.errors import Denied, PenstockError
 from penstock.base.json import JsonObject, exceeds_values
 from penstock.governance.keys import scope_allows
-from penstock.operations import once
 from penstock.operations.admission import Admission
 from penstock.operations.authentication import Authenticator
 from penstock.operations.capability import Capability, EventStream, Reply
 from penstock.operations.catalogue import Catalogue
-from penstock.operations.context import Attempt, Context, Credentials, Principal, Request, Services, Surface
+from penstock.operations.context import Context, Credentials, Principal, Request, Services, Surface
 from penstock.operations.errors import internal_error
 from penstock.operations.exposed import ExposedWorkflows
 from penstock.operations.key_watch import KeyWatch
+from penstock.operations.once import KeyedCalls
 from penstock.operations.presence import Presence
-from penstock.operations.trail import AuditTrail, Place
+from penstock.operations.trail import AuditTrail, audit_unavailable, place_of
 from penstock.runtime.commits import CarriedThrough
-from penstock.runtime.platform import AuditEntry
+from penstock.runtime.platform import AuditOutcome, CallRecord, IdempotencyClaim
 
 __all__ = ["Answered", "Gate", "Outcome", "RefusedCall"]
 
@@ -59,6 +59,8 @@ class RefusedCall(msgspec.Struct, frozen=True, kw_only=True):
     error: PenstockError
     capability: Capability | None = None
     principal: Principal | None = None
+    failed: bool = False
+    """Whether it was let in, and then something went wrong here."""
 
 
 Outcome: TypeAlias = Answered | RefusedCall
@@ -74,6 +76,7 @@ class Gate:
         self.authenticator = authenticator
         self.admission = Admission(services.limits)
         self.trail = AuditTrail(services)
+        self.keyed = KeyedCalls(services)
         self._carried = CarriedThrough()
         self.key_watch = KeyWatch(services, authenticator)
         services.definitions_changed.listen(self.exposed.changed)
@@ -112,7 +115,7 @@ class Gate:
 
     async def _refuse_stranger(self, error: Denied, surface: Surface, request_id: str, operation: str) -> None:
         request = Request(operation=operation, arguments={}, principal=_NOBODY, surface=surface, request_id=request_id)
-        await self._audit(request, RefusedCall(error=error))
+        await self._audit(request, RefusedCall(error=error), CallRecord())
         named = self.catalogue.get(operation)
         self.services.telemetry.call(named.name if named else None, error.code, 0.0)
 
@@ -137,7 +140,7 @@ class Gate:
             presence.leave()
 
     async def _call(self, request: Request, presence: Presence) -> Outcome:
-        principal, capability, attempt = request.principal, None, None
+        principal, capability, call = request.principal, None, CallRecord()
         began = time.perf_counter()
         outcome: Outcome
         try:
@@ -147,41 +150,62 @@ class Gate:
             self.admission.charge(principal.id, capability.governance.bucket, self.services.clock.now_ms())
             self.admission.enter(principal.id)
             try:
-                begun = await once.begin(self.services, capability, principal, request)
+                begun = await self.keyed.begin(capability, principal, request)
                 if isinstance(begun, Reply):
                     outcome = Answered(capability=capability, principal=principal, reply=begun, replayed=True)
                 else:
-                    attempt = begun
+                    call = self._record(request, principal, capability, begun)
                     context = Context(
                         services=self.services,
                         principal=principal,
                         request=request,
                         capability=capability,
-                        attempt=attempt,
+                        call=call,
                         presence=presence,
                     )
-                    with self._held(capability, principal, presence):
-                        reply = await _execute(context, given)
-                    if attempt is not None:
-                        await once.complete(self.services, attempt, reply)
-                    outcome = Answered(capability=capability, principal=principal, reply=reply)
+                    outcome = await self._made(context, given)
             finally:
                 self.admission.leave(principal.id)
         except PenstockError as error:
-            await self._release(attempt)
             outcome = RefusedCall(error=error, capability=capability, principal=principal)
         except Exception:
             # The claim stays: nobody knows what happened, and its time limit says when to try again.
             _LOGGER.exception("request %s: %s failed", request.request_id, request.operation)
             failed = internal_error(request.request_id)
-            outcome = RefusedCall(error=failed, capability=capability, principal=principal)
-        await self._audit(request, outcome)
+            outcome = RefusedCall(error=failed, capability=capability, principal=principal, failed=True)
+        outcome = await self._audit(request, outcome, call)
         code = outcome.error.code if isinstance(outcome, RefusedCall) else None
         named = capability or self.catalogue.get(request.operation)
         self.services.telemetry.call(named.name if named else None, code, time.perf_counter() - began)
         if presence.gone and request.after_leaving is not None:
             request.after_leaving(outcome.reply if isinstance(outcome, Answered) else outcome.error)
         return outcome
+
+    async def _made(self, context: Context, given: Any) -> Outcome:
+        """Make a call that was let in. What it leaves is stored when this returns; that of a read is gathered later."""
+        capability, principal, call = context.capability, context.principal, context.call
+        try:
+            with self._held(capability, principal, context.presence):
+                reply = await _execute(context, given)
+            if not capability.annotations.read_only:
+                await self.keyed.complete(call, reply)
+        except PenstockError:
+            await self.keyed.release(call)
+            raise
+        finally:
+            if call.claim is not None:
+                self.keyed.end(call.claim)
+        return Answered(capability=capability, principal=principal, reply=reply)
+
+    def _record(
+        self, request: Request, principal: Principal, capability: Capability, claim: IdempotencyClaim | None
+    ) -> CallRecord:
+        """What a call leaves that is let in: the store takes it with the change that the call makes."""
+        if not self.services.audited:
+            return CallRecord(claim=claim)
+        place, reads = place_of(request, principal, capability, None), capability.annotations.read_only
+        entry = self.trail.entry(place, request, "allowed", reads=reads)
+        return CallRecord(entry=entry, seal=self.trail.seal, claim=claim)
 
     def _held(self, capability: Capability, principal: Principal, presence: Presence) -> AbstractContextManager[None]:
         """Send the caller away when the key does not hold any more; not one who revokes or replaces their own key."""
@@ -215,61 +239,39 @@ class Gate:
         await self.trail.flush()
         await self.authenticator.flush()
 
-    async def _release(self, attempt: Attempt | None) -> None:
-        if attempt is not None:
-            await once.release(self.services, attempt)
+    async def _audit(self, request: Request, outcome: Outcome, call: CallRecord) -> Outcome:
+        """Write down what came of a call, unless that was stored with what it changed.
 
-    async def _audit(self, request: Request, outcome: Outcome) -> None:
-        principal = request.principal
+        What cannot be written down did not happen: the caller is told so. Only strangers hear what they would hear
+        anyway: who they are not.
+        """
+        principal, capability = request.principal, outcome.capability
         error = outcome.error if isinstance(outcome, RefusedCall) else None
-        capability = outcome.capability
-        subject = capability.authorization(request.arguments).resource_id if capability else None
+        if call.stored and error is None:
+            return outcome
         reads = capability is not None and capability.annotations.read_only
-        place = Place(
-            principal.tenant,
-            principal.id,
-            request.surface,
-            capability.name if capability else request.operation[:100],
-            subject[:200] if subject else None,
-            error.code if error else None,
-        )
-        now, gather = self.services.clock.now_ms(), principal is _NOBODY or (reads and error is None)
+        place = place_of(request, principal, capability, error.code if error else None)
+        gather = principal is _NOBODY or (reads and error is None)
         try:
-            if gather and await self.trail.counted(place, now):
-                return
-            entry = AuditEntry(
-                at=now,
-                tenant=place.tenant,
-                principal=place.principal,
-                surface=place.surface,
-                operation=place.operation,
-                outcome="allowed" if error is None else "refused",
-                code=place.code,
-                subject=place.subject,
-                request_id=request.request_id,
-                arguments_digest=None if reads else once.arguments_digest(request.arguments),
-                details=_details(request, outcome),
-            )
+            if gather and await self.trail.counted(place, self.services.clock.now_ms()):
+                return outcome
+            replayed = isinstance(outcome, Answered) and outcome.replayed
+            kept: AuditOutcome = "allowed" if error is None else "refused"
+            if call.stored or (isinstance(outcome, RefusedCall) and outcome.failed):
+                kept = "failed"
+            entry = self.trail.entry(place, request, kept, reads=reads, replayed=replayed)
             await self.trail.write(entry, gather=gather)
         except PenstockError:
-            # The call was made; that it could not be written down must not hide its outcome from the caller.
             _LOGGER.exception("request %s has no audit record", request.request_id)
+            if principal is _NOBODY or call.stored:
+                return outcome
+            return RefusedCall(error=audit_unavailable(), capability=capability, principal=principal)
+        return outcome
 
 
 async def _execute(context: Context, given: Any) -> Reply[Any] | EventStream:
     answer = await context.capability.handler(context, given)
     return answer if isinstance(answer, Reply | EventStream) else Reply(value=answer)
-
-
-def _details(request: Request, outcome: Outcome) -> JsonObject:
-    found: JsonObject = {}
-    if request.idempotency_key is not None:
-        found["idempotency_key"] = request.idempotency_key
-    if isinstance(outcome, Answered) and outcome.replayed:
-        found["replayed"] = True
-    if request.principal.on_behalf_of is not None:
-        found["on_behalf_of"] = request.principal.on_behalf_of
-    return found
 
 
 def _missing(capability: Capability, principal: Principal) -> str | None:

@@ -170,6 +170,7 @@ REASONS: dict[str, Reason] = {
     "DELIVERY_NOT_FOUND": Reason(NotFound, "There is no such delivery, or it was forgotten."),
     # The store.
     "STORE_BUSY": Reason(Unavailable, "Another process holds the store."),
+    "AUDIT_UNAVAILABLE": Reason(Unavailable, "The audit record of the call cannot be written, so nothing was done."),
     "STORE_FULL": Reason(Unavailable, "The disk is full; nothing was lost."),
     "STORE_READ_ONLY": Reason(Unavailable, "The store cannot be written."),
     "STORE_CORRUPT": Reason(CorruptHistory, "The store is damaged."),

@@ -124,7 +124,7 @@ class Registry(Generic[View]):
         row = self._row(context, resource_id, given)
         reply = Reply(value=self.view_of(row), etag=row.etag, location=f"{self.path}/{resource_id}")
         outcome = await context.services.platform.put_resource(
-            row, expected_etag=None, receipt=once.receipt(context, reply)
+            row, expected_etag=None, call=once.answered(context, reply)
         )
         if isinstance(outcome, ResourceChanged):
             told = f"there is a {self.kind} {resource_id} already"
@@ -149,7 +149,7 @@ class Registry(Generic[View]):
         row = self._row(context, resource_id, given, created_at=current.created_at)
         reply = Reply(value=self.view_of(row), etag=row.etag)
         outcome = await context.services.platform.put_resource(
-            row, expected_etag=expected_etag(if_match), receipt=once.receipt(context, reply)
+            row, expected_etag=expected_etag(if_match), call=once.answered(context, reply)
         )
         if isinstance(outcome, ResourceChanged):
             raise self._changed(resource_id, outcome)
@@ -164,7 +164,7 @@ class Registry(Generic[View]):
             self.kind,
             resource_id,
             expected_etag=expected_etag(if_match),
-            receipt=once.receipt(context, Reply(value=answer)),
+            call=once.answered(context, Reply(value=answer)),
         )
         if isinstance(outcome, ResourceChanged):
             raise self._changed(resource_id, outcome)

@@ -243,7 +243,7 @@ async def schedule_create(context: Context, given: CreateSchedule) -> Reply[Sche
         await _check_start(context, given.workflow_id, given.input)
         there = scheduler.fresh(stored_id, given.workflow_id, spec, tenant=context.tenant, paused=given.paused)
         reply = await _created(context, there)
-        if not await scheduler.keep(there, None, receipt=once.receipt(context, reply)):
+        if not await scheduler.keep(there, None, call=once.answered(context, reply)):
             told = f"there is a schedule {given.schedule_id} already"
             raise Conflict("SCHEDULE_EXISTS", told, "change it with schedule.update, or choose another id")
         return reply
@@ -329,7 +329,7 @@ async def schedule_update(context: Context, given: UpdateSchedule) -> ScheduleVi
     changes.update(_mark(context))
     if "input" in changes:
         await _check_start(context, row.workflow_name, changes["input"])
-    return await _view(context, await context.services.scheduler.change(row.schedule_id, changes))
+    return await _view(context, await context.services.scheduler.change(row.schedule_id, changes, call=context.call))
 
 
 @operation(
@@ -349,8 +349,8 @@ async def schedule_delete(context: Context, given: NamedSchedule) -> Deleted:
     row = await _found(context, given.schedule_id)
     _refuse_of_document(row, given.schedule_id)
     answer = Deleted(id=id_for_callers(row.tenant, row.schedule_id))
-    receipt = once.receipt(context, Reply(value=answer))
-    if not await context.services.store.delete_schedule(row.schedule_id, receipt=receipt):
+    call = once.answered(context, Reply(value=answer))
+    if not await context.services.store.delete_schedule(row.schedule_id, call=call):
         raise NotFound("SCHEDULE_NOT_FOUND", f"the schedule {given.schedule_id} was deleted in between")
     return answer
 
@@ -391,7 +391,7 @@ async def _paused(context: Context, schedule_id: str, *, paused: bool) -> Schedu
     row = await _found(context, schedule_id)
     if not paused:
         await _refuse_start(context, row)
-    await context.services.scheduler.pause(row.schedule_id, paused=paused)
+    await context.services.scheduler.pause(row.schedule_id, paused=paused, call=context.call)
     return await _view(context, await _found(context, schedule_id))
 
 
@@ -413,7 +413,7 @@ async def schedule_run_now(context: Context, given: NamedSchedule) -> Reply[Exec
     await _refuse_start(context, row)
     made, _ = new_run_id(context, None)
     run_id = await context.services.scheduler.run_now(
-        row.schedule_id, mark=made.rpartition("r_")[2], started_by=context.principal.id
+        row.schedule_id, mark=made.rpartition("r_")[2], started_by=context.principal.id, call=context.call
     )
     handle = await handle_now(context, run_id)
     return Reply(value=handle, location=f"/executions/{handle.execution_id}")

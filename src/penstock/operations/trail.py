@@ -1,9 +1,10 @@
 """The audit trail as the gate writes it: one record for every outcome, refusals included.
 
-Changes and refusals are durable before the caller hears of them. Reads that were allowed, and calls of people who
-showed no valid key, are gathered: equal ones within a minute become one record with a count, so that neither polling
+The record of a change is stored with the change, in one transaction (`CallRecord`); what changed nothing has a record
+of its own, which is durable before the caller hears of it. Reads that were allowed, and calls of people who showed no
+valid key, are gathered: equal ones within a minute become one record with a count, so that neither polling
 nor somebody at the door fills the disk. What is gathered is written when the window ends and when the process stops; a
-crash may lose the count of the last minute.
+crash may lose the count of the last minute. While records cannot be written, no call succeeds, and nothing is put off.
 
 Above it: `pipeline`, `app` (which flushes). Below it: the platform port, `governance.audit_chain`.
 """
@@ -13,14 +14,18 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from penstock.base import limits
+from penstock.base.errors import PenstockError, Unavailable
+from penstock.base.json import JsonObject
 from penstock.governance.audit_chain import seal_entry
-from penstock.operations.context import Services
-from penstock.runtime.platform import AuditEntry, Seal
+from penstock.operations.capability import Capability
+from penstock.operations.context import Principal, Request, Services
+from penstock.operations.once import arguments_digest
+from penstock.runtime.platform import AuditEntry, AuditOutcome, Seal
 
-__all__ = ["AuditTrail", "Place", "seal_with"]
+__all__ = ["AuditTrail", "Place", "audit_unavailable", "place_of", "seal_with"]
 
 
 class Place(NamedTuple):
@@ -39,23 +44,73 @@ def seal_with(key: bytes) -> Seal:
     return partial(seal_entry, key)
 
 
+def place_of(request: Request, principal: Principal, capability: Capability | None, code: str | None) -> Place:
+    """Where a call belongs in the trail."""
+    subject = capability.authorization(request.arguments).resource_id if capability else None
+    return Place(
+        principal.tenant,
+        principal.id,
+        request.surface,
+        capability.name if capability else request.operation[:100],
+        subject[:200] if subject else None,
+        code,
+    )
+
+
+def audit_unavailable() -> Unavailable:
+    """What a call hears whose audit record cannot be written."""
+    told = "the audit record of the call cannot be written, so the call does not succeed"
+    return Unavailable(
+        "AUDIT_UNAVAILABLE", told, "try again later; the operator finds the reason in /readyz and the log"
+    )
+
+
 class AuditTrail:
     """Writes entries, gathering those of equal reads."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._seal = seal_with(services.pepper)
+        self.seal = seal_with(services.pepper)
         self._gathered: dict[Place, AuditEntry] = {}
         self._again: dict[Place, int] = {}
         """How often what is gathered came again."""
         self._gathered_since = 0
+        self._failing = False
+        """Whether the last attempt to write failed: then nothing is put off any more."""
+
+    def entry(
+        self, place: Place, request: Request, outcome: AuditOutcome, *, reads: bool, replayed: bool = False
+    ) -> AuditEntry:
+        """What is written down about a call; of a read no digest, so that equal ones can be gathered."""
+        details: JsonObject = {}
+        if request.remote is not None:
+            details["remote"] = request.remote
+        if request.idempotency_key is not None:
+            details["idempotency_key"] = request.idempotency_key
+        if replayed:
+            details["replayed"] = True
+        if request.principal.on_behalf_of is not None:
+            details["on_behalf_of"] = request.principal.on_behalf_of
+        return AuditEntry(
+            at=self._services.clock.now_ms(),
+            tenant=place.tenant,
+            principal=place.principal,
+            surface=place.surface,
+            operation=place.operation,
+            outcome=outcome,
+            code=place.code,
+            subject=place.subject,
+            request_id=request.request_id,
+            arguments_digest=None if reads else arguments_digest(request.arguments),
+            details=details,
+        )
 
     async def write(self, entry: AuditEntry, *, gather: bool) -> None:
         """Note what happened; durable on return, unless it is gathered."""
         if not self._services.audited:
             return
         if not gather:
-            await self._services.platform.append_audit([entry], seal=self._seal)
+            await self._append([entry])
             return
         place = Place(entry.tenant, entry.principal, entry.surface, entry.operation, entry.subject, entry.code)
         if await self.counted(place, entry.at):
@@ -76,15 +131,29 @@ class AuditTrail:
         return True
 
     def _is_over(self, now_ms: int) -> bool:
-        return now_ms - self._gathered_since >= limits.AUDIT_READS_GATHER_MS
+        return self._failing or now_ms - self._gathered_since >= limits.AUDIT_READS_GATHER_MS
 
     async def flush(self) -> None:
-        """Write what was gathered."""
+        """Write what was gathered; what cannot be written is kept for the next time, as far as there is room."""
         gathered, self._gathered = self._gathered, {}
         again, self._again = self._again, {}
-        if gathered:
-            entries = [
-                msgspec.structs.replace(entry, count=entry.count + again.get(place, 0))
-                for place, entry in gathered.items()
-            ]
-            await self._services.platform.append_audit(entries, seal=self._seal)
+        if not gathered:
+            return
+        counted = {place: replace(entry, count=entry.count + again.get(place, 0)) for place, entry in gathered.items()}
+        try:
+            await self._append(list(counted.values()))
+        except PenstockError:
+            for place, entry in counted.items():
+                if place in self._gathered:
+                    self._again[place] = self._again.get(place, 0) + entry.count
+                elif len(self._gathered) < limits.AUDIT_READS_GATHERED_MAX:
+                    self._gathered[place] = entry
+            raise
+
+    async def _append(self, entries: list[AuditEntry]) -> None:
+        try:
+            await self._services.platform.append_audit(entries, seal=self.seal)
+        except PenstockError:
+            self._failing = True
+            raise
+        self._failing = False

@@ -118,8 +118,8 @@ def _new_id(context: Context, prefix: str) -> str:
 
 async def _put(context: Context, row: ResourceRow, expected: str | None, reply: Reply[Any]) -> None:
     """Store an endpoint with the answer that tells of it."""
-    receipt = once.receipt(context, reply)
-    outcome = await context.services.platform.put_resource(row, expected_etag=expected, receipt=receipt)
+    call = once.answered(context, reply)
+    outcome = await context.services.platform.put_resource(row, expected_etag=expected, call=call)
     if isinstance(outcome, ResourceChanged):
         if outcome.current_etag is None:
             raise NotFound("WEBHOOK_NOT_FOUND", f"the webhook {row.resource_id} was deleted in between")
@@ -260,7 +260,7 @@ async def webhook_delete(context: Context, given: DeleteEndpoint) -> Deleted:
         ENDPOINT_KIND,
         given.endpoint_id,
         expected_etag=expected_etag(given.if_match),
-        receipt=once.receipt(context, Reply(value=answer)),
+        call=once.answered(context, Reply(value=answer)),
     )
     if isinstance(outcome, ResourceChanged):
         if outcome.current_etag is None:
@@ -329,9 +329,10 @@ async def webhook_test(context: Context, given: OneEndpoint) -> DeliveryView:
         created_at=now,
         updated_at=now,
     )
-    await services.platform.add_deliveries([delivery])
+    view = delivery_view(delivery)
+    await services.platform.add_deliveries([delivery], call=once.answered(context, Reply(value=view)))
     services.nudge_deliveries()
-    return delivery_view(delivery)
+    return view
 
 
 def _refuse_disabled(row: ResourceRow) -> None:
@@ -408,9 +409,10 @@ async def delivery_retry(context: Context, given: OneDelivery) -> DeliveryView:
     _refuse_disabled(await _found(context, row.endpoint_id))
     now = context.now_ms()
     again = replace(row, state="pending", attempts=0, next_at=now, updated_at=now)
-    await context.services.platform.save_delivery(again)
+    view = delivery_view(again)
+    await context.services.platform.save_delivery(again, call=once.answered(context, Reply(value=view)))
     context.services.nudge_deliveries()
-    return delivery_view(again)
+    return view
 
 
 OPERATIONS: tuple[Capability, ...] = (

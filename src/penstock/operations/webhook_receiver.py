@@ -31,7 +31,7 @@ from penstock.operations.pipeline import Answered, Gate
 from penstock.operations.start_rights import RUN_SCOPE, needs_of, scopes_to_start
 from penstock.operations.webhook_requests import HookRequest, Understood, understood
 from penstock.operations.webhook_table import Hook, HookTable
-from penstock.runtime.platform import AuditEntry, Claimed, Finished, IdempotencyClaim, InFlight
+from penstock.runtime.platform import AuditEntry, CallRecord, Claimed, Finished, IdempotencyClaim, InFlight
 from penstock.runtime.ports import DefinitionRow
 from penstock.runtime.secrets import secret_name
 
@@ -154,7 +154,8 @@ class WebhookReceiver:
             in_flight_until=now + limits.IDEMPOTENCY_IN_FLIGHT_MS,
             keep_until=now + services.limits.idempotency_ttl_ms,
         )
-        outcome = await services.platform.claim_call(claim)
+        call = CallRecord(claim=claim)  # the gate writes the audit record of what the request does
+        outcome = await services.platform.record_call(call)
         match outcome:
             case Claimed():
                 pass
@@ -172,7 +173,8 @@ class WebhookReceiver:
         except PenstockError:
             await services.platform.release_call(claim)
             raise
-        await services.platform.complete_call(claim, {"execution_id": answer.execution_id})
+        call.answer = {"execution_id": answer.execution_id}
+        await services.platform.record_call(call)
         return answer
 
     async def _dispatch(self, hook: Hook, request: HookRequest, meant: Understood, unique: str | None) -> HookAnswer:

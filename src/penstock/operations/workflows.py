@@ -50,7 +50,7 @@ from penstock.operations.workflow_views import (
     view_of,
 )
 from penstock.runtime.names import name_taken
-from penstock.runtime.platform import Receipt
+from penstock.runtime.platform import CallRecord
 from penstock.runtime.ports import ANY, AnyHash, DefinitionChanged, DefinitionNameTaken, DefinitionRow
 
 if TYPE_CHECKING:
@@ -95,11 +95,11 @@ async def put_workflow(
     await _refuse_triggers(context, workflow)
     await _refuse_loosening(context, workflow)
 
-    def receipt(row: DefinitionRow) -> Receipt | None:
-        return None if answer is None else once.receipt(context, answer(row))
+    def call(row: DefinitionRow) -> CallRecord:
+        return context.call if answer is None else once.answered(context, answer(row))
 
     outcome = await services.host.register(
-        workflow, tenant=context.tenant, created_by=context.principal.id, expected_hash=expected_hash, receipt=receipt
+        workflow, tenant=context.tenant, created_by=context.principal.id, expected_hash=expected_hash, call=call
     )
     if isinstance(outcome, DefinitionChanged):
         if expected_hash is None:
@@ -275,8 +275,8 @@ async def workflow_delete(context: Context, given: DeleteWorkflow) -> Deleted:
     row = await found_definition(context, given.workflow_id)
     scheduler, store = context.services.scheduler, context.services.store
     expected, answer = expected_hash(given.if_match), Deleted(id=row.name)
-    receipt = once.receipt(context, Reply(value=answer))
-    if not await store.delete_definition(row.name, tenant=context.tenant, expected_hash=expected, receipt=receipt):
+    call = once.answered(context, Reply(value=answer))
+    if not await store.delete_definition(row.name, tenant=context.tenant, expected_hash=expected, call=call):
         row = await found_definition(context, given.workflow_id)
         told = f"{row.name} was changed in between: its newest version is {row.hash}"
         raise Conflict("PRECONDITION_FAILED", told, "read it again")

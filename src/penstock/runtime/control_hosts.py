@@ -28,6 +28,7 @@ from penstock.engine.trust import from_outside
 from penstock.runtime.control_plane import ControlledRun, Listing, ListQuery
 from penstock.runtime.hosts.port import RunHost
 from penstock.runtime.memory_host import MemoryHost
+from penstock.runtime.platform import CallRecord
 from penstock.runtime.ports import RunQuery, RunRow
 
 __all__ = ["HostControl", "MemoryControl"]
@@ -152,6 +153,8 @@ class HostControl:
     """Whether what is brought here comes from outside, see `engine.trust`."""
     refuse: Callable[[Workflow], Awaitable[Refused | None]] = field(default=_refuse_nothing)
     """Why whoever asks may not start a workflow; None if they may."""
+    call: CallRecord | None = None
+    """What the call that comes through here leaves behind, stored with what it changes."""
 
     def now_ms(self) -> int:
         """The present instant."""
@@ -162,23 +165,25 @@ class HostControl:
         refused = await self.refuse(workflow)
         if refused is not None:
             return refused
-        await self.host.register(workflow, tenant=self.tenant)
+        await self.host.register(workflow, tenant=self.tenant, call=lambda row: self.call)
         labels = dict(self.labels)
         theirs = replace(given, started_by=self.principal, untrusted=self.untrusted)
-        return await self.host.start(theirs, workflow_hash=workflow.hash, tenant=self.tenant, labels=labels)
+        return await self.host.start(
+            theirs, workflow_hash=workflow.hash, tenant=self.tenant, labels=labels, call=self.call
+        )
 
     async def send(self, run_id: str, given: inputs.Input) -> Decision:
         """Give a run an input."""
         theirs = from_outside(given) if self.untrusted else given
-        return await self.host.send(run_id, theirs, tenant=self.tenant)
+        return await self.host.send(run_id, theirs, tenant=self.tenant, call=self.call)
 
     async def adopt(self, workflow: Workflow, state: RunState, records: tuple[Record, ...]) -> None:
         """Take over a run whose history came from elsewhere; whoever it was of, it is of this one now."""
-        await self.host.register(workflow, tenant=self.tenant)
+        await self.host.register(workflow, tenant=self.tenant, call=lambda row: self.call)
         if (state.tenant, state.started_by) != (self.tenant, self.principal):
             records = tuple(_owned(record, self.tenant, self.principal) for record in records)
             state = replace(state, tenant=self.tenant, started_by=self.principal)
-        refused = await self.host.adopt(state, records, labels=dict(self.labels))
+        refused = await self.host.adopt(state, records, labels=dict(self.labels), call=self.call)
         if refused is not None:
             raise Rejected(refused.code, refused.message, refused.hint)
 

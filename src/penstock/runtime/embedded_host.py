@@ -43,6 +43,7 @@ from penstock.runtime.guarded.threads import FairThreads
 from penstock.runtime.hosts.definitions import StoredWorkflows
 from penstock.runtime.hosts.live import Committed, LiveRun
 from penstock.runtime.hosts.transcripts import Transcript, Transcripts
+from penstock.runtime.platform import CallRecord
 from penstock.runtime.ports import (
     Appended,
     RunPage,
@@ -125,6 +126,7 @@ class EmbeddedHost(StoredWorkflows):
         workflow_hash: str,
         labels: dict[str, str] | None = None,
         tenant: str | None = None,
+        call: CallRecord | None = None,
     ) -> Decision:
         """Start a run; accepted only after it is durable. Without a tenant it is in the one that `given` names."""
         if tenant is not None:
@@ -137,14 +139,17 @@ class EmbeddedHost(StoredWorkflows):
         if isinstance(decision, Refused):
             return decision
         effects = effects_of(workflow, decision, given.at)
-        row = self._first_row(decision.state, effects, created_at=given.at, labels=labels)
+        owner = self._owner_of(given.run_id)
+        row = first_row(decision.state, effects, created_at=given.at, labels=labels or {}, owner=owner)
         begun = LiveRun(workflow, decision.state, row)
-        write = first_write(row, decision.page)
+        write = first_write(row, decision.page, call)
         if not await self._append(write, partial(self._begun, begun, decision.page, effects)):
             return Refused("DUPLICATE_EXECUTION_ID", f"run {given.run_id} exists already")
         return decision
 
-    async def send(self, run_id: str, given: Input, *, tenant: str | None = None) -> Decision:
+    async def send(
+        self, run_id: str, given: Input, *, tenant: str | None = None, call: CallRecord | None = None
+    ) -> Decision:
         """Give a run an input; accepted only after it is durable. A run of another tenant than given is unknown.
 
         What is meant for a run as a whole goes to the last run of its chain.
@@ -161,13 +166,13 @@ class EmbeddedHost(StoredWorkflows):
             if not live.lock.try_enter():
                 await live.lock.enter()
             try:
-                decision = await self._transition(live, given)
+                decision = await self._transition(live, given, call)
             finally:
                 live.lock.leave()
         finally:
             live.users -= 1
         if isinstance(decision, Refused) and live.state.continued_as is not None and isinstance(given, HANDED_ON):
-            return await self.send(await self.newest(run_id), given, tenant=tenant)
+            return await self.send(await self.newest(run_id), given, tenant=tenant, call=call)
         return decision
 
     async def newest(self, run_id: str) -> str:
@@ -179,7 +184,7 @@ class EmbeddedHost(StoredWorkflows):
         await start_successor(self, live)
         return live.state.continued_as
 
-    async def _transition(self, live: LiveRun, given: Input) -> Decision:
+    async def _transition(self, live: LiveRun, given: Input, call: CallRecord | None) -> Decision:
         while True:
             decision = self._decider.try_decide(live.workflow, live.state, given)
             decision = decision or await self._decider.decide(live.workflow, live.state, given)
@@ -189,7 +194,8 @@ class EmbeddedHost(StoredWorkflows):
             if isinstance(decision, Refused) or not decision.page:
                 return decision
             effects = effects_of(live.workflow, decision, given.at)
-            write = next_write(live.row, live.state.seq, decision, effects, owner=self._owner_of(live.state.run_id))
+            owner = self._owner_of(live.state.run_id)
+            write = next_write(live.row, live.state.seq, decision, effects, owner=owner, call=call)
             if await self._append(write, partial(self._moved, live, decision, write.row, effects, given)):
                 return decision
             await self._reload(live)
@@ -204,10 +210,12 @@ class EmbeddedHost(StoredWorkflows):
             outcome = await commit
         except asyncio.CancelledError:
             if commit.done() and commit.exception() is None and isinstance(commit.result(), Appended):
+                write.committed()
                 follow()
             raise
         if not isinstance(outcome, Appended):
             return False
+        write.committed()
         follow()
         return True
 
@@ -250,12 +258,6 @@ class EmbeddedHost(StoredWorkflows):
         """Who performs work of a run that nobody has: this process, if it may."""
         return self.worker_id if self.may_perform(run_id) else None
 
-    def _first_row(
-        self, state: RunState, effects: tuple[Effect, ...], *, created_at: int, labels: dict[str, str] | None
-    ) -> RunRow:
-        owner = self._owner_of(state.run_id)
-        return first_row(state, effects, created_at=created_at, labels=labels or {}, owner=owner)
-
     def _committed(self, committed: Committed) -> None:
         live = committed.live
         if self._loading and live.state.run_id in self._loading:
@@ -269,7 +271,12 @@ class EmbeddedHost(StoredWorkflows):
             self._weigh(live)
 
     async def adopt(
-        self, state: RunState, records: tuple[Record, ...], *, labels: dict[str, str] | None = None
+        self,
+        state: RunState,
+        records: tuple[Record, ...],
+        *,
+        labels: dict[str, str] | None = None,
+        call: CallRecord | None = None,
     ) -> Refused | None:
         """Store a history that was made elsewhere (a fork, an import) as a run of its own, and go on with it."""
         workflow = await self.workflow(state.definition_hash)
@@ -281,8 +288,9 @@ class EmbeddedHost(StoredWorkflows):
         if isinstance(decision, Refused):
             return decision
         effects = effects_of(workflow, decision, at)
-        row = self._first_row(decision.state, effects, created_at=at, labels=labels)
-        write = first_write(row, (*records, *decision.records))
+        owner = self._owner_of(state.run_id)
+        row = first_row(decision.state, effects, created_at=at, labels=labels or {}, owner=owner)
+        write = first_write(row, (*records, *decision.records), call)
         begun = LiveRun(workflow, decision.state, row)
         if not await self._append(write, partial(self._begun, begun, write.records, effects)):
             return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} exists already")

@@ -11,6 +11,7 @@ It decides nothing: who may do what, and what an entry means, is decided above.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
@@ -20,9 +21,11 @@ from penstock.base.json import JsonObject, JsonValue
 __all__ = [
     "ANY_ETAG",
     "AuditEntry",
+    "AuditOutcome",
     "AuditPage",
     "AuditQuery",
     "AuditRecord",
+    "CallRecord",
     "ClaimOutcome",
     "Claimed",
     "DeliveryPage",
@@ -35,7 +38,6 @@ __all__ = [
     "KeyReplaced",
     "KeyRow",
     "PlatformStore",
-    "Receipt",
     "ResourceChanged",
     "ResourceDeleted",
     "ResourcePage",
@@ -100,7 +102,7 @@ class IdempotencyClaim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """The caller goes on, and must complete or release the claim."""
+    """What the call leaves is stored: the key is its own."""
 
 
 class InFlight(msgspec.Struct, frozen=True):
@@ -120,15 +122,9 @@ class Finished(msgspec.Struct, frozen=True):
 ClaimOutcome: TypeAlias = Claimed | InFlight | Finished
 
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a call, to be kept in the transaction that makes the change which the answer tells of.
-
-    A store that takes one makes the change only while the claim is still its caller's, and raises `Conflict` with the
-    code IDEMPOTENCY_IN_FLIGHT otherwise. A change that is not made keeps no answer.
-    """
-
-    claim: IdempotencyClaim
-    answer: JsonObject
+AuditOutcome: TypeAlias = Literal["allowed", "refused", "failed"]
+"""A call that was made, one that was not, and one that was let in and then went wrong, here or after it changed
+something."""
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,7 +135,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     principal: str
     surface: str
     operation: str
-    outcome: Literal["allowed", "refused", "failed"]
+    outcome: AuditOutcome
     code: str | None = None
     subject: str | None = None
     request_id: str | None = None
@@ -159,6 +155,30 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 Seal: TypeAlias = Callable[[str, int, AuditEntry], str]
 """From the previous hash, the number and the entry to the entry's hash."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class CallRecord:
+    """What a call leaves behind: its audit entry and, with an idempotency key, its claim and its answer.
+
+    It is stored with the first change that the call makes, both or neither. A store makes that change only if no other
+    call has the key, and raises `Conflict` with the code IDEMPOTENCY_IN_FLIGHT otherwise; and only if the entry can be
+    written, else it raises `Unavailable` with the code AUDIT_UNAVAILABLE. A change that is not made stores nothing.
+    Later changes of the call find the record `stored`, and add no more than the answer.
+    """
+
+    entry: AuditEntry | None = None
+    seal: Seal | None = None
+    claim: IdempotencyClaim | None = None
+    answer: JsonObject | None = None
+    stored: bool = False
+    answered: bool = False
+    """Whether the answer is stored too."""
+
+    def committed(self) -> None:
+        """Note that a transaction with this record was committed."""
+        self.stored = True
+        self.answered = self.answered or (self.claim is not None and self.answer is not None)
 
 
 class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -250,7 +270,7 @@ class DeliveryPage(msgspec.Struct, frozen=True):
 class PlatformStore(Protocol):
     """Keeps what is not a run. Every method either happened when it returns, or raises and did not."""
 
-    async def put_key(self, key: KeyRow, *, receipt: Receipt | None = None) -> None:
+    async def put_key(self, key: KeyRow, *, call: CallRecord | None = None) -> None:
         """Keep a key, or change the one of that id.
 
         Whoever writes what it read a moment ago undoes neither a revocation nor a later use: `revoked_at` stays once
@@ -258,7 +278,7 @@ class PlatformStore(Protocol):
         """
 
     async def replace_key(
-        self, ended: KeyRow, successor: KeyRow, *, receipt: Receipt | None = None
+        self, ended: KeyRow, successor: KeyRow, *, call: CallRecord | None = None
     ) -> KeyReplaced | KeyNotReplaced:
         """Keep a successor and end the key that it replaces, both or neither: of many at once one does.
 
@@ -277,11 +297,17 @@ class PlatformStore(Protocol):
     async def touch_keys(self, used_at: Mapping[str, int]) -> None:
         """Note when keys were last used; unknown ids are passed over, earlier moments change nothing."""
 
-    async def claim_call(self, claim: IdempotencyClaim) -> ClaimOutcome:
-        """Be the one call with a key; an answer after `keep_until`, or a call after `in_flight_until`, is none."""
+    async def stored_call(self, claim: IdempotencyClaim) -> InFlight | Finished | None:
+        """What is known of another call with a key; None if the key is free.
 
-    async def complete_call(self, claim: IdempotencyClaim, answer: JsonObject) -> None:
-        """Keep the answer for whoever asks again, unless the claim was lost to another call in the meantime."""
+        An answer after its `keep_until`, or a call after its `in_flight_until`, is none.
+        """
+
+    def record_call(self, call: CallRecord) -> Awaitable[ClaimOutcome]:
+        """Store what a call leaves that changes nothing else, or its answer after its change was stored.
+
+        All of it or, when another call has the key, nothing. Returns at once; done when durable.
+        """
 
     async def release_call(self, claim: IdempotencyClaim) -> None:
         """The call did not happen; the key may be used again, unless another call has it by now."""
@@ -309,7 +335,7 @@ class PlatformStore(Protocol):
         """Every tenant that has records, by name."""
 
     async def put_resource(
-        self, resource: ResourceRow, *, expected_etag: str | None, receipt: Receipt | None = None
+        self, resource: ResourceRow, *, expected_etag: str | None, call: CallRecord | None = None
     ) -> ResourcePut | ResourceChanged:
         """Store a resource if its etag is the expected one: `ANY_ETAG` for whatever is there or not, None for nothing.
 
@@ -328,11 +354,11 @@ class PlatformStore(Protocol):
         """Resources of a kind of every tenant, by tenant and id."""
 
     async def delete_resource(
-        self, tenant: str, kind: str, resource_id: str, *, expected_etag: str, receipt: Receipt | None = None
+        self, tenant: str, kind: str, resource_id: str, *, expected_etag: str, call: CallRecord | None = None
     ) -> ResourceDeleted | ResourceChanged:
         """Remove a resource if its etag is the expected one (`ANY_ETAG` for whatever is there)."""
 
-    async def add_deliveries(self, deliveries: Sequence[DeliveryRow]) -> int:
+    async def add_deliveries(self, deliveries: Sequence[DeliveryRow], *, call: CallRecord | None = None) -> int:
         """Queue deliveries; ids that are known are passed over. How many were new."""
 
     async def due_deliveries(self, *, now: int, limit: int) -> tuple[DeliveryRow, ...]:
@@ -341,7 +367,7 @@ class PlatformStore(Protocol):
     async def next_delivery_at(self) -> int | None:
         """When the next pending delivery is due."""
 
-    async def save_delivery(self, delivery: DeliveryRow) -> None:
+    async def save_delivery(self, delivery: DeliveryRow, *, call: CallRecord | None = None) -> None:
         """Keep what came of an attempt. Its event, endpoint and run do not change; unknown ids are passed over."""
 
     async def delivery(self, tenant: str, delivery_id: str) -> DeliveryRow | None:

@@ -21,7 +21,7 @@ from penstock.base.ids import DEFAULT_TENANT, chain_of
 from penstock.base.json import JsonObject
 from penstock.engine.pages import Move
 from penstock.engine.records import Record
-from penstock.runtime.platform import Receipt
+from penstock.runtime.platform import CallRecord
 
 __all__ = [
     "ANY",
@@ -124,6 +124,13 @@ class RunWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     move: Move | None = None
     same_index: bool = False
     expected_epoch: int = 0
+    call: CallRecord | None = None
+    """What the call that led to the decision leaves behind, stored with it."""
+
+    def committed(self) -> None:
+        """Note that the decision is stored, with everything that belongs to it."""
+        if self.call is not None:
+            self.call.committed()
 
     @property
     def history(self) -> tuple[Record, ...]:
@@ -325,8 +332,8 @@ class StoredRunChanges(Protocol):
         host a task.
         """
 
-    async def delete_runs(self, run_ids: Sequence[str], *, receipt: Receipt | None = None) -> int:
-        """Forget runs; how many were forgotten. A receipt tells of the first one.
+    async def delete_runs(self, run_ids: Sequence[str], *, call: CallRecord | None = None) -> int:
+        """Forget runs; how many were forgotten. `call` tells of the first one.
 
         Only runs that have ended are, owe nothing (`has_work`), and whose parent has ended too or is forgotten: a
         parent that goes on would start a child that it cannot find again. The first run of a chain is kept until the
@@ -417,7 +424,7 @@ class DefinitionChanges(Protocol):
         definition: DefinitionRow,
         *,
         expected_hash: str | AnyHash | None = ANY,
-        receipt: Receipt | None = None,
+        call: CallRecord | None = None,
     ) -> DefinitionOutcome:
         """Keep a definition; the newest of a tenant's name is the one that new runs get.
 
@@ -433,7 +440,7 @@ class DefinitionChanges(Protocol):
         *,
         tenant: str = DEFAULT_TENANT,
         expected_hash: str | AnyHash = ANY,
-        receipt: Receipt | None = None,
+        call: CallRecord | None = None,
     ) -> bool:
         """Hide a name, so that no run starts by it; whether there was one. By its hash it is found as before.
 
@@ -456,14 +463,14 @@ class ScheduleChanges(Protocol):
         schedule: ScheduleRow,
         *,
         expected: ScheduleRow | AnyHash | None = ANY,
-        receipt: Receipt | None = None,
+        call: CallRecord | None = None,
     ) -> bool:
         """Keep a schedule; whether it was kept.
 
         With `expected` only if it stands so now; None: only if there is none of its id.
         """
 
-    async def delete_schedule(self, schedule_id: str, *, receipt: Receipt | None = None) -> bool:
+    async def delete_schedule(self, schedule_id: str, *, call: CallRecord | None = None) -> bool:
         """Forget a schedule; whether there was one."""
 
 

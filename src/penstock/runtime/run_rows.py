@@ -14,6 +14,7 @@ from penstock.engine.pending import next_wake_up_at
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.runtime.ownership.epochs import next_owner
+from penstock.runtime.platform import CallRecord
 from penstock.runtime.ports import RunRow, RunWrite
 
 __all__ = ["first_row", "first_write", "is_work", "next_write"]
@@ -45,15 +46,21 @@ def first_row(
     )
 
 
-def first_write(row: RunRow, page: Page) -> RunWrite:
+def first_write(row: RunRow, page: Page, call: CallRecord | None = None) -> RunWrite:
     """A decision to be stored for a run that does not exist yet."""
     if isinstance(page, Move):
-        return RunWrite(expected_seq=0, row=row, move=page)
-    return RunWrite(expected_seq=0, row=row, records=page)
+        return RunWrite(expected_seq=0, row=row, move=page, call=call)
+    return RunWrite(expected_seq=0, row=row, records=page, call=call)
 
 
 def next_write(
-    was: RunRow, seq: int, decision: Accepted, effects: tuple[Effect, ...], *, owner: str | None
+    was: RunRow,
+    seq: int,
+    decision: Accepted,
+    effects: tuple[Effect, ...],
+    *,
+    owner: str | None,
+    call: CallRecord | None = None,
 ) -> RunWrite:
     """A decision to be stored for a run that exists: of its index row only what has changed is new."""
     state = decision.state
@@ -68,10 +75,10 @@ def next_write(
         row = replace(
             row, status=status, wake_at=wake_at, has_work=has_work, owner=owner, terminal=terminal, epoch=epoch
         )
-    page = decision.page
+    epoch, page = was.epoch, decision.page
     if isinstance(page, Move):
-        return RunWrite(expected_seq=seq, expected_epoch=was.epoch, row=row, move=page, same_index=same_index)
-    return RunWrite(expected_seq=seq, expected_epoch=was.epoch, row=row, records=page, same_index=same_index)
+        return RunWrite(expected_seq=seq, expected_epoch=epoch, row=row, move=page, same_index=same_index, call=call)
+    return RunWrite(expected_seq=seq, expected_epoch=epoch, row=row, records=page, same_index=same_index, call=call)
 
 
 def _index_of(decision: Accepted, effects: tuple[Effect, ...]) -> tuple[str, int | None]:

@@ -31,6 +31,7 @@ from penstock.engine.values import NOT_JSON
 from penstock.runtime.chains import own_labels
 from penstock.runtime.hosts.port import RunHost
 from penstock.runtime.leasing import lease_ms_of, leased
+from penstock.runtime.platform import CallRecord
 from penstock.runtime.progress import Progress, ProgressNews
 
 __all__ = ["Run", "RunFailed", "refusal_error"]
@@ -65,6 +66,8 @@ class Run:
     """Who asks; callers share what queries take."""
     untrusted: bool = field(default=False, repr=False)
     """Whether they are outside: what they bring marks the run, see `engine.trust`."""
+    call: CallRecord | None = field(default=None, repr=False)
+    """What their call leaves behind, stored with what it changes."""
 
     async def state(self) -> RunState:
         """Everything known about the run."""
@@ -337,7 +340,7 @@ class Run:
             await self.history(), at_seq=at_seq, run_id=chosen, at=self._now(), by=by, untrusted=self.untrusted
         )
         state = await self.host.fold(records)
-        refused = await self.host.adopt(state, records, labels=own_labels(row.labels))
+        refused = await self.host.adopt(state, records, labels=own_labels(row.labels), call=self.call)
         if refused is not None:
             raise refusal_error(refused)
         return replace(self, id=state.run_id)
@@ -352,7 +355,8 @@ class Run:
         return workflow
 
     async def _send(self, given: inputs.Input) -> Accepted:
-        decision = await self.host.send(self.id, from_outside(given) if self.untrusted else given)
+        theirs = from_outside(given) if self.untrusted else given
+        decision = await self.host.send(self.id, theirs, call=self.call)
         if isinstance(decision, Refused):
             raise refusal_error(decision)
         return decision

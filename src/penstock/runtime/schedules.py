@@ -28,7 +28,7 @@ from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
 from penstock.engine.trust import UNTRUSTED
 from penstock.runtime.hosts.port import RunHost
-from penstock.runtime.platform import Receipt
+from penstock.runtime.platform import CallRecord
 from penstock.runtime.ports import DefinitionReader, ScheduleChanges, ScheduleReader, ScheduleRow
 from penstock.runtime.timetables import Placing, Timetable, next_fire_at, timetable_of
 
@@ -223,7 +223,7 @@ class Scheduler:
             paused=paused,
         )
 
-    async def change(self, schedule_id: str, changes: JsonObject) -> ScheduleRow:
+    async def change(self, schedule_id: str, changes: JsonObject, *, call: CallRecord | None = None) -> ScheduleRow:
         """Change members of a specification, as it stands then; None removes one."""
 
         def changed(row: ScheduleRow) -> ScheduleRow:
@@ -233,23 +233,24 @@ class Scheduler:
                 return row
             return replace(row, spec=spec, next_at=self._next_at(schedule_id, spec))
 
-        return await self._changed(schedule_id, changed)
+        return await self._changed(schedule_id, changed, call)
 
     def _next_at(self, schedule_id: str, spec: JsonObject) -> int | None:
         return next_fire_at(schedule_id, timetable_of(spec), self.host.clock.now_ms())
 
-    async def keep(self, row: ScheduleRow, known: ScheduleRow | None, *, receipt: Receipt | None = None) -> bool:
+    async def keep(self, row: ScheduleRow, known: ScheduleRow | None, *, call: CallRecord | None = None) -> bool:
         """Keep a schedule, unless somebody changed it in between: nothing that others did may be lost."""
-        kept = await self.store.put_schedule(row, expected=known, receipt=receipt)
+        kept = await self.store.put_schedule(row, expected=known, call=call)
         self.nudge()
         return kept
 
-    async def _changed(self, schedule_id: str, change: Callable[[ScheduleRow], ScheduleRow]) -> ScheduleRow:
+    async def _changed(
+        self, schedule_id: str, change: Callable[[ScheduleRow], ScheduleRow], call: CallRecord | None
+    ) -> ScheduleRow:
         """Change a schedule as it stands when it is stored."""
         while True:
-            row = await self._row(schedule_id)
-            changed = change(row)
-            if changed == row or await self.keep(changed, row):
+            changed = change(row := await self._row(schedule_id))
+            if changed == row or await self.keep(changed, row, call=call):
                 return changed
 
     async def put_triggers(self, workflow: Workflow, *, tenant: str = DEFAULT_TENANT) -> list[ScheduleRow]:
@@ -324,18 +325,27 @@ class Scheduler:
             if origin_of(row) == "document" or (origin_of(row) == "program" and row.schedule_id in asked_for):
                 await self.store.delete_schedule(row.schedule_id)
 
-    async def pause(self, schedule_id: str, *, paused: bool) -> None:
+    async def pause(self, schedule_id: str, *, paused: bool, call: CallRecord | None = None) -> None:
         """Pause a schedule, or let it go on from now."""
-        await self._changed(
-            schedule_id, lambda row: replace(row, paused=paused, next_at=self._next_at(schedule_id, row.spec))
-        )
 
-    async def run_now(self, schedule_id: str, *, mark: str | None = None, started_by: str | None = None) -> str:
+        def changed(row: ScheduleRow) -> ScheduleRow:
+            return replace(row, paused=paused, next_at=self._next_at(schedule_id, row.spec))
+
+        await self._changed(schedule_id, changed, call)
+
+    async def run_now(
+        self,
+        schedule_id: str,
+        *,
+        mark: str | None = None,
+        started_by: str | None = None,
+        call: CallRecord | None = None,
+    ) -> str:
         """Start a run of a schedule at once; its timetable stays as it is. The same `mark` starts it once."""
         async with self._starting:
             row = await self._row(schedule_id)
             mark = mark or str(self.host.clock.now_ms())
-            outcome = await self._hindered(row, mark) or await self.begin(row, mark, started_by=started_by)
+            outcome = await self._hindered(row, mark) or await self.begin(row, mark, started_by=started_by, call=call)
             if not isinstance(outcome, Started):
                 told = f"schedule {id_for_callers(row.tenant, schedule_id)} did not start: {_why(outcome)}"
                 raise Conflict("SCHEDULE_NOT_STARTED", told, "wait for the previous run, or cancel it")
@@ -439,7 +449,9 @@ class Scheduler:
     async def _by_itself(self, row: ScheduleRow, mark: str) -> FireOutcome:
         return await self.begin(row, mark, started_by=f"schedule:{id_for_callers(row.tenant, row.schedule_id)}")
 
-    async def begin(self, row: ScheduleRow, mark: str, *, started_by: str | None) -> FireOutcome:
+    async def begin(
+        self, row: ScheduleRow, mark: str, *, started_by: str | None, call: CallRecord | None = None
+    ) -> FireOutcome:
         """Start a run of a schedule that nothing hinders; one that goes on is cancelled if the schedule says so."""
         timetable: Timetable = timetable_of(row.spec)
         workflow = await self.host.workflow_named(row.workflow_name, tenant=row.tenant)
@@ -447,7 +459,8 @@ class Scheduler:
             return Skipped(f"there is no workflow {row.workflow_name}")
         if timetable.overlap == "cancel_running" and (previous := await self._going_on(row)) is not None:
             reason = f"the schedule {row.schedule_id} starts again"
-            await self.host.send(previous, inputs.CancelRun(at=self.host.clock.now_ms(), reason=reason))
+            cancel = inputs.CancelRun(at=self.host.clock.now_ms(), reason=reason)
+            await self.host.send(previous, cancel, call=call)
         run_id = scheduled_run_id(row, mark)
         start = inputs.StartRun(
             at=self.host.clock.now_ms(),
@@ -458,7 +471,7 @@ class Scheduler:
             untrusted=row.spec.get(UNTRUSTED) is True,
         )
         labels = {"schedule": id_for_callers(row.tenant, row.schedule_id)}
-        decision = await self.host.start(start, workflow_hash=workflow.hash, labels=labels)
+        decision = await self.host.start(start, workflow_hash=workflow.hash, labels=labels, call=call)
         if isinstance(decision, Refused) and decision.code != "DUPLICATE_EXECUTION_ID":
             return NotAllowed(decision.code, decision.message)
         return Started(run_id)

@@ -20,7 +20,7 @@ from penstock.operations.errors import mapping_of
 from penstock.operations.reasons import REASONS
 from penstock.operations.webhook_receiver import HookAnswer, WebhookReceiver
 from penstock.operations.webhook_requests import HookRequest
-from penstock.runtime.platform import IdempotencyClaim
+from penstock.runtime.platform import CallRecord, ClaimOutcome
 from tests.unit.operations.conftest import Caller, OpenGate, change_services
 
 SECRET = "a good secret"
@@ -287,15 +287,17 @@ def test_two_at_once_start_one_run(open_caller: OpenGate) -> None:
 def test_a_crash_after_the_start_starts_nothing_twice(open_caller: OpenGate) -> None:
     async def test(sender: Sender) -> None:
         platform = sender.caller.gate.services.platform
-        real = platform.complete_call
+        real = platform.record_call
 
-        async def dies(claim: IdempotencyClaim, answer: Any) -> None:
-            await platform.release_call(claim)  # as if its time had run out
-            raise RuntimeError("the process died")
+        async def dies(call: CallRecord) -> ClaimOutcome:
+            if call.claim is not None and call.claim.operation == "webhook" and call.answer is not None:
+                await platform.release_call(call.claim)  # as if its time had run out
+                raise RuntimeError("the process died")
+            return await real(call)
 
-        platform.complete_call = dies  # type: ignore[method-assign]
+        platform.record_call = dies  # type: ignore[method-assign]
         assert await sender.status({"id": 1, "amount": 1}) == "INTERNAL_ERROR"
-        platform.complete_call = real  # type: ignore[method-assign]
+        platform.record_call = real  # type: ignore[method-assign]
         assert await sender.status({"id": 1, "amount": 1}) == "accepted"
         assert await sender.status({"id": 1, "amount": 2}) == "duplicate"
         assert len((await sender.caller.call("execution.list"))["items"]) == 1

@@ -14,7 +14,7 @@ from penstock.base.clock import Clock
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.later import later
 from penstock.definitions.model import Workflow
-from penstock.runtime.platform import Receipt
+from penstock.runtime.platform import CallRecord
 from penstock.runtime.ports import (
     ANY,
     AnyHash,
@@ -47,12 +47,12 @@ class StoredWorkflows:
         tenant: str = DEFAULT_TENANT,
         created_by: str | None = None,
         expected_hash: str | AnyHash | None = ANY,
-        receipt: Callable[[DefinitionRow], Receipt | None] = lambda row: None,
+        call: Callable[[DefinitionRow], CallRecord | None] = lambda row: None,
     ) -> DefinitionOutcome:
         """Keep a definition: new runs of its name get it, running ones stay with theirs.
 
-        With `expected_hash` only if that is the newest of the name now; None: only if the name is free. `receipt` makes
-        the answer that is kept with it.
+        With `expected_hash` only if that is the newest of the name now; None: only if the name is free. `call` is what
+        the call that keeps it leaves behind.
         """
         known = await self.store.definition_named(workflow.name, tenant=tenant) if expected_hash is ANY else None
         if known is None or known.hash != workflow.hash:
@@ -65,7 +65,7 @@ class StoredWorkflows:
                 tenant=tenant,
                 created_by=created_by,
             )
-            outcome = await self.store.put_definition(row, expected_hash=expected_hash, receipt=receipt(row))
+            outcome = await self.store.put_definition(row, expected_hash=expected_hash, call=call(row))
             if not isinstance(outcome, DefinitionPut):
                 return outcome
         self._workflows[workflow.hash] = workflow

@@ -44,7 +44,7 @@ from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.runtime.hosts.live import Committed, LiveRun
 from penstock.runtime.hosts.transcripts import Transcript
-from penstock.runtime.platform import Receipt
+from penstock.runtime.platform import CallRecord
 from penstock.runtime.ports import (
     ANY,
     AnyHash,
@@ -124,17 +124,29 @@ class RunInputs(Protocol):
         workflow_hash: str,
         labels: dict[str, str] | None = None,
         tenant: str | None = None,
+        call: CallRecord | None = None,
     ) -> Decision:
-        """Start a run; accepted only after it is durable. Without a tenant it is in the one that `given` names."""
+        """Start a run; accepted only after it is durable. Without a tenant it is in the one that `given` names.
 
-    async def send(self, run_id: str, given: Input, *, tenant: str | None = None) -> Decision:
+        `call` is what the call that starts it leaves behind: stored with the run, both or neither.
+        """
+
+    async def send(
+        self, run_id: str, given: Input, *, tenant: str | None = None, call: CallRecord | None = None
+    ) -> Decision:
         """Give a run an input; accepted only after it is durable. A run of another tenant than given is unknown.
 
-        What is meant for a run as a whole goes to the last run of its chain.
+        What is meant for a run as a whole goes to the last run of its chain. `call` is what the call that gives it
+        leaves behind, stored with what the run decides; a run that decides nothing stores nothing.
         """
 
     async def adopt(
-        self, state: RunState, records: tuple[Record, ...], *, labels: dict[str, str] | None = None
+        self,
+        state: RunState,
+        records: tuple[Record, ...],
+        *,
+        labels: dict[str, str] | None = None,
+        call: CallRecord | None = None,
     ) -> Refused | None:
         """Store a history that was made elsewhere (a fork, an import) as a run of its own, and go on with it."""
 
@@ -159,12 +171,12 @@ class WorkflowRegistry(Protocol):
         tenant: str = DEFAULT_TENANT,
         created_by: str | None = None,
         expected_hash: str | AnyHash | None = ANY,
-        receipt: Callable[[DefinitionRow], Receipt | None] = lambda row: None,
+        call: Callable[[DefinitionRow], CallRecord | None] = lambda row: None,
     ) -> DefinitionOutcome:
         """Keep a definition: new runs of its name get it, running ones stay with theirs.
 
-        With `expected_hash` only if that is the newest of the name now; None: only if the name is free. `receipt` makes
-        the answer that is kept with it.
+        With `expected_hash` only if that is the newest of the name now; None: only if the name is free. `call` is what
+        the call that keeps it leaves behind.
         """
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from penstock.base.ids import chain_of
 from penstock.engine.records import Record
 from penstock.runtime.commits import settled
-from penstock.runtime.platform import Receipt
+from penstock.runtime.platform import CallRecord
 from penstock.runtime.ports import (
     ANY,
     DEFAULT_TENANT,
@@ -69,7 +69,7 @@ class MemoryStore:
 
     before_write: Callable[[str], None] = lambda operation: None
     calls: MemoryCalls = field(default_factory=MemoryCalls)
-    """Shared with the platform store, if changes come with answers."""
+    """Shared with the platform store, so that changes come with what calls leave."""
     _runs: dict[str, _Kept] = field(default_factory=dict)
     _stored: list[tuple[_Kept, int, int]] = field(default_factory=list)  # the run, first and last sequence number
     _definitions: MemoryDefinitions = field(default_factory=MemoryDefinitions)
@@ -96,6 +96,7 @@ class MemoryStore:
             return SequenceConflict()
         if kept is not None and kept.row.epoch != write.expected_epoch:
             return SequenceConflict()
+        self.calls.check(write.call)
         if kept is None:
             self._numbered += 1
             position = max(write.row.created_at, 0) * _NUMBERS + self._numbered
@@ -106,6 +107,7 @@ class MemoryStore:
             kept.row = replace(kept.row, seq=write.row.seq, updated_at=write.row.updated_at)
         else:
             kept.row = _moved(kept.row, write.row)
+        self.calls.keep(write.call)
         return Appended()
 
     async def load(self, run_id: str) -> StoredRun | None:
@@ -259,14 +261,14 @@ class MemoryStore:
         definition: DefinitionRow,
         *,
         expected_hash: str | AnyHash | None = ANY,
-        receipt: Receipt | None = None,
+        call: CallRecord | None = None,
     ) -> DefinitionOutcome:
         """Keep a definition."""
         self.before_write("put_definition")
-        self.calls.check(receipt)
+        self.calls.check(call)
         outcome = self._definitions.put(definition, expected_hash)
         if isinstance(outcome, DefinitionPut):
-            self.calls.keep(receipt)
+            self.calls.keep(call)
         return outcome
 
     async def definition(self, definition_hash: str, *, tenant: str | None = None) -> DefinitionRow | None:
@@ -299,17 +301,17 @@ class MemoryStore:
         *,
         tenant: str = DEFAULT_TENANT,
         expected_hash: str | AnyHash = ANY,
-        receipt: Receipt | None = None,
+        call: CallRecord | None = None,
     ) -> bool:
         """Hide a name."""
         self.before_write("delete_definition")
-        self.calls.check(receipt)
-        return self._told(self._definitions.delete(name, tenant, expected_hash), receipt)
+        self.calls.check(call)
+        return self._told(self._definitions.delete(name, tenant, expected_hash), call)
 
-    def _told(self, happened: bool, receipt: Receipt | None) -> bool:
-        """Whether something happened; what a receipt tells of it is kept."""
+    def _told(self, happened: bool, call: CallRecord | None) -> bool:
+        """Whether something happened; what the call leaves is kept with it."""
         if happened:
-            self.calls.keep(receipt)
+            self.calls.keep(call)
         return happened
 
     async def put_schedule(
@@ -317,33 +319,33 @@ class MemoryStore:
         schedule: ScheduleRow,
         *,
         expected: ScheduleRow | AnyHash | None = ANY,
-        receipt: Receipt | None = None,
+        call: CallRecord | None = None,
     ) -> bool:
         """Keep a schedule, if it stands as expected."""
         self.before_write("put_schedule")
-        self.calls.check(receipt)
+        self.calls.check(call)
         if expected is not ANY and self._schedules.get(schedule.schedule_id) != expected:
             return False
         self._schedules[schedule.schedule_id] = schedule
-        return self._told(True, receipt)
+        return self._told(True, call)
 
     async def schedules(self, *, tenant: str | None = None) -> tuple[ScheduleRow, ...]:
         """Every schedule."""
         return tuple(row for _, row in sorted(self._schedules.items()) if tenant in (None, row.tenant))
 
-    async def delete_schedule(self, schedule_id: str, *, receipt: Receipt | None = None) -> bool:
+    async def delete_schedule(self, schedule_id: str, *, call: CallRecord | None = None) -> bool:
         """Forget a schedule."""
         self.before_write("delete_schedule")
-        self.calls.check(receipt)
-        return self._told(self._schedules.pop(schedule_id, None) is not None, receipt)
+        self.calls.check(call)
+        return self._told(self._schedules.pop(schedule_id, None) is not None, call)
 
-    async def delete_runs(self, run_ids: Sequence[str], *, receipt: Receipt | None = None) -> int:
+    async def delete_runs(self, run_ids: Sequence[str], *, call: CallRecord | None = None) -> int:
         """Forget runs that have ended and that nobody needs any more."""
         self.before_write("delete_runs")
-        self.calls.check(receipt)
+        self.calls.check(call)
         # One after the other: a child can go when its parent went before it.
         deleted = [self._delete(name, self._chains()) for name in run_ids]
-        self._told(deleted[:1] == [1], receipt)
+        self._told(deleted[:1] == [1], call)
         return sum(deleted)
 
     async def delete_ended(self, *, before: int, limit: int) -> int:

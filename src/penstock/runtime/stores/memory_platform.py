@@ -11,28 +11,27 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
-import msgspec
 from msgspec.structs import replace
 
 from penstock.base import limits
-from penstock.base.errors import Rejected
-from penstock.base.json import JsonObject, JsonValue
-from penstock.governance.audit_chain import GENESIS_HASH
+from penstock.base.json import JsonValue
 from penstock.runtime.platform import (
     ANY_ETAG,
     AuditEntry,
     AuditPage,
     AuditQuery,
     AuditRecord,
+    CallRecord,
     ClaimOutcome,
     DeliveryPage,
     DeliveryRow,
+    Finished,
     IdempotencyClaim,
+    InFlight,
     KeyNotReplaced,
     KeyPage,
     KeyReplaced,
     KeyRow,
-    Receipt,
     ResourceChanged,
     ResourceDeleted,
     ResourcePage,
@@ -40,7 +39,7 @@ from penstock.runtime.platform import (
     ResourceRow,
     Seal,
 )
-from penstock.runtime.stores.memory_calls import MemoryCalls
+from penstock.runtime.stores.memory_calls import MemoryCalls, check_text
 from penstock.runtime.stores.platform_rules import (
     due_at,
     id_cursor,
@@ -63,8 +62,7 @@ class MemoryPlatformStore:
     before_write: Callable[[str], None] = lambda operation: None
     _keys: dict[str, KeyRow] = field(default_factory=dict)
     calls: MemoryCalls = field(default_factory=MemoryCalls)
-    """Shared with the store of runs, if its changes come with answers."""
-    _chains: dict[str, list[AuditRecord]] = field(default_factory=dict)
+    """Shared with the store of runs, whose changes come with what calls leave."""
     _resources: dict[_ResourceName, ResourceRow] = field(default_factory=dict)
     _deliveries: dict[tuple[str, str], tuple[int, DeliveryRow]] = field(default_factory=dict)
     _queued: int = 0
@@ -72,13 +70,13 @@ class MemoryPlatformStore:
 
     # --- keys ------------------------------------------------------------------------------------
 
-    async def put_key(self, key: KeyRow, *, receipt: Receipt | None = None) -> None:
+    async def put_key(self, key: KeyRow, *, call: CallRecord | None = None) -> None:
         """Keep a key, or change the one of that id; a revocation stays, and the last use never goes back."""
         self.before_write("put_key")
-        _check_text(key)
-        self.calls.check(receipt)
+        check_text(key)
+        self.calls.check(call)
         self._put_key(key)
-        self.calls.keep(receipt)
+        self.calls.keep(call)
 
     def _put_key(self, key: KeyRow) -> None:
         kept = self._keys.get(key.key_id)
@@ -88,20 +86,20 @@ class MemoryPlatformStore:
         self._keys[key.key_id] = key
 
     async def replace_key(
-        self, ended: KeyRow, successor: KeyRow, *, receipt: Receipt | None = None
+        self, ended: KeyRow, successor: KeyRow, *, call: CallRecord | None = None
     ) -> KeyReplaced | KeyNotReplaced:
         """Keep a successor and end the key that it replaces."""
         self.before_write("replace_key")
-        _check_text(successor)
+        check_text(successor)
         current = self._keys.get(ended.key_id)
         found = [key for key in self._keys.values() if (key.tenant, key.replaces) == (ended.tenant, ended.key_id)]
         if found or current is None or current.revoked_at is not None:
             found.sort(key=lambda key: (key.created_at, key.key_id))
             return KeyNotReplaced(found[0].key_id if found else None)
-        self.calls.check(receipt)
+        self.calls.check(call)
         self._put_key(successor)
         self._put_key(ended)
-        self.calls.keep(receipt)
+        self.calls.keep(call)
         return KeyReplaced()
 
     async def key(self, key_id: str) -> KeyRow | None:
@@ -134,16 +132,17 @@ class MemoryPlatformStore:
 
     # --- calls -----------------------------------------------------------------------------------
 
-    async def claim_call(self, claim: IdempotencyClaim) -> ClaimOutcome:
-        """Be the one call with a key."""
-        self.before_write("claim_call")
-        _check_text(claim)
-        return self.calls.claim(claim)
+    async def stored_call(self, claim: IdempotencyClaim) -> InFlight | Finished | None:
+        """What is known of another call with a key."""
+        return self.calls.stored(claim)
 
-    async def complete_call(self, claim: IdempotencyClaim, answer: JsonObject) -> None:
-        """Keep the answer, unless the claim was lost to another call."""
-        self.before_write("complete_call")
-        self.calls.complete(claim, answer)
+    async def record_call(self, call: CallRecord) -> ClaimOutcome:
+        """Store what a call leaves that changes nothing else."""
+        self.before_write("record_call")
+        for kept in (call.claim, call.entry):
+            if kept is not None:
+                check_text(kept)
+        return self.calls.record(call)
 
     async def release_call(self, claim: IdempotencyClaim) -> None:
         """The call did not happen."""
@@ -161,29 +160,17 @@ class MemoryPlatformStore:
         """Append to the chains of the entries' tenants."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
-            self._append_audit(entries, seal)
+            self.before_write("append_audit")
+            self.calls.append(entries, seal)
             done.set_result(None)
         except Exception as error:  # whoever waits for it hears of it, as with a store that writes later
             done.set_exception(error)
         return done
 
-    def _append_audit(self, entries: Sequence[AuditEntry], seal: Seal) -> None:
-        self.before_write("append_audit")
-        heads = {tenant: (chain[-1].seq, chain[-1].hash) for tenant, chain in self._chains.items()}
-        records: list[AuditRecord] = []
-        for entry in entries:
-            _check_text(entry)
-            last_seq, previous_hash = heads.get(entry.tenant, (0, GENESIS_HASH))
-            sealed = seal(previous_hash, last_seq + 1, entry)
-            records.append(AuditRecord(seq=last_seq + 1, entry=entry, previous_hash=previous_hash, hash=sealed))
-            heads[entry.tenant] = (last_seq + 1, sealed)
-        for record in records:
-            self._chains.setdefault(record.entry.tenant, []).append(record)
-
     async def audit(self, query: AuditQuery) -> AuditPage:
         """Records of a tenant."""
         size = rows_wanted(query.limit)
-        chain = self._chains.get(query.tenant, [])
+        chain = self.calls.chains.get(query.tenant, [])
         ordered: Iterable[AuditRecord] = chain if query.oldest_first else reversed(chain)
         found = tuple(islice((record for record in ordered if _matches(record, query)), size + 1))
         return AuditPage(found[:size], len(found) > size)
@@ -191,7 +178,7 @@ class MemoryPlatformStore:
     async def forget_audit(self, *, tenant: str, before_seq: int) -> int:
         """Drop the oldest records of a chain, all but the newest."""
         self.before_write("forget_audit")
-        chain = self._chains.get(tenant, [])
+        chain = self.calls.chains.get(tenant, [])
         older = sum(record.seq < before_seq for record in chain[:-1])
         count = min(older, limits.RETENTION_BATCH_RECORDS_MAX)
         del chain[:count]
@@ -199,24 +186,24 @@ class MemoryPlatformStore:
 
     async def audit_tenants(self) -> tuple[str, ...]:
         """Every tenant that has records."""
-        return tuple(sorted(self._chains))
+        return tuple(sorted(self.calls.chains))
 
     # --- resources -------------------------------------------------------------------------------
 
     async def put_resource(
-        self, resource: ResourceRow, *, expected_etag: str | None, receipt: Receipt | None = None
+        self, resource: ResourceRow, *, expected_etag: str | None, call: CallRecord | None = None
     ) -> ResourcePut | ResourceChanged:
         """Store a resource if its etag is the expected one."""
         self.before_write("put_resource")
-        _check_text(resource)
+        check_text(resource)
         name = (resource.kind, resource.tenant, resource.resource_id)
         kept = self._resources.get(name)
         current_etag = None if kept is None else kept.etag
         if expected_etag not in (ANY_ETAG, current_etag):
             return ResourceChanged(current_etag)
-        self.calls.check(receipt)
+        self.calls.check(call)
         self._resources[name] = resource if kept is None else replace(resource, created_at=kept.created_at)
-        self.calls.keep(receipt)
+        self.calls.keep(call)
         return ResourcePut(created=kept is None)
 
     async def resource(self, tenant: str, kind: str, resource_id: str) -> ResourceRow | None:
@@ -243,29 +230,33 @@ class MemoryPlatformStore:
         return tuple(resource for name, resource in sorted(self._resources.items()) if name[0] == kind)
 
     async def delete_resource(
-        self, tenant: str, kind: str, resource_id: str, *, expected_etag: str, receipt: Receipt | None = None
+        self, tenant: str, kind: str, resource_id: str, *, expected_etag: str, call: CallRecord | None = None
     ) -> ResourceDeleted | ResourceChanged:
         """Remove a resource if its etag is the expected one."""
         self.before_write("delete_resource")
         kept = self._resources.get((kind, tenant, resource_id))
         if kept is None or expected_etag not in (ANY_ETAG, kept.etag):
             return ResourceChanged(None if kept is None else kept.etag)
-        self.calls.check(receipt)
+        self.calls.check(call)
         del self._resources[kind, tenant, resource_id]
-        self.calls.keep(receipt)
+        self.calls.keep(call)
         return ResourceDeleted()
 
     # --- deliveries ------------------------------------------------------------------------------
 
-    async def add_deliveries(self, deliveries: Sequence[DeliveryRow]) -> int:
+    async def add_deliveries(self, deliveries: Sequence[DeliveryRow], *, call: CallRecord | None = None) -> int:
         """Queue deliveries that are not known yet."""
         self.before_write("add_deliveries")
         for delivery in deliveries:
-            _check_text(delivery)
+            check_text(delivery)
+        if all((delivery.tenant, delivery.delivery_id) in self._deliveries for delivery in deliveries):
+            return 0
+        self.calls.check(call)
         before = len(self._deliveries)
         for delivery in deliveries:
             self._queued += 1
             self._deliveries.setdefault((delivery.tenant, delivery.delivery_id), (self._queued, delivery))
+        self.calls.keep(call)
         return len(self._deliveries) - before
 
     async def due_deliveries(self, *, now: int, limit: int) -> tuple[DeliveryRow, ...]:
@@ -280,13 +271,15 @@ class MemoryPlatformStore:
     def _pending(self) -> list[tuple[int, DeliveryRow]]:
         return [(number, row) for number, row in self._deliveries.values() if row.state == "pending"]
 
-    async def save_delivery(self, delivery: DeliveryRow) -> None:
+    async def save_delivery(self, delivery: DeliveryRow, *, call: CallRecord | None = None) -> None:
         """Keep what came of an attempt."""
         self.before_write("save_delivery")
+        self.calls.check(call)
         name = (delivery.tenant, delivery.delivery_id)
         if name in self._deliveries:
             number, kept = self._deliveries[name]
             self._deliveries[name] = (number, _attempted(kept, delivery))
+        self.calls.keep(call)
 
     async def delivery(self, tenant: str, delivery_id: str) -> DeliveryRow | None:
         """A delivery by id."""
@@ -369,13 +362,3 @@ def _attempted(kept: DeliveryRow, delivery: DeliveryRow) -> DeliveryRow:
         last_status=delivery.last_status,
         last_error=delivery.last_error,
     )
-
-
-def _check_text(row: msgspec.Struct) -> None:
-    """Refuse what no Unicode text can contain, as a database does."""
-    try:
-        for value in msgspec.structs.astuple(row):
-            if isinstance(value, str):
-                value.encode()
-    except UnicodeEncodeError:
-        raise Rejected("TEXT_NOT_UNICODE", "a text has one half of a surrogate pair", "send well-formed text") from None

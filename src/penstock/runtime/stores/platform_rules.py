@@ -14,10 +14,11 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from penstock.base import limits
-from penstock.base.errors import Conflict, Rejected
+from penstock.base.errors import Conflict, Rejected, Unavailable
 from penstock.runtime.platform import DeliveryRow
 
 __all__ = [
+    "audit_unavailable",
     "claim_lost",
     "due_at",
     "id_cursor",
@@ -44,6 +45,13 @@ def claim_lost() -> Conflict:
     """What a call hears whose idempotency key another one took over, because it took too long."""
     told = "another call with this idempotency key was faster"
     return Conflict("IDEMPOTENCY_IN_FLIGHT", told, "ask again in a second", {"retry_after_seconds": 1})
+
+
+def audit_unavailable(error: Exception | None = None) -> Unavailable:
+    """What a call hears whose audit record cannot be written: nothing of it happened."""
+    told = "the audit record of the call cannot be written, so nothing was done"
+    hint = "look at /readyz and at the server's log; the same call can be made again once the record can be written"
+    return Unavailable("AUDIT_UNAVAILABLE", told, hint, None if error is None else {"reason": type(error).__name__})
 
 
 def key_cursor(created_at: int, key_id: str) -> str:

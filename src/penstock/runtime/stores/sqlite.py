@@ -25,7 +25,7 @@ from penstock.base.errors import Rejected, Unavailable
 from penstock.base.ids import chain_of
 from penstock.engine.records import Record
 from penstock.runtime.commits import Commit
-from penstock.runtime.platform import Receipt
+from penstock.runtime.platform import CallRecord
 from penstock.runtime.ports import (
     ANY,
     DEFAULT_TENANT,
@@ -47,7 +47,7 @@ from penstock.runtime.ports import (
 from penstock.runtime.stores import sqlite_definitions, sqlite_schedules, sqlite_workers
 from penstock.runtime.stores.pages.reader import load_run, read_history
 from penstock.runtime.stores.pages.shapes import ShapeReader
-from penstock.runtime.stores.sqlite_calls import with_receipt
+from penstock.runtime.stores.sqlite_calls import change
 from penstock.runtime.stores.sqlite_changes import read_changes
 from penstock.runtime.stores.sqlite_definitions import MISSED, RecentDefinitions
 from penstock.runtime.stores.sqlite_errors import explain
@@ -392,14 +392,14 @@ class SqliteStore:
         definition: DefinitionRow,
         *,
         expected_hash: str | AnyHash | None = ANY,
-        receipt: Receipt | None = None,
+        call: CallRecord | None = None,
     ) -> DefinitionOutcome:
         """Keep a definition and make it the newest of its name."""
         document = encode_json(definition.document)
         job = partial(
             sqlite_definitions.put_definition, definition=definition, document=document, expected_hash=expected_hash
         )
-        return await self.writer.submit(with_receipt(job, receipt))
+        return await change(self.writer, job, call)
 
     async def delete_definition(
         self,
@@ -407,38 +407,41 @@ class SqliteStore:
         *,
         tenant: str = DEFAULT_TENANT,
         expected_hash: str | AnyHash = ANY,
-        receipt: Receipt | None = None,
+        call: CallRecord | None = None,
     ) -> bool:
         """Hide a name."""
         job = partial(sqlite_definitions.delete_definition, name=name, tenant=tenant, expected_hash=expected_hash)
-        return await self.writer.submit(with_receipt(job, receipt))
+        return await change(self.writer, job, call)
 
     async def put_schedule(
         self,
         schedule: ScheduleRow,
         *,
         expected: ScheduleRow | AnyHash | None = ANY,
-        receipt: Receipt | None = None,
+        call: CallRecord | None = None,
     ) -> bool:
         """Keep a schedule, if it stands as expected."""
         spec = encode_json(schedule.spec)
         job = partial(sqlite_schedules.put_schedule, schedule=schedule, spec=spec, expected=expected)
-        return await self.writer.submit(with_receipt(job, receipt))
+        return await change(self.writer, job, call)
 
-    async def delete_schedule(self, schedule_id: str, *, receipt: Receipt | None = None) -> bool:
+    async def delete_schedule(self, schedule_id: str, *, call: CallRecord | None = None) -> bool:
         """Forget a schedule."""
         job = partial(sqlite_schedules.delete_schedule, schedule_id=schedule_id)
-        return await self.writer.submit(with_receipt(job, receipt))
+        return await change(self.writer, job, call)
 
-    async def delete_runs(self, run_ids: Sequence[str], *, receipt: Receipt | None = None) -> int:
+    async def delete_runs(self, run_ids: Sequence[str], *, call: CallRecord | None = None) -> int:
         """Forget runs that have ended and that nobody needs any more, with their histories."""
         statement = f"DELETE FROM runs WHERE run_id = ? AND {_FORGETTABLE} RETURNING {FORGOTTEN}"
 
         def apply(connection: sqlite3.Connection) -> list[int]:
             return [delete_run(connection, statement, run_id, self._state) for run_id in run_ids]
 
-        job = with_receipt(apply, receipt, lambda deleted: deleted[:1] == [1])
-        return sum(await self.writer.submit(job, is_long=True))
+        def happened(deleted: list[int]) -> bool:
+            return deleted[:1] == [1]
+
+        deleted = await change(self.writer, apply, call, happened=happened, is_long=True)
+        return sum(deleted)
 
     async def delete_ended(self, *, before: int, limit: int) -> int:
         """Forget the runs that ended longest ago, in one bounded piece."""

@@ -1,37 +1,39 @@
-"""Idempotent calls in the SQLite file: who is at it, what was answered, and answers that come with a change.
+"""What calls leave in the SQLite file: audit entries, idempotency keys and answers, stored with their changes.
 
 Functions of a connection. Those that write run inside a transaction of the file's one writer, which no other process
 can share: what they look at cannot change before they are done. Without an answer a call is in flight until a moment;
 with one, the answer is kept until a moment.
 
-Above it: `sqlite_platform`, and `sqlite` for changes that come with their answers. Below it: `sqlite_rows`, sqlite3;
-the table is in `sqlite_platform_tables`.
+Above it: `sqlite_platform`, `sqlite` and `sqlite_runs`, whose changes come with them. Below it:
+`sqlite_platform_audit`, `sqlite_rows`, sqlite3; the table is in `sqlite_platform_tables`.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from penstock.base.json import JsonObject
 from penstock.runtime.platform import (
+    CallRecord,
     Claimed,
     ClaimOutcome,
     Finished,
     IdempotencyClaim,
     InFlight,
     KeyNotReplaced,
-    Receipt,
     ResourceChanged,
 )
 from penstock.runtime.ports import DefinitionChanged, DefinitionNameTaken
 from penstock.runtime.stores.platform_rules import claim_lost
+from penstock.runtime.stores.sqlite_platform_audit import append_audit
 from penstock.runtime.stores.sqlite_rows import decode_json, encode_json
+from penstock.runtime.stores.sqlite_writer import GroupCommitWriter
 
-__all__ = ["claim_call", "complete_call", "forget_calls", "release_call", "with_receipt"]
+__all__ = ["change", "forget_calls", "keep_calls", "record_call", "release_call", "stored_call"]
 
 T = TypeVar("T")
 
@@ -52,40 +54,79 @@ _FORGET_CALLS = "DELETE FROM calls WHERE rowid IN (SELECT rowid FROM calls WHERE
 _ANSWER = msgspec.json.Decoder(dict[str, Any])
 
 
-def claim_call(connection: sqlite3.Connection, claim: IdempotencyClaim) -> ClaimOutcome:
-    """Be the one call with a key, or learn what became of the other."""
-    names = _names_of(claim)
-    given = {**names, "digest": claim.digest, "until": claim.in_flight_until, "answer": None, "now": claim.now}
-    if connection.execute(_CLAIM_CALL, given).fetchall():
-        return Claimed()
-    ((digest, until, answer),) = connection.execute(_READ_CALL, names).fetchall()
+def stored_call(connection: sqlite3.Connection, claim: IdempotencyClaim) -> InFlight | Finished | None:
+    """What is known of another call with a key; None if the key is free."""
+    found = connection.execute(_READ_CALL, _names_of(claim)).fetchall()
+    if not found or found[0][1] < claim.now:
+        return None
+    digest, until, answer = found[0]
     return InFlight(digest, until) if answer is None else Finished(digest, decode_json(_ANSWER, answer))
 
 
-def complete_call(connection: sqlite3.Connection, claim: IdempotencyClaim, answer: bytes) -> bool:
-    """Keep the answer to a call, unless the claim was lost to another one; whether it is kept."""
-    given = {"digest": claim.digest, "until": claim.keep_until, "answer": answer, "own": claim.in_flight_until}
-    return bool(connection.execute(_COMPLETE_CALL, {**_names_of(claim), **given}).fetchall())
+def record_call(connection: sqlite3.Connection, call: CallRecord) -> ClaimOutcome:
+    """Store what a call leaves, or learn what became of the other one with its key."""
+    if call.claim is not None and not _hold(connection, call.claim, call):
+        # A claim of the same moment that is not this call's counts as under way too.
+        found = stored_call(connection, msgspec.structs.replace(call.claim, now=0))
+        return found or InFlight(call.claim.digest, call.claim.in_flight_until)
+    _write_entries(connection, (call,))
+    return Claimed()
 
 
-def with_receipt(
-    apply: Callable[[sqlite3.Connection], T], receipt: Receipt | None, happened: Callable[[T], bool] | None = None
-) -> Callable[[sqlite3.Connection], T]:
-    """A job that makes a change and keeps the answer that tells of it, both or neither.
+def keep_calls(connection: sqlite3.Connection, given: Sequence[CallRecord | None]) -> None:
+    """Store what calls leave, within the transaction of their changes; raises if one cannot be stored."""
+    calls = [call for call in given if call is not None]
+    for call in calls:
+        if call.claim is not None and not _hold(connection, call.claim, call):
+            raise claim_lost()  # and with that the change is taken back
+    _write_entries(connection, calls)
+
+
+def _write_entries(connection: sqlite3.Connection, calls: Sequence[CallRecord]) -> None:
+    """Append the audit entries of calls that have not been stored."""
+    pending = [(call.entry, call.seal) for call in calls if call.entry is not None and not call.stored]
+    for seal in dict.fromkeys(seal for _, seal in pending if seal is not None):
+        append_audit(connection, [entry for entry, own in pending if own is seal], seal)
+
+
+def _hold(connection: sqlite3.Connection, claim: IdempotencyClaim, call: CallRecord) -> bool:
+    """Note that a call has its key, with the answer if there is one; False if another call has the key."""
+    if call.stored and call.answer is None:
+        return True
+    until = claim.in_flight_until if call.answer is None else claim.keep_until
+    answer = None if call.answer is None else encode_json(call.answer)
+    given = {**_names_of(claim), "digest": claim.digest, "until": until, "answer": answer}
+    if call.stored:
+        return bool(connection.execute(_COMPLETE_CALL, {**given, "own": claim.in_flight_until}).fetchall())
+    return bool(connection.execute(_CLAIM_CALL, {**given, "now": claim.now}).fetchall())
+
+
+async def change(
+    writer: GroupCommitWriter,
+    apply: Callable[[sqlite3.Connection], T],
+    call: CallRecord | None,
+    *,
+    happened: Callable[[T], bool] | None = None,
+    is_long: bool = False,
+) -> T:
+    """Make a change and store what the call that makes it leaves behind, both or neither.
 
     `happened` says whether an outcome means that there is something to tell of.
     """
-    if receipt is None:
-        return apply
-    claim, answer, is_made = receipt.claim, encode_json(receipt.answer), happened or _is_made
+    if call is None:
+        return await writer.submit(apply, is_long=is_long)
+    record, is_made = call, happened or _is_made
 
     def both(connection: sqlite3.Connection) -> T:
         outcome = apply(connection)
-        if is_made(outcome) and not complete_call(connection, claim, answer):
-            raise claim_lost()  # and with that the change is taken back
+        if is_made(outcome):
+            keep_calls(connection, (record,))
         return outcome
 
-    return both
+    outcome = await writer.submit(both, is_long=is_long)
+    if is_made(outcome):
+        record.committed()
+    return outcome
 
 
 def _is_made(outcome: object) -> bool:

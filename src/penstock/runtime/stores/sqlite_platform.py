@@ -12,20 +12,23 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Awaitable, Mapping, Sequence
 
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonValue
 from penstock.runtime.platform import (
     AuditEntry,
     AuditPage,
     AuditQuery,
+    CallRecord,
+    Claimed,
     ClaimOutcome,
     DeliveryPage,
     DeliveryRow,
+    Finished,
     IdempotencyClaim,
+    InFlight,
     KeyNotReplaced,
     KeyPage,
     KeyReplaced,
     KeyRow,
-    Receipt,
     ResourceChanged,
     ResourceDeleted,
     ResourcePage,
@@ -55,16 +58,16 @@ class SqlitePlatformStore:
 
     # --- keys ------------------------------------------------------------------------------------
 
-    async def put_key(self, key: KeyRow, *, receipt: Receipt | None = None) -> None:
+    async def put_key(self, key: KeyRow, *, call: CallRecord | None = None) -> None:
         """Keep a key, or change the one of that id."""
-        await self._store.writer.submit(calls.with_receipt(lambda connection: gate.put_key(connection, key), receipt))
+        await calls.change(self._store.writer, lambda connection: gate.put_key(connection, key), call)
 
     async def replace_key(
-        self, ended: KeyRow, successor: KeyRow, *, receipt: Receipt | None = None
+        self, ended: KeyRow, successor: KeyRow, *, call: CallRecord | None = None
     ) -> KeyReplaced | KeyNotReplaced:
         """Keep a successor and end the key that it replaces."""
-        return await self._store.writer.submit(
-            calls.with_receipt(lambda connection: gate.replace_key(connection, ended, successor), receipt)
+        return await calls.change(
+            self._store.writer, lambda connection: gate.replace_key(connection, ended, successor), call
         )
 
     async def key(self, key_id: str) -> KeyRow | None:
@@ -95,14 +98,19 @@ class SqlitePlatformStore:
 
     # --- calls -----------------------------------------------------------------------------------
 
-    async def claim_call(self, claim: IdempotencyClaim) -> ClaimOutcome:
-        """Be the one call with a key."""
-        return await self._store.writer.submit(lambda connection: calls.claim_call(connection, claim))
+    async def stored_call(self, claim: IdempotencyClaim) -> InFlight | Finished | None:
+        """What is known of another call with a key; read as keys are."""
+        try:
+            return self._store.read_here(lambda connection: calls.stored_call(connection, claim))
+        except (sqlite3.Error, UnicodeEncodeError):
+            return await self._store.read(lambda connection: calls.stored_call(connection, claim))
 
-    async def complete_call(self, claim: IdempotencyClaim, answer: JsonObject) -> None:
-        """Keep the answer, unless the claim was lost to another call."""
-        encoded = encode_json(answer)
-        await self._store.writer.submit(lambda connection: calls.complete_call(connection, claim, encoded))
+    async def record_call(self, call: CallRecord) -> ClaimOutcome:
+        """Store what a call leaves that changes nothing else."""
+        outcome = await self._store.writer.submit(lambda connection: calls.record_call(connection, call))
+        if isinstance(outcome, Claimed):
+            call.committed()
+        return outcome
 
     async def release_call(self, claim: IdempotencyClaim) -> None:
         """The call did not happen."""
@@ -141,14 +149,14 @@ class SqlitePlatformStore:
     # --- resources -------------------------------------------------------------------------------
 
     async def put_resource(
-        self, resource: ResourceRow, *, expected_etag: str | None, receipt: Receipt | None = None
+        self, resource: ResourceRow, *, expected_etag: str | None, call: CallRecord | None = None
     ) -> ResourcePut | ResourceChanged:
         """Store a resource if its etag is the expected one."""
         body = encode_json(resource.body)
-        return await self._store.writer.submit(
-            calls.with_receipt(
-                lambda connection: registry.put_resource(connection, resource, body, expected_etag), receipt
-            )
+        return await calls.change(
+            self._store.writer,
+            lambda connection: registry.put_resource(connection, resource, body, expected_etag),
+            call,
         )
 
     async def resource(self, tenant: str, kind: str, resource_id: str) -> ResourceRow | None:
@@ -172,22 +180,23 @@ class SqlitePlatformStore:
         return await self._store.read(lambda connection: registry.read_all_resources(connection, kind))
 
     async def delete_resource(
-        self, tenant: str, kind: str, resource_id: str, *, expected_etag: str, receipt: Receipt | None = None
+        self, tenant: str, kind: str, resource_id: str, *, expected_etag: str, call: CallRecord | None = None
     ) -> ResourceDeleted | ResourceChanged:
         """Remove a resource if its etag is the expected one."""
-        return await self._store.writer.submit(
-            calls.with_receipt(
-                lambda connection: registry.delete_resource(connection, tenant, kind, resource_id, expected_etag),
-                receipt,
-            )
+        return await calls.change(
+            self._store.writer,
+            lambda connection: registry.delete_resource(connection, tenant, kind, resource_id, expected_etag),
+            call,
         )
 
     # --- deliveries ------------------------------------------------------------------------------
 
-    async def add_deliveries(self, deliveries: Sequence[DeliveryRow]) -> int:
+    async def add_deliveries(self, deliveries: Sequence[DeliveryRow], *, call: CallRecord | None = None) -> int:
         """Queue deliveries that are not known yet."""
         given = [(delivery, encode_json(delivery.event)) for delivery in deliveries]
-        return await self._store.writer.submit(lambda connection: queue.add_deliveries(connection, given))
+        return await calls.change(
+            self._store.writer, lambda connection: queue.add_deliveries(connection, given), call, happened=bool
+        )
 
     async def due_deliveries(self, *, now: int, limit: int) -> tuple[DeliveryRow, ...]:
         """Pending deliveries whose time has come."""
@@ -197,9 +206,9 @@ class SqlitePlatformStore:
         """When the next pending delivery is due."""
         return await self._store.read(queue.next_delivery_at)
 
-    async def save_delivery(self, delivery: DeliveryRow) -> None:
+    async def save_delivery(self, delivery: DeliveryRow, *, call: CallRecord | None = None) -> None:
         """Keep what came of an attempt."""
-        await self._store.writer.submit(lambda connection: queue.save_delivery(connection, delivery))
+        await calls.change(self._store.writer, lambda connection: queue.save_delivery(connection, delivery), call)
 
     async def delivery(self, tenant: str, delivery_id: str) -> DeliveryRow | None:
         """A delivery by id."""

@@ -19,7 +19,7 @@ import msgspec
 from penstock.base import limits
 from penstock.governance.audit_chain import GENESIS_HASH
 from penstock.runtime.platform import AuditEntry, AuditPage, AuditQuery, AuditRecord, Seal
-from penstock.runtime.stores.platform_rules import rows_wanted
+from penstock.runtime.stores.platform_rules import audit_unavailable, rows_wanted
 from penstock.runtime.stores.sqlite_rows import decode_json, encode_json
 
 __all__ = ["append_audit", "audit_statement", "audit_tenants", "broken_links", "forget_audit", "read_audit"]
@@ -60,7 +60,10 @@ def append_audit(connection: sqlite3.Connection, entries: Sequence[AuditEntry], 
         sealed = seal(previous_hash, seq, entry)
         ends[entry.tenant] = (seq, sealed)
         rows.append(_columns_of(entry, seq, previous_hash, sealed))
-    connection.executemany(_INSERT, rows)
+    try:
+        connection.executemany(_INSERT, rows)
+    except sqlite3.Error as error:
+        raise audit_unavailable(error) from error
 
 
 def _end(connection: sqlite3.Connection, tenant: str) -> tuple[int, str]:

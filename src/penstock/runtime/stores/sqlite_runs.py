@@ -14,6 +14,7 @@ import msgspec
 from penstock.base import limits
 from penstock.runtime.ports import Appended, AppendOutcome, RunRow, RunWrite, SequenceConflict
 from penstock.runtime.stores.pages.shapes import ShapeNumbers
+from penstock.runtime.stores.sqlite_calls import keep_calls
 from penstock.runtime.stores.sqlite_keys import KeyMaker
 from penstock.runtime.stores.sqlite_payloads import drop_uses, keep, split_page
 from penstock.runtime.stores.sqlite_rows import encode_json, labels_of
@@ -135,6 +136,7 @@ def append_run(connection: sqlite3.Connection, append: RunAppend, beside: Writer
     connection.execute(_INSERT_HISTORY, (key, write.expected_seq + 1, row.seq, _page(connection, append, beside)))
     if append.payloads:
         keep(connection, key, append.payloads)
+    keep_calls(connection, (write.call,))
     beside.remember(row, key)
     return _APPENDED
 
@@ -165,6 +167,7 @@ def append_runs(connection: sqlite3.Connection, appends: list[RunAppend], beside
         if rows and connection.executemany(statement, rows).rowcount != len(rows):
             raise NotTogetherError  # somebody else has moved, made or taken over one of these runs, or used a key
     connection.executemany(_INSERT_HISTORY, pages)
+    keep_calls(connection, [append.write.call for append in appends])
     for append, (key, *_) in zip(appends, pages, strict=True):
         beside.remember(append.write.row, key)
     return [_APPENDED] * len(appends)

@@ -24,6 +24,7 @@ from tests.conformance.platform_stores import (
     SEAL,
     chain_of,
     claim,
+    claimed,
     delivery,
     entry,
     key_row,
@@ -44,7 +45,7 @@ async def fill(path: Path) -> None:
     """Something in every table."""
     async with open_sqlite(path) as store:
         await store.put_key(key_row())
-        await store.claim_call(claim())
+        await claimed(store, claim())
         await store.append_audit([entry(number) for number in range(5)], seal=SEAL)
         await store.append_audit([entry(number, tenant="other") for number in range(3)], seal=SEAL)
         await store.put_resource(resource(), expected_etag=None)
@@ -99,7 +100,7 @@ def test_two_processes_append_to_one_chain_and_share_out_the_keys_of_calls(tmp_p
             assert [by.count(name) for name in names] == [count, count]
             for name in names:
                 for key in won[name]:
-                    assert await store.claim_call(claim(key, now=AT + 1)) == InFlight(name, AT + 60_000)
+                    assert await claimed(store, claim(key, now=AT + 1)) == InFlight(name, AT + 60_000)
 
     run_bounded(look())
 
@@ -286,7 +287,7 @@ def test_a_backup_holds_everything(tmp_path: Path) -> None:
         before = await contents_of(path)
         assert await contents_of(tmp_path / "new.db") == before
         async with open_sqlite(tmp_path / "new.db") as store:
-            assert await store.claim_call(claim(now=AT + 1)) == InFlight("digest-1", AT + 60_000)
+            assert await claimed(store, claim(now=AT + 1)) == InFlight("digest-1", AT + 60_000)
 
     run_bounded(look())
 
