@@ -36,6 +36,8 @@ def _parts() -> Iterator[str]:
 
 def _group_parts(prefix: str, group: TyperGroup) -> Iterator[str]:
     for name, command in group.commands.items():
+        if command.hidden:  # another name of a command
+            continue
         if isinstance(command, TyperGroup):
             if command.invoke_without_command:
                 yield f"## penstock {prefix}{name}"

@@ -32,11 +32,11 @@ _COMMANDS: Mapping[str, Note] = {
         f"{_NODE} reason message code details? next? handledBy? fatal?",
     ),
     "RaiseInterrupt": Note("A person is to be asked.", f"{_NODE} prompt"),
-    "ResumeInterrupt": Note("The question was answered.", f"{_NODE} answer round? answeredBy?"),
+    "ResumeInterrupt": Note("The question was answered.", f"{_NODE} answer round? answeredBy? note?"),
     "StartTimer": Note("The run is to sleep.", f"{_NODE} kind wait_ms? until?"),
     "StartSignalWait": Note("The run is to wait for a signal.", f"{_NODE} signalName"),
     "DeliverSignal": Note(
-        "A signal goes to the node that waits for it.", f"{_NODE} signalName payload signalId? buffered?"
+        "A signal goes to the node that waits for it.", f"{_NODE} signalName payload signalId? sentBy? note? buffered?"
     ),
     "EmitSignal": Note("A signal is to be sent to another run.", f"{_NODE} targetExecutionId signalName payload"),
     "StartParallel": Note("Branches are to be started.", f"{_NODE} join branchNames n?"),
@@ -80,7 +80,7 @@ _EVENTS: Mapping[str, Note] = {
         f"{_NODE} attempt holder leaseUntil",
     ),
     "ActivityOutcomeUnknown": Note("Nobody knows whether an at-most-once attempt took effect.", f"{_NODE} attempt"),
-    "ActivityRetried": Note("Somebody decided to try again after an unknown outcome.", f"{_NODE} decidedBy?"),
+    "ActivityRetried": Note("Somebody decided to try again after an unknown outcome.", f"{_NODE} decidedBy? note?"),
     "StateUpdated": Note("The state changed; this is all of it.", f"{_NODE} state"),
     "CheckpointWritten": Note(
         "The state in full, for readers that do not fold histories.",
@@ -97,7 +97,7 @@ _EVENTS: Mapping[str, Note] = {
     "SignalWaitStarted": Note("The run waits for a signal.", f"{_NODE} signalName deadline?"),
     "SignalReceived": Note("The signal was taken.", f"{_NODE} signalName payload"),
     "SignalBuffered": Note(
-        "A signal came before anybody waited for it, and is kept.", "signalName payload signalId? sentBy?"
+        "A signal came before anybody waited for it, and is kept.", "signalName payload signalId? sentBy? note?"
     ),
     "SignalEmitted": Note("The signal to another run was delivered, or refused.", f"{_NODE} delivered code? error?"),
     "ParallelForked": Note("The branches may start.", f"{_NODE} join branchNames needed concurrency deadline?"),

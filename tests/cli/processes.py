@@ -5,9 +5,9 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,7 @@ class Shop:
     """A folder with a database and workflows, and the commands that are run in it."""
 
     folder: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, name: str, text: str) -> str:
         (self.folder / name).write_text(text, encoding="utf-8")
@@ -84,7 +85,14 @@ class Shop:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK", "PYTHON"))}
         # Hundreds of processes start here; what they compile is kept beside the folders of the tests.
         cache = str(self.folder.parent / "bytecode")
-        return {**kept, "NO_COLOR": "1", "COLUMNS": "160", "PYTHONUNBUFFERED": "1", "PYTHONPYCACHEPREFIX": cache}
+        return {
+            **kept,
+            "NO_COLOR": "1",
+            "COLUMNS": "160",
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONPYCACHEPREFIX": cache,
+            **self.variables,
+        }
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end, without a terminal."""

@@ -40,23 +40,23 @@ def test_a_run_that_was_continued_says_as_what(shop: Shop) -> None:
     shop.write("count.yaml", NAPPING)
     assert shop.run("run", "count.yaml", "--run-id", "order-7", "--no-watch").returncode == 0
     shown = shop.json("runs", "show", "order-7")
-    assert (shown["status"], shown["continued_as"], shown["last_of_chain"]) == ("completed", "order-7~2", "order-7~3")
+    assert (shown["status"], shown["continued_as"]) == ("completed", "order-7~2")
     text = shop.run("runs", "show", "order-7").stdout
     assert "status      completed, continued as order-7~2, by now order-7~3\n" in text
     assert "status      completed, continued as order-7~3\n" in shop.run("runs", "show", "order-7~2").stdout
-    listed = shop.json("runs", "list", "--label", "penstock.chain=order-7")["runs"]
-    assert [row["run_id"] for row in listed] == ["order-7~3", "order-7~2"]
+    listed = shop.json("runs", "list", "--label", "penstock.chain=order-7")["items"]
+    assert [row["execution_id"] for row in listed] == ["order-7~3", "order-7~2"]
     assert "continued as order-7~2" in shop.run("runs", "history", "order-7").stdout
 
 
 def test_signals_and_cancel_by_the_first_id_reach_the_last_run(shop: Shop) -> None:
     shop.write("count.yaml", COUNT)
     assert shop.run("run", "count.yaml", "--run-id", "order-7", "--detach").returncode == 3
-    assert shop.json("runs", "signal", "order-7", "go")["ok"] is True
+    assert shop.json("runs", "signal", "order-7", "go")["execution_id"].startswith("order-7")
     # Nobody works here: who sends something to the next run starts it.
-    assert shop.json("runs", "signal", "order-7", "go")["ok"] is True
+    assert shop.json("runs", "signal", "order-7", "go")["execution_id"].startswith("order-7")
     assert shop.json("runs", "show", "order-7~2")["continued_as"] == "order-7~3"
-    assert shop.json("runs", "cancel", "order-7")["ok"] is True
+    assert shop.json("runs", "cancel", "order-7")["execution_id"] == "order-7"
     assert shop.json("runs", "show", "order-7~3")["status"] == "cancelled"
     watched = shop.run("runs", "watch", "order-7")
     assert watched.returncode == 1

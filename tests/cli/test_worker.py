@@ -54,7 +54,10 @@ def test_a_stopped_worker_lets_its_activities_finish_and_begins_nothing_new(shop
     assert worker.returncode == 0, output
     assert gate.ledger() == ["r1/work/1 1"]
     told = shop.json("runs", "show", "r1")
-    assert (told["status"], [item["node"] for item in told["activities"]]) == ("waiting_activity", ["after"])
+    assert (told["status"], [item["node_id"] for item in told["waiting_for"]["activities"]]) == (
+        "waiting_activity",
+        ["after"],
+    )
     finished = shop.run("runs", "watch", "r1", "--perform", "--steps", str(STEPS))
     assert finished.returncode == 0, finished.stdout + finished.stderr
 

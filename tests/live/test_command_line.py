@@ -107,7 +107,7 @@ def test_an_execution_is_started_steered_and_listed(place: Place) -> None:
     assert started["status"] == "waiting_signal"
     assert place.json("execution", "list", "--label", "team=a", "--workflow-id", name)["items"]
     assert "waiting_signal" in place.run("execution", "list", "--status", "waiting_signal", "--status", "failed")
-    place.run("execution", "signal", execution_id, "--name", "go_ahead", "--payload", '{"n": 1}')
+    place.run("execution", "signal", execution_id, "go_ahead", '{"n": 1}')
     with_events = place.run("execution", "stream", execution_id)
     assert "complete" in with_events
     lines = [json.loads(line) for line in place.run("execution", "stream", execution_id, "--json").splitlines()]

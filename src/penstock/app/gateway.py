@@ -19,10 +19,12 @@ from secrets import token_bytes
 
 from penstock import __version__
 from penstock.app.housekeeping import Retention, forget_calls, forget_old
+from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
 from penstock.app.pepper import PEPPER_BYTES, pepper_path, unsealed_with
 from penstock.base.errors import PenstockError, Rejected
 from penstock.base.ids import DEFAULT_TENANT
+from penstock.base.json import JsonObject
 from penstock.operations.acting import act
 from penstock.operations.authentication import Authenticator
 from penstock.operations.builtin import builtin_operations, internal_operations
@@ -45,8 +47,12 @@ _FLUSHES_PER_FORGETTING = 12
 
 
 def local_owner(tenant: str = DEFAULT_TENANT) -> Principal:
-    """Whoever can open the file owns what is in it: the local command line and embedding programs."""
-    return Principal(id="local:owner", tenant=tenant, scopes=frozenset({"*"}), name="local owner")
+    """The user of the operating system: whoever can open the file owns what is in it, under their own name."""
+    user = os_user()
+    attributes: JsonObject = {"kind": "local", "uid": user.uid}
+    return Principal(
+        id=user.principal_id, tenant=tenant, scopes=frozenset({"*"}), name=user.name, attributes=attributes
+    )
 
 
 @asynccontextmanager

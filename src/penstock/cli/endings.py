@@ -20,6 +20,7 @@ Above it: the commands. Below it: `operations.errors`.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 else:
     report = later("penstock.cli.report")
 
-__all__ = ["EXIT_CODES", "INTERRUPTED", "STILL_WAITING", "finish", "print_json", "report_problem"]
+__all__ = ["EXIT_CODES", "INTERRUPTED", "STILL_WAITING", "command_text", "finish", "print_json", "report_problem"]
 
 STILL_WAITING = 3
 INTERRUPTED = 130
@@ -62,6 +63,11 @@ _KEY_HINT = (
     "put the key into PENSTOCK_API_KEY, or name a profile that has one (penstock profile add --help); "
     "an owner makes one with `penstock key create`"
 )
+
+
+def command_text(*parts: str) -> str:
+    """A command as a person can paste it."""
+    return clean(shlex.join(("penstock", *parts)))
 
 
 def print_json(value: JsonValue) -> None:

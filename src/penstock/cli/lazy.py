@@ -34,6 +34,8 @@ class Place:
     argument: str | None = None
     hidden: bool = False
     """Whether help leaves it out: it is for those who work on Penstock itself."""
+    alias: bool = False
+    """Whether it is another name of a command; help and the reference have it under the first one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ class _Commands(MutableMapping[str, Any]):
             made = found if place.argument is None else found(place.argument)
             self._made[spelt] = built_command(spelt, made)
             self._made[spelt].rich_help_panel = place.panel
+            self._made[spelt].hidden = place.alias
         return self._made[spelt]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -148,7 +151,7 @@ class _Commands(MutableMapping[str, Any]):
     def listed(self, name: str) -> TyperCommand:
         """What stands for a command in a list of commands."""
         place = self._places[name]
-        return TyperCommand(name, help=place.help, rich_help_panel=place.panel, hidden=place.hidden)
+        return TyperCommand(name, help=place.help, rich_help_panel=place.panel, hidden=place.hidden or place.alias)
 
 
 def lazy_group(places: Callable[[], Mapping[str, Place]]) -> type[TyperGroup]:

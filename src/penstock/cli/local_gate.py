@@ -93,10 +93,10 @@ def _object(data: JsonValue) -> dict[str, Any]:
 
 
 @contextmanager
-def open_local_surface(path: Path | None, *, create: bool) -> Iterator[_FileSurface]:
+def open_local_surface(path: Path | None, *, create: bool, changes: bool) -> Iterator[_FileSurface]:
     """The gate on a file, as its owner; without a path, on the file that the settings name.
 
-    `create` is for an operation that changes something; one that looks makes neither a file nor its secret.
+    `changes` is for an operation that changes something; one that looks makes neither a file nor its secret.
     """
     settings = command_settings(flags={"storage.path": path}).settings
     workshop = Workshop(database=Path(settings.storage.path), settings=settings)
@@ -105,7 +105,7 @@ def open_local_surface(path: Path | None, *, create: bool) -> Iterator[_FileSurf
         stack = AsyncExitStack()
         try:
             penstock = runner.run(stack.enter_async_context(opened(workshop, create=create)))
-            opening = open_gate(penstock, pepper_file=pepper, looks_only=not create)
+            opening = open_gate(penstock, pepper_file=pepper, looks_only=not changes)
             gate = runner.run(stack.enter_async_context(opening))
             yield _FileSurface(runner, gate, penstock, workshop)
         finally:

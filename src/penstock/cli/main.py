@@ -20,6 +20,8 @@ _RUNS = "Runs"
 _DOCUMENTS = "Workflow files"
 _SERVER = "Server and settings"
 _OPERATIONS = "Operations, on a server or in a file"
+_RUNS_MODULE = "penstock.cli.runs.commands"
+_RUNS_WORDS = RESOURCES["runs"].help
 
 # The sentence is the first one of the command's own help; a test compares them.
 COMMANDS: dict[str, Place] = {
@@ -29,7 +31,8 @@ COMMANDS: dict[str, Place] = {
         "Run a workflow and watch it; questions to a person are asked right here.",
         _RUNS,
     ),
-    "runs": Place("penstock.cli.runs", "runs_app", "Look at runs and change them.", _RUNS),
+    "runs": Place(_RUNS_MODULE, "runs_group", _RUNS_WORDS, _RUNS, _RUNS_WORDS),
+    "execution": Place(_RUNS_MODULE, "runs_group", _RUNS_WORDS, _RUNS, _RUNS_WORDS, alias=True),
     "worker": Place(
         "penstock.cli.worker", "worker_command", "Perform the runs of a database until Ctrl-C or SIGTERM.", _RUNS
     ),
@@ -122,6 +125,7 @@ COMMANDS.update(
     {
         name: Place("penstock.cli.operation_groups", "operation_group", group.help, _OPERATIONS, name)
         for name, group in RESOURCES.items()
+        if name not in COMMANDS
     }
 )
 

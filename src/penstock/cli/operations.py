@@ -33,6 +33,7 @@ _VERDICTS: Final[Mapping[str, tuple[str, bool]]] = {
     "audit.verify": ("intact", True),
     "system.health": ("ready", True),
 }
+_RUNS: Final = "execution"
 _FAILED: Final = frozenset({"failed", "cancelled"})
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -85,7 +86,8 @@ def call_operation(operation: Operation, values: Mapping[str, Any]) -> None:
         arguments = read_arguments(operation, values)
         file: Path | None = values.get("target_file")
         target = choose_target(values.get("target_server"), values.get("target_profile"), file)
-        with open_surface(target, operation) as surface:
+        # There is no run in a file that does not exist, so none is made.
+        with open_surface(target, operation, create=operation.resource != _RUNS) as surface:
             if values.get("every_page"):
                 return show_call(operation, arguments, every_page(surface, operation, arguments), as_json=as_json)
             key = values.get("idempotency_key")

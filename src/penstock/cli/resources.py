@@ -1,6 +1,7 @@
 """The groups of commands that come from the catalogue, and the resource that each is about.
 
-A resource whose name is a command already (`penstock schema` prints the schema for editors) gets its plural.
+A resource whose name is a command already (`penstock schema` prints the schema for editors) gets its plural. What the
+wire calls an execution is a run here; its commands are in `runs.commands`.
 
 Above it: `main`, `operations`, `surface_coverage`. Below it: nothing.
 """
@@ -22,7 +23,7 @@ class ResourceGroup(NamedTuple):
 RESOURCES: Final[dict[str, ResourceGroup]] = {
     "workflow": ResourceGroup("workflow", "Workflows: create, look at, change, start."),
     "task": ResourceGroup("task", "Tasks: the nodes of a workflow, one by one."),
-    "execution": ResourceGroup("execution", "Executions: look at runs and steer them."),
+    "runs": ResourceGroup("execution", "Look at runs and change them, on a server or in a file."),
     "schedule": ResourceGroup("schedule", "Schedules: start workflows by the clock."),
     "webhook": ResourceGroup("webhook", "Webhooks: whom to tell about executions."),
     "delivery": ResourceGroup("delivery", "Deliveries: what webhooks were told, and what did not arrive."),

@@ -288,7 +288,8 @@ def _ask(
 
 
 def _answered(view: RunView, visit: VisitView, body: commands.ResumeInterrupt, at: int) -> None:
-    visit.note = f"answered by {body.answered_by}" if body.answered_by else "answered"
+    noted = f" (note: {body.note})" if body.note else ""
+    visit.note = (f"answered by {body.answered_by}" if body.answered_by else "answered") + noted
     visit.output = given(body.answer)
     visit.mark, visit.wait, visit.question = Mark.GOING, None, None
     visit.at_work = visit.node_type != "interrupt"  # an activity that asked goes on

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-import shlex
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
@@ -26,9 +25,8 @@ from penstock.app.step_modules import load_steps
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.cli.configuration import DatabaseOption, is_store
-from penstock.cli.endings import print_json, report_problem
+from penstock.cli.endings import command_text, print_json, report_problem
 from penstock.cli.values import UsageError
-from penstock.definitions.drawing_text import clean
 from penstock.runtime.hosts.live import Committed
 from penstock.runtime.system import gone_workers
 
@@ -96,11 +94,6 @@ class Workshop:
         secrets = [] if self.secret_folder is None else ["--secret-file", str(self.secret_folder)]
         steps = [part for name in self.steps for part in ("--steps", name)]
         return [*config, "--db", str(self.database), *steps, *secrets]
-
-
-def command_text(*parts: str) -> str:
-    """A command as a person can paste it."""
-    return clean(shlex.join(("penstock", *parts)))
 
 
 @asynccontextmanager

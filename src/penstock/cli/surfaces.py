@@ -52,14 +52,17 @@ def _server_surface(target: ServerTarget, *, patient: bool) -> Iterator[CallSurf
         yield _ServerSurface(connection)
 
 
-def open_surface(target: Target, operation: Operation) -> AbstractContextManager[CallSurface]:
-    """What answers at a target. A file is made for an operation that changes something, not for one that looks."""
+def open_surface(target: Target, operation: Operation, *, create: bool = True) -> AbstractContextManager[CallSurface]:
+    """What answers at a target.
+
+    With `create`, a file is made for an operation that changes something, not for one that looks.
+    """
     match target:
         case ServerTarget():
             return _server_surface(target, patient=operation.streams)
         case FileTarget(path=path):
             opened: AbstractContextManager[CallSurface] = importlib.import_module(_LOCAL_GATE).open_local_surface(
-                path, create=not operation.read_only
+                path, create=create and not operation.read_only, changes=not operation.read_only
             )
             return opened
         case _:

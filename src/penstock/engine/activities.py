@@ -238,5 +238,5 @@ def retry_activity(turn: Turn, given: RetryActivity) -> Refused | None:
         return activation
     if activation.phase is not Phase.OUTCOME_UNKNOWN:
         return Refused("ACTIVITY_RETRY_NOT_ALLOWED", f"the outcome of {given.node_id} is not in doubt")
-    turn.record(events.ActivityRetried(*activation.key, decided_by=given.by))
+    turn.record(events.ActivityRetried(*activation.key, decided_by=given.by, note=given.note))
     return None

@@ -113,6 +113,7 @@ def _signal(turn: Turn, given: inputs.SendSignal) -> Refused | None:
                 payload=given.payload,
                 signal_id=given.signal_id,
                 sent_by=given.by,
+                note=given.note,
                 untrusted=untrusted,
             )
         )
@@ -120,7 +121,7 @@ def _signal(turn: Turn, given: inputs.SendSignal) -> Refused | None:
     if len(state.signals) >= limits.SIGNALS_BUFFERED_MAX:
         told = f"{limits.SIGNALS_BUFFERED_MAX} signals wait already and nobody takes them"
         return Refused("SIGNAL_LIMIT_EXCEEDED", told, "let the workflow wait for this signal, or send fewer")
-    turn.record(events.SignalBuffered(given.name, given.payload, given.signal_id, given.by, untrusted))
+    turn.record(events.SignalBuffered(given.name, given.payload, given.signal_id, given.by, given.note, untrusted))
     return None
 
 

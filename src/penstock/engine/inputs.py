@@ -149,6 +149,8 @@ class RetryActivity(msgspec.Struct, frozen=True, kw_only=True):
     node_id: str
     visit: int | None = None
     by: str | None = None
+    note: str | None = None
+    """As of `AnswerInterrupt`."""
 
 
 class Answerer(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,6 +160,8 @@ class Answerer(msgspec.Struct, frozen=True, kw_only=True):
     """Whether no person answers: a model does, which may have read what told it to."""
     groups: tuple[str, ...] | None = None
     """The groups of approvers that they belong to, `*` for all of them; None where nobody asked who it is."""
+    note: str | None = None
+    """As of `AnswerInterrupt`."""
 
 
 class AnswerInterrupt(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +176,9 @@ class AnswerInterrupt(msgspec.Struct, frozen=True, kw_only=True):
     visit: int | None = None
     interrupt_id: str | None = None
     by: str | None = None
+    """The principal who answers."""
+    note: str | None = None
+    """What they say about it (on whose word, and why): kept with the answer, proved by nothing."""
     by_model: bool = False
     """As of `Answerer`."""
     groups: tuple[str, ...] | None = None
@@ -190,6 +197,8 @@ class SendSignal(msgspec.Struct, frozen=True, kw_only=True):
     payload: JsonValue = None
     signal_id: str | None = None
     by: str | None = None
+    note: str | None = None
+    """As of `AnswerInterrupt`."""
     untrusted: bool = False
 
 

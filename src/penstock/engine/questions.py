@@ -127,6 +127,7 @@ def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
             secrets=secrets,
             round=question.round or None,
             answered_by=given.by,
+            note=given.note,
             untrusted=(given.untrusted or given.by_model) and not turn.state.untrusted,
         )
     )

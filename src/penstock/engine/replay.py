@@ -326,6 +326,7 @@ def _answered(walk: _Walk, at: _At, body: commands.ResumeInterrupt) -> inputs.In
         node_id=body.node_id,
         visit=body.visit,
         by=body.answered_by,
+        note=body.note,
         untrusted=body.untrusted,
         sealed=secrets_of(body.secrets),
         is_recorded=True,
@@ -350,6 +351,7 @@ def _signalled(walk: _Walk, at: _At, body: commands.DeliverSignal | events.Signa
         payload=body.payload,
         signal_id=body.signal_id,
         by=body.sent_by,
+        note=body.note,
         untrusted=body.untrusted,
     )
 
@@ -396,7 +398,8 @@ def _unknown(walk: _Walk, at: _At, body: events.ActivityOutcomeUnknown) -> input
 
 
 def _retried(walk: _Walk, at: _At, body: events.ActivityRetried) -> inputs.Input:
-    return inputs.RetryActivity(at=at.time, node_id=body.node_id, visit=_visit(walk, body), by=body.decided_by)
+    visit, by, note = _visit(walk, body), body.decided_by, body.note
+    return inputs.RetryActivity(at=at.time, node_id=body.node_id, visit=visit, by=by, note=note)
 
 
 _Reader = Callable[[_Walk, _At, Any], "inputs.Input | None"]

@@ -27,10 +27,9 @@ from penstock.operations.context import Context
 from penstock.operations.declaring import operation
 from penstock.operations.execution_events import progress_data
 from penstock.operations.execution_inputs import WaitForExecution
-from penstock.operations.execution_starts import seconds_to_wait
 from penstock.operations.execution_views import ErrorView, error_of
 from penstock.operations.execution_waits import QuestionView, question_views
-from penstock.operations.executions import visible_run
+from penstock.operations.executions import seconds_to_wait, visible_run
 from penstock.operations.families import Family, Kin
 from penstock.runtime.progress import ProgressNews
 from penstock.runtime.watching import Moved, moved_within

@@ -9,9 +9,11 @@ Above it: the catalogue. Below it: `executions` (who may see what), `runtime.run
 from __future__ import annotations
 
 from penstock.base import limits
-from penstock.base.errors import Conflict
+from penstock.base.errors import Conflict, Denied, Rejected
 from penstock.base.ids import id_for_callers
 from penstock.engine.records import events
+from penstock.engine.transitions import Phase, RunStatus
+from penstock.governance.keys import scope_allows
 from penstock.operations import once
 from penstock.operations.approvals import refuse_used_answer
 from penstock.operations.capability import Capability, Example, Reply, Route
@@ -21,17 +23,19 @@ from penstock.operations.execution_inputs import (
     ForkExecution,
     NamedExecution,
     ReasonedChange,
-    RetryActivity,
+    RetryExecution,
 )
 from penstock.operations.execution_starts import new_run_id, refuse_restart
 from penstock.operations.execution_views import ExecutionHandle
 from penstock.operations.executions import handle_now, visible_run
+from penstock.operations.retrying import retry_point
 from penstock.operations.views import Deleted
-from penstock.runtime.ports import RunQuery
+from penstock.runtime.ports import RunQuery, RunRow
 
 __all__ = ["OPERATIONS"]
 
 _SEEN = "EXECUTION_NOT_FOUND"
+_FORK_SCOPES = ("execution:control", "workflow:run")
 
 
 @operation(
@@ -101,26 +105,58 @@ async def execution_cancel(context: Context, given: ReasonedChange) -> Execution
         "ACTIVITY_RETRY_NOT_ALLOWED",
         "ACTIVITY_SUBMIT_NOT_AWAITING",
         "ACTIVITY_SUBMIT_NODE_MISMATCH",
+        "EXECUTION_ID_TAKEN",
+        "PERSON_REQUIRED",
+        "RETRY_AMBIGUOUS",
+        "RETRY_NOT_ALLOWED",
         "RUN_ENDED",
     ),
-    examples=(Example(arguments={"execution_id": "order-1042", "node_id": "charge"}),),
+    examples=(
+        Example(arguments={"execution_id": "order-1042"}),
+        Example(arguments={"execution_id": "order-1042", "node_id": "charge"}),
+    ),
 )
-async def execution_retry(context: Context, given: RetryActivity) -> ExecutionHandle:
-    """Try an activity of unknown outcome again.
+async def execution_retry(context: Context, given: RetryExecution) -> ExecutionHandle:
+    """Try again what failed.
 
-    An activity that must not happen twice waits for a decision when its process died: try it again with this, or report
-    what came of it with execution.submit_activity. To repeat part of an execution that failed, call execution.fork.
+    A failed execution stays as it is; a new one is forked from just before the failure, goes on from there, and is what
+    comes back. An activity that must not happen twice waits for a decision when its process died: it is tried again in
+    its own execution, or execution.submit_activity reports what came of it.
     """
     row = await visible_run(context, given.execution_id)
     await refuse_restart(context, row)
-    await context.run(row.run_id).retry_activity(given.node_id, visit=given.visit, by=context.principal.id)
+    if row.status == RunStatus.FAILED and given.node_id is None:
+        _need_scope(context, *_FORK_SCOPES)
+        point = retry_point(await context.run(row.run_id).history())
+        return await _forked(context, row, point.seq, given.new_execution_id)
+    node_id, visit = await _in_doubt(context, row, given)
+    run = context.run(row.run_id)
+    await run.retry_activity(node_id, visit=visit, by=context.principal.id, note=given.note)
     return await handle_now(context, row.run_id)
+
+
+async def _in_doubt(context: Context, row: RunRow, given: RetryExecution) -> tuple[str, int | None]:
+    """The activity whose outcome is unknown; the engine looks whether one that was named is."""
+    if given.node_id is not None:
+        return given.node_id, given.visit
+    state = await context.run(row.run_id).state()
+    doubtful = [item.key for item in state.activations() if item.phase is Phase.OUTCOME_UNKNOWN]
+    meant = [key for key in doubtful if given.visit in (None, key[1])]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        listed = ", ".join(f"{node_id} (visit {visit})" for node_id, visit in meant)
+        told = f"the outcome of several activities is unknown: {listed}"
+        raise Rejected("RETRY_AMBIGUOUS", told, "say which one by `node_id` and `visit`")
+    told = f"the execution {given.execution_id} is {row.status}: nothing failed, and no outcome is unknown"
+    hint = "an execution is retried after it failed, an activity when its outcome is unknown"
+    raise Conflict("RETRY_NOT_ALLOWED", told, hint)
 
 
 @operation(
     "execution.fork",
     route=Route(method="POST", path="/executions/{execution_id}/fork", status=201),
-    scopes=("execution:control", "workflow:run"),
+    scopes=_FORK_SCOPES,
     open_world=True,
     risk="medium",
     subject="execution_id",
@@ -135,19 +171,29 @@ async def execution_fork(context: Context, given: ForkExecution) -> Reply[Execut
     """
     row = await visible_run(context, given.execution_id)
     await refuse_restart(context, row)
-    await refuse_used_answer(context, row.run_id, given.at_sequence)
-    run_id, _ = new_run_id(context, given.new_execution_id)
-    if not await _is_that_fork(context, run_id, row.run_id, given.at_sequence):
-        try:
-            forked = context.run(row.run_id)
-            await forked.fork(at_seq=given.at_sequence, run_id=run_id, by=context.principal.id)
-        except Conflict as error:
-            if error.code != "DUPLICATE_EXECUTION_ID" or not await _is_that_fork(
-                context, run_id, row.run_id, given.at_sequence
-            ):
-                raise _taken(given.new_execution_id) from None
-    found = await handle_now(context, run_id)
+    found = await _forked(context, row, given.at_sequence, given.new_execution_id)
     return Reply(value=found, location=f"/executions/{found.execution_id}")
+
+
+async def _forked(context: Context, row: RunRow, at_seq: int, chosen: str | None) -> ExecutionHandle:
+    """A new execution from the middle of another, or the one that the same call made before."""
+    await refuse_used_answer(context, row.run_id, at_seq)
+    run_id, _ = new_run_id(context, chosen)
+    if not await _is_that_fork(context, run_id, row.run_id, at_seq):
+        try:
+            await context.run(row.run_id).fork(at_seq=at_seq, run_id=run_id, by=context.principal.id)
+        except Conflict as error:
+            if error.code != "DUPLICATE_EXECUTION_ID" or not await _is_that_fork(context, run_id, row.run_id, at_seq):
+                raise _taken(chosen) from None
+    return await handle_now(context, run_id)
+
+
+def _need_scope(context: Context, *scopes: str) -> None:
+    """Refuse a caller who may retry, but not what this retry amounts to."""
+    for scope in scopes:
+        if not scope_allows(context.principal.scopes, scope):
+            told = f"to retry a failed execution starts a new one, which needs the scope {scope}"
+            raise Denied("SCOPE_REQUIRED", told, "ask the owner for a key with that scope", {"scope": scope})
 
 
 async def _is_that_fork(context: Context, run_id: str, original: str, at_seq: int) -> bool:

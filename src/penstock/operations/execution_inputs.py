@@ -29,7 +29,7 @@ __all__ = [
     "QueryExecution",
     "ReadHistory",
     "ReasonedChange",
-    "RetryActivity",
+    "RetryExecution",
     "ShortText",
     "SignalExecution",
     "StreamExecution",
@@ -69,6 +69,10 @@ ChosenId = Annotated[
 ]
 Holder = Annotated[
     ShortText | None, Meta(description="Who does the work, when several use one key; told apart by this name.")
+]
+Note = Annotated[
+    Annotated[str, Meta(max_length=1_000)] | None,
+    Meta(description="What you say about it, such as on whose word; kept in the history, proved by nothing."),
 ]
 LabelName = Annotated[str, Meta(min_length=1, max_length=64)]
 LabelValue = Annotated[str, Meta(max_length=256)]
@@ -155,6 +159,10 @@ class ReadHistory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     after: Sequence = 0
     limit: Limit = limits.PAGE_LIMIT_DEFAULT
     cursor: Cursor = None
+    wait_seconds: Annotated[
+        Annotated[float, Meta(ge=0, le=_WAIT_SECONDS_ACCEPTED)] | None,
+        Meta(description="Where there is no record yet: how many seconds to wait for the next one at most."),
+    ] = None
 
 
 class StreamExecution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -178,6 +186,7 @@ class SignalExecution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     name: SignalName
     payload: Annotated[Any, Meta(description="What the signal brings.")] = None
     signal_id: SignalId = None
+    note: Note = None
 
 
 class UpdateExecution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -201,6 +210,7 @@ class AnswerQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     node_id: Annotated[Name | None, Meta(description="The node that asks.")] = None
     visit: Visit = None
     interrupt_id: Annotated[Text | None, Meta(description="The question by its id.")] = None
+    note: Note = None
 
 
 class SubmitActivity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -241,12 +251,14 @@ class ForkExecution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     new_execution_id: ChosenId = None
 
 
-class RetryActivity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which activity to try again."""
+class RetryExecution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to try again; the node is needed only when the outcome of several activities is unknown."""
 
     execution_id: ExecutionId
-    node_id: NodeId
+    node_id: Annotated[Name | None, Meta(description="The node whose outcome is unknown.")] = None
     visit: Visit = None
+    new_execution_id: ChosenId = None
+    note: Note = None
 
 
 class QueryExecution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

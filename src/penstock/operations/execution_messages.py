@@ -29,10 +29,10 @@ from penstock.operations.execution_inputs import (
     SubmitActivity,
     UpdateExecution,
 )
-from penstock.operations.execution_starts import new_run_id, seconds_to_wait
+from penstock.operations.execution_starts import new_run_id
 from penstock.operations.execution_views import ExecutionHandle, UpdateAnswer
 from penstock.operations.execution_waits import ActivityView, activity_view
-from penstock.operations.executions import handle_now, visible_run
+from penstock.operations.executions import handle_now, seconds_to_wait, visible_run
 from penstock.operations.views import instant
 from penstock.runtime.ports import RunRow
 
@@ -57,7 +57,9 @@ async def execution_signal(context: Context, given: SignalExecution) -> Executio
     """
     row = await visible_run(context, given.execution_id)
     signal_id = given.signal_id or _derived_signal(context)
-    await context.run(row.run_id).signal(given.name, given.payload, signal_id=signal_id, by=context.principal.id)
+    await context.run(row.run_id).signal(
+        given.name, given.payload, signal_id=signal_id, by=context.principal.id, note=given.note
+    )
     return await handle_now(context, row.run_id)
 
 
@@ -136,7 +138,7 @@ async def execution_answer(context: Context, given: AnswerQuestion) -> Execution
             visit=given.visit,
             interrupt_id=given.interrupt_id,
             by=context.principal.id,
-            answerer=answerer_of(context),
+            answerer=msgspec.structs.replace(answerer_of(context), note=given.note),
         )
     except PenstockError as error:
         if error.code != "INVALID_RESUME_PAYLOAD":

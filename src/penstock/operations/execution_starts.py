@@ -27,7 +27,7 @@ from penstock.operations.context import Context
 from penstock.operations.declaring import operation
 from penstock.operations.execution_inputs import ExecuteWorkflow
 from penstock.operations.execution_views import ExecutionHandle, ExecutionView
-from penstock.operations.executions import ended_view, execution_view, handle
+from penstock.operations.executions import ended_view, execution_view, handle, seconds_to_wait
 from penstock.operations.start_rights import refuse_start
 from penstock.operations.workflows import found_definition
 from penstock.runtime.ports import DefinitionRow, RunRow
@@ -40,7 +40,6 @@ __all__ = [
     "new_run_id",
     "refuse_restart",
     "refuse_unfit_input",
-    "seconds_to_wait",
     "startable_definition",
     "started_run",
     "with_origin",
@@ -60,12 +59,6 @@ def new_run_id(context: Context, chosen: str | None) -> tuple[str, bool]:
     derived = once.derived_id(context.principal, request)
     made = chosen or (f"r_{derived}" if derived else context.services.new_id())
     return id_in_tenant(context.tenant, made), chosen is not None or derived is not None
-
-
-def seconds_to_wait(context: Context, asked: float | None) -> float:
-    """How long a call waits: what was asked for, within what the server grants."""
-    chosen = context.services.limits
-    return min(chosen.sync_wait_seconds if asked is None else asked, chosen.sync_wait_max_seconds)
 
 
 @operation(

@@ -114,6 +114,8 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     forked_from: str | None
     continued_from: str | None
     continued_as: str | None
+    should_continue: bool = False
+    """Whether its history is so long that it should continue as a new execution."""
     usage: Usage | None
 
 
@@ -132,6 +134,8 @@ class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[RecordView]
     next_cursor: str | None
+    ended: bool = False
+    """Whether the execution has ended, so that there will be no more records than there are."""
 
 
 class QueryAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,6 +216,7 @@ def view_of_run(
         forked_from=_public(row, _text(forked.get("executionId"))) if forked is not None else None,
         continued_from=_public(row, state.continued_from),
         continued_as=_public(row, state.continued_as),
+        should_continue=state.should_continue and not state.terminal,
         usage=usage_of(records),
     )
 

@@ -40,7 +40,15 @@ from penstock.operations.execution_views import (
 from penstock.operations.views import milliseconds
 from penstock.runtime.ports import RunQuery, RunRow, StoredRun
 
-__all__ = ["OPERATIONS", "ended_view", "execution_view", "handle", "handle_now", "visible_run"]
+__all__ = [
+    "OPERATIONS",
+    "ended_view",
+    "execution_view",
+    "handle",
+    "handle_now",
+    "seconds_to_wait",
+    "visible_run",
+]
 
 
 async def visible_run(context: Context, execution_id: str) -> RunRow:
@@ -66,6 +74,12 @@ async def handle_now(context: Context, run_id: str) -> ExecutionHandle:
     if row is None:
         raise NotFound("EXECUTION_NOT_FOUND", f"the execution {id_for_callers(context.tenant, run_id)} is gone")
     return handle(context, row)
+
+
+def seconds_to_wait(context: Context, asked: float | None) -> float:
+    """How long a call waits: what was asked for, within what the server grants."""
+    chosen = context.services.limits
+    return min(chosen.sync_wait_seconds if asked is None else asked, chosen.sync_wait_max_seconds)
 
 
 def _view_key(row: RunRow) -> Hashable:
@@ -210,7 +224,9 @@ async def _view_now(context: Context, execution_id: str) -> ExecutionView:
 
 @operation(
     "execution.history",
-    route=Route(method="GET", path="/executions/{execution_id}/history", query=("after", "limit", "cursor")),
+    route=Route(
+        method="GET", path="/executions/{execution_id}/history", query=("after", "limit", "cursor", "wait_seconds")
+    ),
     scopes=("execution:read",),
     reads=True,
     subject="execution_id",
@@ -221,13 +237,20 @@ async def execution_history(context: Context, given: ReadHistory) -> HistoryPage
     """Read the history of an execution.
 
     Every decision and every event, oldest first, with its sequence number. Fork from one of them with execution.fork.
+    To follow an execution, ask again for what comes `after` the last one, with `wait_seconds`, until it has `ended`.
     """
-    row = await visible_run(context, given.execution_id)
+    row, host = await visible_run(context, given.execution_id), context.services.host
     after = given.after if given.cursor is None else _sequence(given.cursor)
-    records = await context.services.host.history(row.run_id, after_seq=after, limit=given.limit)
+    if given.wait_seconds and row.seq <= after and not row.terminal:
+        run_id, seconds = row.run_id, seconds_to_wait(context, given.wait_seconds)
+        await context.presence.while_there(lambda: host.wait(run_id, after_seq=after, timeout_seconds=seconds))
+        row = await visible_run(context, given.execution_id)
+    records = await host.history(row.run_id, after_seq=after, limit=given.limit)
     more = bool(records) and records[-1].seq < row.seq
     return HistoryPage(
-        items=[record_view(record) for record in records], next_cursor=str(records[-1].seq) if more else None
+        items=[record_view(record) for record in records],
+        next_cursor=str(records[-1].seq) if more else None,
+        ended=row.terminal and not more,
     )
 
 

@@ -16,7 +16,8 @@ from penstock.operations.attending import ExecutionResult, attended
 from penstock.operations.capability import Annotations, Authorization, Governance
 from penstock.operations.context import Context
 from penstock.operations.execution_inputs import ExecuteWorkflow
-from penstock.operations.execution_starts import seconds_to_wait, started_run
+from penstock.operations.execution_starts import started_run
+from penstock.operations.executions import seconds_to_wait
 
 __all__ = [
     "annotations_of",

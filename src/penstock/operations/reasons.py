@@ -103,6 +103,8 @@ REASONS: dict[str, Reason] = {
     "ACTIVITY_SUBMIT_NOT_AWAITING": Reason(Conflict, "Nobody waits for the outcome of that activity."),
     "ACTIVITY_SUBMIT_NODE_MISMATCH": Reason(Conflict, "Another node waits for an outcome, not this one."),
     "ACTIVITY_RETRY_NOT_ALLOWED": Reason(Conflict, "The outcome of the activity is not in doubt."),
+    "RETRY_NOT_ALLOWED": Reason(Conflict, "Nothing failed that could be tried again, or going on would build on it."),
+    "RETRY_AMBIGUOUS": Reason(Rejected, "The outcome of several activities is unknown; the call does not say which."),
     "ACTIVITY_LEASED": Reason(Conflict, "Somebody else has the activity."),
     "ACTIVITY_LEASE_LOST": Reason(Conflict, "The lease ran out, and somebody else may have the activity."),
     "ACTIVITY_LEASE_NOT_ALLOWED": Reason(Conflict, "The server does the activities of this execution itself."),

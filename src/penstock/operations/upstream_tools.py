@@ -27,7 +27,8 @@ from penstock.operations.capability import Annotations, Authorization, Capabilit
 from penstock.operations.context import Context, Services
 from penstock.operations.declaring import schema_of
 from penstock.operations.execution_inputs import ExecuteWorkflow
-from penstock.operations.execution_starts import seconds_to_wait, started_run
+from penstock.operations.execution_starts import started_run
+from penstock.operations.executions import seconds_to_wait
 from penstock.operations.exposed_parts import converted, nested_schema, object_at, object_schema
 from penstock.operations.upstream_board import QUARANTINED, Standing
 from penstock.runtime.upstream import ImportRules, ToolRule, UpstreamTool

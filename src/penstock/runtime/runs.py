@@ -189,16 +189,24 @@ class Run:
                 visit=visit,
                 interrupt_id=interrupt_id,
                 by=by,
+                note=who.note,
                 by_model=who.by_model,
                 groups=who.groups,
             )
         )
 
     async def signal(
-        self, name: str, payload: JsonValue = None, *, signal_id: str | None = None, by: str | None = None
+        self,
+        name: str,
+        payload: JsonValue = None,
+        *,
+        signal_id: str | None = None,
+        by: str | None = None,
+        note: str | None = None,
     ) -> None:
         """Send a signal; it waits in the run until somebody takes it. `by` is who sends it, for the history."""
-        await self._send(inputs.SendSignal(at=self._now(), name=name, payload=payload, signal_id=signal_id, by=by))
+        sent = inputs.SendSignal(at=self._now(), name=name, payload=payload, signal_id=signal_id, by=by, note=note)
+        await self._send(sent)
 
     async def update(
         self,
@@ -308,9 +316,11 @@ class Run:
         """Go on after a pause."""
         await self._send(inputs.ResumeRun(at=self._now()))
 
-    async def retry_activity(self, node: str, *, visit: int | None = None, by: str | None = None) -> None:
+    async def retry_activity(
+        self, node: str, *, visit: int | None = None, by: str | None = None, note: str | None = None
+    ) -> None:
         """Try an activity of unknown outcome again."""
-        await self._send(inputs.RetryActivity(at=self._now(), node_id=node, visit=visit, by=by))
+        await self._send(inputs.RetryActivity(at=self._now(), node_id=node, visit=visit, by=by, note=note))
 
     async def query(self, expression: str) -> JsonValue:
         """Evaluate jq where the run's root stands now, or stood when it ended."""

@@ -163,9 +163,14 @@ def _asked(body: events.ActivityAsked, workflow: Workflow) -> _Told:
     return "wait", f"waiting for a person: {body.prompt}"
 
 
+def _note(note: str | None) -> str:
+    """What whoever did it said about it; it proves nothing, so it is told apart from who did it."""
+    return f" (note: {note})" if note else ""
+
+
 def _answered(body: commands.ResumeInterrupt, workflow: Workflow) -> _Told:
     by = "" if body.answered_by is None else f" by {body.answered_by}"
-    return "go", f"answered{by}: {shorten(given(body.answer))}"
+    return "go", f"answered{by}{_note(body.note)}: {shorten(given(body.answer))}"
 
 
 def _leased(body: events.ActivityLeased, workflow: Workflow) -> _Told:
@@ -187,12 +192,14 @@ def _signalled(body: events.SignalReceived, workflow: Workflow) -> _Told:
 
 
 def _delivered(body: commands.DeliverSignal, workflow: Workflow) -> _Told:
-    return None if body.sent_by is None else ("info", f"signal {body.signal_name} sent by {body.sent_by}")
+    if body.sent_by is None:
+        return None
+    return "info", f"signal {body.signal_name} sent by {body.sent_by}{_note(body.note)}"
 
 
 def _buffered(body: events.SignalBuffered, workflow: Workflow) -> _Told:
     by = "" if body.sent_by is None else f" by {body.sent_by}"
-    return "info", f"signal {body.signal_name} sent{by}, kept until somebody waits for it"
+    return "info", f"signal {body.signal_name} sent{by}{_note(body.note)}, kept until somebody waits for it"
 
 
 def _listed(names: JsonValue) -> str:

@@ -15,6 +15,7 @@ import pytest
 
 from penstock.app.executor_settings import equipped
 from penstock.app.gateway import local_owner, open_gate
+from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
 from penstock.app.settings import Settings
 from penstock.app.settings_items import ImportSettings, McpServerSettings, ToolRuleSettings
@@ -171,7 +172,7 @@ async def quarantined_when_changed(caller: Caller, upstream: Shop) -> None:
     assert (await until_seen(caller))["status"] == "pinned"
     assert "upstream:shop.search" in await names(caller.gate)
     trail = (await caller.call("audit.list", operation="upstream.accept", subject="shop/search"))["items"]
-    assert [entry["principal"] for entry in trail[:2]] == ["local:owner", "local:owner"]
+    assert [entry["principal"] for entry in trail[:2]] == [os_user().principal_id] * 2
     assert trail[0]["details"] == {"hash": item["hash"], "replaces": seen["hash"]}
 
 

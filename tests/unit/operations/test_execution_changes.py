@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.app.os_users import os_user
 from penstock.engine import inputs
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import ASK, WAIT, workflow
@@ -129,7 +130,7 @@ def test_an_activity_is_done_by_the_caller(open_caller: OpenGate) -> None:
         old = await caller.refusal("execution.submit_activity", execution_id="x", node_id="twice", ok=True, attempt=7)
         assert old.code == "ACTIVITY_SUBMIT_NOT_AWAITING"
         taken = await caller.call("execution.lease_activity", execution_id="x", node_id="twice", seconds=60)
-        assert (taken["leased_to"], taken["arguments"]) == ("local:owner", {"number": 1})
+        assert (taken["leased_to"], taken["arguments"]) == (os_user().principal_id, {"number": 1})
         other = await caller.new_caller("execution:write")
         busy = await other.refusal("execution.lease_activity", execution_id="x", node_id="twice", seconds=60)
         assert busy.code == "ACTIVITY_LEASED"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.app.os_users import os_user
 from penstock.operations.reasons import REASONS, status_of
 from tests.unit.operations.conftest import Caller, OpenGate
 
@@ -43,7 +44,7 @@ def test_what_is_registered_can_be_read_changed_and_removed(open_caller: OpenGat
         assert got.etag == made.etag
         shown = await caller.call(f"{kind}.get", **key)
         assert {name: shown[name] for name in BODIES[kind]} == BODIES[kind]
-        assert shown["updated_by"] == "local:owner"
+        assert shown["updated_by"] == os_user().principal_id
         changed = await caller.reply(f"{kind}.update", **key, if_match=f'"{made.etag}"', **CHANGES[kind])
         assert changed.etag != made.etag
         shown = await caller.call(f"{kind}.get", **key)

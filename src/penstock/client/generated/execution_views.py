@@ -217,6 +217,7 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     forked_from: str | None
     continued_from: str | None
     continued_as: str | None
+    should_continue: bool = False
     usage: Usage | None
 
 
@@ -235,6 +236,7 @@ class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[RecordView]
     next_cursor: str | None
+    ended: bool = False
 
 
 class QueryAnswer(msgspec.Struct, frozen=True, kw_only=True):

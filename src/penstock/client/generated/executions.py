@@ -102,25 +102,45 @@ class Executions:
         return self._caller.invoke("execution.status", {"execution_id": execution_id}, ExecutionView)
 
     def history(
-        self, execution_id: str, *, after: int | None = None, limit: int | None = None, cursor: str | None = None
+        self,
+        execution_id: str,
+        *,
+        after: int | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        wait_seconds: float | None = None,
     ) -> HistoryPage:
         """Read the history of an execution.
 
         Every decision and every event, oldest first, with its sequence number. Fork from one of them with
-        execution.fork.
+        execution.fork. To follow an execution, ask again for what comes `after` the last one, with `wait_seconds`,
+        until it has `ended`.
         """
         return self._caller.invoke(
             "execution.history",
-            {"execution_id": execution_id, "after": after, "limit": limit, "cursor": cursor},
+            {
+                "execution_id": execution_id,
+                "after": after,
+                "limit": limit,
+                "cursor": cursor,
+                "wait_seconds": wait_seconds,
+            },
             HistoryPage,
         )
 
     def history_all(
-        self, execution_id: str, *, after: int | None = None, limit: int | None = None
+        self,
+        execution_id: str,
+        *,
+        after: int | None = None,
+        limit: int | None = None,
+        wait_seconds: float | None = None,
     ) -> Iterator[RecordView]:
         """Read the history of an execution: all of them; `limit` is the size of a page."""
         for page in self._caller.pages(
-            "execution.history", {"execution_id": execution_id, "after": after, "limit": limit}, HistoryPage
+            "execution.history",
+            {"execution_id": execution_id, "after": after, "limit": limit, "wait_seconds": wait_seconds},
+            HistoryPage,
         ):
             yield from page.items
 
@@ -187,17 +207,30 @@ class Executions:
         )
 
     def retry(
-        self, execution_id: str, *, node_id: str, visit: int | None = None, idempotency_key: str | None = None
+        self,
+        execution_id: str,
+        *,
+        node_id: str | None = None,
+        visit: int | None = None,
+        new_execution_id: str | None = None,
+        note: str | None = None,
+        idempotency_key: str | None = None,
     ) -> ExecutionHandle:
-        """Try an activity of unknown outcome again.
+        """Try again what failed.
 
-        An activity that must not happen twice waits for a decision when its process died: try it again with this,
-        or report what came of it with execution.submit_activity. To repeat part of an execution that failed, call
-        execution.fork.
+        A failed execution stays as it is; a new one is forked from just before the failure, goes on from there, and
+        is what comes back. An activity that must not happen twice waits for a decision when its process died: it is
+        tried again in its own execution, or execution.submit_activity reports what came of it.
         """
         return self._caller.invoke(
             "execution.retry",
-            {"execution_id": execution_id, "node_id": node_id, "visit": visit},
+            {
+                "execution_id": execution_id,
+                "node_id": node_id,
+                "visit": visit,
+                "new_execution_id": new_execution_id,
+                "note": note,
+            },
             ExecutionHandle,
             idempotency_key=idempotency_key,
         )
@@ -238,6 +271,7 @@ class Executions:
         name: str,
         payload: Any = None,
         signal_id: str | None = None,
+        note: str | None = None,
         idempotency_key: str | None = None,
     ) -> ExecutionHandle:
         """Send a signal to an execution.
@@ -247,7 +281,7 @@ class Executions:
         """
         return self._caller.invoke(
             "execution.signal",
-            {"execution_id": execution_id, "name": name, "payload": payload, "signal_id": signal_id},
+            {"execution_id": execution_id, "name": name, "payload": payload, "signal_id": signal_id, "note": note},
             ExecutionHandle,
             idempotency_key=idempotency_key,
         )
@@ -290,6 +324,7 @@ class Executions:
         node_id: str | None = None,
         visit: int | None = None,
         interrupt_id: str | None = None,
+        note: str | None = None,
         idempotency_key: str | None = None,
     ) -> ExecutionHandle:
         """Answer a question that an execution asks.
@@ -307,6 +342,7 @@ class Executions:
                 "node_id": node_id,
                 "visit": visit,
                 "interrupt_id": interrupt_id,
+                "note": note,
             },
             ExecutionHandle,
             idempotency_key=idempotency_key,

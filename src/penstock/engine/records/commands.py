@@ -83,6 +83,7 @@ class ResumeInterrupt(_OfAVisit, frozen=True):
     secrets: Object | None = None
     round: int | None = None
     answered_by: str | None = None
+    note: str | None = None
     untrusted: bool = False
 
 
@@ -129,6 +130,7 @@ class DeliverSignal(_OfAVisit, frozen=True):
     buffered: bool = False
     signal_id: str | None = None
     sent_by: str | None = None
+    note: str | None = None
     untrusted: bool = False
 
 

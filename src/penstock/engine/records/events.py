@@ -263,6 +263,7 @@ class ActivityRetried(_OfAVisit, frozen=True):
     """Somebody decided to try again after an unknown outcome."""
 
     decided_by: str | None = None
+    note: str | None = None
 
 
 # --- waiting -------------------------------------------------------------------------------------
@@ -328,6 +329,7 @@ class SignalBuffered(Event, frozen=True):
     payload: Value = written()
     signal_id: str | None = None
     sent_by: str | None = None
+    note: str | None = None
     untrusted: bool = False
 
 

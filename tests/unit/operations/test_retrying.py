@@ -4,10 +4,10 @@ import pytest
 
 from penstock.base.errors import Conflict
 from penstock.base.json import JsonObject
-from penstock.cli.retrying import retry_point
 from penstock.engine.evolve import fold
 from penstock.engine.fork import fork
 from penstock.engine.pending import pending_activities
+from penstock.operations.retrying import retry_point
 from tests.unit.cli.views import records_of, workflow_of
 
 PLAIN = """\

@@ -1,6 +1,6 @@
 """Where a failed run can be taken up again: the record to fork from, so that what failed is tried once more.
 
-Above it: `penstock runs retry`. Below it: records. The cause of a failure is followed inwards, from the run to the node
+Above it: `execution.retry`. Below it: records. The cause of a failure is followed inwards, from the run to the node
 whose attempt failed first: a failed branch is not tried again as a whole if one activity inside of it will do.
 """
 

@@ -1,0 +1,186 @@
+"""How commands about runs call operations: on a server or through the gate on a file, one like the other.
+
+What `--json` prints is the answer of the operation, whoever gave it. A run may be named by the beginning of its id.
+
+Above it: `changes`, `looks`. Below it: `surfaces`, `targets`, `endings`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from penstock.base.errors import NotFound
+from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.endings import finish, print_json
+from penstock.cli.report import console_for
+from penstock.cli.surfaces import CallSurface, open_surface
+from penstock.cli.targets import ProfileOption, ServerOption, TargetFileOption, choose_target
+from penstock.cli.values import UsageError
+from penstock.client.table import find_operation
+from penstock.definitions.drawing_text import clean
+
+__all__ = [
+    "IdempotencyOption",
+    "JsonOption",
+    "NodeOption",
+    "NoteOption",
+    "ProfileOption",
+    "RunArgument",
+    "RunCalls",
+    "ServerOption",
+    "TargetFileOption",
+    "VisitOption",
+    "Where",
+    "call_and_tell",
+    "found_run",
+    "on_runs",
+    "present",
+    "tell",
+]
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or the beginning of it.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the answer of the operation as JSON.")]
+NodeOption = Annotated[
+    str | None, typer.Option("--node", "--node-id", metavar="NODE", help="Which node is meant, if several are waiting.")
+]
+VisitOption = Annotated[
+    int | None, typer.Option("--visit", metavar="N", min=1, help="Which visit of the node, if several are open.")
+]
+NoteOption = Annotated[
+    str | None,
+    typer.Option(
+        "--by",
+        "--note",
+        metavar="NOTE",
+        help="On whose word: a note for the history. Who does it is you, as the machine says.",
+    ),
+]
+IdempotencyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--idempotency-key", metavar="KEY", help="The same key makes the call happen once, however often it is made."
+    ),
+]
+
+_NOT_FOUND: Final = "EXECUTION_NOT_FOUND"
+_CANDIDATES_MAX: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """Where a command works, as it was told on the command line."""
+
+    server: str | None
+    profile: str | None
+    database: Path | None
+
+    def arguments(self) -> list[str]:
+        """The options that name this place again."""
+        named = (("--server", self.server), ("--profile", self.profile), ("--db", self.database))
+        return [part for option, value in named if value for part in (option, str(value))]
+
+
+@dataclass(frozen=True, slots=True)
+class RunCalls:
+    """Calls about runs at one place."""
+
+    surface: CallSurface
+
+    def call(self, operation: str, arguments: Mapping[str, JsonValue], *, idempotency_key: str | None = None) -> Any:
+        """The answer of an operation on the run that `execution_id` names, in full or by the beginning of its id."""
+        given = dict(arguments)
+        try:
+            return self.surface.call(operation, given, idempotency_key=idempotency_key)
+        except NotFound as error:
+            if error.code != _NOT_FOUND or "execution_id" not in given:
+                raise
+            given["execution_id"] = self._meant(str(given["execution_id"]), error)
+            return self.surface.call(operation, given, idempotency_key=idempotency_key)
+
+    def _meant(self, beginning: str, error: NotFound) -> str:
+        """The only run whose id begins like that."""
+        page: Any = self.surface.call("execution.list", {"text": beginning, "limit": _CANDIDATES_MAX})
+        found = [item["execution_id"] for item in page["items"] if item["execution_id"].startswith(beginning)]
+        # A parent's id is the beginning of its children's ids: naming it means the parent.
+        found = [name for name in found if not any(name.startswith(f"{other}:") for other in found)]
+        if not found:
+            raise error
+        if len(found) > 1:
+            raise UsageError(f"several runs begin with {beginning}: {', '.join(found)}")
+        return str(found[0])
+
+    def pages(self, operation: str, arguments: Mapping[str, JsonValue]) -> Iterator[Any]:
+        """Every page of a list."""
+        cursor: JsonValue = None
+        while True:
+            page = self.call(operation, {**arguments, **({} if cursor is None else {"cursor": cursor})})
+            yield page
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return
+
+
+def found_run(calls: RunCalls, run: str) -> Any:
+    """The view of a run that was named, in full or by the beginning of its id."""
+    return calls.call("execution.status", {"execution_id": run})
+
+
+@contextmanager
+def _opened(where: Where, operation: str) -> Iterator[RunCalls]:
+    target = choose_target(where.server, where.profile, where.database)
+    # There is no run in a file that does not exist, so none is made.
+    with open_surface(target, find_operation(operation), create=False) as surface:
+        yield RunCalls(surface)
+
+
+def on_runs(where: Where, operation: str, work: Callable[[RunCalls], int], *, as_json: bool) -> None:
+    """Do the work of a command that calls an operation (and may look at runs on the way), and leave."""
+
+    def there() -> int:
+        with _opened(where, operation) as calls:
+            return work(calls)
+
+    finish(there, as_json=as_json)
+
+
+def call_and_tell(
+    where: Where,
+    operation: str,
+    arguments: Callable[[], Mapping[str, JsonValue]],
+    told: Callable[[Any], str],
+    *,
+    idempotency_key: str | None,
+    as_json: bool,
+) -> None:
+    """Call one operation and say what came of it.
+
+    Arguments are read when the call is made, so that what cannot be read is told like everything else.
+    """
+
+    def work(calls: RunCalls) -> int:
+        answer = calls.call(operation, present(arguments()), idempotency_key=idempotency_key)
+        tell(answer, told, as_json=as_json)
+        return 0
+
+    on_runs(where, operation, work, as_json=as_json)
+
+
+def present(arguments: Mapping[str, JsonValue]) -> JsonObject:
+    """The arguments that were given."""
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def tell(answer: Any, told: Callable[[Any], str], *, as_json: bool) -> None:
+    """Print the answer of a change: as JSON, or in a sentence with the status that the run has now."""
+    if as_json:
+        print_json(answer)
+        return
+    status = f"; the run is now {answer['status']}" if "status" in answer else ""
+    console_for(sys.stdout).print(clean(f"{told(answer)}{status}"))

@@ -1,0 +1,198 @@
+"""Runs for people who look at them: the table of a list, and everything about one run.
+
+Above it: `looks`. Below it: the answers of operations; what is printed here can be had as JSON too.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.endings import command_text
+from penstock.cli.report import console_for
+from penstock.cli.run_lines import length_text
+from penstock.definitions.drawing_text import clean
+from penstock.definitions.durations import parse_instant_ms
+from penstock.runtime.tracing import shorten
+
+__all__ = ["Surroundings", "print_row_table", "print_run", "status_style"]
+
+_HEADINGS = ("RUN", "WORKFLOW", "STATUS", "STARTED", "RECORDS", "LABELS")
+_STATUS_COLUMN = 2
+_LABELS_CHARACTERS_MAX = 40
+_LABEL_CELLS = 12
+_VALUE_CHARACTERS_MAX = 400
+# The timers that a node waits for; the others are time limits.
+_TIMERS: Final = {"wait": "time to pass", "retry": "the next try"}
+
+
+def status_style(status: str) -> str:
+    """The colour of a status."""
+    if status == "completed":
+        return "green"
+    if status in ("failed", "cancelled"):
+        return "red"
+    return "yellow" if status.startswith("waiting") or status == "paused" else "cyan"
+
+
+def print_row_table(rows: Sequence[JsonObject], now: int) -> None:
+    """A line per run."""
+    console = console_for(sys.stdout)
+    if not rows:
+        console.print("no runs")
+        return
+    cells = [_HEADINGS, *(_cells(row, now) for row in rows)]
+    widths = [max(cell_len(line[column]) for line in cells) for column in range(len(_HEADINGS))]
+    for number, line in enumerate(cells):
+        status = "dim" if not number else status_style(line[_STATUS_COLUMN])
+        text = Text(no_wrap=True, overflow="ellipsis", style="" if number else "dim")
+        for column, cell in enumerate(line):
+            style = status if column == _STATUS_COLUMN else ""
+            text.append(set_cell_size(cell, widths[column]), style).append("  ")
+        text.rstrip()
+        # On a terminal a long line is cut at the edge; what reads a pipe gets all of it.
+        if console.is_terminal:
+            console.print(text, soft_wrap=False, no_wrap=True, overflow="ellipsis")
+        else:
+            console.print(text)
+
+
+def _cells(row: JsonObject, now: int) -> tuple[str, ...]:
+    labels = row["labels"] if isinstance(row["labels"], dict) else {}
+    created = parse_instant_ms(str(row["created_at"]))
+    return (
+        clean(str(row["execution_id"])),
+        clean(f"{row['workflow_id']} {row['workflow_version']}"),
+        clean(str(row["status"])),
+        "" if created is None else f"{length_text(now - created)} ago",
+        str(row["sequence"]),
+        clean(", ".join(f"{name}={value}" for name, value in labels.items())[:_LABELS_CHARACTERS_MAX]),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What stands around a run when it is shown."""
+
+    now: int
+    where: Sequence[str]
+    """The options that name where the run is."""
+    children: Sequence[JsonObject] = ()
+    """The rows of its child runs."""
+    latest: str | None = None
+    """The run that goes on in its place by now."""
+
+
+def print_run(view: Mapping[str, Any], around: Surroundings) -> None:
+    """Everything about one run, from the answer of `execution.status`."""
+    console, now = console_for(sys.stdout), around.now
+    status, run_id = str(view["status"]), str(view["execution_id"])
+    name = clean(f"{view['workflow_id']} {view['workflow_version']}")
+    console.print(Text.assemble(("● ", status_style(status)), (name, "bold"), f"  run {clean(run_id)}"))
+    continued = clean(_continued(view["continued_as"], around.latest))
+    _field(console, "status", Text.assemble((clean(status), status_style(status)), continued))
+    _field(console, "started", _moment(view["created_at"], now))
+    _field(console, "last change", _moment(view["updated_at"], now) + f", {view['sequence']} records")
+    if view["should_continue"]:
+        _field(console, "", Text("its history is long: it should continue as a new run", style="yellow"))
+    if view["labels"]:
+        _field(console, "labels", ", ".join(f"{key}={value}" for key, value in view["labels"].items()))
+    if view["parent_id"]:
+        _field(console, "child of", str(view["parent_id"]))
+    _field(console, "input", shorten(view["input"], _VALUE_CHARACTERS_MAX))
+    if view["state"]:
+        _field(console, "state", shorten(view["state"], _VALUE_CHARACTERS_MAX))
+    _print_outcome(console, view)
+    for lines in _waits(view, around):
+        for number, line in enumerate(lines):
+            _field(console, "" if number else "waiting", line)
+    for activity in view["waiting_for"]["activities"]:
+        _print_activity(console, activity)
+    for child in around.children:
+        ended = str(child["status"])
+        named = f"{clean(str(child['execution_id']))}  {clean(str(child['workflow_id']))}  "
+        _field(console, "child run", Text.assemble(named, (clean(ended), status_style(ended))))
+
+
+def _continued(successor: JsonValue, latest: str | None) -> str:
+    """Which run goes on in place of one that has ended, and which one is the last by now."""
+    if not successor:
+        return ""
+    return f", continued as {successor}" + (f", by now {latest}" if latest not in (None, successor) else "")
+
+
+def _print_outcome(console: Console, view: Mapping[str, Any]) -> None:
+    error = view["error"]
+    if error is not None:
+        where = f" (at {error['node_id']})" if error.get("node_id") else ""
+        _field(console, "error", Text(clean(f"{error['code']}: {error['message']}{where}"), style="red"))
+    elif view["status"] == "completed" and not view["continued_as"]:
+        _field(console, "result", shorten(view["output"], _VALUE_CHARACTERS_MAX))
+
+
+def _waits(view: Mapping[str, Any], around: Surroundings) -> Iterator[Sequence[str | Text]]:
+    """What a run waits for that is not work of its own, each with how it can be helped."""
+    if view["ended_at"] is not None:
+        return
+    waits, began = view["waiting_for"], {node["node_id"]: node["started_at"] for node in view["nodes"]}
+
+    def told(node_id: str, what: str, until: JsonValue = None) -> Text:
+        since = f" since {_moment(began[node_id], around.now)}" if began.get(node_id) else ""
+        end = f", until {_moment(until, around.now)}" if until else ""
+        return Text(clean(f"{node_id} waits for {what}{since}{end}"), style="yellow")
+
+    def command(*words: str) -> str:
+        return command_text("runs", words[0], str(view["execution_id"]), *words[1:], *around.where)
+
+    for item in waits["questions"]:
+        node = item["node_id"]
+        lines = [told(node, f'a person to answer "{item["prompt"]}"', item["expires_at"])]
+        lines.append(Text(f"answer: {command('answer', '--node', node)}"))
+        lines.append(Text(clean(f"schema: {json.dumps(item['answer_schema'], ensure_ascii=False)}")))
+        yield [*lines, *([f"approvers: {shorten(item['approvers'])}"] if item.get("approvers") else [])]
+    for node in (item["node_id"] for item in waits["activities"] if item["outcome_unknown"]):
+        yield [
+            told(node, "a decision: its outcome is unknown"),
+            f"retry it: {command('retry', '--node', node)}",
+            f"or report its outcome: {command('submit', node, 'JSON')}",
+        ]
+    for item in waits["signals"]:
+        what = f"the signal {item['name']}"
+        yield [told(item["node_id"], what, item["expires_at"]), f"send: {command('signal', item['name'])}"]
+    timers = (item for item in waits["timers"] if item["kind"] in _TIMERS and item["node_id"])
+    yield from ([told(item["node_id"], _TIMERS[item["kind"]], item["due_at"])] for item in timers)
+    for item in waits["children"]:
+        yield [told(item["node_id"], f"its child run {item['execution_id']}")]
+
+
+def _print_activity(console: Console, activity: Mapping[str, Any]) -> None:
+    doubt = ", outcome unknown" if activity["outcome_unknown"] else ""
+    told = f"{activity['node_id']} ({activity['type']}), attempt {activity['attempt']}{doubt}"
+    _field(console, "activity", told)
+    _field(console, "", f"arguments: {shorten(activity['arguments'], _VALUE_CHARACTERS_MAX)}")
+    _field(console, "", f"idempotency key: {activity['idempotency_key']}")
+    if activity["deadline"]:
+        _field(console, "", f"deadline: {activity['deadline']}")
+    if activity["leased_to"]:
+        _field(console, "", f"leased by {activity['leased_to']} until {activity['leased_until']}")
+
+
+def _field(console: Console, name: str, value: str | Text) -> None:
+    shown = value if isinstance(value, Text) else Text(clean(value))
+    console.print(Text.assemble("  ", (name.ljust(_LABEL_CELLS), "dim"), shown))
+
+
+def _moment(value: JsonValue, now: int) -> str:
+    """An instant with how far away it is."""
+    at = parse_instant_ms(value) if isinstance(value, str) else None
+    if at is None:
+        return str(value)
+    return f"{value} ({length_text(now - at)} ago)" if at <= now else f"{value} (in {length_text(at - now)})"
