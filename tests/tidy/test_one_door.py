@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from penstock.app.penstock import Penstock
-from penstock.runtime.hosts.port import EffectHost
+from penstock.runtime.hosts.port import EffectHost, RunInputs, RunReader, WorkflowReader, WorkflowRegistry
 from penstock.runtime.platform import PlatformStore
-from penstock.runtime.ports import Store
+from penstock.runtime.ports import DefinitionChanges, ScheduleChanges, Store, StoredRunChanges, StoreReader
 from penstock.runtime.runs import Run
 from penstock.runtime.schedules import Scheduler
 from tests.tidy.doors import CHANGING, READING, handler_uses, made_contexts, reaches
@@ -115,9 +115,27 @@ def test_every_module_that_may_exists() -> None:
     assert set(ALLOWED) <= set(MODULES)
 
 
+@pytest.mark.parametrize(
+    ("name", "reading", "changing"),
+    [
+        ("Host", (RunReader, WorkflowReader), (RunInputs, WorkflowRegistry)),
+        ("Store", (StoreReader,), (StoredRunChanges, DefinitionChanges, ScheduleChanges)),
+    ],
+)
+def test_the_ports_for_reading_have_nothing_that_changes(
+    name: str, reading: tuple[type, ...], changing: tuple[type, ...]
+) -> None:
+    assert set().union(*map(methods_of, reading)) <= READING[name]
+    assert set().union(*map(methods_of, changing)) <= CHANGING[name]
+
+
+def methods_of(port: type) -> set[str]:
+    return {method for method, _ in inspect.getmembers(port, callable) if not method.startswith("_")}
+
+
 @pytest.mark.parametrize("name", PORTS)
 def test_every_method_of_a_port_is_known_to_read_or_to_change(name: str) -> None:
-    methods = {method for method, _ in inspect.getmembers(PORTS[name], callable) if not method.startswith("_")}
+    methods = methods_of(PORTS[name])
     methods -= {"on_commit", "report"}  # fields that hold a function
     assert methods == CHANGING[name] | READING[name], "put a new method into one of the tables of tests/tidy/doors.py"
     assert not CHANGING[name] & READING[name]

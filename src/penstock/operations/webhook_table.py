@@ -17,7 +17,7 @@ from penstock.base.errors import Rejected
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.definitions.webhooks import WebhookTrigger, hook_path, webhook_triggers
 from penstock.operations.recent import Recent
-from penstock.runtime.ports import DefinitionRow, Store
+from penstock.runtime.ports import DefinitionRow, StoreReader
 
 __all__ = ["Hook", "HookTable", "hooks_of"]
 
@@ -71,7 +71,7 @@ class _Loaded:
 class HookTable:
     """Finds webhooks by the path of a request."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: StoreReader, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._tenants: Recent[str, _Loaded] = Recent(_TENANTS_KEPT)

@@ -29,7 +29,7 @@ from penstock.runtime.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of, sig
 from penstock.runtime.etags import body_etag
 from penstock.runtime.hosts.port import RunReader
 from penstock.runtime.platform import DeliveryRow, PlatformStore, ResourceRow
-from penstock.runtime.ports import Store
+from penstock.runtime.ports import StoredRunReader
 
 __all__ = ["DeliveryDispatcher", "DeliveryOptions", "NotSent", "OutgoingEvent", "Sender", "Sent"]
 
@@ -116,7 +116,7 @@ class DeliveryDispatcher:
     """Queues and sends events from `start` until `stop`. `report` hears of faults that nobody else would see."""
 
     platform: PlatformStore
-    store: Store
+    store: StoredRunReader
     host: RunReader
     clock: Clock
     pepper: bytes

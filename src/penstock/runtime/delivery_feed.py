@@ -20,7 +20,7 @@ from penstock.base.json import JsonValue
 from penstock.engine.records import Record
 from penstock.runtime.endpoints import ENDPOINT_KIND, Endpoint, delivery_id_of, endpoint_of
 from penstock.runtime.platform import DeliveryRow, PlatformStore, ResourceRow
-from penstock.runtime.ports import RunChange, Store
+from penstock.runtime.ports import RunChange, StoredRunReader
 from penstock.runtime.run_events import cloud_event, run_events
 
 __all__ = ["DeliveryFeed"]
@@ -42,7 +42,7 @@ class DeliveryFeed:
     """Queues deliveries. `source` begins the `source` of every event: the address of the API, if it is known."""
 
     platform: PlatformStore
-    store: Store
+    store: StoredRunReader
     clock: Clock
     source: str = ""
     _mark: _Mark | None = None

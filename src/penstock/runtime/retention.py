@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import Rejected
-from penstock.runtime.ports import Store
+from penstock.runtime.ports import StoredRunChanges
 
 __all__ = ["Retention"]
 
@@ -24,7 +24,7 @@ __all__ = ["Retention"]
 class Retention:
     """Keeps ended runs for a while: `keep_ms` after their end."""
 
-    store: Store
+    store: StoredRunChanges
     clock: Clock
     keep_ms: int
     pause_seconds: float = limits.RETENTION_PAUSE_SECONDS
