@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from penstock.base import limits
 from penstock.base.errors import PenstockError, Unavailable
 from penstock.base.json import JsonObject
 from penstock.definitions.build import build_workflow
 from penstock.runtime.driver import Driver
 from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.hosts.live import LiveRun
 from penstock.runtime.ports import Store
 from penstock.runtime.stores.memory import MemoryStore
 from penstock.runtime.stores.sqlite import SqliteStore
@@ -95,6 +97,32 @@ def test_a_run_that_is_worked_on_or_waits_for_a_child_is_not_abandoned(kind: str
             gate.set()
             await bench.ended()
             assert (driver.abandoned.found, reports) == (0, [])
+
+    asyncio.run(body())
+
+
+@every_store
+def test_a_run_that_going_on_with_does_not_help_is_stuck(kind: str, tmp_path: Path) -> None:
+    async def body() -> None:
+        async with shop_on(store_of(kind, tmp_path)) as (bench, driver, reports):
+            go_on = driver.abandoned.pick_up
+
+            async def in_vain(live: LiveRun) -> None:
+                """Nothing comes of it."""
+
+            driver.abandoned.pick_up = in_vain
+            await lose(bench, driver, native(step("pay"), END))
+            while not driver.abandoned.stuck:
+                await driver.abandoned.look()
+            assert driver.abandoned.stuck == ("r",)
+            assert (driver.abandoned.found, reports) == (1, ["RUN_ABANDONED"] * limits.ABANDONED_PICK_UPS_MAX)
+            live = await bench.host.live("r")
+            assert live is not None
+            await go_on(live)
+            await bench.ended()
+            for _ in range(2):  # those of the last round, and those of this one
+                await driver.abandoned.look()
+            assert not driver.abandoned.stuck
 
     asyncio.run(body())
 

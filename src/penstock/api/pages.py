@@ -3,7 +3,7 @@
 Each answers GET and HEAD, tells OPTIONS what is possible, and refuses everything else with a problem document, as the
 operations do. Probes need no key and say no more than load balancers need.
 
-Above it: `app` puts them beside the operations. Below it: `answers`.
+Above it: `app` puts them beside the operations. Below it: `answers`, what `operations.systems` says of checks.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from penstock.api.answers import (
     send_response,
 )
 from penstock.base.errors import PenstockError
+from penstock.operations.systems import is_ready
 
 __all__ = ["Page", "PageAnswer", "document_page", "page", "probe_pages"]
 
@@ -91,7 +92,7 @@ def probe_pages(ready: Callable[[], Awaitable[dict[str, str]]]) -> list[BaseRout
 
     async def readyz(scope: Scope) -> PageAnswer:
         checks = await ready()
-        well = all(state == "ok" for state in checks.values())
+        well = is_ready(checks)
         body = {"status": "ok" if well else "unavailable", "checks": checks}
         return PageAnswer(body=msgspec.json.encode(body), media_type=_JSON, status=200 if well else 503)
 

@@ -7,8 +7,6 @@ Above it: `penstock serve` and `penstock dev`. Below it: `gateway`, `api`, uvico
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -35,6 +33,7 @@ from penstock.api.pages import document_page, probe_pages
 from penstock.api.reference_page import PAGE_HEADERS, reference_page
 from penstock.app.dispatching import delivering
 from penstock.app.gateway import open_gate
+from penstock.app.health import checks_of
 from penstock.app.housekeeping import Retention
 from penstock.app.listening import is_loopback
 from penstock.app.mcp_mounting import McpMount, mcp_options
@@ -44,7 +43,6 @@ from penstock.app.penstock import Penstock
 from penstock.app.settings import Settings
 from penstock.app.stopping import StoppableServer
 from penstock.base import limits
-from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
 from penstock.base.later import later
 from penstock.mcp_surface.options import McpOptions
@@ -148,7 +146,7 @@ def new_request_id() -> str:
 @asynccontextmanager
 async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncIterator[tuple[ASGIApp, Gate]]:
     """The ASGI application on an open store, and its gate."""
-    checks, telemetry = _checks(penstock), Telemetry()
+    checks, telemetry = checks_of(penstock), Telemetry()
     metrics = Metrics(telemetry)
     opening = open_gate(
         penstock,
@@ -222,20 +220,6 @@ def _documents(gate: Gate, options: ServerOptions, mcp: Callable[[], JsonObject]
             document_page("/docs", lambda: reference_page(described()), html, revision=revision, headers=PAGE_HEADERS)
         )
     return found
-
-
-def _checks(penstock: Penstock) -> Callable[[], asyncio.Future[dict[str, str]]]:
-    async def look() -> dict[str, str]:
-        started = time.perf_counter()
-        try:
-            await penstock.storage.probe()
-        except PenstockError as error:
-            return {"store": error.code}
-        except OSError:
-            return {"store": "STORE_UNREACHABLE"}
-        return {"store": "ok" if time.perf_counter() - started < 5 else "slow"}  # noqa: PLR2004
-
-    return lambda: asyncio.ensure_future(look())
 
 
 def build_server(app: ASGIApp, options: ServerOptions, *, ready: Callable[[], None] | None = None) -> StoppableServer:

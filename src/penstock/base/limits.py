@@ -727,6 +727,8 @@ LOOP_NOTE_SECONDS = 0.02
 METRIC_SERIES_MAX = 5_000
 # How long `penstock doctor` waits for a server to take a connection; a person waits beside it.
 DOCTOR_CONNECT_SECONDS_MAX = 3.0
+# How much of an answer it reads: a server says in far less how it is.
+DOCTOR_ANSWER_BYTES_MAX = 64 * 1024
 # Below this much free disk the log of one burst of writes may not fit any more.
 DISK_FREE_BYTES_MIN = 128 * 1024 * 1024
 # Below this much somebody should look soon: a backup beside the database may not fit.

@@ -14,7 +14,15 @@ from penstock.operations.capability import Capability, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
 
-__all__ = ["OPERATIONS"]
+__all__ = ["OPERATIONS", "RUNS_CHECK", "is_ready"]
+
+RUNS_CHECK = "runs"
+"""The check that keeps no caller away: runs that do not move are for the operator; other runs are served well."""
+
+
+def is_ready(checks: dict[str, str]) -> bool:
+    """Whether a server with these checks can take work."""
+    return all(state == "ok" for name, state in checks.items() if name != RUNS_CHECK)
 
 
 class Nothing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,10 +78,11 @@ class Operations(msgspec.Struct, frozen=True, kw_only=True):
 async def system_health(context: Context, given: Nothing) -> Health:
     """Ask whether the server is well.
 
-    Looks at the store and the driver. Probes of load balancers use /healthz and /readyz, which need no key.
+    Looks at the store, and at runs that do not move although there is work to do for them. Probes of load balancers use
+    /healthz and /readyz, which need no key.
     """
     checks = await context.services.checks()
-    return Health(ready=all(state == "ok" for state in checks.values()), checks=checks)
+    return Health(ready=is_ready(checks), checks=checks)
 
 
 @operation("system.info", route=Route(method="GET", path="/info"), scopes=(), reads=True)

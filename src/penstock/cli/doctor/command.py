@@ -30,9 +30,10 @@ def doctor_command(
 ) -> None:
     """Look at the whole installation, part by part, and say what to do.
 
-    Settings, store, its secret, permissions, workflows, steps, secrets, models, MCP servers, port, clock, disk, and the
-    entries of assistants. Nothing is changed and nothing is made; step modules of the settings are imported. With
-    --json: ok and checks (each with name, status, message and what_to_do). Exits with 1 when something failed.
+    Settings, store, its secret, permissions, workflows, steps, secrets, models, MCP servers, port, the server that
+    answers there, clock, disk, and the entries of assistants. Nothing is changed and nothing is made; step modules of
+    the settings are imported. With --json: ok and checks (each with name, status, message and what_to_do). Exits with 1
+    when something failed.
     """
 
     def work() -> int:

@@ -10,6 +10,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from penstock.app.listening import listen
 from penstock.app.maintenance import store_stats
 from penstock.base import limits
@@ -17,6 +19,7 @@ from penstock.base.errors import PenstockError
 from penstock.cli.configuration import is_store
 from penstock.cli.mcp_checks import Check
 from penstock.definitions.durations import format_instant
+from penstock.operations.systems import is_ready
 from penstock.runtime.system import SystemClock
 
 __all__ = ["clock_checks", "disk_checks", "port_checks"]
@@ -31,21 +34,52 @@ def port_checks(host: str, port: int) -> Iterator[Check]:
     try:
         listen(host, port).close()
     except PenstockError as error:
-        if _is_served(host, port):
-            yield Check(name="port", status="ok", told=f"a server answers at {host}:{port}")
-        else:
+        if not _is_served(host, port):
             yield Check(name="port", status="fail", told=error.message, todo=error.hint)
+            return
+        yield Check(name="port", status="ok", told=f"a server answers at {host}:{port}")
+        yield _server_check(host, port)
     else:
         yield Check(name="port", status="ok", told=f"{host}:{port} is free")
 
 
 def _is_served(host: str, port: int) -> bool:
+    answer = _asked(host, port, "/healthz")
+    return answer is not None and answer[0] == http.client.OK
+
+
+def _server_check(host: str, port: int) -> Check:
+    """What the server that answers says of itself: it alone knows which runs it does not get on with."""
+    status, body = _asked(host, port, "/readyz") or (0, b"")
+    try:
+        checks = msgspec.json.decode(body, type=_Readiness).checks
+    except msgspec.DecodeError:
+        told = f"it does not say how it is (status {status})"
+        return Check(name="server", status="warn", told=told, todo="is it another program, or an older Penstock?")
+    troubles = [f"{name}: {state}" for name, state in sorted(checks.items()) if state != "ok"]
+    if not troubles:
+        return Check(name="server", status="ok", told=f"{', '.join(sorted(checks))}: ok")
+    if not is_ready(checks):
+        return Check(name="server", status="fail", told=", ".join(troubles), todo="look at its log")
+    todo = "look for RUN_ABANDONED in its log, which names the runs; a restart goes on with them"
+    return Check(name="server", status="warn", told=", ".join(troubles), todo=todo)
+
+
+class _Readiness(msgspec.Struct):
+    """The answer of `/readyz`."""
+
+    checks: dict[str, str]
+
+
+def _asked(host: str, port: int, path: str) -> tuple[int, bytes] | None:
+    """What a server answers to a question that needs no key; None if nobody does."""
     connection = http.client.HTTPConnection(host, port, timeout=limits.DOCTOR_CONNECT_SECONDS_MAX)
     try:
-        connection.request("GET", "/healthz")
-        return connection.getresponse().status == http.client.OK
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read(limits.DOCTOR_ANSWER_BYTES_MAX)
     except (OSError, http.client.HTTPException):
-        return False
+        return None
     finally:
         connection.close()
 

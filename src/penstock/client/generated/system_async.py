@@ -17,7 +17,8 @@ class AsyncSystem:
     async def health(self) -> Health:
         """Ask whether the server is well.
 
-        Looks at the store and the driver. Probes of load balancers use /healthz and /readyz, which need no key.
+        Looks at the store, and at runs that do not move although there is work to do for them. Probes of load
+        balancers use /healthz and /readyz, which need no key.
         """
         return await self._caller.invoke("system.health", {}, Health)
 
