@@ -55,7 +55,7 @@ _EVENTS: Mapping[str, Note] = {
         "The run exists: its definition is pinned, its input kept.",
         "workflowName workflowVersion inputKeys definitionHash format input state entry activityExecutionMode "
         "tenant? runAttempt? parentExecutionId? depth? deadline? chainDeadline? continuedFrom? generation? "
-        "runsWithoutWait? carriedSignals? carriedSignalIds? startedBy? untrusted?",
+        "runsWithoutWait? carriedSignals? carriedSignalIds? startedBy? starter? untrusted?",
     ),
     "NodeScheduled": Note("The node is the next to be worked on.", _NODE),
     "ActivityRequested": Note(
@@ -155,7 +155,8 @@ KEYS: Mapping[str, str] = {
     "continuedFrom": "the run that this one continues",
     "generation": "which run of its chain it is, from 2 on",
     "runsWithoutWait": "how many runs of the chain directly before this one waited for nothing",
-    "startedBy": "on whose behalf the run is: a key, a schedule, a webhook",
+    "startedBy": "who started the run: a key, a user of the machine, a schedule, a webhook, a program",
+    "starter": "more about them: `kind`, `credential` (the id of a key, never the secret), `onBehalfOf`",
     "untrusted": "true where somebody outside said what it holds; the run is untrusted from there on",
     "carriedSignals": "signals that nobody in the runs before took",
     "carriedSignalIds": "ids of signals that the runs before know; they count once",

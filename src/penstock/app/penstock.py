@@ -30,6 +30,7 @@ from penstock.definitions.findings import Severity
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
+from penstock.engine.starters import PROGRAM
 from penstock.runtime.driver import Driver
 from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.executors.step import StepExecutor
@@ -197,7 +198,14 @@ class Penstock:
         chosen = workflow if isinstance(workflow, Workflow) else await self._named(workflow, tenant)
         identity = id_in_tenant(tenant, run_id or self._new_id())
         start = inputs.StartRun(
-            at=self.host.clock.now_ms(), run_id=identity, input=given, mode=mode, timeout_ms=timeout_ms, tenant=tenant
+            at=self.host.clock.now_ms(),
+            run_id=identity,
+            input=given,
+            mode=mode,
+            timeout_ms=timeout_ms,
+            tenant=tenant,
+            started_by=PROGRAM.principal,
+            starter=PROGRAM.told(),
         )
         decision = await self.host.start(start, workflow_hash=chosen.hash, labels=dict(labels or {}))
         if isinstance(decision, Refused) and not (run_id and await self._is_theirs(decision, identity, tenant)):

@@ -100,6 +100,7 @@ def _execution_started(draft: RunState, record: Record, body: events.ExecutionSt
     kinds = body.client_kinds
     draft.client_kinds = tuple(str(kind) for kind in kinds) if isinstance(kinds, list) else ()
     draft.started_by = body.started_by
+    draft.starter = body.starter
     draft.parent_run_id = body.parent_execution_id
     draft.depth = body.depth or 0
     draft.input = given(body.input)

@@ -15,6 +15,7 @@ from penstock.base.errors import CorruptHistory, Rejected
 from penstock.base.ids import chain_of, next_in_chain
 from penstock.base.json import JsonObject
 from penstock.engine.records import Record, changed, events
+from penstock.engine.starters import Starter
 
 __all__ = ["fork"]
 
@@ -25,13 +26,13 @@ def fork(
     at_seq: int,
     run_id: str,
     at: int | None = None,
-    by: str | None = None,
+    by: Starter | None = None,
     untrusted: bool = False,
 ) -> tuple[Record, ...]:
     """The records of a new run: those of another up to and including `at_seq`.
 
     `at` is when it begins: the run has all of its time from then on, and what was under way has what it had left.
-    `by` is on whose behalf it runs; without it, on that of the original's principal. It is `untrusted` if whoever asks
+    `by` is who makes it; without it, it is of whoever started the original. It is `untrusted` if whoever asks
     for it is, or what is carried over is.
     """
     if not records or not 1 <= at_seq <= records[-1].seq:
@@ -48,7 +49,7 @@ def fork(
         carried = [_later(record, at - carried[-1].at) for record in carried]
     carried[0] = changed(carried[0], **_origin(records[0], first, at_seq=at_seq, at=at))
     if by is not None:
-        carried[0] = changed(carried[0], started_by=by)
+        carried[0] = changed(carried[0], started_by=by.principal, starter=by.told())
     if untrusted:
         carried[0] = changed(carried[0], untrusted=True)
     return tuple(carried)

@@ -65,7 +65,8 @@ class StartRun(msgspec.Struct, frozen=True, kw_only=True):
     predecessor: Predecessor | None = None
     tenant: str = DEFAULT_TENANT
     client_kinds: tuple[str, ...] = ()  # what the program that started it can be asked: sampling, roots
-    started_by: str | None = None  # the principal on whose behalf it runs, and all that it starts
+    started_by: str | None = None  # the principal who started it, and all that it starts
+    starter: JsonObject | None = None  # their kind, which credential they showed, on whose behalf they act
     untrusted: bool = False  # what it is given comes from outside, see `trust`
 
 

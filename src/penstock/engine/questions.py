@@ -190,10 +190,15 @@ def _refuse_answerer(turn: Turn, question: OpenQuestion, given: AnswerInterrupt)
     if isinstance(group, str) and given.groups is not None and not {group, "*"} & {*given.groups}:
         hint = f"somebody whose key has the scope approve:{group} answers"
         return Refused("APPROVER_REQUIRED", f"{question.interrupt_id} is answered by the group {group}", hint, named)
-    if approvers.get("not_requester") is True and given.by is not None and given.by == turn.state.started_by:
+    if approvers.get("not_requester") is True and given.by is not None and given.by in _requesters(turn.state):
         told = f"{question.interrupt_id} is not answered by whoever started the run"
         return Refused("APPROVER_REQUIRED", told, "somebody else answers, with a key of their own", named)
     return None
+
+
+def _requesters(state: RunState) -> tuple[JsonValue, ...]:
+    """Who started a run, and in whose name: a schedule does not make its maker somebody else."""
+    return state.started_by, (state.starter or {}).get("onBehalfOf")
 
 
 def _is_open_to_models(turn: Turn, question: OpenQuestion) -> bool:

@@ -125,6 +125,7 @@ def _start_of(workflow: Workflow, body: events.ExecutionStarted, at: int) -> inp
         tenant=body.tenant or DEFAULT_TENANT,
         client_kinds=_texts(body.client_kinds),
         started_by=body.started_by,
+        starter=body.starter,
         untrusted=body.untrusted,
     )
 

@@ -17,6 +17,7 @@ from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.expressions import Evaluator
 from penstock.definitions.start_needs import StartNeeds
+from penstock.engine.starters import Starter
 from penstock.governance.keys import ParsedKey
 from penstock.operations.capability import Capability, EventStream, Reply
 from penstock.operations.notifier import Notifier
@@ -69,6 +70,13 @@ class Principal:
     attributes: Mapping[str, JsonValue] = field(default_factory=dict)
     on_behalf_of: str | None = None
     """The principal whose rights count, for one that acts by the clock."""
+    credential: str | None = None
+    """What they showed instead of a key: the name of a secret, never the secret."""
+
+    @property
+    def starter(self) -> Starter:
+        """What the first record of a run says of them."""
+        return Starter(principal=self.id, credential=self.key_id or self.credential, on_behalf_of=self.on_behalf_of)
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):

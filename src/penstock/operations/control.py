@@ -139,7 +139,7 @@ async def _called(context: Context, function: str) -> dict[str, Any]:
         services.host,
         tenant=tenant,
         labels=with_origin(context, {}),
-        principal=context.principal.id,
+        starter=context.principal.starter,
         untrusted=context.request.from_outside,
         refuse=partial(_start_refusal, context),
         call=context.call,

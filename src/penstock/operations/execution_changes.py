@@ -181,7 +181,7 @@ async def _forked(context: Context, row: RunRow, at_seq: int, chosen: str | None
     run_id, _ = new_run_id(context, chosen)
     if not await _is_that_fork(context, run_id, row.run_id, at_seq):
         try:
-            await context.run(row.run_id).fork(at_seq=at_seq, run_id=run_id, by=context.principal.id)
+            await context.run(row.run_id).fork(at_seq=at_seq, run_id=run_id, by=context.principal.starter)
         except Conflict as error:
             if error.code != "DUPLICATE_EXECUTION_ID" or not await _is_that_fork(context, run_id, row.run_id, at_seq):
                 raise _taken(chosen) from None

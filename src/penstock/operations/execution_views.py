@@ -15,6 +15,7 @@ from penstock.base.json import JsonValue
 from penstock.definitions.model import Workflow
 from penstock.engine.evolve import fold
 from penstock.engine.records import Record, events
+from penstock.engine.starters import Starter
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.engine.transitions import RunStatus
@@ -86,6 +87,18 @@ class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
     details: Any = None
 
 
+class StartedBy(msgspec.Struct, frozen=True, kw_only=True):
+    """Who started an execution."""
+
+    principal: str
+    kind: str
+    """key, local, schedule, webhook, system, or program."""
+    credential: str | None
+    """Which credential they showed: the id of a key, the name of a webhook's secret; never a secret."""
+    on_behalf_of: str | None
+    """The principal whose rights counted, if they acted for somebody."""
+
+
 class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     """An execution, with everything that is known about it but its history."""
 
@@ -117,6 +130,7 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     should_continue: bool = False
     """Whether its history is so long that it should continue as a new execution."""
     usage: Usage | None
+    started_by: StartedBy | None = None
 
 
 class RecordView(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,6 +232,20 @@ def view_of_run(
         continued_as=_public(row, state.continued_as),
         should_continue=state.should_continue and not state.terminal,
         usage=usage_of(records),
+        started_by=started_by(state),
+    )
+
+
+def started_by(state: RunState) -> StartedBy | None:
+    """Who started a run; None where its first record does not say."""
+    if state.started_by is None:
+        return None
+    told = state.starter or {}
+    return StartedBy(
+        principal=state.started_by,
+        kind=_text(told.get("kind")) or Starter(principal=state.started_by).kind,
+        credential=_text(told.get("credential")),
+        on_behalf_of=_text(told.get("onBehalfOf")),
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from penstock.base import limits
 from penstock.base.errors import Denied
+from penstock.engine import starters
 from penstock.operations.authentication import principal_of
 from penstock.operations.context import Principal, Services
 from penstock.runtime.platform import KeyRow
@@ -20,7 +21,7 @@ from penstock.runtime.schedules import made_by, origin_of
 __all__ = ["PROGRAM", "maker_id", "rights_of_maker"]
 
 # The program that has this library in it, and whoever owns the process or the file.
-PROGRAM = "program"
+PROGRAM = starters.PROGRAM.principal
 _OWNERS = ("local:", "system:")
 _KEY = "key:"
 _EVERYTHING, _RUN = frozenset({"*"}), frozenset({"workflow:run"})

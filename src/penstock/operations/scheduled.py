@@ -56,7 +56,7 @@ async def schedule_start(context: Context, given: StartScheduled) -> ScheduledRu
     if missing is not None:
         told = f"{maker.id}, who made the schedule, does not have the scope {missing}"
         raise Denied("SCOPE_REQUIRED", told, "ask the owner for it", {"scope": missing})
-    outcome = await scheduler.begin(row, given.mark, started_by=context.principal.id, call=context.call)
+    outcome = await scheduler.begin(row, given.mark, context.principal.starter, call=context.call)
     match outcome:
         case Started(run_id=run_id):
             return ScheduledRun(execution_id=id_for_callers(row.tenant, run_id))

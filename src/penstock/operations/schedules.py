@@ -413,7 +413,7 @@ async def schedule_run_now(context: Context, given: NamedSchedule) -> Reply[Exec
     await _refuse_start(context, row)
     made, _ = new_run_id(context, None)
     run_id = await context.services.scheduler.run_now(
-        row.schedule_id, mark=made.rpartition("r_")[2], started_by=context.principal.id, call=context.call
+        row.schedule_id, mark=made.rpartition("r_")[2], starter=context.principal.starter, call=context.call
     )
     handle = await handle_now(context, run_id)
     return Reply(value=handle, location=f"/executions/{handle.execution_id}")

@@ -216,8 +216,8 @@ class WebhookReceiver:
         A trigger starts its own workflow for whoever stored the document: with what they may start now.
         """
         services, scopes = self.gate.services, frozenset({"execution:write"})
+        row = await services.store.definition(hook.definition_hash, tenant=hook.tenant)
         if hook.trigger.action != "signal":
-            row = await services.store.definition(hook.definition_hash, tenant=hook.tenant)
             scopes = frozenset({RUN_SCOPE}) if row is None else await self._delegated(row)
         return Principal(
             id=_principal_id(hook),
@@ -225,6 +225,8 @@ class WebhookReceiver:
             scopes=scopes,
             name=f"webhook {hook.trigger.path}",
             attributes={"webhook": hook.trigger.path},
+            credential=hook.trigger.secret if hook.trigger.is_signed else None,
+            on_behalf_of=PROGRAM if row is None or row.created_by is None else row.created_by,
         )
 
     async def _delegated(self, row: DefinitionRow) -> frozenset[str]:

@@ -71,6 +71,7 @@ class ChildRuns:
             depth=effect.depth,
             client_kinds=live.state.client_kinds,
             started_by=live.state.started_by,
+            starter=live.state.starter,
             untrusted=live.state.untrusted,
         )
         decision = await self.host.start(given, workflow_hash=workflow.hash, labels=own_labels(live.row.labels))

@@ -21,6 +21,7 @@ from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.records import Record, changed, events
+from penstock.engine.starters import Starter
 from penstock.engine.state import RunState
 from penstock.engine.status import published_phase
 from penstock.engine.transitions import Phase
@@ -147,14 +148,22 @@ class HostControl:
     tenant: str = DEFAULT_TENANT
     labels: Mapping[str, str] = field(default_factory=dict)
     """What runs are labelled with that are started here."""
-    principal: str | None = None
-    """On whose behalf they run."""
+    starter: Starter | None = None
+    """Who starts them, if that is known."""
     untrusted: bool = False
     """Whether what is brought here comes from outside, see `engine.trust`."""
     refuse: Callable[[Workflow], Awaitable[Refused | None]] = field(default=_refuse_nothing)
     """Why whoever asks may not start a workflow; None if they may."""
     call: CallRecord | None = None
     """What the call that comes through here leaves behind, stored with what it changes."""
+
+    @property
+    def _principal(self) -> str | None:
+        return None if self.starter is None else self.starter.principal
+
+    @property
+    def _told(self) -> JsonObject | None:
+        return None if self.starter is None else self.starter.told()
 
     def now_ms(self) -> int:
         """The present instant."""
@@ -165,9 +174,9 @@ class HostControl:
         refused = await self.refuse(workflow)
         if refused is not None:
             return refused
-        await self.host.register(workflow, tenant=self.tenant, call=lambda row: self.call)
+        await self.host.register(workflow, tenant=self.tenant, created_by=self._principal, call=lambda row: self.call)
         labels = dict(self.labels)
-        theirs = replace(given, started_by=self.principal, untrusted=self.untrusted)
+        theirs = replace(given, started_by=self._principal, starter=self._told, untrusted=self.untrusted)
         return await self.host.start(
             theirs, workflow_hash=workflow.hash, tenant=self.tenant, labels=labels, call=self.call
         )
@@ -179,10 +188,10 @@ class HostControl:
 
     async def adopt(self, workflow: Workflow, state: RunState, records: tuple[Record, ...]) -> None:
         """Take over a run whose history came from elsewhere; whoever it was of, it is of this one now."""
-        await self.host.register(workflow, tenant=self.tenant, call=lambda row: self.call)
-        if (state.tenant, state.started_by) != (self.tenant, self.principal):
-            records = tuple(_owned(record, self.tenant, self.principal) for record in records)
-            state = replace(state, tenant=self.tenant, started_by=self.principal)
+        await self.host.register(workflow, tenant=self.tenant, created_by=self._principal, call=lambda row: self.call)
+        if (state.tenant, state.started_by, state.starter) != (self.tenant, self._principal, self._told):
+            records = tuple(_owned(record, self.tenant, self.starter) for record in records)
+            state = replace(state, tenant=self.tenant, started_by=self._principal, starter=self._told)
         refused = await self.host.adopt(state, records, labels=dict(self.labels), call=self.call)
         if refused is not None:
             raise Rejected(refused.code, refused.message, refused.hint)
@@ -265,10 +274,13 @@ class HostControl:
                 return Listing([_listed_row(row) for row in rows], cursor)
 
 
-def _owned(record: Record, tenant: str, principal: str | None) -> Record:
+def _owned(record: Record, tenant: str, starter: Starter | None) -> Record:
     if record.name != events.ExecutionStarted.__name__:
         return record
-    return changed(record, tenant=None if tenant == DEFAULT_TENANT else tenant, started_by=principal)
+    theirs = None if tenant == DEFAULT_TENANT else tenant
+    if starter is None:
+        return changed(record, tenant=theirs, started_by=None, starter=None)
+    return changed(record, tenant=theirs, started_by=starter.principal, starter=starter.told())
 
 
 def _busy(state: RunState, known: set[str]) -> bool:

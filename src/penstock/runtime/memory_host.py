@@ -268,6 +268,7 @@ class MemoryHost:
             depth=effect.depth,
             client_kinds=run.state.client_kinds,
             started_by=run.state.started_by,
+            starter=run.state.starter,
             untrusted=run.state.untrusted,
         )
         decision = self.start(workflow, given)

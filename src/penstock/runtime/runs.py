@@ -22,6 +22,7 @@ from penstock.engine.outcomes import Accepted, Refused
 from penstock.engine.pending import pending_activities
 from penstock.engine.questions import OpenQuestion, open_questions
 from penstock.engine.records import Record, commands
+from penstock.engine.starters import Starter
 from penstock.engine.state import RunState, Scope
 from penstock.engine.status import run_status
 from penstock.engine.transitions import RunStatus
@@ -340,7 +341,7 @@ class Run:
             raise Rejected("JQ_FAILED", outcome.message)
         return outcome.value
 
-    async def fork(self, *, at_seq: int, run_id: str | None = None, by: str | None = None) -> Run:
+    async def fork(self, *, at_seq: int, run_id: str | None = None, by: Starter | None = None) -> Run:
         """A new run that begins where this one was after a record, with the same labels, and with all of its time."""
         row = await self.host.row(self.id)
         if row is None:

@@ -26,6 +26,7 @@ from penstock.base.json import JsonObject
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
+from penstock.engine.starters import PROGRAM, Starter
 from penstock.engine.trust import UNTRUSTED
 from penstock.runtime.hosts.port import RunHost
 from penstock.runtime.platform import CallRecord
@@ -338,14 +339,14 @@ class Scheduler:
         schedule_id: str,
         *,
         mark: str | None = None,
-        started_by: str | None = None,
+        starter: Starter = PROGRAM,
         call: CallRecord | None = None,
     ) -> str:
         """Start a run of a schedule at once; its timetable stays as it is. The same `mark` starts it once."""
         async with self._starting:
             row = await self._row(schedule_id)
             mark = mark or str(self.host.clock.now_ms())
-            outcome = await self._hindered(row, mark) or await self.begin(row, mark, started_by=started_by, call=call)
+            outcome = await self._hindered(row, mark) or await self.begin(row, mark, starter, call=call)
             if not isinstance(outcome, Started):
                 told = f"schedule {id_for_callers(row.tenant, schedule_id)} did not start: {_why(outcome)}"
                 raise Conflict("SCHEDULE_NOT_STARTED", told, "wait for the previous run, or cancel it")
@@ -447,10 +448,11 @@ class Scheduler:
         return None if previous is None or previous.terminal else previous.run_id
 
     async def _by_itself(self, row: ScheduleRow, mark: str) -> FireOutcome:
-        return await self.begin(row, mark, started_by=f"schedule:{id_for_callers(row.tenant, row.schedule_id)}")
+        schedule = f"schedule:{id_for_callers(row.tenant, row.schedule_id)}"
+        return await self.begin(row, mark, Starter(principal=schedule, on_behalf_of=PROGRAM.principal))
 
     async def begin(
-        self, row: ScheduleRow, mark: str, *, started_by: str | None, call: CallRecord | None = None
+        self, row: ScheduleRow, mark: str, starter: Starter, *, call: CallRecord | None = None
     ) -> FireOutcome:
         """Start a run of a schedule that nothing hinders; one that goes on is cancelled if the schedule says so."""
         timetable: Timetable = timetable_of(row.spec)
@@ -467,7 +469,8 @@ class Scheduler:
             run_id=run_id,
             input=timetable.input,
             tenant=row.tenant,
-            started_by=started_by,
+            started_by=starter.principal,
+            starter=starter.told(),
             untrusted=row.spec.get(UNTRUSTED) is True,
         )
         labels = {"schedule": id_for_callers(row.tenant, row.schedule_id)}

@@ -22,6 +22,7 @@ __all__ = [
     "QuestionView",
     "RecordView",
     "SignalWaitView",
+    "StartedBy",
     "TimerView",
     "UpdateAnswer",
     "Usage",
@@ -190,6 +191,15 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     cost: Cost | None = None
 
 
+class StartedBy(msgspec.Struct, frozen=True, kw_only=True):
+    """Who started an execution."""
+
+    principal: str
+    kind: str
+    credential: str | None
+    on_behalf_of: str | None
+
+
 class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     """An execution, with everything that is known about it but its history."""
 
@@ -219,6 +229,7 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     continued_as: str | None
     should_continue: bool = False
     usage: Usage | None
+    started_by: StartedBy | None = None
 
 
 class RecordView(msgspec.Struct, frozen=True, kw_only=True):

@@ -120,6 +120,7 @@ def _state(node: Node, target: str, markers: Markers, *, first: bool) -> RunStat
         tenant="another",
         client_kinds=("roots",),
         started_by="somebody",
+        starter={"kind": "some"},
         client_questions=2,
         untrusted=True,
         parent_run_id="parent",
@@ -174,7 +175,13 @@ def probe_begin(workflow: Workflow) -> Found | None:
         given = StartRun(at=markers.at, run_id=markers.run_id, input=markers.input, mode=markers.mode)
         if markers is _SECOND:
             given = replace(
-                given, tenant="another", started_by="somebody", untrusted=True, run_attempt=3, timeout_ms=markers.at
+                given,
+                tenant="another",
+                started_by="somebody",
+                starter={"kind": "some"},
+                untrusted=True,
+                run_attempt=3,
+                timeout_ms=markers.at,
             )
         decision = decide(workflow, RunState(), given)
         if not isinstance(decision, Accepted) or not _is_plain(decision):

@@ -74,6 +74,7 @@ class _Started(Event, frozen=True):
     tenant: str | None = None
     client_kinds: Value = None
     started_by: str | None = None
+    starter: Object | None = None
     untrusted: bool = False
     run_attempt: int | None = None
     parent_execution_id: str | None = None
