@@ -1,4 +1,4 @@
-"""Looking after the file that holds the runs: copy it, put a copy back, see whether it is sound.
+"""Looking after the file that holds the runs: copy it, put a copy back, see whether it is sound, write it anew.
 
 Above it: the command line. Below it: the SQLite store, whose name only this layer may say.
 """
@@ -19,6 +19,7 @@ from penstock.runtime.stores.sqlite_maintenance import (
     restore,
     stats,
 )
+from penstock.runtime.stores.sqlite_space import VacuumResult, vacuum
 
 __all__ = [
     "BackupResult",
@@ -26,11 +27,13 @@ __all__ = [
     "IntegrityReport",
     "RestoreResult",
     "StoreStats",
+    "VacuumResult",
     "back_up_store",
     "check_store",
     "restore_store",
     "store_fingerprint",
     "store_stats",
+    "vacuum_store",
 ]
 
 
@@ -58,3 +61,8 @@ def store_fingerprint(path: Path) -> str | None:
 def store_stats(path: Path) -> StoreStats:
     """What the file holds, in numbers."""
     return stats(path)
+
+
+def vacuum_store(path: Path) -> VacuumResult:
+    """Write the file anew without free space; nobody may have it open."""
+    return vacuum(path)

@@ -201,9 +201,14 @@ __all__ = [
     "STEP_PROCESSES_MAX",
     "STEP_THREADS_MAX",
     "STORE_BUSY_TIMEOUT_MS",
+    "STORE_CHECKPOINT_PAGES",
     "STORE_CHECK_BYTES_MAX",
     "STORE_CHECK_SECONDS",
+    "STORE_FREE_PAGES_KEPT",
+    "STORE_FREE_PAGES_KEPT_PART",
+    "STORE_PAGES_RETURNED_MAX",
     "STORE_PROBE_SECONDS",
+    "STORE_VACUUM_BYTES_PER_SECOND",
     "STREAMS_MAX",
     "STREAMS_PER_KEY",
     "STREAM_END_SECONDS",
@@ -537,6 +542,16 @@ RETENTION_BATCH_MS = 20
 RETENTION_BATCH_CALLS_MAX = 20_000
 # How long forgetting them goes on before the next round; what is left then goes on at once.
 RETENTION_ROUND_SECONDS = 4.0
+# Free pages that one such transaction gives back to the system: more than it frees, so that the file keeps up.
+STORE_PAGES_RETURNED_MAX = 1_000
+# Free pages that stay in a file for what is written next: so many, or this part of the file if that is more.
+STORE_FREE_PAGES_KEPT = 256
+STORE_FREE_PAGES_KEPT_PART = 20
+# Pages in the write-ahead log before they are copied into the file: ten times what SQLite would wait for, since a page
+# that changes often is then copied once instead of many times (40 % less is written); the log has some 40 MB then.
+STORE_CHECKPOINT_PAGES = 10_000
+# How fast a whole file is written anew, for telling beforehand how long it takes.
+STORE_VACUUM_BYTES_PER_SECOND = 50_000_000
 # Between two such transactions, so that forgetting much takes a small part of the disk's time only.
 RETENTION_PAUSE_SECONDS = 0.05
 # Problems reported by one check of a store; a file with more is damaged beyond reading on.

@@ -1,4 +1,4 @@
-"""`penstock backup|restore|check`: look after the file that holds the runs.
+"""`penstock backup|restore|check|vacuum`: look after the file that holds the runs.
 
 Exit codes: 0 when it was done and all is well, 1 when `check` found something wrong, 2 when it could not be done.
 """
@@ -13,12 +13,21 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from penstock.app.maintenance import IntegrityReport, StoreStats, back_up_store, check_store, restore_store, store_stats
+from penstock.app.maintenance import (
+    IntegrityReport,
+    StoreStats,
+    back_up_store,
+    check_store,
+    restore_store,
+    store_stats,
+    vacuum_store,
+)
+from penstock.base import limits
 from penstock.cli.report import console_for, count_words
 from penstock.cli.sessions import DatabaseOption, JsonOption, command_text, conduct, print_json
 from penstock.definitions.drawing_text import clean
 
-__all__ = ["backup_command", "check_command", "restore_command"]
+__all__ = ["backup_command", "check_command", "restore_command", "vacuum_command"]
 
 _KIBIBYTE = 1024
 
@@ -98,6 +107,33 @@ def check_command(*, database: DatabaseOption = Path("penstock.db"), as_json: Js
         else:
             _print_report(report, numbers)
         return 0 if report.ok else 1
+
+    conduct(work, as_json=as_json)
+
+
+def vacuum_command(*, database: DatabaseOption = Path("penstock.db"), as_json: JsonOption = False) -> None:
+    """Write the database anew without free space, and let it shrink by itself from then on.
+
+    Databases of this release give space back when runs are forgotten; one that an older release created does so after
+    this. No process may have it open meanwhile, and the disk needs room for a second one. How long it takes is told
+    beforehand.
+
+    With --json: ok, path, bytes_before, bytes_after and seconds.
+    """
+
+    async def work() -> int:
+        if not as_json and database.is_file():
+            size = database.stat().st_size
+            seconds = max(1, round(size / limits.STORE_VACUUM_BYTES_PER_SECOND))
+            about = count_words(seconds, "second")
+            console_for(sys.stderr).print(f"writing {_size(size)} anew takes about {about}")
+        done = vacuum_store(database)
+        if as_json:
+            print_json({"ok": True, **asdict(done)})
+        else:
+            told = f" {clean(done.path)}: {_size(done.bytes_before)} before, {_size(done.bytes_after)} now"
+            console_for(sys.stdout).print(Text.assemble(("written anew", "green"), f"{told}, {done.seconds:.1f} s"))
+        return 0
 
     conduct(work, as_json=as_json)
 

@@ -104,6 +104,12 @@ COMMANDS: dict[str, Place] = {
         "Check the database: the file itself, and that every run is what its history says.",
         _SERVER,
     ),
+    "vacuum": Place(
+        "penstock.cli.backup",
+        "vacuum_command",
+        "Write the database anew without free space, and let it shrink by itself from then on.",
+        _SERVER,
+    ),
     "doctor": Place(
         "penstock.cli.doctor.command",
         "doctor_command",

@@ -2,7 +2,7 @@
 
 Each piece is one short transaction, and there is a pause between two of them, so that runs that go on hardly notice. A
 run is kept while its parent goes on or while it still owes work, whatever its age; see `Store.delete_runs`. The space
-of what was forgotten is used again by the store.
+of what was forgotten is used again by the store, or given back.
 
 Above it: `app` decides when. Below it: a `Store`.
 """

@@ -124,3 +124,22 @@ def test_a_damaged_and_a_missing_database(folder: Path) -> None:
     missing = penstock("check", "--db", "missing.db")
     assert missing.exit_code == 2
     assert "STORE_NOT_FOUND" in missing.stderr
+
+
+def test_a_database_is_written_anew_and_its_sizes_told(folder: Path) -> None:
+    before = (folder / "penstock.db").stat().st_size
+    result = penstock("vacuum")
+    assert result.exit_code == 0
+    assert result.stdout.startswith(f"written anew penstock.db: {before / 1024:.1f} KiB before, ")
+    assert result.stderr == f"writing {before / 1024:.1f} KiB anew takes about 1 second\n"
+    told = json.loads(penstock("vacuum", "--json").stdout)
+    assert told["ok"] is True
+    assert told["bytes_after"] == (folder / "penstock.db").stat().st_size
+    assert penstock("check").exit_code == 0
+
+
+def test_a_database_that_is_in_use_is_not_written_anew(folder: Path) -> None:
+    with held(folder / "penstock.db", "SELECT 1"):
+        result = penstock("vacuum")
+    assert result.exit_code == 2
+    assert "STORE_IN_USE: penstock.db is in use by another process" in result.stderr

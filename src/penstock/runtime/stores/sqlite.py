@@ -63,6 +63,7 @@ from penstock.runtime.stores.sqlite_runs import (
     stored_form,
 )
 from penstock.runtime.stores.sqlite_schema import Synchronous, connect, open_for_writing
+from penstock.runtime.stores.sqlite_space import return_free_pages
 from penstock.runtime.stores.sqlite_text import prepare_text
 from penstock.runtime.stores.sqlite_writer import GroupCommitWriter
 from penstock.runtime.stores.store_rules import check_write
@@ -459,6 +460,7 @@ class SqliteStore:
                     break
                 count += delete_run(connection, statement, key, self._state)
                 records += seq
+            return_free_pages(connection)
             return count
 
         return await self.writer.submit(apply, is_long=True)

@@ -135,8 +135,11 @@ def open_for_writing(
     _make_private(path)
     connection = connect(path, mode="rwc", busy_timeout_ms=busy_timeout_ms)
     try:
-        identify(connection, path)
+        if identify(connection, path) == 0:
+            # Only a file without tables can be told to; see `sqlite_space`.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         _use_write_ahead_log(connection, path, busy_timeout_ms)
+        connection.execute(f"PRAGMA wal_autocheckpoint = {limits.STORE_CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
         connection.execute("PRAGMA cache_size = -16000")
