@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from penstock.app.loops import run
     from penstock.app.penstock import Penstock
     from penstock.base.errors import (
         Conflict,
@@ -42,6 +43,7 @@ __all__ = [
     "StepFailed",
     "Unavailable",
     "__version__",
+    "run",
     "step",
 ]
 
@@ -62,6 +64,7 @@ _HOMES = {
     "StepContext": "penstock.runtime.steps",
     "StepFailed": "penstock.runtime.steps",
     "Unavailable": "penstock.base.errors",
+    "run": "penstock.app.loops",
     "step": "penstock.runtime.steps",
 }
 

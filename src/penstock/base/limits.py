@@ -66,6 +66,7 @@ __all__ = [
     "FOLDED_AT_ONCE",
     "FOREIGN_CHANGE_POLL_SECONDS",
     "FOR_EACH_ITEMS_MAX",
+    "GC_NEW_OBJECTS",
     "GUESS_CHARACTERS_MAX",
     "GUESS_COMPARISONS_MAX",
     "GZIP_BYTES_MIN",
@@ -592,6 +593,9 @@ STREAM_READS_AT_ONCE = 4
 STREAM_RECORDS_PER_READ = 50
 # Versions of workflows of which it is kept what their starts need; a few hundred bytes each.
 START_NEEDS_KEPT = 10_000
+# New objects before a server looks for garbage among them (Python: 700): its runs make hardly any cycles, and what
+# there is meanwhile takes a few megabytes.
+GC_NEW_OBJECTS = 10_000
 # Definitions that a store keeps in memory for whoever starts runs of them; a start then reads no document.
 DEFINITIONS_KEPT_MAX = 256
 # Views of executions that are kept for whoever asks again.

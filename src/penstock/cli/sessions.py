@@ -11,7 +11,7 @@ import asyncio
 import getpass
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -19,6 +19,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from penstock.app.executor_settings import equipped, looking_upstream, storage_of
+from penstock.app.loops import calm_collector
 from penstock.app.penstock import Penstock
 from penstock.app.settings import Settings
 from penstock.app.step_modules import load_steps
@@ -165,9 +166,12 @@ def conduct(
     as_json: bool = False,
     loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
 ) -> None:
-    """Run a command to its end and leave with its exit code; `loop` makes another event loop than the usual one."""
+    """Run a command to its end and leave with its exit code.
+
+    `loop` makes another event loop than the usual one: for commands that go on and on. Those look for garbage less.
+    """
     try:
-        with asyncio.Runner(loop_factory=loop) as runner:
+        with calm_collector() if loop else nullcontext(), asyncio.Runner(loop_factory=loop) as runner:
             code = runner.run(work())
     except (UsageError, PenstockError) as error:
         report_problem(error, as_json=as_json)

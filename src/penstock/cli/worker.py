@@ -14,6 +14,7 @@ import typer
 
 from penstock import __version__
 from penstock.app.gateway import open_gate
+from penstock.app.loops import server_loop
 from penstock.app.serving import ServerOptions
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.configuration import ChosenDatabaseOption, ConfigOption, command_settings
@@ -69,7 +70,7 @@ def worker_command(  # noqa: PLR0913  # every option is one the user can give
         await until_left(_perform(workshop, grace_seconds))
         return 0
 
-    conduct(work, as_json=as_json)
+    conduct(work, as_json=as_json, loop=server_loop())
 
 
 def _announce(workshop: Workshop) -> None:
