@@ -103,6 +103,7 @@ __all__ = [
     "KEY_LOOK_SECONDS",
     "KEY_USE_GATHER_MS",
     "LEASE_HOLDER_CHARACTERS_MAX",
+    "LISTED_AT_ONCE",
     "LIVE_RUNS_BYTES_MAX",
     "LIVE_RUNS_MAX",
     "LLM_ANSWER_BYTES_MAX",
@@ -596,6 +597,8 @@ START_NEEDS_KEPT = 10_000
 # New objects before a server looks for garbage among them (Python: 700): its runs make hardly any cycles, and what
 # there is meanwhile takes a few megabytes.
 GC_NEW_OBJECTS = 10_000
+# Runs of a page that is read on the event loop's own thread, if it has no filter: a third of a millisecond.
+LISTED_AT_ONCE = 100
 # Definitions that a store keeps in memory for whoever starts runs of them; a start then reads no document.
 DEFINITIONS_KEPT_MAX = 256
 # Views of executions that are kept for whoever asks again.

@@ -112,10 +112,16 @@ def parse_instant_ms(text: str) -> int | None:
     return (instant - EPOCH) // MILLISECOND
 
 
+# Looked up, not formatted: a page of a list has a hundred timestamps.
+_SECONDS = tuple(f"{second:02d}." for second in range(60))
+_MILLISECONDS = tuple(f"{millisecond:03d}Z" for millisecond in range(1000))
+
+
 def format_instant(instant_ms: int) -> str:
     """Write milliseconds since 1970 as a UTC timestamp with milliseconds, for example `2026-11-15T10:00:00.000Z`."""
     minute, rest_ms = divmod(instant_ms, _MINUTE_MS)
-    return f"{_minute(minute)}{rest_ms // 1000:02d}.{rest_ms % 1000:03d}Z"
+    second, millisecond = divmod(rest_ms, 1000)
+    return _minute(minute) + _SECONDS[second] + _MILLISECONDS[millisecond]
 
 
 @lru_cache(maxsize=_MINUTES_KEPT)

@@ -12,6 +12,7 @@ import msgspec
 
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonValue
+from penstock.definitions.durations import format_instant
 from penstock.definitions.model import Workflow
 from penstock.engine.evolve import fold
 from penstock.engine.records import Record, events
@@ -191,10 +192,10 @@ def summary_of_row(row: RunRow) -> ExecutionSummary:
         definition_hash=row.definition_hash,
         status=row.status,
         sequence=row.seq,
-        created_at=instant(row.created_at),
-        updated_at=instant(row.updated_at),
-        parent_id=_public(row, row.parent_run_id),
-        labels=own_labels(row.labels),
+        created_at=format_instant(row.created_at),
+        updated_at=format_instant(row.updated_at),
+        parent_id=None if row.parent_run_id is None else id_for_callers(row.tenant, row.parent_run_id),
+        labels=own_labels(row.labels) if row.labels else {},
     )
 
 

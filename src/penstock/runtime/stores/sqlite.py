@@ -51,7 +51,7 @@ from penstock.runtime.stores.sqlite_calls import change
 from penstock.runtime.stores.sqlite_changes import read_changes
 from penstock.runtime.stores.sqlite_definitions import MISSED, RecentDefinitions
 from penstock.runtime.stores.sqlite_errors import explain
-from penstock.runtime.stores.sqlite_listing import list_runs
+from penstock.runtime.stores.sqlite_listing import is_short, list_runs
 from penstock.runtime.stores.sqlite_rows import RUN_COLUMNS, encode_json, run_of
 from penstock.runtime.stores.sqlite_runs import (
     FORGOTTEN,
@@ -214,7 +214,7 @@ class SqliteStore:
         return await self._glance(query)
 
     async def _glance(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        """One look into an index: asking another thread would cost ten times as much."""
+        """A short walk over an index: asking another thread would cost as much again, or ten times as much."""
         try:
             return self.read_here(query)
         except (sqlite3.Error, UnicodeEncodeError):
@@ -258,6 +258,8 @@ class SqliteStore:
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         """Runs by filter, newest first."""
+        if is_short(query):
+            return await self._glance(lambda connection: list_runs(connection, query))
         return await self._read(lambda connection: list_runs(connection, query))
 
     async def due(self, *, owner: str, now: int, limit: int, family: str | None = None) -> tuple[str, ...]:

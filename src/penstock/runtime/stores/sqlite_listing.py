@@ -14,13 +14,14 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
+from penstock.base import limits
 from penstock.runtime.ports import RunPage, RunQuery
 from penstock.runtime.stores.sqlite_keys import KEY_MAX, KEYS_PER_MS, first_key_of
 from penstock.runtime.stores.sqlite_rows import RUN_COLUMNS, run_of
 from penstock.runtime.stores.sqlite_text import match_of
 from penstock.runtime.stores.store_rules import cursor_of, folded, page_size, position_of, words_of
 
-__all__ = ["list_runs", "statement_of"]
+__all__ = ["is_short", "list_runs", "statement_of"]
 
 # A filter with fewer runs than this is walked to its end in no time; counting further tells nothing new.
 _PROBE_ROWS_MAX = 300
@@ -78,6 +79,13 @@ def list_runs(connection: sqlite3.Connection, query: RunQuery) -> RunPage:
     found = connection.execute(statement, (*parameters, size + 1)).fetchall()
     page = found[:size]
     return RunPage(tuple(run_of(row) for row in page), cursor_of(page[-1][-1]) if len(found) > size else None)
+
+
+def is_short(query: RunQuery) -> bool:
+    """Whether a page is a walk over as many neighbouring rows as it has, wherever it begins and whatever there is."""
+    return query.limit <= limits.LISTED_AT_ONCE and query == RunQuery(
+        limit=query.limit, cursor=query.cursor, tenant=query.tenant
+    )
 
 
 def statement_of(connection: sqlite3.Connection, query: RunQuery) -> tuple[str, Parameters]:

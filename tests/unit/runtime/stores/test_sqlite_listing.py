@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.base import limits
 from penstock.runtime.ports import RunQuery
 from penstock.runtime.stores.sqlite_keys import first_key_of
-from penstock.runtime.stores.sqlite_listing import statement_of
+from penstock.runtime.stores.sqlite_listing import is_short, statement_of
 from penstock.runtime.stores.sqlite_schema import open_for_writing
 from penstock.runtime.stores.sqlite_text import TextQueue, indexed_text
 from tests.conformance.stores import AT
@@ -94,3 +95,22 @@ def test_every_filter_walks_its_index_in_order(connection: sqlite3.Connection, q
 def test_of_several_filters_the_rarest_leads(connection: sqlite3.Connection, query: RunQuery, index: str) -> None:
     found = plan(connection, query)
     assert any(index in line for line in found), found
+
+
+@pytest.mark.parametrize(
+    ("query", "short"),
+    [
+        (RunQuery(limit=50), True),
+        (RunQuery(limit=50, tenant="acme", cursor="c"), True),
+        (RunQuery(limit=limits.LISTED_AT_ONCE + 1), False),
+        (RunQuery(limit=50, text="a"), False),
+        (RunQuery(limit=50, statuses=("failed",)), False),
+        (RunQuery(limit=50, workflow_name="refund"), False),
+        (RunQuery(limit=50, label=("team", "blue")), False),
+        (RunQuery(limit=50, parent_run_id="r"), False),
+        (RunQuery(limit=50, created_after=1), False),
+        (RunQuery(limit=50, created_before=1), False),
+    ],
+)
+def test_only_a_page_of_neighbours_is_read_on_the_loop(query: RunQuery, short: bool) -> None:
+    assert is_short(query) is short
