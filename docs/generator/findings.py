@@ -155,6 +155,14 @@ _DATA: Mapping[str, Note] = {
         "The document declares a guard that this release does not enforce.",
         "Leave it out and guard otherwise, as the hint says: whoever reads the document would rely on it.",
     ),
+    "SCOPE_INVALID": Note(
+        "A scope of the document, or the group of an approval, is not written as scopes are: no key could have it.",
+        "Write words joined by dots or colons, such as `shop:refund`; a group is the last part of `approve:GROUP`.",
+    ),
+    "SCOPE_UNFAMILIAR": Note(
+        "Nothing else needs this scope, and it is much like one that something needs.",
+        "Correct it if it is misspelt; otherwise give the new scope to the keys that need it.",
+    ),
     "DECLINE_INVALID": Note(
         "The answer that `decline` gives does not fit the schema of the answer.",
         "Write one that fits, and that `next` takes for a no.",

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from penstock.base.ids import DEFAULT_TENANT
-from penstock.governance.keys import scope_allows
+from penstock.base.scopes import scope_allows
 from penstock.operations.capability import Capability
 from penstock.operations.pipeline import Answered
 from penstock.runtime.platform import KeyRow

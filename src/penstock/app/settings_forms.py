@@ -9,6 +9,7 @@ import re
 from ipaddress import ip_network
 
 from penstock.app.settings_keys import Form
+from penstock.base.scopes import is_scope
 from penstock.runtime.address_guard import AddressGuard
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "NETWORK",
     "ORIGIN",
     "PATH",
+    "SCOPE",
     "SECRET_NAME",
     "TABLE_NAME",
     "TOOLSET",
@@ -78,4 +80,5 @@ TOOLSET = Form(
     pattern=r"[A-Za-z0-9_.:-]+(, ?[A-Za-z0-9_.:-]+)*",
 )
 SECRET_NAME = Form(expected="a name as in ${secret:NAME}", pattern=r"[A-Za-z_][A-Za-z0-9_]*")
+SCOPE = Form(expected="a scope such as shop:refund or reports.read", check=is_scope)
 TABLE_NAME = Form(expected="a name without spaces and colons", pattern=r"[^\s:]+")

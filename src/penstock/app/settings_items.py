@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from penstock.app.settings_forms import PATH, TOOL_PREFIX, URL
+from penstock.app.settings_forms import PATH, SCOPE, TOOL_PREFIX, URL
 from penstock.app.settings_keys import Key
 from penstock.app.settings_secrets import CommandReference, EnvironmentReference, FileReference
 
@@ -40,7 +40,7 @@ class ItemProblem(Struct, frozen=True):
 class ToolRuleSettings(Struct, frozen=True, kw_only=True):
     """What holds for an imported tool; what its server says about itself counts for nothing of this."""
 
-    scopes: Annotated[tuple[str, ...], Key("Scopes that a caller needs beside `upstream:run`.")] = ()
+    scopes: Annotated[tuple[str, ...], Key("Scopes that a caller needs beside `upstream:run`.", form=SCOPE)] = ()
     risk: Annotated[Literal["low", "medium", "high", "critical"], Key("How much harm a call can do.")] = "medium"
     read_only: Annotated[bool, Key("Whether a call changes nothing.")] = False
     destructive: Annotated[

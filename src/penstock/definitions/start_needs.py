@@ -25,6 +25,8 @@ class StartNeeds(msgspec.Struct, frozen=True):
 
     scopes: tuple[str, ...] = ()
     children: tuple[ChildReference, ...] = ()
+    groups: tuple[str, ...] = ()
+    """Whose members approve something in a run: keys with the scope `approve:GROUP`. No start needs these."""
 
 
 def start_needs(document: JsonObject) -> StartNeeds:
@@ -33,9 +35,14 @@ def start_needs(document: JsonObject) -> StartNeeds:
     scopes = governance.get("scopes") if isinstance(governance, dict) else None
     named = tuple(scope for scope in scopes if isinstance(scope, str)) if isinstance(scopes, list) else ()
     children: dict[ChildReference, None] = {}
+    groups: dict[str, None] = {}
     for node in outline_of(document).nodes:
         reference = node.fields.get("workflow", node.fields.get("workflow_ref"))
         if node.type == "subworkflow" and isinstance(reference, str):
             pin = node.fields.get("version_pin")
             children[ChildReference(reference, pin if isinstance(pin, str) else None)] = None
-    return StartNeeds(tuple(dict.fromkeys(named)), tuple(children))
+        approvers = node.fields.get("approvers") if node.type == "interrupt" else None
+        group = approvers.get("group") if isinstance(approvers, dict) else None
+        if isinstance(group, str):
+            groups[group] = None
+    return StartNeeds(tuple(dict.fromkeys(named)), tuple(children), tuple(groups))

@@ -21,6 +21,7 @@ from penstock.definitions.check_exposure import exposure_findings
 from penstock.definitions.check_expressions import expression_findings
 from penstock.definitions.check_graph import graph_findings
 from penstock.definitions.check_schema import schema_findings
+from penstock.definitions.check_scopes import scope_findings
 from penstock.definitions.check_triggers import trigger_findings
 from penstock.definitions.check_types import type_findings
 from penstock.definitions.check_unenforced import unenforced_findings
@@ -116,6 +117,7 @@ def _other_findings(document: JsonObject) -> Iterable[Finding]:
         yield from trigger_findings(document)
         yield from exposure_findings(document)
         yield from unenforced_findings(document, outline)
+        yield from scope_findings(document, outline)
         yield from decline_findings(outline)
 
 

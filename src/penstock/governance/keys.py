@@ -1,4 +1,4 @@
-"""API keys as text: their form, the hash that is kept instead of the secret, and what a scope allows.
+"""API keys as text: their form, and the hash that is kept instead of the secret.
 
 A key is ``pen_<id>_<secret>``: the id names it in lists and in the audit trail, the secret is shown once. What is kept
 is an HMAC of the secret under a pepper that is not in the store, so that a copy of the store opens nothing. The secret
@@ -12,32 +12,23 @@ from __future__ import annotations
 import base64
 import hmac
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from penstock.base import limits
-
 __all__ = [
-    "EVERYTHING",
     "KEY_ID_CHARACTERS",
     "SECRET_BYTES",
     "ParsedKey",
     "derived_key",
     "hash_secret",
-    "is_scope",
     "parse_key",
-    "scope_allows",
     "secret_matches",
 ]
 
 # 60 bits: among a million keys, the chance of two equal ids is one in two million.
 KEY_ID_CHARACTERS = 12
 SECRET_BYTES = 32
-# The scope that allows whatever there is.
-EVERYTHING = "*"
 
 _KEY = re.compile(rf"pen_([a-z2-7]{{{KEY_ID_CHARACTERS}}})_([A-Za-z0-9_-]{{43}})")
-_SCOPE = re.compile(r"\*|[a-z][a-z0-9_-]*(?::[A-Za-z0-9][A-Za-z0-9._-]*)*(?::\*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,19 +64,3 @@ def hash_secret(pepper: bytes, key_id: str, secret: str) -> str:
 def secret_matches(pepper: bytes, key_id: str, secret: str, secret_hash: str) -> bool:
     """Whether a secret is the one that was hashed; how long this takes tells nothing about it."""
     return hmac.compare_digest(hash_secret(pepper, key_id, secret).encode(), secret_hash.encode())
-
-
-def is_scope(text: str) -> bool:
-    """Whether a text is a scope: ``*``, words joined by colons, and at the end perhaps ``:*``."""
-    return len(text) <= limits.SCOPE_CHARACTERS_MAX and _SCOPE.fullmatch(text) is not None
-
-
-def scope_allows(granted: Iterable[str], required: str) -> bool:
-    """Whether one of some scopes covers another: ``*`` every one, ``workflow:*`` all that begin with ``workflow:``.
-
-    The required scope may end in ``*`` itself: then it is covered only by what covers all of it.
-    """
-    return any(
-        scope in (EVERYTHING, required) or (scope.endswith(":*") and required.startswith(scope[:-1]))
-        for scope in granted
-    )

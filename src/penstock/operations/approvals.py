@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from penstock.base.errors import Denied
+from penstock.base.scopes import scope_allows
 from penstock.engine.inputs import Answerer
 from penstock.engine.records import commands, events
-from penstock.governance.keys import scope_allows
 from penstock.operations.context import Context, Principal
 
 __all__ = ["answerer_of", "is_by_model", "may_ask_caller", "refuse_used_answer"]

@@ -16,9 +16,11 @@ from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.later import later
 from penstock.definitions.canonical import definition_hash
+from penstock.definitions.check_scopes import misspelt_scopes
 from penstock.definitions.findings import Finding, Severity
 from penstock.definitions.model import Workflow
 from penstock.operations.context import Context
+from penstock.operations.start_rights import needed_scopes
 from penstock.runtime.schedules import check_schedules
 
 if TYPE_CHECKING:
@@ -67,10 +69,15 @@ async def checked_document(
     if (document is None) == (source is None):
         raise Rejected("INVALID_ARGUMENTS", "send exactly one of `document` and `source`", "as an object, or as text")
     checks = context.services.documents
+    checked: JsonValue
     if document is not None:
-        return await checks.findings(document, tenant=context.tenant), _hash(document)
-    checked, findings = await checks.check_source(source or "", tenant=context.tenant)
-    return findings, _hash(checked)
+        checked, findings = document, await checks.findings(document, tenant=context.tenant)
+    else:
+        checked, findings = await checks.check_source(source or "", tenant=context.tenant)
+    if not isinstance(checked, dict):
+        return findings, None
+    known = await needed_scopes(context.services, context.tenant) if "governance" in checked else ()
+    return (*findings, *misspelt_scopes(checked, known)), definition_hash(checked)
 
 
 async def compiled(context: Context, document: JsonObject) -> Workflow:
@@ -94,10 +101,6 @@ def _refuse_name(name: str) -> None:
         told = f"a workflow cannot be called {name[:60]!r}"
         hint = f"use up to {limits.WORKFLOW_NAME_CHARACTERS_MAX} characters without `/` and line ends, and a word that "
         raise Rejected("INVALID_DOCUMENT", told, f"{hint}is none of {', '.join(sorted(_RESERVED_NAMES))}")
-
-
-def _hash(document: JsonValue) -> str | None:
-    return definition_hash(document) if isinstance(document, dict) else None
 
 
 def _refuse_errors(findings: tuple[Finding, ...]) -> None:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, Rejected
 from penstock.base.ids import id_for_callers
+from penstock.base.scopes import scope_allows
 from penstock.engine.records import events
 from penstock.engine.transitions import Phase, RunStatus
-from penstock.governance.keys import scope_allows
 from penstock.operations import once
 from penstock.operations.approvals import refuse_used_answer
 from penstock.operations.capability import Capability, Example, Reply, Route

@@ -115,7 +115,7 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str | None
     ended_at: str | None
     mode: str
-    untrusted: bool
+    untrusted: bool = False
     """Whether anything in it comes from outside: from a model, a tool, a server, or a caller over MCP or a webhook."""
     input: Any
     output: Any

@@ -10,7 +10,7 @@ Above it: the catalogue. Below it: the platform port, `governance.keys`.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -20,12 +20,14 @@ from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, NotFound, Rejected
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.scopes import EVERYTHING, SCOPE_HINT, is_scope, likely_scope, scope_allows
 from penstock.definitions.durations import parse_native_duration_ms
-from penstock.governance.keys import EVERYTHING, ParsedKey, derived_key, hash_secret, is_scope, scope_allows
+from penstock.governance.keys import ParsedKey, derived_key, hash_secret
 from penstock.operations import once
 from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context, Services
 from penstock.operations.declaring import operation
+from penstock.operations.start_rights import needed_scopes
 from penstock.operations.views import instant
 from penstock.operations.workflow_views import Cursor, Limit
 from penstock.runtime.platform import KeyNotReplaced, KeyRow
@@ -33,7 +35,6 @@ from penstock.runtime.platform import KeyNotReplaced, KeyRow
 __all__ = ["OPERATIONS", "NewKey"]
 
 # More alike than this is a slip of the finger; less may be the scope of a workflow.
-_MISSPELT_MIN = 0.85
 
 # The toolset that leaves nothing out, as `/mcp?toolset=all` does; a key without a toolset has it too.
 _ALL_TOOLS = "all"
@@ -64,6 +65,8 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
 
     secret: str
     key: KeyView
+    warnings: list[str] = []
+    """Scopes of it that nothing here needs, and which may have been meant."""
 
 
 class KeyPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +81,7 @@ class CreateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     name: Annotated[str, Meta(description="Whose key it is, for people.", min_length=1, max_length=100)]
     scopes: Annotated[
-        list[Annotated[str, Meta(max_length=100)]],
+        list[str],
         Meta(description="What it may do, e.g. `workflow:read`, `execution:*`, `*`.", min_length=1, max_length=100),
     ]
     expires_in: (
@@ -147,7 +150,7 @@ def _view(row: KeyRow, now: int) -> KeyView:
     )
 
 
-def _new_key(context: Context, row: KeyRow) -> tuple[KeyRow, Reply[NewKey]]:
+def _new_key(context: Context, row: KeyRow, warnings: Sequence[str] = ()) -> tuple[KeyRow, Reply[NewKey]]:
     """A new key and the answer with its secret, which is kept nowhere.
 
     With an idempotency key the secret is derived from a seed that is kept with the answer, for as long as that is: a
@@ -159,8 +162,9 @@ def _new_key(context: Context, row: KeyRow) -> tuple[KeyRow, Reply[NewKey]]:
         material = derived_key(services.pepper, material.key_id, seed)
     made, text = _row_with(services, row, material)
     view = _view(made, row.created_at)
-    kept: JsonObject = {"seed": seed, "key": msgspec.to_builtins(view)}
-    return made, Reply(value=NewKey(secret=text, key=view), kept=kept, location=f"/keys/{view.id}")
+    kept: JsonObject = {"seed": seed, "key": msgspec.to_builtins(view), "warnings": list(warnings)}
+    value = NewKey(secret=text, key=view, warnings=list(warnings))
+    return made, Reply(value=value, kept=kept, location=f"/keys/{view.id}")
 
 
 def _repeat(services: Services, kept: JsonObject) -> JsonValue:
@@ -168,7 +172,8 @@ def _repeat(services: Services, kept: JsonObject) -> JsonValue:
     seed, key = kept.get("seed"), kept.get("key")
     if not isinstance(seed, str) or not isinstance(key, dict):
         return kept  # of an older version, which kept the answer without the secret
-    return {"secret": derived_key(services.pepper, str(key["id"]), seed).text, "key": key}
+    secret = derived_key(services.pepper, str(key["id"]), seed).text
+    return {"secret": secret, "key": key, "warnings": kept.get("warnings", [])}
 
 
 def _duration_ms(text: str, name: str) -> int:
@@ -192,24 +197,22 @@ async def _own_key(context: Context, key_id: str) -> KeyRow:
 def _check_scopes(context: Context, scopes: list[str]) -> None:
     for scope in scopes:
         if not is_scope(scope):
-            raise Rejected("SCOPE_INVALID", f"{scope!r} is not a scope", "write e.g. workflow:read, execution:* or *")
+            raise Rejected("SCOPE_INVALID", f"{scope[:100]!r} is not a scope", SCOPE_HINT)
         if not scope_allows(context.principal.scopes, scope):
             told = f"your key does not have the scope {scope}, so it cannot give it"
             raise Denied("SCOPE_REQUIRED", told, "ask somebody who has it", {"scope": scope})
 
 
-def _refuse_misspelt(context: Context, scopes: list[str]) -> None:
-    """Refuse what looks like a scope of ours and is none: a key with it would be refused where nobody expects it.
-
-    Workflows and imported tools have scopes of their own, so a name that is like none of ours may be one of theirs.
-    """
-    catalogue = context.services.catalogue
-    known = {scope for capability in (catalogue.all() if catalogue else ()) for scope in capability.governance.scopes}
-    known |= {f"{scope.partition(':')[0]}:*" for scope in known}
+async def _unneeded(services: Services, tenant: str, scopes: list[str]) -> list[str]:
+    """What to tell of scopes that nothing in a tenant needs: they may be misspelt, or of what is still to come."""
+    needed = await needed_scopes(services, tenant)
+    wildcards = {f"{scope.partition(':')[0]}:*" for scope in needed if ":" in scope}
+    found = []
     for scope in scopes:
-        near = get_close_matches(scope, sorted(known), n=1, cutoff=_MISSPELT_MIN)
-        if scope != EVERYTHING and scope not in known and near:
-            raise Rejected("SCOPE_INVALID", f"there is no scope {scope}", f"did you mean {near[0]}?")
+        if not any(scope_allows([scope], need) for need in needed):
+            meant = likely_scope(scope, needed | wildcards)
+            found.append(f"nothing here needs the scope {scope}" + (f"; did you mean {meant}?" if meant else ""))
+    return found
 
 
 async def _own_row(context: Context) -> KeyRow | None:
@@ -264,7 +267,6 @@ async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
     A key can do no more than its maker's: it has no further scopes and tools, and does not outlive it.
     """
     _check_scopes(context, given.scopes)
-    _refuse_misspelt(context, given.scopes)
     tenant = given.tenant or context.tenant
     if tenant != context.tenant and not _is_operator(context):
         told = "only who owns everything in the default tenant may make keys of other tenants"
@@ -286,7 +288,8 @@ async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
     if given.expires_in is None and usual is not None:
         ends = (now + usual, row.expires_at)
         row = msgspec.structs.replace(row, expires_at=min(end for end in ends if end is not None))
-    made, reply = _new_key(context, row)
+    warnings = await _unneeded(context.services, tenant, given.scopes)
+    made, reply = _new_key(context, row, warnings)
     await context.services.platform.put_key(made, call=once.answered(context, reply))
     return reply
 

@@ -21,7 +21,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import Denied, PenstockError
 from penstock.base.json import JsonObject, exceeds_values
-from penstock.governance.keys import scope_allows
+from penstock.base.scopes import scope_allows
 from penstock.operations.admission import Admission
 from penstock.operations.authentication import Authenticator
 from penstock.operations.capability import Capability, EventStream, Reply

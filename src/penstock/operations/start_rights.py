@@ -15,15 +15,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from penstock.base.errors import Denied, NotFound, PenstockError
+from penstock.base.scopes import scope_allows
 from penstock.definitions.start_needs import ChildReference, StartNeeds, start_needs
-from penstock.governance.keys import scope_allows
 from penstock.operations.context import Principal, Services
 from penstock.runtime.ports import DefinitionRow
 
 __all__ = [
     "READ_SCOPE",
     "RUN_SCOPE",
+    "UPSTREAM_RUN_SCOPE",
     "first_missing",
+    "needed_scopes",
     "needs_of",
     "refuse_start",
     "scopes_to_start",
@@ -33,6 +35,7 @@ __all__ = [
 
 READ_SCOPE = "workflow:read"
 RUN_SCOPE = "workflow:run"
+UPSTREAM_RUN_SCOPE = "upstream:run"
 
 
 def unknown_workflow(name: str, definition_hash: str | None = None) -> NotFound:
@@ -82,6 +85,19 @@ async def _versions(
         return [row]
     pinned = await store.definition(str(child.version_pin), tenant=tenant)
     return [row] if pinned is None else [row, pinned]
+
+
+async def needed_scopes(services: Services, tenant: str) -> frozenset[str]:
+    """Every scope that anything in a tenant needs: operations, workflows and their approvals, imported tools."""
+    catalogue, upstreams = services.catalogue, services.upstreams
+    found = {scope for item in (catalogue.all() if catalogue else ()) for scope in item.governance.scopes}
+    for row in await services.store.definitions(tenant=tenant):
+        needs = needs_of(services, row)
+        found.update(needs.scopes)
+        found.update(f"approve:{group}" for group in needs.groups)
+    for rules in upstreams.rules_for(tenant).values() if upstreams is not None else ():
+        found.update(scope for rule in rules.rules.values() for scope in (UPSTREAM_RUN_SCOPE, *rule.scopes))
+    return frozenset(found)
 
 
 async def refuse_start(services: Services, principal: Principal, *rows: DefinitionRow) -> None:

@@ -30,6 +30,7 @@ from penstock.operations.execution_inputs import ExecuteWorkflow
 from penstock.operations.execution_starts import started_run
 from penstock.operations.executions import seconds_to_wait
 from penstock.operations.exposed_parts import converted, nested_schema, object_at, object_schema
+from penstock.operations.start_rights import UPSTREAM_RUN_SCOPE
 from penstock.operations.upstream_board import QUARANTINED, Standing
 from penstock.runtime.upstream import ImportRules, ToolRule, UpstreamTool
 
@@ -43,7 +44,6 @@ __all__ = ["UPSTREAM", "UPSTREAM_PREFIX", "ImportedTools", "imported_tools"]
 UPSTREAM = "upstream"
 """The populator of imported tools."""
 UPSTREAM_PREFIX = "upstream:"
-_RUN_SCOPE = "upstream:run"
 _ERRORS = (QUARANTINED, "VALUE_NOT_JSON")
 _OWNER = "-upstream"
 """Whom the workflows of calls belong to: no tenant can be called this."""
@@ -142,7 +142,7 @@ def _annotations(rule: ToolRule) -> Annotations:
 
 
 def _governance(rule: ToolRule) -> Governance:
-    return Governance(risk=rule.risk, scopes=tuple(dict.fromkeys((_RUN_SCOPE, *rule.scopes))), bucket="write")
+    return Governance(risk=rule.risk, scopes=tuple(dict.fromkeys((UPSTREAM_RUN_SCOPE, *rule.scopes))), bucket="write")
 
 
 def _authorization(server: str, tool: str, arguments: JsonObject) -> Authorization:

@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from penstock.base.errors import Conflict, NotFound, Rejected, Unavailable
 from penstock.base.json import JsonObject
-from penstock.governance.keys import scope_allows
+from penstock.base.scopes import scope_allows
 from penstock.operations.attending import ExecutionResult
 from penstock.operations.capability import Authorization, Capability, Example, Route
 from penstock.operations.context import Context

@@ -22,7 +22,7 @@ from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected, Unavailable
 from penstock.base.ids import id_in_tenant
 from penstock.base.json import JsonObject
-from penstock.governance.keys import scope_allows
+from penstock.base.scopes import scope_allows
 from penstock.governance.webhook_signatures import Unverified, Verified, verify_request
 from penstock.operations.context import Principal, Request
 from penstock.operations.errors import internal_error

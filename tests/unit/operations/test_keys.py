@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from penstock.base.scopes import SCOPE_HINT
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.running import run
 
@@ -30,3 +33,67 @@ def test_whoever_has_not_everything_is_no_operator(open_caller: OpenGate) -> Non
         assert refused.code == "SCOPE_REQUIRED"
 
     run(open_caller, test)
+
+
+@pytest.mark.anyio
+async def test_a_scope_that_nothing_needs_is_accepted_with_a_warning_and_a_suggestion(open_caller: OpenGate) -> None:
+    refund = {
+        "penstock": "v1",
+        "name": "refund",
+        "governance": {"scopes": ["orders.refund"]},
+        "nodes": [
+            {"id": "ask", "type": "interrupt", "message": "May I?", "answer": {}, "approvers": {"group": "leads"}},
+            {"id": "done", "type": "end"},
+        ],
+    }
+    async with open_caller() as caller:
+        await caller.call("workflow.create", document=refund)
+        needed = ["*", "workflow:run", "workflow:*", "orders.refund", "orders.*", "approve:leads", "approve:*"]
+        assert (await caller.call("key.create", name="needed", scopes=needed))["warnings"] == []
+        for scope, told in (
+            ("orders:refund", "nothing here needs the scope orders:refund; did you mean orders.refund?"),
+            ("workflow:rnu", "nothing here needs the scope workflow:rnu; did you mean workflow:run?"),
+            ("workflows:*", "nothing here needs the scope workflows:*; did you mean workflow:*?"),
+            ("approve:lead", "nothing here needs the scope approve:lead; did you mean approve:leads?"),
+            ("weather:read", "nothing here needs the scope weather:read"),
+        ):
+            made = await caller.reply("key.create", name="other", scopes=[scope], idempotency_key=scope)
+            assert made.value.warnings == [told]
+            again = await caller.reply("key.create", name="other", scopes=[scope], idempotency_key=scope)
+            assert again.value["warnings"] == [told]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("scope", ["a b", "Shop:refund", "shop::refund", "shop:", "sh*p", "a" * 201])
+async def test_what_is_no_scope_is_refused_alike_in_keys_and_documents(open_caller: OpenGate, scope: str) -> None:
+    document = {
+        "penstock": "v1",
+        "name": "refund",
+        "governance": {"scopes": [scope]},
+        "nodes": [{"id": "done", "type": "end"}],
+    }
+    async with open_caller() as caller:
+        refused = await caller.refusal("key.create", name="one", scopes=[scope])
+        assert (refused.code, refused.hint) == ("SCOPE_INVALID", SCOPE_HINT)
+        (found,) = (await caller.call("workflow.validate", document=document))["findings"]
+        assert (found["code"], found["path"], found["hint"]) == ("SCOPE_INVALID", "/governance/scopes/0", SCOPE_HINT)
+        assert (await caller.refusal("workflow.create", document=document)).code == "INVALID_DOCUMENT"
+
+
+@pytest.mark.anyio
+async def test_a_scope_of_a_document_that_is_much_like_another_one_is_told_by_validate(open_caller: OpenGate) -> None:
+    document = {
+        "penstock": "v1",
+        "name": "refund",
+        "governance": {"scopes": ["workflow:rnu", "shop:refund"]},
+        "nodes": [{"id": "done", "type": "end"}],
+    }
+    async with open_caller() as caller:
+        checked = await caller.call("workflow.validate", document=document)
+        (found,) = checked["findings"]
+        assert (found["code"], found["severity"], found["hint"]) == (
+            "SCOPE_UNFAMILIAR",
+            "warning",
+            "did you mean workflow:run?",
+        )
+        assert checked["valid"]

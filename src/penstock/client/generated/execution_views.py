@@ -215,7 +215,7 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str | None
     ended_at: str | None
     mode: str
-    untrusted: bool
+    untrusted: bool = False
     input: Any
     output: Any
     error: ErrorView | None

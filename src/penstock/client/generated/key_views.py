@@ -37,3 +37,4 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
 
     secret: str
     key: KeyView
+    warnings: list[str] = msgspec.field(default_factory=list)

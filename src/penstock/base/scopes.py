@@ -1,0 +1,84 @@
+"""Scopes: what keys have and what calls and workflows need. One grammar for keys, documents, settings and messages.
+
+    scope     = "*" | word *( separator part ) [ separator "*" ]
+    word      = a small letter, then small letters, digits, "_" and "-"
+    part      = a letter or digit, then letters, digits, "_" and "-"
+    separator = "." | ":"
+
+`*` covers everything; a scope that ends in a separator and `*` covers all that begin with what stands before the `*`.
+Any other scope covers itself. The two separators are two characters: `orders.refund` is not `orders:refund`.
+
+Above it: whoever checks or compares scopes. Below it: nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+
+from penstock.base import limits
+
+__all__ = ["EVERYTHING", "SCOPE_HINT", "Scope", "is_scope", "likely_scope", "parse_scope", "scope_allows"]
+
+EVERYTHING = "*"
+"""The scope that allows whatever there is."""
+SCOPE_HINT = (
+    "write words joined by dots or colons, at the end perhaps a `*`: shop:refund, workflow:read, execution:*, *"
+)
+
+_SCOPE = re.compile(r"\*|[a-z][a-z0-9_-]*(?:[.:][A-Za-z0-9][A-Za-z0-9_-]*)*(?:[.:]\*)?")
+# Scopes that were parsed: documents and keys have the same few again and again.
+_PARSED_KEPT = 4_096
+# How alike two scopes are of which one may be the other, misspelt: a letter of ten.
+_ALIKE_MIN = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A scope that is written as scopes are."""
+
+    text: str
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether it covers others than itself."""
+        return self.text.endswith("*")
+
+    def covers(self, other: str) -> bool:
+        """Whether whoever has this scope may do all that the other one allows."""
+        return self.text == other or (self.is_wildcard and other.startswith(self.text[:-1]))
+
+
+@lru_cache(maxsize=_PARSED_KEPT)
+def parse_scope(text: str) -> Scope | None:
+    """A scope; None for a text that is not written as one."""
+    fits = len(text) <= limits.SCOPE_CHARACTERS_MAX and _SCOPE.fullmatch(text) is not None
+    return Scope(text) if fits else None
+
+
+def is_scope(text: str) -> bool:
+    """Whether a text is written as a scope."""
+    return parse_scope(text) is not None
+
+
+def scope_allows(granted: Iterable[str], required: str) -> bool:
+    """Whether one of some scopes covers another; what is not written as a scope covers only itself.
+
+    The required scope may end in `*` itself: then it is covered only by what covers all of it.
+    """
+    for text in granted:
+        scope = parse_scope(text)
+        if text == required or (scope is not None and scope.covers(required)):
+            return True
+    return False
+
+
+def likely_scope(text: str, known: Iterable[str]) -> str | None:
+    """The known scope that somebody may have meant: with the other separator, or misspelt; None if none is like it."""
+    listed = sorted(set(known) - {text})
+    plain = text.replace(".", ":")
+    same = next((scope for scope in listed if scope.replace(".", ":") == plain), None)
+    return same or next(iter(get_close_matches(text, listed, n=1, cutoff=_ALIKE_MIN)), None)
