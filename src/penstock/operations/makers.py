@@ -20,9 +20,9 @@ from penstock.runtime.schedules import made_by, origin_of
 
 __all__ = ["PROGRAM", "maker_id", "rights_of_maker"]
 
-# The program that has this library in it, and whoever owns the process or the file.
+# The program that has this library in it, and whoever owns the process or the file: users of the operating system too.
 PROGRAM = starters.PROGRAM.principal
-_OWNERS = ("local:", "system:")
+_OWNERS = ("local:", "os:", "system:")
 _KEY = "key:"
 _EVERYTHING, _RUN = frozenset({"*"}), frozenset({"workflow:run"})
 _HINT = "somebody who may start the workflow changes the schedule, or stores the workflow, and it goes on in their name"
