@@ -316,6 +316,21 @@ async def test_what_one_result_adds_of_its_own_is_in_no_other(tmp_path: Path) ->
             assert (fast._envelopes.get((hot.method, hot.meta)) is not None) is is_learnt
 
 
+async def test_what_the_sdk_adds_to_results_is_learned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(tmp_path) as both:
+        learned, learn = [], FastPath._learn
+
+        def counted(path: FastPath, hot: Hot, book: ToolBook, rest: bytes | None) -> None:
+            learned.append(hot.method)
+            learn(path, hot, book, rest)
+
+        monkeypatch.setattr(FastPath, "_learn", counted)
+        for _ in range(3):
+            answer = await both.post(*asked("tools/call", name="greet", arguments={"name": "Ada"}), fast=True)
+            assert b"Hello" in answer[2]
+        assert learned == ["tools/call"]
+
+
 async def test_large_lists_are_sent_in_parts_and_are_whole(tmp_path: Path) -> None:
     async with opened(tmp_path) as both:
         for request_id in (0, -5, 2**40, "x" * 200, 'quote " and ü'):
