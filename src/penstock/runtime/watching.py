@@ -10,9 +10,10 @@ Above it: a host. Below it: the store's `positions`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TypeAlias
 
 import msgspec
@@ -43,6 +44,9 @@ class _Awaited(msgspec.Struct, frozen=True):
 
     after_seq: int | None
     wanted: Wanted
+
+
+_NOBODY: Mapping[Moved, _Awaited] = MappingProxyType({})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,9 +95,8 @@ class RunWatch:
         """Wake those who wait for what was just stored here."""
         if not self._waiting:
             return
-        position = RunPosition(seq=state.seq, terminal=state.terminal)
-        for moved, awaited in self._waiting.get(state.run_id, {}).items():
-            if not moved.done() and _has_moved(position, awaited.after_seq) and awaited.wanted(state):
+        for moved, awaited in self._waiting.get(state.run_id, _NOBODY).items():
+            if _has_moved(state, awaited.after_seq) and not moved.done() and awaited.wanted(state):
                 moved.set_result(state)
         for moved in self._waiting.get(_ANY_RUN, ()):
             if not moved.done():
@@ -139,5 +142,5 @@ def _give_up(moved: Moved) -> None:
         moved.set_result(None)
 
 
-def _has_moved(position: RunPosition, after_seq: int | None) -> bool:
-    return position.terminal or (after_seq is not None and position.seq > after_seq)
+def _has_moved(run: RunState | RunPosition, after_seq: int | None) -> bool:
+    return run.terminal or (after_seq is not None and run.seq > after_seq)
