@@ -236,7 +236,7 @@ def test_whatever_has_more_to_it_is_left_to_decide(workflow: Workflow, plain: bo
         *({"visit": 2}, {"attempt": 2}, {"visit": None}, {"attempt": None}, {"node_id": "b"}),
         *({"result": math.nan}, {"result": "\ud800"}, {"result": {1: 2}}, {"result": object()}),
     ],
-    ids=str,
+    ids=lambda fields: str(fields).split(" at 0x")[0],
 )
 def test_a_result_that_is_unusual_is_left_to_decide(fields: dict[str, Any]) -> None:
     assert not is_plain(native(step("a"), step("b")), **fields)
