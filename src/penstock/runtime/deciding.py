@@ -47,7 +47,8 @@ class Decider:
         if workflow.hash in self._slow:
             return None
         try:
-            taken = take(self._plan(workflow), state, given, self._prompt)
+            plan = self._plans.get(workflow.hash) or self._planned(workflow)
+            taken = take(plan, state, given, self._prompt)
             if taken is not None:
                 return taken
             if exceeds_values(_value_of(given), limits.VALUES_AT_ONCE):
@@ -61,12 +62,10 @@ class Decider:
                 del self._slow[next(iter(self._slow))]
             return None
 
-    def _plan(self, workflow: Workflow) -> Plan:
-        plan = self._plans.get(workflow.hash)
-        if plan is None:
-            if len(self._plans) >= limits.PLANS_KEPT_MAX:
-                del self._plans[next(iter(self._plans))]
-            plan = self._plans[workflow.hash] = Plan(workflow)
+    def _planned(self, workflow: Workflow) -> Plan:
+        if len(self._plans) >= limits.PLANS_KEPT_MAX:
+            del self._plans[next(iter(self._plans))]
+        plan = self._plans[workflow.hash] = Plan(workflow)
         return plan
 
     async def decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision:

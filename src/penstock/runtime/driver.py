@@ -169,15 +169,16 @@ class Driver:
         if live.row.owner == self.host.worker_id or not live.row.has_work:
             self._dispatch(live, committed.effects, self._couriers.get(id(committed.given)))
         self._timers.committed(live.row)
-        if live.state.terminal and live.state.parent_run_id is not None and live.state.continuation is None:
+        if live.row.terminal and live.state.parent_run_id is not None and live.state.continuation is None:
             tell = partial(self._effects.ended, live.state)
             self._spawn("parent", partial(self._patiently, "parent", tell))
 
     def _dispatch(self, live: LiveRun, effects: Sequence[Effect], courier: _Courier | None = None) -> None:
         if live.tasks or live.deferred:
             wanted = {effect.effect_id for effect in effects}
-            for effect_id in [name for name in live.tasks if name not in wanted]:
-                live.tasks.pop(effect_id).cancel()
+            if live.tasks:
+                for effect_id in [name for name in live.tasks if name not in wanted]:
+                    live.tasks.pop(effect_id).cancel()
             live.deferred &= wanted
         mediated = live.state.mode == "host_mediated"
         for effect in effects:

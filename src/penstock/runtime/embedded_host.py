@@ -36,7 +36,7 @@ from penstock.engine.pending import effects_of, pending
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.runtime.chains import latest_in_chain, start_successor
-from penstock.runtime.commits import commit_of
+from penstock.runtime.commits import Commit, commit_of
 from penstock.runtime.deciding import Decider
 from penstock.runtime.folding import Folding
 from penstock.runtime.guarded.threads import FairThreads
@@ -46,6 +46,7 @@ from penstock.runtime.hosts.transcripts import Transcript, Transcripts
 from penstock.runtime.platform import CallRecord
 from penstock.runtime.ports import (
     Appended,
+    AppendOutcome,
     RunPage,
     RunPosition,
     RunQuery,
@@ -68,6 +69,10 @@ else:
 __all__ = ["EmbeddedHost"]
 
 _NOTHING = RunState()  # what there is of a run before it starts
+
+
+def _is_stored(commit: Commit[AppendOutcome]) -> bool:
+    return commit.done() and commit.exception() is None and isinstance(commit.result(), Appended)
 
 
 def _tell_nobody(committed: Committed) -> None:
@@ -193,10 +198,21 @@ class EmbeddedHost(StoredWorkflows):
                 continue
             if isinstance(decision, Refused) or not decision.page:
                 return decision
-            effects = effects_of(live.workflow, decision, given.at)
-            owner = self._owner_of(live.state.run_id)
-            write = next_write(live.row, live.state.seq, decision, effects, owner=owner, call=call)
-            if await self._append(write, partial(self._moved, live, decision, write.row, effects, given)):
+            effects = decision.effects
+            if effects is None:
+                effects = effects_of(live.workflow, decision, given.at)
+            row = live.row
+            owner = row.owner if row.has_work and row.owner is not None else self._owner_of(row.run_id)
+            write = next_write(row, live.state.seq, decision, effects, owner=owner, call=call)
+            commit = commit_of(self.store.append(write))
+            try:
+                outcome = await commit
+            except asyncio.CancelledError:
+                if _is_stored(commit):
+                    self._moved(live, decision, write, effects, given)
+                raise
+            if isinstance(outcome, Appended):
+                self._moved(live, decision, write, effects, given)
                 return decision
             await self._reload(live)
 
@@ -209,7 +225,7 @@ class EmbeddedHost(StoredWorkflows):
         try:
             outcome = await commit
         except asyncio.CancelledError:
-            if commit.done() and commit.exception() is None and isinstance(commit.result(), Appended):
+            if _is_stored(commit):
                 write.committed()
                 follow()
             raise
@@ -219,8 +235,11 @@ class EmbeddedHost(StoredWorkflows):
         follow()
         return True
 
-    def _moved(self, live: LiveRun, decision: Accepted, row: RunRow, effects: tuple[Effect, ...], given: Input) -> None:
-        live.state, live.row = decision.state, row
+    def _moved(
+        self, live: LiveRun, decision: Accepted, write: RunWrite, effects: tuple[Effect, ...], given: Input
+    ) -> None:
+        write.committed()
+        live.state, live.row = decision.state, write.row
         self._committed(Committed(live, decision.page, effects, given))
 
     def subscribe(self, listener: Callable[[Committed], None] | None) -> None:
@@ -265,8 +284,8 @@ class EmbeddedHost(StoredWorkflows):
         self._transcripts.committed(committed)
         self._watch.committed(live.state)
         self.on_commit(committed)
-        if live.state.terminal and not live.tasks:
-            self._drop(live.state.run_id)
+        if live.row.terminal and not live.tasks:
+            self._drop(live.row.run_id)
         else:
             self._weigh(live)
 

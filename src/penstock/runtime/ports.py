@@ -137,13 +137,6 @@ class RunWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """The records that are to be stored, whatever form they have."""
         return self.records if self.move is None else self.move.records
 
-    @property
-    def span(self) -> tuple[int, int]:
-        """The sequence numbers of the first and the last record; (0, 0) without any."""
-        if self.move is not None:
-            return self.move.first_seq, self.move.last_seq
-        return (self.records[0].seq, self.records[-1].seq) if self.records else (0, 0)
-
 
 class Appended(msgspec.Struct, frozen=True):
     """The decision is stored and will survive a crash."""

@@ -64,10 +64,8 @@ def next_write(
 ) -> RunWrite:
     """A decision to be stored for a run that exists: of its index row only what has changed is new."""
     state = decision.state
-    has_work = _has_work(state, effects)
+    status, wake_at, has_work, terminal = _index_of(decision, effects)
     owner, epoch = next_owner(was, has_work=has_work, candidate=owner)
-    status, wake_at = _index_of(decision, effects)
-    terminal = state.terminal
     row = replace(was, seq=state.seq, updated_at=state.updated_at)
     before = (was.status, was.wake_at, was.has_work, was.owner, was.terminal)
     same_index = before == (status, wake_at, has_work, owner, terminal)
@@ -81,20 +79,20 @@ def next_write(
     return RunWrite(expected_seq=seq, expected_epoch=epoch, row=row, records=page, same_index=same_index, call=call)
 
 
-def _index_of(decision: Accepted, effects: tuple[Effect, ...]) -> tuple[str, int | None]:
-    """The status of a run after a decision, and its next timer."""
+def _index_of(decision: Accepted, effects: tuple[Effect, ...]) -> tuple[str, int | None, bool, bool]:
+    """Of a run after a decision: its status, its next timer, whether it has work, and whether it has ended."""
     state = decision.state
     if not isinstance(decision.page, Move):
-        return run_status(state), next_wake_up_at(state)
+        return run_status(state), next_wake_up_at(state), _has_work(state, effects), state.terminal
     # A plain move leads to one activity, or to the end; then there is nothing else to look at.
-    if state.terminal:
-        return str(state.status), None
+    if not effects:
+        return str(state.status), None, False, True
+    (effect,) = effects
     wake_at = state.deadline
-    for effect in effects:
-        deadline = effect.deadline if isinstance(effect, PerformActivity) else None
-        if deadline is not None and (wake_at is None or deadline < wake_at):
-            wake_at = deadline
-    return "waiting_activity", wake_at
+    deadline = effect.deadline if isinstance(effect, PerformActivity) else None
+    if deadline is not None and (wake_at is None or deadline < wake_at):
+        wake_at = deadline
+    return "waiting_activity", wake_at, state.mode != "host_mediated", False
 
 
 def _has_work(state: RunState, effects: tuple[Effect, ...]) -> bool:

@@ -54,8 +54,8 @@ class RunWeights:
         """A run is in memory, or has moved on."""
         run_id = state.run_id
         weight, at = self._weighed.get(run_id, (_EVERY_BYTES, 0))
-        grown = max(state.history_bytes - at, 0) * _FACTOR_MAX
-        if grown > _GROWTH_BYTES or state.history_bytes < at:
+        grown = (state.history_bytes - at) * _FACTOR_MAX
+        if grown > _GROWTH_BYTES or grown < 0:
             weight, grown = weight_of(state), 0
             self._weighed[run_id] = weight, state.history_bytes
         self.total += weight + grown - self._counted.get(run_id, 0)

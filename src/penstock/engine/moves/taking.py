@@ -9,8 +9,6 @@ Above it: whoever decides live (`runtime.deciding`). Below it: `plan`, `turn`.
 
 from __future__ import annotations
 
-from copy import copy
-
 import msgspec
 from msgspec.structs import replace
 
@@ -33,7 +31,7 @@ from penstock.engine.turn import Turn
 __all__ = ["take"]
 
 _encode = msgspec.json.Encoder().encode
-_COUNTS = tuple(_encode(number) for number in range(256))  # visits and attempts are small
+_ONE = b"1"  # as nearly all visits and attempts
 
 
 def take(plan: Plan, state: RunState, given: Input, evaluator: Evaluator) -> Accepted | None:
@@ -58,14 +56,19 @@ def _complete(plan: Plan, before: RunState, given: CompleteActivity, evaluator: 
     if step.result_schema is not None and evaluator.violations(step.result_schema, result):
         return None
     target_id = step.target.id
-    state = copy(before)
+    state = replace(before)
     left = replace(scope, next=target_id, last_output=result, outputs={**scope.outputs, given.node_id: result})
     state.scopes = {0: left}
     made = step.constant
     visits = before.visits
     visit = visits[target_id] + 1 if target_id in visits else 1
     values: tuple[JsonValue, ...] = (given.visit, given.attempt, visit, result)
-    encoded = [_count(given.visit), _count(given.attempt), _count(visit), _encode(result)]
+    encoded = [
+        _ONE if given.visit == 1 else _encode(given.visit),
+        _ONE if given.attempt == 1 else _encode(given.attempt),
+        _ONE if visit == 1 else _encode(visit),
+        _encode(result),
+    ]
     if step.works_out:
         worked_out = _worked_out(step, Turn(plan.workflow, state, at, evaluator), left)
         if worked_out is None:
@@ -188,7 +191,3 @@ def _size(size: Size, run_id: str, at: int, encoded: list[bytes]) -> int:
     for after in size.instants:
         total += len(str(at + after))
     return total
-
-
-def _count(number: int | None) -> bytes:
-    return _COUNTS[number] if number is not None and number < len(_COUNTS) else _encode(number)

@@ -167,8 +167,12 @@ def keys_of(kind: type[Body]) -> tuple[str, ...]:
 
 def payload_of(body: Body) -> JsonObject:
     """A body as published; the values in it are the same ones."""
-    found = ((key, getattr(body, name), left_out) for name, key, left_out in _MEMBERS[type(body)])
-    return {key: value for key, value, left_out in found if value is not left_out and value is not UNSET}
+    payload: JsonObject = {}
+    for name, key, left_out in _MEMBERS[type(body)]:
+        value = getattr(body, name)
+        if value is not left_out and value is not UNSET:
+            payload[key] = value
+    return payload
 
 
 _DECODERS: Final = {name: msgspec.json.Decoder(kind) for name, kind in TYPES.items()}

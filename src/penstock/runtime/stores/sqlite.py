@@ -24,7 +24,6 @@ from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
 from penstock.base.ids import chain_of
 from penstock.engine.records import Record
-from penstock.runtime.commits import Commit
 from penstock.runtime.platform import CallRecord
 from penstock.runtime.ports import (
     ANY,
@@ -55,7 +54,6 @@ from penstock.runtime.stores.sqlite_listing import is_short, list_runs
 from penstock.runtime.stores.sqlite_rows import RUN_COLUMNS, encode_json, run_of
 from penstock.runtime.stores.sqlite_runs import (
     FORGOTTEN,
-    RunAppend,
     WriterState,
     append_runs,
     delete_run,
@@ -338,13 +336,13 @@ class SqliteStore:
         """Store a decision with everything else that is waiting to be stored."""
         check_write(write)
         append = prompt_form(write)
-        return self._append_large(write) if append is None else self._queued(append)
-
-    def _queued(self, append: RunAppend) -> Commit[AppendOutcome]:
+        if append is None:
+            return self._append_large(write)
         return self.writer.submit_with_others(self._append_runs, append)
 
     async def _append_large(self, write: RunWrite) -> AppendOutcome:
-        return await self._queued(await asyncio.to_thread(stored_form, write))
+        append = await asyncio.to_thread(stored_form, write)
+        return await self.writer.submit_with_others(self._append_runs, append)
 
     async def claim(
         self, *, owner: str, limit: int, begun: bool | None = None, family: str | None = None

@@ -124,7 +124,11 @@ class GroupCommitWriter:
         given back cannot be cancelled: the job is committed whether anybody waits for it or not.
         """
         commit: Commit[T] = Commit(loop=self._loop)
-        self._queue(_Job(commit, apply_all=apply_all, item=item))
+        job = _Job(commit, apply_all=apply_all, item=item)
+        if self._busy and not self._closed:
+            self._waiting.append(job)
+        else:
+            self._queue(job)
         return commit
 
     def _queue(self, job: _Job) -> None:

@@ -46,8 +46,12 @@ _CURSOR = re.compile(r"k[0-9a-f]{1,40}")
 
 def check_write(write: RunWrite) -> None:
     """Refuse a decision that could not be read back: a gap in its numbers, or text that is not Unicode."""
-    row = write.row
-    if write.span != (write.expected_seq + 1, row.seq):
+    row, move, records = write.row, write.move, write.records
+    if move is not None:
+        fits = move.first_seq == write.expected_seq + 1 and move.first_seq + len(move.shape.records) == row.seq + 1
+    else:
+        fits = bool(records) and records[0].seq == write.expected_seq + 1 and records[-1].seq == row.seq
+    if not fits:
         raise ValueError(f"run {row.run_id!r}: the records do not lead from row {write.expected_seq} to row {row.seq}")
     if write.expected_seq == 0:
         _check_text("the run id", row.run_id)
