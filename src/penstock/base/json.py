@@ -87,7 +87,9 @@ def is_flat(value: object) -> bool:
         if len(value) > _FLAT_MEMBERS_MAX:
             return False
         for name, member in value.items():
-            if type(name) is not str or (type(member) not in _WHOLE and member is not None):
+            if type(name) is not str:
+                return False
+            if type(member) is not str and type(member) not in _WHOLE and member is not None:
                 return False
         return True
     return type(value) in _WHOLE or value is None

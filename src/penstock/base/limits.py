@@ -151,6 +151,7 @@ __all__ = [
     "MCP_TOOL_NAME_CHARACTERS_MAX",
     "MCP_WARM_AFTER_SECONDS",
     "METRIC_SERIES_MAX",
+    "OPENINGS_KEPT_MAX",
     "PAGE_LIMIT_DEFAULT",
     "PAGE_LIMIT_MAX",
     "PAYLOAD_INLINE_BYTES_MAX",
@@ -291,6 +292,8 @@ JQ_WORKERS_PER_HOLDER = 4
 SLOW_WORKFLOWS_REMEMBERED = 10_000
 # Plans of definitions in memory; one that was dropped is compiled again, a fraction of a millisecond for each node.
 PLANS_KEPT_MAX = 1_000
+# Circumstances of starts that are remembered of a workflow, a kilobyte each: who starts runs, in which tenant.
+OPENINGS_KEPT_MAX = 100
 # Starting a worker loads an interpreter and libjq; even a busy machine does it in a second or two.
 JQ_WORKER_START_MS_MAX = 20_000
 

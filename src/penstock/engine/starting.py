@@ -26,7 +26,7 @@ from penstock.engine.state import Activation, Failure, RunState
 from penstock.engine.turn import Turn
 from penstock.engine.values import refuse_unfit
 
-__all__ = ["continued", "next_run_problem", "start_run", "successor_start"]
+__all__ = ["continued", "next_run_problem", "prepared_input", "start_run", "successor_start", "unfit_id"]
 
 # Nodes that hand something to the world, or wait for it; a run without one of these is over at once.
 _WAITING_TYPES = ACTIVITY_TYPES | {NodeType.WAIT, NodeType.INTERRUPT, NodeType.SUBWORKFLOW, NodeType.EMIT}
@@ -37,10 +37,10 @@ def start_run(turn: Turn, given: StartRun) -> Refused | None:
     state, workflow, before = turn.state, turn.workflow, given.predecessor
     if state.seq:
         return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} exists already")
-    prepared = _prepared_input(workflow, given.input, turn.evaluator)
+    prepared = prepared_input(workflow, given.input, turn.evaluator)
     refused = prepared if isinstance(prepared, Refused) else None
     if before is None:
-        refused = _unfit_id(given.run_id) or refused
+        refused = unfit_id(given.run_id) or refused
         if refused is not None:
             return refused
     value = given.input if isinstance(prepared, Refused) else prepared
@@ -76,14 +76,15 @@ def start_run(turn: Turn, given: StartRun) -> Refused | None:
     return None
 
 
-def _unfit_id(run_id: str) -> Refused | None:
+def unfit_id(run_id: str) -> Refused | None:
+    """The refusal of an id that looks like one of a run that continues another."""
     if chain_of(run_id) == run_id:
         return None
     told = f"the run id {run_id} ends in ~ and a number, as only runs do that continue others"
     return Refused("VALIDATION_ERROR", told, "choose another id")
 
 
-def _prepared_input(workflow: Workflow, given: JsonValue, evaluator: Evaluator) -> JsonValue | Refused:
+def prepared_input(workflow: Workflow, given: JsonValue, evaluator: Evaluator) -> JsonValue | Refused:
     """The input with its defaults, or why it does not fit."""
     unfit = refuse_unfit(given, "the input", code="VALIDATION_ERROR")
     if unfit is not None:
@@ -138,7 +139,7 @@ def next_run_problem(turn: Turn, detail: ContinueDetail, given: JsonValue) -> Fa
     """Why a run may not continue as a new one with an input, or None."""
     # What a newer definition wants is known when it is chosen.
     unfit = refuse_unfit(given, "the input", code="VALIDATION_ERROR") if detail.newest else None
-    prepared = unfit if detail.newest else _prepared_input(turn.workflow, given, turn.evaluator)
+    prepared = unfit if detail.newest else prepared_input(turn.workflow, given, turn.evaluator)
     if isinstance(prepared, Refused):
         return Failure("CONTINUE_INPUT_INVALID", f"the next run cannot start: {prepared.message}", "continue_failed")
     if _runs_without_wait(turn.workflow, turn.state) > limits.CONTINUATIONS_WITHOUT_WAIT_MAX:

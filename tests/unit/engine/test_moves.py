@@ -82,6 +82,7 @@ def both_ways(plan: Plan, state: RunState, given_: inputs.Input) -> tuple[Accept
         optional={
             "tenant": st.just("another"),
             "started_by": st.just("somebody"),
+            "starter": st.just({"kind": "key", "on_behalf_of": ["ada"]}),
             "untrusted": st.booleans(),
             "timeout_ms": st.integers(0, 9),
             "parent_run_id": st.just("parent"),
@@ -97,6 +98,8 @@ def test_any_input_has_the_records_and_the_state_that_decide_makes(
     plan = Plan(workflow)
     start = inputs.StartRun(**{"at": T0, "run_id": "run", "input": run_input, **circumstances})
     decision, _ = both_ways(plan, RunState(), start)
+    # What starts have in common is remembered.
+    both_ways(plan, RunState(), replace(start, at=T0 + 1, run_id="another", input={"n": "other"}))
     for number in range(STEPS_MAX):
         if decision is None:
             return

@@ -12,7 +12,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from penstock.base.json import JsonValue
+from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.json_schemas import CompiledSchema
 from penstock.definitions.model import ActivityDetail, EndDetail, Node, Workflow
 from penstock.definitions.templates import LiteralTemplate, Template, template_secrets
@@ -20,9 +20,10 @@ from penstock.engine.effects import PerformActivity
 from penstock.engine.moves.probing import BEGIN_VALUES, MADE, MOVE_VALUES, Found, probe_begin, probe_move
 from penstock.engine.pages import Field, Shape
 from penstock.engine.reading import size_of
+from penstock.engine.state import RunState
 from penstock.engine.trust import is_outside
 
-__all__ = ["Plan", "Size", "Step"]
+__all__ = ["Opening", "Plan", "Size", "Step"]
 
 
 class Size(msgspec.Struct, frozen=True, gc=False):
@@ -59,6 +60,15 @@ class Step(msgspec.Struct, frozen=True, gc=False):
         return self.effect is None
 
 
+class Opening(msgspec.Struct, frozen=True, gc=False):
+    """What all starts under the same circumstances have in common, which are told the same way."""
+
+    state: RunState  # after the start, but for its id, input and time
+    told: JsonObject
+    mode: bytes  # as JSON
+    encoded: bytes  # what is told, as JSON
+
+
 class Plan:
     """The plain moves of a workflow."""
 
@@ -67,6 +77,7 @@ class Plan:
         self._steps: dict[str, Step | None] = {}
         self._begun: Step | None = None
         self._is_begin_known = False
+        self.openings: dict[bytes, Opening] = {}  # by circumstances: a start without its id, input and time, as JSON
 
     def step(self, node_id: str) -> Step | None:
         """The move that a result of an activity makes; None where that is no plain one."""

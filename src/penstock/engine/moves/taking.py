@@ -19,11 +19,11 @@ from penstock.definitions.model import EndDetail
 from penstock.engine.completion import result_violation
 from penstock.engine.effects import PerformActivity
 from penstock.engine.inputs import CompleteActivity, Input, StartRun
-from penstock.engine.moves.plan import Plan, Size, Step
-from penstock.engine.outcomes import Accepted
+from penstock.engine.moves.plan import Opening, Plan, Size, Step
+from penstock.engine.outcomes import Accepted, Refused
 from penstock.engine.pages import Move
 from penstock.engine.pending import in_tenant
-from penstock.engine.starting import start_run
+from penstock.engine.starting import prepared_input, start_run, unfit_id
 from penstock.engine.state import Activation, RunState, Scope
 from penstock.engine.transitions import Phase, RunStatus
 from penstock.engine.turn import Turn
@@ -113,33 +113,51 @@ def _is_small_json(value: JsonValue) -> bool:
 
 
 def _begin(plan: Plan, given: StartRun, evaluator: Evaluator) -> Accepted | None:
-    step = plan.begin
+    step, at = plan.begin, given.at
     if step is None or (not is_flat(given.input) and not _is_small_json(given.input)):
         return None
+    opening = _opening(plan, step, given, evaluator)
+    value = prepared_input(plan.workflow, given.input, evaluator)
+    if opening is None or isinstance(value, Refused) or unfit_id(given.run_id) is not None:
+        return None
+    state = replace(opening.state, run_id=given.run_id, input=value, started_at=at, updated_at=at)
+    made = _worked_out(step, Turn(plan.workflow, state, at, evaluator), state.scopes[0])
+    if made is None or (state.deadline is not None and state.deadline <= at):
+        return None
+    values: tuple[JsonValue, ...] = (value, state.mode, opening.told)
+    encoded = [_encode(value), opening.mode, opening.encoded]
+    if step.made is not None:
+        values = (*values, *made)
+        encoded.append(_encode(made[0]))
+    names = len(_encode(list(value))) if isinstance(value, dict) else len("[]")
+    members = len(opening.encoded) - len("{}") + bool(opening.told)
+    state.history_bytes = _size(step.size, given.run_id, at, encoded) + names + members
+    if state.history_bytes >= limits.HISTORY_BYTES_ADVISED:
+        return None
+    effects = _arrive(step, state, 1, made[0])
+    return Accepted(Move(step.shape, given.run_id, 1, at, values, b",".join(encoded)), state, effects)
+
+
+def _opening(plan: Plan, step: Step, given: StartRun, evaluator: Evaluator) -> Opening | None:
+    """What all starts under the circumstances of this one have in common; None for one that is refused."""
+    # What is said of deadlines and of a predecessor is said of this run alone.
+    is_shared = given.timeout_ms is None and given.predecessor is None and plan.workflow.timeout_ms is None
+    circumstances = _encode(replace(given, at=0, run_id="", input=None))
+    if is_shared and (known := plan.openings.get(circumstances)) is not None:
+        return known
     turn = Turn(plan.workflow, RunState(), given.at, evaluator)
     if start_run(turn, given) is not None or len(turn.records) != 1:
         return None
     state = turn.state
-    made = _worked_out(step, turn, state.scopes[0])
-    if made is None or (state.deadline is not None and state.deadline <= given.at):
-        return None
-    usual = step.usual_keys
-    told = {name: value for name, value in turn.records[0].payload.items() if name not in usual}
-    values: tuple[JsonValue, ...] = (state.input, state.mode, told)
-    if step.made is not None:
-        values = (*values, *made)
-    encoded = [_encode(value) for value in values]
-    names = len(_encode(list(state.input))) if isinstance(state.input, dict) else len("[]")
-    members = len(encoded[2]) - len("{}") + bool(told)
-    state.history_bytes = _size(step.size, given.run_id, given.at, encoded) + names + members
-    if state.history_bytes >= limits.HISTORY_BYTES_ADVISED:
-        return None
-    state.seq = step.records
-    state.commands = step.commands
-    state.steps = step.steps
+    told = {name: value for name, value in turn.records[0].payload.items() if name not in step.usual_keys}
+    state.seq, state.commands, state.steps = step.records, step.commands, step.steps
     state.ready.clear()
-    effects = _arrive(step, state, 1, made[0])
-    return Accepted(Move(step.shape, given.run_id, 1, given.at, values, b",".join(encoded)), state, effects)
+    opening = Opening(state, told, _encode(state.mode), _encode(told))
+    if is_shared:
+        if len(plan.openings) >= limits.OPENINGS_KEPT_MAX:
+            plan.openings.clear()
+        plan.openings[circumstances] = opening
+    return opening
 
 
 def _worked_out(step: Step, turn: Turn, scope: Scope) -> tuple[JsonValue] | None:
@@ -186,8 +204,9 @@ def _arrive(step: Step, state: RunState, visit: int, made: JsonValue) -> tuple[P
 def _size(size: Size, run_id: str, at: int, encoded: list[bytes]) -> int:
     """How many bytes the payloads of a move have as JSON, as `evolve` counts them."""
     total = size.always + size.run_ids * len(_encode(run_id))
-    for count, value in zip(size.values, encoded, strict=False):
-        total += count * len(value)
-    for after in size.instants:
-        total += len(str(at + after))
+    counts = size.values
+    for number, value in enumerate(encoded):
+        total += counts[number] * len(value)
+    if size.instants:
+        total += sum(len(str(at + after)) for after in size.instants)
     return total
