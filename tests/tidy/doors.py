@@ -42,7 +42,7 @@ READING: dict[str, frozenset[str]] = {
     "Store": _names(
         "open close load history row positions change_mark changes list_runs due next_wake_at timers_ahead"
         " has_unclaimed owned workers definition definition_named definition_versions definitions list_definitions"
-        " schedules"
+        " schedules ended_runs"
     ),
     "PlatformStore": _names(
         "key change_mark keys audit audit_tenants resource resources all_resources due_deliveries next_delivery_at"

@@ -38,7 +38,7 @@ MACHINERY = {
     "runtime/run_effects.py": "Host.send",
     "runtime/timer_loop.py": "Host.send",
     "runtime/ownership/lease.py": "Store.beat Store.enlist Store.strike_off",
-    "runtime/deliveries.py": "PlatformStore.put_resource PlatformStore.save_delivery",
+    "runtime/deliveries.py": "PlatformStore.save_delivery",
     "runtime/delivery_feed.py": "PlatformStore.add_deliveries PlatformStore.set_mark",
 }
 # What handlers work with: these have no way to a store but the one that they are handed.
@@ -56,8 +56,7 @@ THE_GATE = {
     "operations/trail.py": "PlatformStore.append_audit",
     "operations/webhook_receiver.py": "PlatformStore.record_call PlatformStore.release_call",
     "app/pepper.py": "PlatformStore.set_mark",
-    "app/housekeeping.py": "PlatformStore.forget_audit PlatformStore.forget_calls PlatformStore.forget_deliveries"
-    " Store.delete_ended",
+    "app/housekeeping.py": "PlatformStore.forget_calls PlatformStore.forget_deliveries",
 }
 # A program that has Penstock in it holds the host in its hands: no gate could keep it from anything.
 EMBEDDING = {

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from penstock import __version__
 from penstock.base.later import later
+from penstock.operations.disabling import disable_through
 from penstock.operations.pipeline import Gate
 from penstock.runtime.deliveries import DeliveryDispatcher, DeliveryOptions, NotSent, OutgoingEvent, Sender, Sent
 
@@ -38,6 +39,7 @@ async def delivering(gate: Gate, *, timeout_seconds: float, attempts_max: int) -
         clock=services.clock,
         pepper=services.pepper,
         sender=_SenderOnDemand(allow_private=services.webhooks.allow_private_addresses),
+        disable=disable_through(gate),
         options=DeliveryOptions(
             source=services.webhooks.address(services.base_path),
             user_agent=f"penstock/{__version__}",

@@ -156,7 +156,7 @@ async def _flush_regularly(gate: Gate, retention: Retention) -> None:
             platform, now = gate.services.platform, gate.services.clock.now_ms()
             await forget_calls(platform, now)
             if turn % _FLUSHES_PER_FORGETTING == 0:
-                await forget_old(gate.services, retention)
+                await forget_old(gate, retention)
         except PenstockError:
             _LOGGER.exception("what the gate gathered could not be written; it tries again")
 

@@ -1,6 +1,6 @@
 """What is forgotten in time: runs and deliveries that ended, audit records and answers past their retention.
 
-Above it: `gateway` calls it every so often while a gate is open. Below it: the platform store.
+Above it: `gateway` calls it every so often while a gate is open. Below it: the gate, the platform store.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from penstock.base import limits
-from penstock.operations.context import Services
+from penstock.base.json import JsonValue
+from penstock.operations.acting import act, system_principal
+from penstock.operations.pipeline import Gate
+from penstock.operations.retained import FORGET_AUDIT, FORGET_RUNS, Forgotten
 from penstock.runtime.platform import AuditQuery, PlatformStore
 
 __all__ = ["Retention", "forget_calls", "forget_old"]
@@ -30,18 +33,35 @@ class Retention:
     deliveries_ms: int | None = limits.DELIVERY_RETENTION_MS
 
 
-async def forget_old(services: Services, retention: Retention) -> None:
-    """Drop what is past its time, piece by piece, so that others can write in between."""
+async def forget_old(gate: Gate, retention: Retention) -> None:
+    """Drop what is past its time, piece by piece, so that others can write in between.
+
+    Runs and audit records go by calls of the gate, one for each batch of a tenant. Deliveries that ended are a log of
+    attempts, which expires as the answers to idempotent calls do.
+    """
+    services = gate.services
     platform, now = services.platform, services.clock.now_ms()
     if retention.deliveries_ms is not None:
         before = now - retention.deliveries_ms
         await _in_pieces(lambda: platform.forget_deliveries(before=before, limit=limits.CLAIM_BATCH_MAX))
     if retention.runs_ms is not None:
         ended_before = now - retention.runs_ms
-        await _in_pieces(lambda: services.store.delete_ended(before=ended_before, limit=limits.CLAIM_BATCH_MAX))
+        await _in_pieces(lambda: _forget_runs(gate, ended_before))
     if retention.audit_ms is not None:
         for tenant in await platform.audit_tenants():
-            await _forget_audit(services, tenant, now - retention.audit_ms)
+            await _forget_audit(gate, tenant, now - retention.audit_ms)
+
+
+async def _forget_runs(gate: Gate, before: int) -> int:
+    """Forget a batch of runs that ended before a moment; how many."""
+    ended = await gate.services.store.ended_runs(before=before, limit=limits.CLAIM_BATCH_MAX)
+    count = 0
+    for tenant in dict.fromkeys(row.tenant for row in ended):
+        retention = system_principal("retention", "execution:delete", tenant=tenant)
+        run_ids: list[JsonValue] = [row.run_id for row in ended if row.tenant == tenant]
+        forgotten: Forgotten = await act(gate, retention, FORGET_RUNS, {"run_ids": run_ids})
+        count += forgotten.count
+    return count
 
 
 async def forget_calls(platform: PlatformStore, now_ms: int) -> int:
@@ -67,12 +87,17 @@ def _next_size(size: int, took_ms: float) -> int:
     return max(limits.CLAIM_BATCH_MAX, min(fitting, limits.RETENTION_BATCH_CALLS_MAX))
 
 
-async def _forget_audit(services: Services, tenant: str, before: int) -> None:
-    """Drop the records of a tenant up to the last one that is old enough."""
-    page = await services.platform.audit(AuditQuery(tenant=tenant, until=before, limit=1))
-    if page.records:
-        before_seq = page.records[0].seq + 1
-        await _in_pieces(lambda: services.platform.forget_audit(tenant=tenant, before_seq=before_seq))
+async def _forget_audit(gate: Gate, tenant: str, before: int) -> None:
+    """Drop the records of a tenant up to the last one that is old enough.
+
+    A single one is left until there are more: the newest record of a chain stays in any case, and to drop one by one,
+    each with a record of that, would never end.
+    """
+    old = (await gate.services.platform.audit(AuditQuery(tenant=tenant, until=before, limit=2))).records
+    if len(old) < 2:  # noqa: PLR2004  # more than one
+        return
+    retention = system_principal("retention", "audit:delete", tenant=tenant)
+    await act(gate, retention, FORGET_AUDIT, {"before_seq": old[0].seq + 1})
 
 
 async def _in_pieces(forget: Callable[[], Awaitable[int]]) -> None:

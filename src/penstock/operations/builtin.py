@@ -9,6 +9,7 @@ from penstock.operations import (
     attending,
     audits,
     control,
+    disabling,
     execution_changes,
     execution_messages,
     execution_starts,
@@ -19,6 +20,7 @@ from penstock.operations import (
     registries_models,
     registries_schemas,
     registries_tools,
+    retained,
     scheduled,
     schedules,
     systems,
@@ -57,7 +59,7 @@ _MODULES = (
 
 
 # What only the process itself calls.
-_INTERNAL = (scheduled,)
+_INTERNAL = (scheduled, retained, disabling)
 
 
 def internal_operations() -> tuple[Capability, ...]:

@@ -12,7 +12,7 @@ Above it: `app` starts and stops it. Below it: the platform's queue, a `Sender` 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 from zlib import crc32
@@ -26,7 +26,6 @@ from penstock.base.errors import PenstockError
 from penstock.governance.webhook_signatures import standard_headers
 from penstock.runtime.delivery_feed import DeliveryFeed
 from penstock.runtime.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of, signing_secrets
-from penstock.runtime.etags import body_etag
 from penstock.runtime.hosts.port import RunReader
 from penstock.runtime.platform import DeliveryRow, PlatformStore, ResourceRow
 from penstock.runtime.ports import StoredRunReader
@@ -121,6 +120,8 @@ class DeliveryDispatcher:
     clock: Clock
     pepper: bytes
     sender: Sender
+    disable: Callable[[ResourceRow, str], Awaitable[None]]
+    """Told which endpoint is gone for good, and why; whoever changed it meanwhile knows better."""
     options: DeliveryOptions = field(default_factory=DeliveryOptions)
     report: Callable[[str, BaseException], None] = lambda where, error: None
     _feed: DeliveryFeed = field(init=False)
@@ -282,7 +283,7 @@ class DeliveryDispatcher:
         self._failed(health, now)
         state: Literal["pending", "dead"] = "pending"
         if status == _GONE:
-            await self._disable(row)
+            await self.disable(row, "the receiver answered 410 Gone")
             state = "dead"
         elif delivery.attempts >= self.options.attempts_max:
             state = "dead"
@@ -304,10 +305,3 @@ class DeliveryDispatcher:
         delay = delay * (800 + spread) // 1000
         asked = outcome.retry_after_seconds if isinstance(outcome, Sent) else None
         return max(delay, min((asked or 0) * 1000, self.options.delay_ms_max))
-
-    async def _disable(self, row: ResourceRow) -> None:
-        """The receiver says that it is gone for good. Whoever changed the endpoint meanwhile knows better."""
-        endpoint = replace(endpoint_of(row), enabled=False, disabled_because="the receiver answered 410 Gone")
-        body = endpoint.body()
-        changed = replace(row, body=body, etag=body_etag(body), updated_at=self.clock.now_ms(), updated_by="deliveries")
-        await self.platform.put_resource(changed, expected_etag=row.etag)

@@ -314,6 +314,12 @@ class StoredRunReader(ChangeMark, Protocol):
     async def list_runs(self, query: RunQuery) -> RunPage:
         """Runs by filter, from an index."""
 
+    async def ended_runs(self, *, before: int, limit: int) -> tuple[RunRow, ...]:
+        """Runs that ended before a moment and that `delete_runs` would forget, longest ago first, at most `limit`.
+
+        Fewer, if their histories are long: what is forgotten at once must not take long.
+        """
+
 
 class StoredRunChanges(Protocol):
     """What is stored of runs and forgotten of them; only hosts and housekeeping do that."""

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from penstock.app.gateway import create_owner_key, local_owner, open_gate
+from penstock.app.housekeeping import Retention, forget_old
 from penstock.app.loading import load_workflow_into
 from penstock.app.penstock import Penstock
 from penstock.base.clock import ManualClock
@@ -23,6 +24,7 @@ from penstock.operations.authentication import principal_of
 from penstock.operations.context import GateLimits, Principal
 from penstock.operations.pipeline import Gate
 from penstock.runtime.platform import AuditQuery
+from penstock.runtime.ports import RunQuery
 from penstock.runtime.schedules import NotAllowed, Postponed, Started
 
 
@@ -197,6 +199,41 @@ def test_the_process_itself_is_not_kept_from_asking_much() -> None:
     admission.charge("key:k", "write", NOON)
     with pytest.raises(LimitExceeded):
         admission.charge("key:k", "write", NOON)
+
+
+def test_runs_past_their_time_are_forgotten_by_calls_one_for_each_batch_of_a_tenant(tmp_path: Path) -> None:
+    async def test(night: Night) -> None:
+        acme = build_workflow(DOUBLE)
+        await night.penstock.register(acme, tenant="acme")
+        for number in range(7):
+            await night.penstock.start("nightly", run_id=f"r{number}")
+        await night.penstock.start("nightly", run_id="theirs", tenant="acme")
+        night.clock.advance(3 * DAY)
+        await night.penstock.start("nightly", run_id="young")
+        for _ in range(2):
+            await forget_old(night.gate, Retention(runs_ms=DAY))
+        retention = ("system:retention", "system", "allowed", None)
+        assert await audited(night.gate, "retention.forget_runs") == [retention]
+        assert await audited(night.gate, "retention.forget_runs", tenant="acme") == [retention]
+        page = await night.gate.services.platform.audit(AuditQuery(tenant="default", operation="retention.forget_runs"))
+        assert page.records[0].entry.details == {"runs": 7}
+        left = await night.gate.services.store.list_runs(RunQuery())
+        assert [row.run_id for row in left.rows] == ["young"]
+
+    at_night(tmp_path, test)
+
+
+def test_audit_records_past_their_time_are_forgotten_by_a_call(tmp_path: Path) -> None:
+    async def test(night: Night) -> None:
+        await night.holder("workflow:run")
+        await night.holder("workflow:run")
+        night.clock.advance(3 * DAY)
+        for _ in range(3):
+            await forget_old(night.gate, Retention(audit_ms=DAY))
+        assert await audited(night.gate, "retention.forget_audit") == [("system:retention", "system", "allowed", None)]
+        assert len(await audited(night.gate, "key.create")) <= 1  # the newest of a chain is never the first to go
+
+    at_night(tmp_path, test)
 
 
 def test_nobody_outside_can_call_what_the_clock_calls(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from penstock.governance.webhook_signatures import Verified, verify_request
+from penstock.operations.disabling import disable_through
 from penstock.runtime.deliveries import DeliveryDispatcher, DeliveryOptions
 from penstock.runtime.executors.webhook_sender import WebhookSender
 from tests.unit.operations.conftest import Caller
@@ -125,6 +126,7 @@ async def dispatching(
         host=services.host,
         clock=services.clock,
         pepper=services.pepper,
+        disable=disable_through(caller.gate),
         sender=WebhookSender(allow_private=allow_private),
         options=DeliveryOptions(**{"first_delay_ms": 1, "source": "https://penstock.example/api/v0", **options}),
     )

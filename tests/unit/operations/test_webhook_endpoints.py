@@ -329,6 +329,8 @@ def test_a_receiver_that_is_gone_is_disabled(open_caller: OpenGate) -> None:
             view = await caller.call("webhook.get", endpoint_id=endpoint_id)
             assert view["enabled"] is False
             assert "410" in view["disabled_because"]
+            (record,) = (await caller.call("audit.list", operation="webhook.disable"))["items"]
+            assert (record["principal"], record["subject"]) == ("system:deliveries", endpoint_id)
             assert (await caller.refusal("webhook.test", endpoint_id=endpoint_id)).code == "WEBHOOK_DISABLED"
             dead = (await caller.call("delivery.list", endpoint_id=endpoint_id))["items"][0]
             assert (await caller.refusal("delivery.retry", delivery_id=dead["id"])).code == "WEBHOOK_DISABLED"

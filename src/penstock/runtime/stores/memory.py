@@ -348,13 +348,19 @@ class MemoryStore:
         self._told(deleted[:1] == [1], call)
         return sum(deleted)
 
-    async def delete_ended(self, *, before: int, limit: int) -> int:
-        """Forget the runs that ended longest ago."""
-        self.before_write("delete_ended")
+    async def ended_runs(self, *, before: int, limit: int) -> tuple[RunRow, ...]:
+        """The runs that ended longest ago and can be forgotten."""
         chains = self._chains()
         ended = [row for row in self._rows() if row.updated_at < before and self._is_forgettable(row, chains)]
         ended.sort(key=lambda row: row.updated_at)
-        return sum(self._delete(row.run_id, chains) for row in ended[:limit])
+        return tuple(ended[:limit])
+
+    async def delete_ended(self, *, before: int, limit: int) -> int:
+        """Forget the runs that ended longest ago."""
+        self.before_write("delete_ended")
+        ended = await self.ended_runs(before=before, limit=limit)
+        chains = self._chains()
+        return sum(self._delete(row.run_id, chains) for row in ended)
 
     def _chains(self) -> set[str]:
         """The ids of the first runs of chains of which later runs are left."""

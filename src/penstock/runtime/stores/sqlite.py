@@ -17,6 +17,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import TypeVar
 
@@ -443,6 +444,19 @@ class SqliteStore:
 
         deleted = await change(self.writer, apply, call, happened=happened, is_long=True)
         return sum(deleted)
+
+    async def ended_runs(self, *, before: int, limit: int) -> tuple[RunRow, ...]:
+        """The runs that ended longest ago and can be forgotten, as many as can be in a moment."""
+        chosen = f"INDEXED BY runs_ended WHERE {_FORGETTABLE} AND updated_at < ? ORDER BY updated_at LIMIT ?"
+        statement = f"SELECT {RUN_COLUMNS} FROM runs {chosen}"
+
+        def query(connection: sqlite3.Connection) -> tuple[RunRow, ...]:
+            rows = [run_of(found) for found in connection.execute(statement, (before, limit))]
+            weights = accumulate(row.seq for row in rows)
+            fitting = sum(weight <= limits.RETENTION_BATCH_RECORDS_MAX for weight in weights)
+            return tuple(rows[: max(1, fitting)])
+
+        return await self._read(query)
 
     async def delete_ended(self, *, before: int, limit: int) -> int:
         """Forget the runs that ended longest ago, in one bounded piece."""

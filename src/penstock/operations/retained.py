@@ -1,0 +1,73 @@
+"""What retention calls: runs and audit records that are past their time are forgotten, a batch by a call.
+
+Nobody outside can call these; the principal is `system:retention`, in the tenant whose things are forgotten, so that
+the tenant's audit trail says how much went and when.
+
+Above it: `app.housekeeping` decides what is past its time. Below it: the ports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.json import JsonObject
+from penstock.operations.capability import Capability
+from penstock.operations.context import Context
+from penstock.operations.declaring import operation
+
+__all__ = ["FORGET_AUDIT", "FORGET_RUNS", "OPERATIONS", "Forgotten"]
+
+# The rest goes with the next call.
+_PIECES_MAX = 50
+FORGET_RUNS, FORGET_AUDIT = "retention.forget_runs", "retention.forget_audit"
+
+
+class ForgetRuns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Runs of the tenant that ended long ago, by the ids that they are stored under."""
+
+    run_ids: list[str]
+
+
+class ForgetAudit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Before which record of the tenant's trail everything goes."""
+
+    before_seq: int
+
+
+class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
+    """How many went."""
+
+    count: int
+
+
+def _tell(context: Context, details: JsonObject) -> None:
+    """Say in the audit record how much it is about."""
+    entry = context.call.entry
+    if entry is not None:
+        context.call.entry = msgspec.structs.replace(entry, details={**entry.details, **details})
+
+
+@operation(FORGET_RUNS, route=None, scopes=("execution:delete",), destructive=True, risk="high")
+async def forget_runs(context: Context, given: ForgetRuns) -> Forgotten:
+    """Forget runs that ended long ago."""
+    _tell(context, {"runs": len(given.run_ids)})
+    return Forgotten(count=await context.services.store.delete_runs(given.run_ids, call=context.call))
+
+
+@operation(FORGET_AUDIT, route=None, scopes=("audit:delete",), destructive=True, risk="high")
+async def forget_audit(context: Context, given: ForgetAudit) -> Forgotten:
+    """Forget audit records that are past their retention."""
+    platform, count = context.services.platform, 0
+    for _ in range(_PIECES_MAX):
+        dropped = await platform.forget_audit(tenant=context.tenant, before_seq=given.before_seq)
+        count += dropped
+        if not dropped:
+            break
+        await asyncio.sleep(limits.RETENTION_PAUSE_SECONDS)
+    return Forgotten(count=count)
+
+
+OPERATIONS: tuple[Capability, ...] = (forget_runs, forget_audit)
