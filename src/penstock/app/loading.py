@@ -1,6 +1,7 @@
 """Workflows from files, made known by calls of the gate: at the start of a process, and when a file changes.
 
-The principal is `system:loader`. A file that says what is stored already changes nothing, and leaves no record.
+The principal is `system:loader`. It may do everything: whoever writes the files decides which scopes their workflows
+need, and what their triggers start. A file that says what is stored already changes nothing, and leaves no record.
 
 Above it: the commands that serve. Below it: the gate.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 from penstock.base.errors import Conflict, NotFound
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
+from penstock.base.scopes import EVERYTHING
 from penstock.definitions.model import Workflow
 from penstock.operations.acting import act, system_principal
 from penstock.operations.pipeline import Gate
@@ -23,7 +25,7 @@ _CHANGED_IN_BETWEEN = frozenset({"WORKFLOW_EXISTS", "WORKFLOW_NOT_FOUND"})
 
 async def load_workflow_into(gate: Gate, workflow: Workflow, *, tenant: str = DEFAULT_TENANT) -> bool:
     """Make a workflow the newest of its name, unless it is; whether it had to be stored."""
-    loader = system_principal("loader", "workflow:write", "workflow:run", tenant=tenant)
+    loader = system_principal("loader", EVERYTHING, tenant=tenant)
     for attempt in range(_ATTEMPTS):
         known = await gate.services.store.definition_named(workflow.name, tenant=tenant)
         if known is not None and known.hash == workflow.hash:

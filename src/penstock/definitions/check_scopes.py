@@ -6,11 +6,14 @@ Above it: `validate`. Below it: `base.scopes`, which has the grammar. Whether an
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from penstock.base.json import JsonObject
 from penstock.base.scopes import SCOPE_HINT, is_scope, likely_scope
 from penstock.definitions.findings import Finding, Severity
-from penstock.definitions.outline import Outline
+
+if TYPE_CHECKING:
+    from penstock.definitions.outline import Outline
 
 __all__ = ["misspelt_scopes", "scope_findings"]
 

@@ -5,10 +5,17 @@ Above it: `operations.start_rights`, which decides. Below it: `outline`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from penstock.base.json import JsonObject
-from penstock.definitions.outline import outline_of
+from penstock.base.later import later
+
+if TYPE_CHECKING:
+    from penstock.definitions import outline
+else:
+    outline = later("penstock.definitions.outline")
 
 __all__ = ["ChildReference", "StartNeeds", "start_needs"]
 
@@ -36,7 +43,7 @@ def start_needs(document: JsonObject) -> StartNeeds:
     named = tuple(scope for scope in scopes if isinstance(scope, str)) if isinstance(scopes, list) else ()
     children: dict[ChildReference, None] = {}
     groups: dict[str, None] = {}
-    for node in outline_of(document).nodes:
+    for node in outline.outline_of(document).nodes:
         reference = node.fields.get("workflow", node.fields.get("workflow_ref"))
         if node.type == "subworkflow" and isinstance(reference, str):
             pin = node.fields.get("version_pin")

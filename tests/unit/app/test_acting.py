@@ -277,3 +277,14 @@ def test_the_clock_starts_a_workflow_only_while_the_maker_of_the_schedule_has_it
         assert isinstance(outcome, Started), outcome
 
     at_night(tmp_path, test)
+
+
+def test_a_file_with_a_trigger_and_scopes_is_loaded_and_its_schedule_starts_it(tmp_path: Path) -> None:
+    async def test(night: Night) -> None:
+        guarded = {**DOUBLE, "governance": {"scopes": ["books:close"]}}
+        triggered = {**guarded, "triggers": [{"id": "daily", "schedule": {"cron": "0 12 * * *"}}]}
+        assert await load_workflow_into(night.gate, build_workflow(triggered))
+        outcome = await night.passes()
+        assert isinstance(outcome, Started), outcome
+
+    at_night(tmp_path, test)
