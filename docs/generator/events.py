@@ -65,7 +65,9 @@ def _parts() -> Iterator[str]:
     rows = [[code(name), prose(meaning), prose(members)] for name, (meaning, members) in STREAM_EVENTS.items()]
     yield table(["Event", "Meaning", "Members beside `execution_id`, `sequence` and `at`"], rows)
     yield "### Phases of a node"
-    yield table(["Phase", "Record of the history"], [[code(phase), code(name)] for name, phase in NODE_PHASES.items()])
+    yield table(
+        ["Phase", "Record of the history"], [[code(phase), code(kind.__name__)] for kind, phase in NODE_PHASES.items()]
+    )
     yield "## Webhooks"
     yield (
         "Sent as CloudEvents 1.0 to the addresses that `webhook.create` registers; the [guide](../guides/webhooks.md) "

@@ -1,14 +1,17 @@
 """The page about histories: every command and event with the keys of its payload.
 
-The names come from `engine/records.py`; `tests/docs` runs the examples and compares the keys with what is written here.
+Names, meanings and keys come from the types in `engine/records`; `tests/docs` runs the examples and compares the keys.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from msgspec.structs import fields
+
 from docs.generator.markdown import code, page, table
 from docs.generator.states import RUN_MOVES, VISIT_MOVES
-from penstock.engine.records import COMMANDS, EVENTS, RECORD_SCHEMA_VERSION
+from penstock.engine.records import COMMANDS, EVENTS, RECORD_SCHEMA_VERSION, TYPES, Body
+from penstock.engine.records.body import is_always_written
 
 __all__ = ["KEYS", "RECORDS", "history_page"]
 
@@ -20,125 +23,14 @@ class Note(NamedTuple):
     keys: str
 
 
-_NODE = "nodeId visit"
+def _note(kind: type[Body]) -> Note:
+    """A type of record as the page tells it: the first line of its docstring, and its keys."""
+    known = (field for field in fields(kind) if field.name != "execution_id" and field.name not in kind.theirs)
+    keys = (field.encode_name if is_always_written(field) else f"{field.encode_name}?" for field in known)
+    return Note((kind.__doc__ or "").partition("\n")[0], " ".join(keys))
 
-_COMMANDS: Mapping[str, Note] = {
-    "ScheduleNode": Note("The walk goes to a node.", f"{_NODE} scope? compensates?"),
-    "CompleteNode": Note(
-        "A visit is over; `next` is where the walk goes.", f"{_NODE} output next? compensation? fallback? timedOut?"
-    ),
-    "FailNode": Note(
-        "A visit failed: towards `next` if an error route took it, for good otherwise.",
-        f"{_NODE} reason message code details? next? handledBy? fatal?",
-    ),
-    "RaiseInterrupt": Note("A person is to be asked.", f"{_NODE} prompt"),
-    "ResumeInterrupt": Note("The question was answered.", f"{_NODE} answer round? answeredBy? note?"),
-    "StartTimer": Note("The run is to sleep.", f"{_NODE} kind wait_ms? until?"),
-    "StartSignalWait": Note("The run is to wait for a signal.", f"{_NODE} signalName"),
-    "DeliverSignal": Note(
-        "A signal goes to the node that waits for it.", f"{_NODE} signalName payload signalId? sentBy? note? buffered?"
-    ),
-    "EmitSignal": Note("A signal is to be sent to another run.", f"{_NODE} targetExecutionId signalName payload"),
-    "StartParallel": Note("Branches are to be started.", f"{_NODE} join branchNames n?"),
-    "CancelParallelBranch": Note("A branch is no longer needed.", f"{_NODE} branchName index"),
-    "JoinParallel": Note("Enough branches completed.", f"{_NODE} join"),
-    "StartSubworkflow": Note("A child run is to be started.", f"{_NODE} workflowRef childExecutionId input"),
-    "CompleteSubworkflow": Note("The child's result is taken over.", f"{_NODE} workflowRef childExecutionId"),
-    "StartCompensation": Note("What was completed is to be undone, in this order.", "outcome nodeIds"),
-    "CancelExecution": Note("Somebody cancels the run.", "nodeId? reason?"),
-    "PauseExecution": Note("Somebody pauses the run.", "reason?"),
-    "ResumeExecution": Note("Somebody lets a paused run go on.", ""),
-}
 
-_EVENTS: Mapping[str, Note] = {
-    "ExecutionStarted": Note(
-        "The run exists: its definition is pinned, its input kept.",
-        "workflowName workflowVersion inputKeys definitionHash format input state entry activityExecutionMode "
-        "tenant? runAttempt? parentExecutionId? depth? deadline? chainDeadline? continuedFrom? generation? "
-        "runsWithoutWait? carriedSignals? carriedSignalIds? startedBy? starter? untrusted?",
-    ),
-    "NodeScheduled": Note("The node is the next to be worked on.", _NODE),
-    "ActivityRequested": Note(
-        "Work is waiting for an executor.",
-        f"{_NODE} nodeType attempt arguments? secrets? idempotencyKey? timeoutMs? deadline? parallelSpan? agentId? "
-        "protocol? delegateInput? delegateCorrelationId?",
-    ),
-    "ActivityCompleted": Note(
-        "The work was done.",
-        f"{_NODE} attempt result nodeType? parallelSpan? delegateCorrelationId? externalTaskId? usage? untrusted?",
-    ),
-    "ActivityFailed": Note(
-        "An attempt failed; `willRetry` says that another follows.",
-        f"{_NODE} attempt error code? willRetry? retryAt? usage? delegateCorrelationId? externalTaskId? untrusted?",
-    ),
-    "ActivityAsked": Note(
-        "The work cannot go on until a person has answered; then the same attempt does.",
-        f"{_NODE} attempt round interruptId prompt answerSchema resume deadline?",
-    ),
-    "ActivityLeased": Note(
-        "A host has the work for a while; it is given back when `leaseUntil` is now.",
-        f"{_NODE} attempt holder leaseUntil",
-    ),
-    "ActivityOutcomeUnknown": Note("Nobody knows whether an at-most-once attempt took effect.", f"{_NODE} attempt"),
-    "ActivityRetried": Note("Somebody decided to try again after an unknown outcome.", f"{_NODE} decidedBy? note?"),
-    "StateUpdated": Note("The state changed; this is all of it.", f"{_NODE} state"),
-    "CheckpointWritten": Note(
-        "The state in full, for readers that do not fold histories.",
-        f"{_NODE} policy intervalNodes? workflowVersion definitionHash lastAppliedEventSeq stateRef",
-    ),
-    "InterruptRaised": Note(
-        "The question is open.", f"{_NODE} prompt interruptId answerSchema promptRef? approvers? deadline? checkpoint?"
-    ),
-    "InterruptResumed": Note("The answer was taken; an activity that asked goes on with it.", f"{_NODE} deadline?"),
-    "TimerStarted": Note("The run sleeps until `deadline`.", f"{_NODE} kind deadline"),
-    "TimerFired": Note(
-        "A sleep, a back-off or a timeout is over; of `kind` `run`, the time of the whole run.", "nodeId? visit? kind"
-    ),
-    "SignalWaitStarted": Note("The run waits for a signal.", f"{_NODE} signalName deadline?"),
-    "SignalReceived": Note("The signal was taken.", f"{_NODE} signalName payload"),
-    "SignalBuffered": Note(
-        "A signal came before anybody waited for it, and is kept.", "signalName payload signalId? sentBy? note?"
-    ),
-    "SignalEmitted": Note("The signal to another run was delivered, or refused.", f"{_NODE} delivered code? error?"),
-    "ParallelForked": Note("The branches may start.", f"{_NODE} join branchNames needed concurrency deadline?"),
-    "ParallelJoined": Note("The branches came together.", f"{_NODE} join"),
-    "ParallelBranchCancelled": Note("A branch was dropped.", f"{_NODE} branchName index"),
-    "ForEachStarted": Note("The items are known.", f"{_NODE} items concurrency onItemError deadline?"),
-    "LoopStarted": Note("The rounds begin.", f"{_NODE} maxIterations deadline?"),
-    "ScopeOpened": Note(
-        "A branch, an item or a round begins.", f"{_NODE} index scope body entry branchName? itemName?"
-    ),
-    "ScopeCompleted": Note("A branch, an item or a round is done.", f"{_NODE} index branchName? output?"),
-    "ScopeFailed": Note(
-        "A branch, an item or a round failed; the node around it decides what that means.",
-        f"{_NODE} index code error reason failedNodeId branchName? output?",
-    ),
-    "SubworkflowStarted": Note(
-        "The child run is asked for.",
-        f"{_NODE} workflowRef parentExecutionId childExecutionId input versionPin? deadline?",
-    ),
-    "SubworkflowCompleted": Note(
-        "The child run ended.",
-        f"{_NODE} workflowRef parentExecutionId childExecutionId childFinalState childResult mergedOutput? failed? "
-        "code? error? willRetry? retryAt?",
-    ),
-    "ExecutionPaused": Note("The run makes no move until it is resumed.", "reason?"),
-    "ExecutionResumed": Note("The run goes on.", ""),
-    "ExecutionCompleted": Note("The run is over, with a result.", "result"),
-    "ExecutionContinued": Note(
-        "The run is over, and another one goes on in its place with this input.",
-        f"{_NODE} successorExecutionId input version",
-    ),
-    "HistoryLimitReached": Note("No more can be recorded; the run fails.", "records bytes code error"),
-    "ExecutionFailed": Note(
-        "The run is over, with an error.", "error code nodeId? details? context? compensationFailures?"
-    ),
-    "ExecutionCancelled": Note(
-        "The run is over because somebody cancelled it.", "nodeId? reason? compensationFailures?"
-    ),
-}
-
-RECORDS: Mapping[str, Note] = {**_COMMANDS, **_EVENTS}
+RECORDS: Mapping[str, Note] = {name: _note(kind) for name, kind in TYPES.items()}
 
 KEYS: Mapping[str, str] = {
     "nodeId": "the node; `compensate:<id>` while a node is undone",
@@ -185,7 +77,7 @@ KEYS: Mapping[str, str] = {
 
 def history_page() -> str:
     """Every record of a history."""
-    return page("Histories", "`engine/records.py`, `engine/transitions.py` and `docs/generator/records.py`", _parts())
+    return page("Histories", "`engine/records`, `engine/transitions.py` and `docs/generator/records.py`", _parts())
 
 
 def _parts() -> Iterator[str]:
@@ -204,10 +96,9 @@ def _parts() -> Iterator[str]:
         "Every payload has `executionId`, which is not listed below. A key with `?` may be missing. Where records lead "
         "is drawn in [States of the engine](engine-states.md)."
     )
-    for title, notes, known in (("Commands", _COMMANDS, COMMANDS), ("Events", _EVENTS, EVENTS)):
-        if set(notes) != known:
-            raise ValueError(f"{title}: described and known names differ in {sorted(set(notes) ^ known)}")
+    for title, known in (("Commands", COMMANDS), ("Events", EVENTS)):
         yield f"## {title}"
+        notes = {name: note for name, note in RECORDS.items() if name in known}
         yield table(["Name", "What it says", "Payload", "Leads to"], _rows(notes))
     yield "## Keys"
     yield table(["Key", "What it is"], ([code(key), told] for key, told in KEYS.items()))

@@ -22,6 +22,7 @@ __all__ = [
     "check_module_length",
     "check_module_name",
     "check_port_use",
+    "check_record_names",
     "check_script",
     "check_sleeps",
     "check_unfinished_marks",
@@ -53,6 +54,26 @@ _MACHINE_PATH = re.compile(r"(?<![\w./~$}-])/(?:work|root|tmp|home|opt|Users)/")
 _ADAPTER_MODULES = ("penstock.runtime.stores", "penstock.runtime.executors", "penstock.runtime.embedded_host")
 _PORT_NAMES = ("store", "platform", "host", "storage", "evaluator", "performer")
 _UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
+
+
+def check_record_names(source: str, names: frozenset[str]) -> list[str]:
+    """A record is meant by its type, not by a text that no type checker sees; `__all__` is no such text."""
+    tree = ast.parse(source)
+    exported = {id(part) for node in tree.body if _is_export_list(node) for part in ast.walk(node)}
+    return [
+        f"line {node.lineno}: {node.value!r} names a record by a text; use its type in `engine.records`"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and node.value.partition(":")[0] in names
+        and id(node) not in exported
+    ]
+
+
+def _is_export_list(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and any(
+        isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets
+    )
 
 
 def check_function_length(source: str) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.engine.records import TYPES
 from tests.tidy import checks
 
 ROOT = Path(__file__).parents[2]
@@ -14,6 +15,10 @@ SOURCE = ROOT / "src"
 # Modules that may have more than 500 lines (never more than 800), each with its reason. Better: split the module.
 LONG_MODULES: dict[str, str] = {
     "src/penstock/base/limits.py": "a table: that every limit is found in one place is its point",
+}
+# Modules that name records by texts, each with its reason.
+NAMES_OF_RECORDS: dict[str, str] = {
+    "src/penstock/api/openwop_events.py": "a table of the wire: a surface sees rows as `execution.history` gives them",
 }
 
 # Folders that are made by tools and hold nothing of ours; needed only where git cannot say what is ignored.
@@ -71,6 +76,12 @@ def test_a_source_module_is_tidy(path: str) -> None:
         *([] if path.startswith(ADAPTERS) else checks.check_port_use(source)),
     ]
     assert not problems, f"{path}:\n" + "\n".join(problems)
+
+
+def test_records_are_named_by_their_types() -> None:
+    paths = python_files("src", "benchmarks", "docs/generator", "examples")
+    found = {path: checks.check_record_names(read(path), frozenset(TYPES)) for path in paths}
+    assert {path for path, problems in found.items() if problems} == set(NAMES_OF_RECORDS), found
 
 
 def test_no_source_module_takes_part_in_an_import_cycle() -> None:
@@ -210,6 +221,14 @@ store = SqliteStore("penstock.db")
 found = isinstance(outcome, Appended), getattr(error, "errno", None), type(value)
 """
     assert checks.check_port_use(source) == []
+
+
+def test_a_record_that_is_named_by_a_text_is_found() -> None:
+    names = frozenset({"ScheduleNode"})
+    assert checks.check_record_names('__all__ = ["ScheduleNode"]\n', names) == []
+    assert checks.check_record_names('"""ScheduleNode comes first."""\nkind = records.ScheduleNode\n', names) == []
+    for source in ('x = record.name == "ScheduleNode"\n', 'TABLE = {"ScheduleNode:late": 1}\n'):
+        assert len(checks.check_record_names(source, names)) == 1
 
 
 def test_an_unfinished_mark_is_found() -> None:

@@ -23,7 +23,7 @@ from penstock.engine.inputs import CompleteActivity, StartRun
 from penstock.engine.outcomes import Accepted
 from penstock.engine.pages import Field, RecordShape, Shape
 from penstock.engine.pending import pending
-from penstock.engine.records import Record
+from penstock.engine.records import Record, commands, events
 from penstock.engine.state import Activation, BufferedSignal, CompensationEntry, RunState, Scope
 from penstock.engine.transitions import Phase, RunStatus
 
@@ -36,13 +36,13 @@ BEGIN_VALUES = ("input", "mode", "circumstances", "made")
 # What a plain move records, and nothing else.
 _PLAIN = frozenset(
     {
-        "ExecutionStarted",
-        "ActivityCompleted",
-        "CompleteNode",
-        "ScheduleNode",
-        "NodeScheduled",
-        "ActivityRequested",
-        "ExecutionCompleted",
+        events.ExecutionStarted,
+        events.ActivityCompleted,
+        commands.CompleteNode,
+        commands.ScheduleNode,
+        events.NodeScheduled,
+        events.ActivityRequested,
+        events.ExecutionCompleted,
     }
 )
 
@@ -196,7 +196,7 @@ def probe_begin(workflow: Workflow) -> Found | None:
 
 
 def _is_plain(decision: Accepted) -> bool:
-    return not decision.state.unsettled and all(record.name in _PLAIN for record in decision.records)
+    return not decision.state.unsettled and all(record.body_type in _PLAIN for record in decision.records)
 
 
 def _agree(one: Found, other: Found) -> bool:

@@ -32,10 +32,10 @@ __all__ = ["Body", "Command", "Event", "Kind", "Object", "OfAVisit", "Value", "g
 Kind = Literal["command", "event"]
 T = TypeVar("T")
 
-_WRITTEN = (type(None), UnsetType)
+_WRITTEN = (type(None), UnsetType, str)
 
 
-def written(missing: UnsetType | None = None) -> Any:
+def written(missing: UnsetType | str | None = None) -> Any:
     """A key that we always write; `missing` is its value where another engine did not."""
     # A factory: a plain default would be left out when a record is written.
     return msgspec.field(default_factory=type(missing))
@@ -60,6 +60,8 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel", 
     """Whether its `deadline` says how long something may take; that of a timer says when it is."""
     derived_ids: ClassVar[tuple[str, ...]] = ()
     """The fields whose values may be made from the id of the run."""
+    theirs: ClassVar[tuple[str, ...]] = ()
+    """The fields that are read where other engines wrote them, and never written here."""
 
     execution_id: str = ""
 

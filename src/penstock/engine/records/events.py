@@ -103,6 +103,8 @@ class ExecutionCompleted(Event, frozen=True):
 class ExecutionFailed(Event, frozen=True):
     """The run is over, with an error."""
 
+    theirs: ClassVar[tuple[str, ...]] = ("message", "reason")
+
     node_id: str | None = None
     compensation_failures: Value = None
     error: Value = written()
@@ -168,7 +170,7 @@ class CheckpointWritten(Event, frozen=True):
     workflow_version: str | None = written()
     definition_hash: str | None = written()
     last_applied_event_seq: int | None = written()
-    node_id: str = ""
+    node_id: str = written("")
     visit: int | None = written()
     state_ref: Object | None = written()
     interval_nodes: int | None = None
@@ -193,7 +195,7 @@ class ActivityRequested(_OfAVisit, frozen=True):
     delegate_correlation_id: str | None = None
     arguments: Value | UnsetType = UNSET
     secrets: Object | None = None
-    delegate_input: Value | UnsetType = written(UNSET)
+    delegate_input: Value | UnsetType = UNSET
     idempotency_key: str | None = None
 
 
@@ -215,6 +217,7 @@ class ActivityCompleted(_OfAVisit, frozen=True):
 class ActivityFailed(_OfAVisit, frozen=True):
     """An attempt failed; `willRetry` says that another follows. What the executor adds stands behind the error."""
 
+    theirs: ClassVar[tuple[str, ...]] = ("message", "reason")
     derived_ids: ClassVar[tuple[str, ...]] = ("delegate_correlation_id",)
 
     attempt: int | None = written()

@@ -45,7 +45,7 @@ RECORD_SCHEMA_VERSION: Final = 1
 B = TypeVar("B", bound=Body)
 
 TYPES: Final[Mapping[str, type[Body]]] = MappingProxyType(
-    {name: getattr(module, name) for module in (commands, events) for name in module.__all__}
+    {name: kind for module in (commands, events) for name, kind in vars(module).items() if name in module.__all__}
 )
 COMMANDS: Final = frozenset(commands.__all__)
 EVENTS: Final = frozenset(events.__all__)
