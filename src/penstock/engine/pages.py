@@ -13,17 +13,20 @@ Above it: `outcomes`, `moves` (which makes shapes and moves), the stores. Below 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from penstock.base.errors import CorruptHistory
 from penstock.base.json import JsonObject, JsonValue
-from penstock.engine.records import Kind, Record
+from penstock.engine.records import TYPES, Body, Kind, Record, keys_of, payload_of
 
 __all__ = ["Field", "Move", "Page", "RecordShape", "Shape", "expand", "names_of", "records_of", "shape_of"]
+
+_ANYTHING: Any = object()
 
 Source = Literal["constant", "given", "run", "after", "names", "members"]
 
@@ -41,12 +44,37 @@ class Field(msgspec.Struct, frozen=True, array_like=True):
     value: Any = None
 
 
-class RecordShape(msgspec.Struct, frozen=True, array_like=True):
+class RecordShape(msgspec.Struct, frozen=True, array_like=True, dict=True):
     """A record without what differs from move to move."""
 
     kind: Kind
     name: str
     fields: tuple[Field, ...]
+
+    @cached_property
+    def prototype(self) -> tuple[Body, tuple[tuple[str, Field], ...]] | None:
+        """A body with what is always the same, and the fields of the rest.
+
+        None where a body would not say what the payload says: another release may have written other keys.
+        """
+        kind = TYPES.get(self.name)
+        if kind is None or kind.record_kind != self.kind:
+            return None
+        by_key = dict(zip(keys_of(kind), kind.__struct_fields__, strict=True))
+        fields = [(by_key.get(field.name, ""), field) for field in self.fields]
+        keys = [field.name for field in self.fields]
+        constant = {name: field.value for name, field in fields if field.source == "constant"}
+        try:
+            for value in (_ANYTHING, None):  # whatever is given, and where that is null
+                rest = {name: value if field.source == "given" else _ANYTHING for name, field in fields}
+                members: Any = {**rest, **constant}
+                if list(payload_of(kind(**members))) != keys:
+                    return None
+        except TypeError:  # it has a key that the type does not have, or lacks one that the type needs
+            return None
+        varying = tuple((name, field) for name, field in fields if field.source != "constant")
+        members = {**dict.fromkeys((name for name, _ in varying), None), **constant}
+        return kind(**members), varying
 
 
 class Shape(msgspec.Struct, frozen=True, array_like=True, dict=True):
@@ -81,7 +109,7 @@ def expand(shape: Shape, run_id: str, first_seq: int, at: int, values: Sequence[
     """The records that a move stands for."""
     try:
         return tuple(
-            Record(seq, record.kind, record.name, _payload(record, run_id, at, values), at)
+            Record(seq, record.kind, record.name, _content(record, run_id, at, values), at)
             for seq, record in enumerate(shape.records, first_seq)
         )
     except (LookupError, TypeError, AttributeError) as error:
@@ -89,24 +117,33 @@ def expand(shape: Shape, run_id: str, first_seq: int, at: int, values: Sequence[
         raise CorruptHistory("STORE_CORRUPT", told, "restore a backup with `penstock restore`") from None
 
 
-def _payload(record: RecordShape, run_id: str, at: int, values: Sequence[Any]) -> JsonObject:
-    payload: JsonObject = {}
-    for field in record.fields:
+def _content(record: RecordShape, run_id: str, at: int, values: Sequence[Any]) -> Body | JsonObject:
+    found = record.prototype
+    if found is None:
+        fields = ((field.name, field) for field in record.fields)
+        return _filled(fields, run_id, at, values)
+    prototype, varying = found
+    return replace(prototype, **_filled(varying, run_id, at, values))
+
+
+def _filled(fields: Iterable[tuple[str, Field]], run_id: str, at: int, values: Sequence[Any]) -> dict[str, Any]:
+    filled: dict[str, Any] = {}
+    for name, field in fields:
         match field.source:
             case "constant":
-                payload[field.name] = field.value
+                filled[name] = field.value
             case "given":
-                payload[field.name] = values[_number(field)]
+                filled[name] = values[_number(field)]
             case "run":
-                payload[field.name] = run_id
+                filled[name] = run_id
             case "after":
-                payload[field.name] = at + _number(field)
+                filled[name] = at + _number(field)
             case "names":
                 held = values[_number(field)]
-                payload[field.name] = list(held) if isinstance(held, dict) else []
+                filled[name] = list(held) if isinstance(held, dict) else []
             case "members":
-                payload.update(values[_number(field)])
-    return payload
+                filled.update(values[_number(field)])
+    return filled
 
 
 def _number(field: Field) -> int:
