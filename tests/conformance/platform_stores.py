@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.base.json import JsonObject
-from penstock.governance.audit_chain import GENESIS_HASH, ChainOutcome, seal_entry, verify_chain
+from penstock.governance.audit_chain import GENESIS_HASH, ChainOutcome, ChainSeal, verify_chain
 from penstock.runtime.platform import (
     AuditEntry,
     AuditQuery,
@@ -56,7 +55,7 @@ __all__ = [
 ]
 
 KEY = b"a key that only tests know"
-SEAL: Seal = partial(seal_entry, KEY)
+SEAL: Seal = ChainSeal(KEY)
 
 Scenario = Callable[[Any], Coroutine[Any, Any, None]]
 

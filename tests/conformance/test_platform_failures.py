@@ -58,7 +58,7 @@ OPERATIONS: list[Operation] = [
     lambda store: store.put_resource(resource("third"), expected_etag=None, call=told(OTHER, {})),
     lambda store: store.append_audit([entry(0), entry(1, tenant="other"), entry(2)], seal=SEAL),
     lambda store: store.append_audit([entry(3, outcome="refused")], seal=SEAL),
-    lambda store: store.forget_audit(tenant="acme", before_seq=2),
+    lambda store: store.forget_audit(tenant="acme", before_seq=2, seal=SEAL),
     lambda store: store.put_resource(resource(), expected_etag=None),
     lambda store: store.put_resource(resource(etag="etag-2"), expected_etag="etag-1"),
     lambda store: store.put_resource(resource(etag="etag-3"), expected_etag="etag-1"),  # changed

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from penstock.base import limits
 from penstock.base.errors import Conflict, Rejected
 from penstock.base.json import JsonObject, JsonValue
-from penstock.governance.audit_chain import GENESIS_HASH, ChainVerified, verify_chain
+from penstock.governance.audit_chain import GENESIS_HASH, ChainSeal, ChainVerified, verify_chain
 from penstock.runtime.platform import (
     ANY_ETAG,
     AuditEntry,
@@ -373,14 +373,15 @@ async def test_many_appends_at_once_give_one_unbroken_chain(store: PlatformStore
 
 @on_every_platform_store
 async def test_an_entry_that_cannot_be_sealed_keeps_out_what_came_with_it(store: PlatformStore) -> None:
-    def refuse_the_third(previous_hash: str, seq: int, one: AuditEntry) -> str:
-        if seq == 3:
-            raise ValueError("no seal for this")
-        return SEAL(previous_hash, seq, one)
+    class RefusesTheThird(ChainSeal, frozen=True):
+        def __call__(self, previous_hash: str, seq: int, entry: Any) -> str:
+            if seq == 3:
+                raise ValueError("no seal for this")
+            return SEAL(previous_hash, seq, entry)
 
     await store.append_audit([entry(0)], seal=SEAL)
     with pytest.raises(ValueError, match="no seal for this"):
-        await store.append_audit([entry(1), entry(2), entry(3, tenant="other")], seal=refuse_the_third)
+        await store.append_audit([entry(1), entry(2), entry(3, tenant="other")], seal=RefusesTheThird(KEY))
     assert [record.entry for record in await chain_of(store)] == [entry(0)]
     assert await store.audit_tenants() == ("acme",)
     with pytest.raises(ValueError, match="nan is not"):
@@ -446,11 +447,11 @@ async def test_what_is_left_of_a_chain_verifies_and_goes_on(store: PlatformStore
     await store.append_audit([entry(number) for number in range(5)], seal=SEAL)
     await store.append_audit([entry(7, tenant="other")], seal=SEAL)
     before = await chain_of(store)
-    assert await store.forget_audit(tenant="acme", before_seq=4) == 3
-    assert await store.forget_audit(tenant="acme", before_seq=4) == 0
+    assert await store.forget_audit(tenant="acme", before_seq=4, seal=SEAL) == 3
+    assert await store.forget_audit(tenant="acme", before_seq=4, seal=SEAL) == 0
     assert await chain_of(store) == before[3:]
-    assert await store.forget_audit(tenant="acme", before_seq=1_000) == 1
-    assert await store.forget_audit(tenant="nobody", before_seq=1_000) == 0
+    assert await store.forget_audit(tenant="acme", before_seq=1_000, seal=SEAL) == 1
+    assert await store.forget_audit(tenant="nobody", before_seq=1_000, seal=SEAL) == 0
     await store.append_audit([entry(8)], seal=SEAL)
     chain = await chain_of(store)
     assert [record.seq for record in chain] == [5, 6]

@@ -46,7 +46,7 @@ READING: dict[str, frozenset[str]] = {
     ),
     "PlatformStore": _names(
         "key change_mark keys audit audit_tenants resource resources all_resources due_deliveries next_delivery_at"
-        " delivery deliveries mark stored_call"
+        " delivery deliveries mark stored_call audit_head audit_chains"
     ),
     "Host": _names(
         "workflow violations workflow_named due may_perform live reloaded live_runs read history wait watched"

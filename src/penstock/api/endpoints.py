@@ -85,7 +85,11 @@ async def authenticated(gate: Gate, scope: Scope, headers: Mapping[str, str], op
     """Who sent a request, noted for the log; `operation` is what is wanted of the gate first."""
     scope["state"]["principal"] = "anonymous"
     principal = await gate.authenticate(
-        Credentials(bearer=bearer_of(headers)), surface="rest", request_id=request_id_of(scope), operation=operation
+        Credentials(bearer=bearer_of(headers)),
+        surface="rest",
+        request_id=request_id_of(scope),
+        operation=operation,
+        remote=scope["client"][0] if scope.get("client") else None,
     )
     scope["state"]["principal"] = principal.id
     return principal

@@ -1,8 +1,9 @@
 """The audit trail as a chain: every entry is sealed together with its number and the seal of the entry before it.
 
 Whoever does not have the key can neither change an entry, nor take one out, nor put one in, without the chain telling
-so. What was cut off at the end shows only to somebody who kept the last number and hash; what was cut off at the
-beginning is told by `expected_previous`.
+so. What was cut off at either end is told by the chain's head: its first and its last link, kept apart and sealed under
+the same key (`ChainHead`). Chain and head put back together to how they once were show only to somebody who kept a
+later number and hash elsewhere.
 
 The seal is an HMAC-SHA256 over the canonical JSON (RFC 8785, with integers written in full) of `{"entry": ...,
 "previous_hash": ..., "seq": ...}`. Fields of the entry that are None are left out, so that a later release can add
@@ -14,6 +15,7 @@ Above it: `operations` (verify, export), `runtime` (appends). It keeps nothing a
 from __future__ import annotations
 
 import hmac
+import json
 from collections.abc import Iterable
 from typing import Literal, Protocol, TypeAlias
 
@@ -26,7 +28,9 @@ __all__ = [
     "GENESIS_HASH",
     "ChainBreak",
     "ChainBroken",
+    "ChainHead",
     "ChainOutcome",
+    "ChainSeal",
     "ChainVerified",
     "ChainedRecord",
     "seal_entry",
@@ -59,6 +63,43 @@ class ChainedRecord(Protocol):
     @property
     def hash(self) -> str:
         """The seal of the entry."""
+
+
+class ChainHead(msgspec.Struct, frozen=True, kw_only=True):
+    """The two ends of a chain: what its first record is and follows, and what its last record is."""
+
+    first_seq: int
+    first_previous_hash: str
+    last_seq: int
+    last_hash: str
+    seal: str
+
+
+class ChainSeal(msgspec.Struct, frozen=True):
+    """Seals entries, the ends of chains, and how many chains there are, under one key."""
+
+    key: bytes
+
+    def __call__(self, previous_hash: str, seq: int, entry: msgspec.Struct) -> str:
+        """The hash of an entry in its place."""
+        return seal_entry(self.key, previous_hash, seq, entry)
+
+    def head(self, tenant: str, first: tuple[int, str], last: tuple[int, str]) -> ChainHead:
+        """A sealed head: the number of the first record with the hash before it, and the last record's with its own."""
+        text = json.dumps(["audit head", tenant, *first, *last])
+        seal = hmac.digest(self.key, text.encode(), "sha256").hex()
+        return ChainHead(
+            first_seq=first[0], first_previous_hash=first[1], last_seq=last[0], last_hash=last[1], seal=seal
+        )
+
+    def holds(self, tenant: str, head: ChainHead) -> bool:
+        """Whether a head is as it was sealed."""
+        first, last = (head.first_seq, head.first_previous_hash), (head.last_seq, head.last_hash)
+        return hmac.compare_digest(self.head(tenant, first, last).seal, head.seal)
+
+    def count(self, chains: int) -> str:
+        """The seal of how many chains there are."""
+        return hmac.digest(self.key, f"audit chains {chains}".encode(), "sha256").hex()
 
 
 class ChainVerified(msgspec.Struct, frozen=True):

@@ -142,7 +142,9 @@ class AnswerPage:
         execution_id, named = wanted.get("execution", [""])[0], wanted.get("question", [""])[0]
         credentials = Credentials(bearer=given.get("key", [""])[0].strip())
         try:
-            principal = await self._gate.authenticate(credentials, surface="mcp", request_id=request_id)
+            client = scope.get("client")
+            remote = client[0] if client else None
+            principal = await self._gate.authenticate(credentials, surface="mcp", request_id=request_id, remote=remote)
         except Denied as error:
             return replace(_DOOR, status=403, body=f'<p class="wrong" role="alert">{escape(error.message)}.</p>{_KEY}')
         caller = Caller(principal=principal, request_id=request_id, address="")

@@ -125,11 +125,11 @@ class McpEdge:
         return is_full and self._of_one.get(principal.id, 0) >= self._share
 
     async def _let_in(self, headers: _Headers, scope: Scope, receive: Receive, send: Send) -> None:
-        credentials = Credentials(bearer=_bearer(headers))
+        credentials, client = Credentials(bearer=_bearer(headers)), scope.get("client")
+        request_id = str(scope.get("state", {}).get("request_id", ""))
+        remote = client[0] if client else None
         try:
-            principal = await self._gate.authenticate(
-                credentials, surface="mcp", request_id=str(scope.get("state", {}).get("request_id", ""))
-            )
+            principal = await self._gate.authenticate(credentials, surface="mcp", request_id=request_id, remote=remote)
             engine = await self._loaded()
         except PenstockError as error:
             await _send_refusal(send, error, key_was_sent=credentials.bearer is not None)
@@ -147,12 +147,10 @@ class McpEdge:
                 await _send_version_error(only, wrong, receive, send)
                 return
             scope, receive = with_header(only, scope), await _pinned(only, scope, receive)
-        client = scope.get("client")
-        request_id = str(scope.get("state", {}).get("request_id", ""))
         caller = Caller(
             principal=principal,
             request_id=request_id,
-            remote=client[0] if client else None,
+            remote=remote,
             toolset=_toolset(scope),
             whole_keys=scope.get("state", {}).get(WHOLE_KEYS_STATE, False),
             address=self._options.public_url or _address(scope, headers),

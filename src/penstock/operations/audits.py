@@ -14,11 +14,13 @@ import msgspec
 from msgspec import Meta
 
 from penstock.base import limits
-from penstock.base.errors import Rejected
-from penstock.governance.audit_chain import ChainBroken, ChainVerified, verify_chain
+from penstock.base.errors import Denied, Rejected
+from penstock.governance.audit_chain import ChainBroken, ChainHead, ChainVerified, verify_chain
 from penstock.operations.capability import Capability, Example, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
+from penstock.operations.keys import is_operator
+from penstock.operations.trail import STRANGERS, seal_with
 from penstock.operations.views import instant, milliseconds
 from penstock.operations.workflow_views import Cursor, Limit
 from penstock.runtime.platform import AuditQuery, AuditRecord
@@ -65,21 +67,31 @@ class ListAudit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ) = None
     since: Instant = None
     until: Instant = None
+    strangers: Annotated[
+        bool, Meta(description="What was tried without a valid key, by anybody; for the owner of the server.")
+    ] = False
     limit: Limit = limits.PAGE_LIMIT_DEFAULT
     cursor: Cursor = None
 
 
 class VerifyAudit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Nothing to say."""
+    """What you know of the trail: a number and a hash that an earlier answer gave as `last_seq` and `last_hash`."""
+
+    seq: Annotated[int, Meta(description="The number of a record that you kept.", ge=1, le=2**53)] | None = None
+    hash: Annotated[str, Meta(description="The hash of that record.", max_length=64)] | None = None
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the chain holds; if not, the first record at which it does not."""
+    """Whether the chain holds; if not, the first record at which it does not, or which end is missing.
+
+    Keep `last_seq` and `last_hash` elsewhere: with them a later call finds that the whole trail was put back.
+    """
 
     intact: bool
     records: int
     last_seq: int | None
     last_hash: str | None
+    first_seq: int | None = None
     broken_at: int | None = None
     reason: str | None = None
 
@@ -132,22 +144,26 @@ def _before(cursor: str | None) -> int | None:
     route=Route(
         method="GET",
         path="/audit",
-        query=("operation", "principal", "subject", "outcome", "since", "until", "limit", "cursor"),
+        query=("operation", "principal", "subject", "outcome", "since", "until", "strangers", "limit", "cursor"),
     ),
     scopes=("audit:read",),
     reads=True,
     bucket="admin",
-    errors=("INVALID_LIST_CURSOR",),
+    errors=("INVALID_LIST_CURSOR", "SCOPE_REQUIRED"),
     examples=(Example(arguments={"operation": "workflow.execute", "limit": 20}),),
 )
 async def audit_list(context: Context, given: ListAudit) -> AuditPageView:
     """List audit records.
 
-    Who did what, when, from where, and what came of it; newest first, of your tenant.
+    Who did what, when, from where, and what came of it; newest first, of your tenant. With `strangers` the calls that
+    nobody could be found for: those with no valid key, and requests to addresses and webhooks that are not there.
     """
+    if given.strangers and not is_operator(context):
+        told = "only who owns everything in the default tenant may see what strangers tried"
+        raise Denied("SCOPE_REQUIRED", told, "leave `strangers` out", {"scope": "*"})
     page = await context.services.platform.audit(
         AuditQuery(
-            tenant=context.tenant,
+            tenant=STRANGERS if given.strangers else context.tenant,
             before_seq=_before(given.cursor),
             operation=given.operation,
             principal=given.principal,
@@ -174,9 +190,24 @@ async def audit_list(context: Context, given: ListAudit) -> AuditPageView:
 async def audit_verify(context: Context, given: VerifyAudit) -> Verified:
     """Verify the audit trail.
 
-    Recomputes the whole chain of your tenant, and says where it was altered, cut or reordered, if it was.
+    Recomputes the whole chain of your tenant, and says where it was altered, cut or reordered, if it was. Its two ends
+    are sealed, so that records which are missing there are found too. With `seq` and `hash` of an earlier answer it
+    also says whether the trail was put back to an older state as a whole.
     """
-    records, after, last_hash = 0, 0, None
+    services, tenant = context.services, context.tenant
+    head = await services.platform.audit_head(tenant)
+    walked = await _walked(context, given)
+    if not walked.intact:
+        return walked
+    reason = await _end_missing(context, head, walked)
+    if reason is None and given.seq is not None and (walked.last_seq or 0) < given.seq:
+        reason = "rolled_back"
+    return walked if reason is None else msgspec.structs.replace(walked, intact=False, reason=reason)
+
+
+async def _walked(context: Context, given: VerifyAudit) -> Verified:
+    """Whether the records follow each other, and the one that the caller knows is among them as it was."""
+    records, after, last_hash, first_seq = 0, 0, None, None
     while True:
         page = await context.services.platform.audit(
             AuditQuery(tenant=context.tenant, after_seq=after, oldest_first=True, limit=limits.HISTORY_PAGE_MAX)
@@ -185,24 +216,47 @@ async def audit_verify(context: Context, given: VerifyAudit) -> Verified:
         outcome = verify_chain(
             context.services.pepper, page.records, expected_previous=last_hash, expected_seq=expected
         )
+        known = next((record for record in page.records if record.seq == given.seq), None)
+        if known is not None and given.hash is not None and known.hash != given.hash:
+            outcome = ChainBroken(known.seq, "altered")
+        found = Verified(intact=True, records=records, last_seq=after or None, last_hash=last_hash, first_seq=first_seq)
         match outcome:
             case ChainBroken(seq=seq, reason=reason):
-                return Verified(
-                    intact=False,
-                    records=records,
-                    last_seq=after or None,
-                    last_hash=last_hash,
-                    broken_at=seq,
-                    reason=reason,
-                )
+                return msgspec.structs.replace(found, intact=False, broken_at=seq, reason=reason)
             case ChainVerified(count=count):
                 records += count
                 if page.records:
+                    first_seq = first_seq or page.records[0].seq
                     after, last_hash = page.records[-1].seq, page.records[-1].hash
             case _:
                 assert_never(outcome)
         if not page.has_more:
-            return Verified(intact=True, records=records, last_seq=after or None, last_hash=last_hash)
+            return Verified(
+                intact=True, records=records, last_seq=after or None, last_hash=last_hash, first_seq=first_seq
+            )
+
+
+async def _end_missing(context: Context, before: ChainHead | None, walked: Verified) -> str | None:
+    """Which end of a chain is not the sealed one; `before` is the head as it was before the records were read."""
+    platform, tenant, seal = context.services.platform, context.tenant, seal_with(context.services.pepper)
+    if not context.services.audited or await platform.mark("audit_unsealed"):
+        return None  # a file of an older release: the next record seals it
+    after = await platform.audit_head(tenant)
+    if before is None or after is None:
+        if walked.records and after is None:
+            return "head_missing"
+    else:
+        if not seal.holds(tenant, before) or not seal.holds(tenant, after):
+            return "head_altered"
+        if walked.first_seq not in (before.first_seq, after.first_seq):  # old records may be forgotten meanwhile
+            return "beginning_missing"
+        if (walked.last_seq or 0) < before.last_seq or (
+            walked.last_seq == after.last_seq and walked.last_hash != after.last_hash
+        ):
+            return "end_missing"
+    chains = await platform.audit_chains()
+    altered = chains.seal is not None and chains.seal != seal.count(chains.sealed or 0)
+    return "chain_missing" if altered or chains.found != (chains.sealed or 0) else None
 
 
 @operation(

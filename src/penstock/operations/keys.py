@@ -32,7 +32,7 @@ from penstock.operations.views import instant
 from penstock.operations.workflow_views import Cursor, Limit
 from penstock.runtime.platform import KeyNotReplaced, KeyRow
 
-__all__ = ["OPERATIONS", "NewKey"]
+__all__ = ["OPERATIONS", "NewKey", "is_operator"]
 
 # More alike than this is a slip of the finger; less may be the scope of a workflow.
 
@@ -183,13 +183,14 @@ def _duration_ms(text: str, name: str) -> int:
     return found
 
 
-def _is_operator(context: Context) -> bool:
+def is_operator(context: Context) -> bool:
+    """Whether the caller owns everything in the default tenant, and with that the server."""
     return context.tenant == DEFAULT_TENANT and scope_allows(context.principal.scopes, EVERYTHING)
 
 
 async def _own_key(context: Context, key_id: str) -> KeyRow:
     row = await context.services.platform.key(key_id)
-    if row is None or (row.tenant != context.tenant and not _is_operator(context)):
+    if row is None or (row.tenant != context.tenant and not is_operator(context)):
         raise NotFound("KEY_NOT_FOUND", f"there is no key {key_id}", "list the keys to see which there are")
     return row
 
@@ -268,7 +269,7 @@ async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
     """
     _check_scopes(context, given.scopes)
     tenant = given.tenant or context.tenant
-    if tenant != context.tenant and not _is_operator(context):
+    if tenant != context.tenant and not is_operator(context):
         told = "only who owns everything in the default tenant may make keys of other tenants"
         raise Denied("SCOPE_REQUIRED", told, "leave `tenant` out", {"scope": EVERYTHING})
     now = context.now_ms()
@@ -309,7 +310,7 @@ async def key_list(context: Context, given: ListKeys) -> KeyPage:
     keys of all tenants.
     """
     page = await context.services.platform.keys(
-        tenant=None if _is_operator(context) else context.tenant, limit=given.limit, cursor=given.cursor
+        tenant=None if is_operator(context) else context.tenant, limit=given.limit, cursor=given.cursor
     )
     now = context.now_ms()
     return KeyPage(items=[_view(row, now) for row in page.rows], next_cursor=page.next_cursor)

@@ -12,6 +12,7 @@ Above it: `pipeline`. Below it: the platform port.
 from __future__ import annotations
 
 import hashlib
+import hmac
 from typing import Any, TypeAlias, assert_never
 
 import msgspec
@@ -29,9 +30,17 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 _Name: TypeAlias = tuple[str, str, str, str]
 
 
-def arguments_digest(arguments: JsonObject) -> str:
-    """A digest that is equal for equal arguments."""
-    return hashlib.sha256(_encode(arguments)).hexdigest()
+def arguments_digest(pepper: bytes, arguments: JsonObject) -> str:
+    """A digest that is equal for equal arguments, and says nothing of them without the server's secret.
+
+    A plain hash of a short answer, such as a PIN, could be guessed by whoever has the file.
+    """
+    return hmac.digest(pepper, b"arguments\0" + _encode(arguments), "sha256").hex()
+
+
+def _is_of(digest: str, claim: IdempotencyClaim, arguments: JsonObject) -> bool:
+    """Whether a stored digest is of these arguments; for a day there are plain ones, which older releases stored."""
+    return digest == claim.digest or digest == hashlib.sha256(_encode(arguments)).hexdigest()
 
 
 def derived_id(principal: Principal, request: Request) -> str | None:
@@ -55,13 +64,12 @@ def answered(context: Context, reply: Reply[Any]) -> CallRecord:
 class KeyedCalls:
     """The calls with idempotency keys of one process."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self) -> None:
         self._under_way: dict[_Name, IdempotencyClaim] = {}
         """The calls that are under way here, and do not count as lost yet."""
 
     async def begin(
-        self, capability: Capability, principal: Principal, request: Request
+        self, services: Services, capability: Capability, principal: Principal, request: Request
     ) -> IdempotencyClaim | Reply[Any] | None:
         """What the call has to claim, the answer that was given before, or None for a call that needs neither.
 
@@ -73,39 +81,41 @@ class KeyedCalls:
         if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARACTERS_MAX or not _is_plain(key):
             told = f"an idempotency key has 1 to {limits.IDEMPOTENCY_KEY_CHARACTERS_MAX} printable ASCII characters"
             raise Rejected("IDEMPOTENCY_KEY_INVALID", told, "use a UUID")
-        now = self._services.clock.now_ms()
+        now = services.clock.now_ms()
         claim = IdempotencyClaim(
             tenant=principal.tenant,
             principal=principal.id,
             operation=capability.name,
             key=key,
-            digest=arguments_digest(request.arguments),
+            digest=arguments_digest(services.pepper, request.arguments),
             now=now,
             in_flight_until=now + limits.IDEMPOTENCY_IN_FLIGHT_MS,
-            keep_until=now + self._services.limits.idempotency_ttl_ms,
+            keep_until=now + services.limits.idempotency_ttl_ms,
         )
         under_way = self._under_way.get(_name_of(claim))
         if under_way is not None and under_way.in_flight_until >= now:
             raise _reused() if under_way.digest != claim.digest else _in_flight()
         self._under_way[_name_of(claim)] = claim
         try:
-            return await self._found(capability, claim)
+            return await self._found(services, capability, claim, request.arguments)
         except BaseException:
             self.end(claim)
             raise
 
-    async def _found(self, capability: Capability, claim: IdempotencyClaim) -> IdempotencyClaim | Reply[Any]:
-        known = await self._services.platform.stored_call(claim)
+    async def _found(
+        self, services: Services, capability: Capability, claim: IdempotencyClaim, arguments: JsonObject
+    ) -> IdempotencyClaim | Reply[Any]:
+        known = await services.platform.stored_call(claim)
         match known:
             case None:
                 return claim
-            case InFlight(digest=digest) | Finished(digest=digest) if digest != claim.digest:
+            case InFlight(digest=digest) | Finished(digest=digest) if not _is_of(digest, claim, arguments):
                 raise _reused()
             case InFlight():
                 raise _in_flight()
             case Finished(answer=answer):
                 self.end(claim)
-                return _repeated(self._services, capability, answer)
+                return _repeated(services, capability, answer)
             case _:
                 assert_never(known)
 
@@ -114,27 +124,27 @@ class KeyedCalls:
         if self._under_way.get(_name_of(claim)) is claim:  # and not one that took over
             del self._under_way[_name_of(claim)]
 
-    async def complete(self, call: CallRecord, reply: Reply[Any] | EventStream) -> None:
+    async def complete(self, services: Services, call: CallRecord, reply: Reply[Any] | EventStream) -> None:
         """Store what a call leaves and was not stored with a change: its audit entry, its answer, or both.
 
         A stream has no answer that could be kept: the key may be used again.
         """
         if isinstance(reply, EventStream):
-            await self.release(call)
+            await self.release(services, call)
             call.claim = None
         elif call.claim is not None and not call.answered:
             call.answer = _answer_of(reply)
         if call.stored and (call.claim is None or call.answered):
             return
         was_stored = call.stored
-        outcome = await self._services.platform.record_call(call)
+        outcome = await services.platform.record_call(call)
         if not isinstance(outcome, Claimed) and not was_stored:
             raise _in_flight()  # another process was faster, and this one changed nothing
 
-    async def release(self, call: CallRecord) -> None:
+    async def release(self, services: Services, call: CallRecord) -> None:
         """Let a key be used again that a call claimed before it was refused."""
         if call.claim is not None and call.stored and not call.answered:
-            await self._services.platform.release_call(call.claim)
+            await services.platform.release_call(call.claim)
 
 
 def _is_plain(key: str) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from penstock.base import limits
-from penstock.base.errors import Denied, PenstockError
+from penstock.base.errors import Denied, PenstockError, Unavailable
 from penstock.base.json import JsonObject, exceeds_values
 from penstock.base.scopes import scope_allows
 from penstock.operations.admission import Admission
@@ -32,7 +32,7 @@ from penstock.operations.exposed import ExposedWorkflows
 from penstock.operations.key_watch import KeyWatch
 from penstock.operations.once import KeyedCalls
 from penstock.operations.presence import Presence
-from penstock.operations.trail import AuditTrail, audit_unavailable, place_of
+from penstock.operations.trail import STRANGERS, AuditTrail, place_of
 from penstock.runtime.commits import CarriedThrough
 from penstock.runtime.platform import AuditOutcome, CallRecord, IdempotencyClaim
 
@@ -41,7 +41,7 @@ __all__ = ["Answered", "Gate", "Outcome", "RefusedCall"]
 _LOGGER = logging.getLogger("penstock.gate")
 # Combinations of what calls need and what keys have, decided before.
 _GRANTS_KEPT = 4_096
-_NOBODY = Principal(id="anonymous", tenant="-", scopes=frozenset())
+_NOBODY = Principal(id="anonymous", tenant=STRANGERS, scopes=frozenset())
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class Gate:
         self.authenticator = authenticator
         self.admission = Admission(services.limits)
         self.trail = AuditTrail(services)
-        self.keyed = KeyedCalls(services)
+        self.keyed = KeyedCalls()
         self._carried = CarriedThrough()
         self.key_watch = KeyWatch(services, authenticator)
         services.definitions_changed.listen(self.exposed.changed)
@@ -93,6 +93,7 @@ class Gate:
         surface: Surface,
         request_id: str,
         operation: str = "authenticate",
+        remote: str | None = None,
     ) -> Principal:
         """Who shows these credentials; `Denied` if nobody does, and that leaves a record.
 
@@ -102,7 +103,15 @@ class Gate:
         try:
             return await self.authenticator.authenticate(credentials)
         except Denied as error:
-            await self._refuse_stranger(error, surface, request_id, operation)
+            request = Request(
+                operation=operation,
+                arguments={},
+                principal=_NOBODY,
+                surface=surface,
+                request_id=request_id,
+                remote=remote,
+            )
+            await self._refuse_stranger(error, request)
             raise
 
     async def recheck(self, principal: Principal, *, surface: Surface, request_id: str) -> None:
@@ -110,13 +119,15 @@ class Gate:
         if await self.authenticator.still_valid(principal):
             return
         error = _revoked()
-        await self._refuse_stranger(error, surface, request_id, "authenticate")
+        request = Request(
+            operation="authenticate", arguments={}, principal=_NOBODY, surface=surface, request_id=request_id
+        )
+        await self._refuse_stranger(error, request)
         raise error
 
-    async def _refuse_stranger(self, error: Denied, surface: Surface, request_id: str, operation: str) -> None:
-        request = Request(operation=operation, arguments={}, principal=_NOBODY, surface=surface, request_id=request_id)
+    async def _refuse_stranger(self, error: Denied, request: Request) -> None:
         await self._audit(request, RefusedCall(error=error), CallRecord())
-        named = self.catalogue.get(operation)
+        named = self.catalogue.get(request.operation)
         self.services.telemetry.call(named.name if named else None, error.code, 0.0)
 
     async def call(self, request: Request) -> Outcome:
@@ -150,7 +161,7 @@ class Gate:
             self.admission.charge(principal.id, capability.governance.bucket, self.services.clock.now_ms())
             self.admission.enter(principal.id)
             try:
-                begun = await self.keyed.begin(capability, principal, request)
+                begun = await self.keyed.begin(self.services, capability, principal, request)
                 if isinstance(begun, Reply):
                     outcome = Answered(capability=capability, principal=principal, reply=begun, replayed=True)
                 else:
@@ -188,9 +199,9 @@ class Gate:
             with self._held(capability, principal, context.presence):
                 reply = await _execute(context, given)
             if not capability.annotations.read_only:
-                await self.keyed.complete(call, reply)
+                await self.keyed.complete(context.services, call, reply)
         except PenstockError:
-            await self.keyed.release(call)
+            await self.keyed.release(context.services, call)
             raise
         finally:
             if call.claim is not None:
@@ -261,11 +272,11 @@ class Gate:
                 kept = "failed"
             entry = self.trail.entry(place, request, kept, reads=reads, replayed=replayed)
             await self.trail.write(entry, gather=gather)
-        except PenstockError:
+        except PenstockError as failure:
             _LOGGER.exception("request %s has no audit record", request.request_id)
-            if principal is _NOBODY or call.stored:
+            if principal is _NOBODY or call.stored or isinstance(error, Unavailable):
                 return outcome
-            return RefusedCall(error=audit_unavailable(), capability=capability, principal=principal)
+            return RefusedCall(error=failure, capability=capability, principal=principal)
         return outcome
 
 

@@ -17,6 +17,7 @@ from penstock.base.json import JsonObject
 from penstock.operations.capability import Capability
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
+from penstock.operations.trail import seal_with
 
 __all__ = ["FORGET_AUDIT", "FORGET_RUNS", "OPERATIONS", "Forgotten"]
 
@@ -62,7 +63,9 @@ async def forget_audit(context: Context, given: ForgetAudit) -> Forgotten:
     """Forget audit records that are past their retention."""
     platform, count = context.services.platform, 0
     for _ in range(_PIECES_MAX):
-        dropped = await platform.forget_audit(tenant=context.tenant, before_seq=given.before_seq)
+        dropped = await platform.forget_audit(
+            tenant=context.tenant, before_seq=given.before_seq, seal=seal_with(context.services.pepper)
+        )
         count += dropped
         if not dropped:
             break

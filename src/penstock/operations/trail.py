@@ -11,21 +11,24 @@ Above it: `pipeline`, `app` (which flushes). Below it: the platform port, `gover
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from penstock.base import limits
-from penstock.base.errors import PenstockError, Unavailable
+from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
-from penstock.governance.audit_chain import seal_entry
+from penstock.governance.audit_chain import ChainSeal
 from penstock.operations.capability import Capability
 from penstock.operations.context import Principal, Request, Services
 from penstock.operations.once import arguments_digest
 from penstock.runtime.platform import AuditEntry, AuditOutcome, Seal
 
-__all__ = ["AuditTrail", "Place", "audit_unavailable", "place_of", "seal_with"]
+__all__ = ["STRANGERS", "AuditTrail", "Place", "place_of", "seal_with"]
+
+
+# The tenant of records of whoever showed no valid key; no tenant is called so.
+STRANGERS = "-"
 
 
 class Place(NamedTuple):
@@ -41,7 +44,7 @@ class Place(NamedTuple):
 
 def seal_with(key: bytes) -> Seal:
     """The function by which a store links an entry to its chain."""
-    return partial(seal_entry, key)
+    return ChainSeal(key)
 
 
 def place_of(request: Request, principal: Principal, capability: Capability | None, code: str | None) -> Place:
@@ -54,14 +57,6 @@ def place_of(request: Request, principal: Principal, capability: Capability | No
         capability.name if capability else request.operation[:100],
         subject[:200] if subject else None,
         code,
-    )
-
-
-def audit_unavailable() -> Unavailable:
-    """What a call hears whose audit record cannot be written."""
-    told = "the audit record of the call cannot be written, so the call does not succeed"
-    return Unavailable(
-        "AUDIT_UNAVAILABLE", told, "try again later; the operator finds the reason in /readyz and the log"
     )
 
 
@@ -101,7 +96,7 @@ class AuditTrail:
             code=place.code,
             subject=place.subject,
             request_id=request.request_id,
-            arguments_digest=None if reads else arguments_digest(request.arguments),
+            arguments_digest=None if reads else arguments_digest(self._services.pepper, request.arguments),
             details=details,
         )
 

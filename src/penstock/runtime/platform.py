@@ -10,16 +10,18 @@ It decides nothing: who may do what, and what an entry means, is decided above.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.governance.audit_chain import ChainHead, ChainSeal
 
 __all__ = [
     "ANY_ETAG",
+    "AuditChains",
     "AuditEntry",
     "AuditOutcome",
     "AuditPage",
@@ -153,8 +155,16 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
 
 
-Seal: TypeAlias = Callable[[str, int, AuditEntry], str]
-"""From the previous hash, the number and the entry to the entry's hash."""
+Seal: TypeAlias = ChainSeal
+"""Seals what stores append, inside their transactions."""
+
+
+class AuditChains(msgspec.Struct, frozen=True, kw_only=True):
+    """How the chains stand that a store keeps: how many there are, and how many it says there should be."""
+
+    found: int
+    sealed: int | None
+    seal: str | None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -324,8 +334,14 @@ class PlatformStore(Protocol):
     async def audit(self, query: AuditQuery) -> AuditPage:
         """Records of a tenant."""
 
-    async def forget_audit(self, *, tenant: str, before_seq: int) -> int:
-        """Drop the oldest records of a chain; the rest still verifies from its first record's `previous_hash`.
+    async def audit_head(self, tenant: str) -> ChainHead | None:
+        """The sealed ends of a tenant's chain; None if it has none."""
+
+    async def audit_chains(self) -> AuditChains:
+        """How many chains there are, and how many were sealed."""
+
+    async def forget_audit(self, *, tenant: str, before_seq: int, seal: Seal) -> int:
+        """Drop the oldest records of a chain; the rest still verifies from its new first end, which is sealed anew.
 
         The newest record stays whatever is asked: the chain goes on from it. May stop sooner to keep one piece of work
         short; 0 means that there is nothing left to drop.

@@ -16,7 +16,6 @@ from penstock.app.penstock import Penstock
 from penstock.base.errors import Denied, PenstockError
 from penstock.operations.capability import EventStream, Reply
 from penstock.operations.context import Credentials, GateLimits, Principal, Request
-from penstock.operations.once import KeyedCalls
 from penstock.operations.pipeline import Answered, Gate, Outcome, RefusedCall
 from penstock.runtime.steps import step
 
@@ -96,7 +95,6 @@ class Caller:
 def change_services(gate: Gate, **changes: Any) -> None:
     """Let a gate work with other services from now on: services themselves do not change."""
     gate.services = replace(gate.services, **changes)
-    gate.keyed = KeyedCalls(gate.services)
 
 
 OpenGate = Callable[..., AbstractAsyncContextManager[Caller]]

@@ -26,12 +26,15 @@ class AsyncAudit:
         outcome: Literal["allowed", "failed", "refused"] | None = None,
         since: str | None = None,
         until: str | None = None,
+        strangers: bool | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> AuditPageView:
         """List audit records.
 
-        Who did what, when, from where, and what came of it; newest first, of your tenant.
+        Who did what, when, from where, and what came of it; newest first, of your tenant. With `strangers` the
+        calls that nobody could be found for: those with no valid key, and requests to addresses and webhooks that
+        are not there.
         """
         return await self._caller.invoke(
             "audit.list",
@@ -42,6 +45,7 @@ class AsyncAudit:
                 "outcome": outcome,
                 "since": since,
                 "until": until,
+                "strangers": strangers,
                 "limit": limit,
                 "cursor": cursor,
             },
@@ -57,6 +61,7 @@ class AsyncAudit:
         outcome: Literal["allowed", "failed", "refused"] | None = None,
         since: str | None = None,
         until: str | None = None,
+        strangers: bool | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[AuditRecordView]:
         """List audit records: all of them; `limit` is the size of a page."""
@@ -69,6 +74,7 @@ class AsyncAudit:
                 "outcome": outcome,
                 "since": since,
                 "until": until,
+                "strangers": strangers,
                 "limit": limit,
             },
             AuditPageView,
@@ -76,12 +82,14 @@ class AsyncAudit:
             for item in page.items:
                 yield item
 
-    async def verify(self) -> Verified:
+    async def verify(self, *, seq: int | None = None, hash: str | None = None) -> Verified:
         """Verify the audit trail.
 
-        Recomputes the whole chain of your tenant, and says where it was altered, cut or reordered, if it was.
+        Recomputes the whole chain of your tenant, and says where it was altered, cut or reordered, if it was. Its
+        two ends are sealed, so that records which are missing there are found too. With `seq` and `hash` of an
+        earlier answer it also says whether the trail was put back to an older state as a whole.
         """
-        return await self._caller.invoke("audit.verify", {}, Verified)
+        return await self._caller.invoke("audit.verify", {"seq": seq, "hash": hash}, Verified)
 
     async def export(self, *, after_seq: int | None = None, limit: int | None = None) -> Export:
         """Export audit records.

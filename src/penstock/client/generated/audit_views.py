@@ -44,11 +44,14 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the chain holds; if not, the first record at which it does not."""
+    """Whether the chain holds; if not, the first record at which it does not, or which end is missing.      Keep
+    `last_seq` and `last_hash` elsewhere: with them a later call finds that the whole trail was put back.
+    """
 
     intact: bool
     records: int
     last_seq: int | None
     last_hash: str | None
+    first_seq: int | None = None
     broken_at: int | None = None
     reason: str | None = None

@@ -14,7 +14,7 @@ import msgspec
 
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject
-from penstock.governance.audit_chain import GENESIS_HASH
+from penstock.governance.audit_chain import GENESIS_HASH, ChainHead
 from penstock.runtime.platform import (
     AuditEntry,
     AuditRecord,
@@ -48,6 +48,7 @@ class MemoryCalls:
 
     before_audit: Callable[[], None] = lambda: None
     chains: dict[str, list[AuditRecord]] = field(default_factory=dict)
+    heads: dict[str, ChainHead] = field(default_factory=dict)
     _calls: dict[_CallName, _Call] = field(default_factory=dict)
 
     # --- with a change ---------------------------------------------------------------------------
@@ -65,8 +66,8 @@ class MemoryCalls:
         """Keep what a call leaves, now that its change is made."""
         if call is None:
             return
-        for record in self._sealed(call):
-            self.chains.setdefault(record.entry.tenant, []).append(record)
+        if call.seal is not None:
+            self._link(self._sealed(call), call.seal)
         if call.claim is not None and (call.answer is not None or not call.stored):
             until = call.claim.in_flight_until if call.answer is None else call.claim.keep_until
             self._calls[_name(call.claim)] = _Call(call.claim.digest, until, call.answer)
@@ -119,8 +120,18 @@ class MemoryCalls:
     def append(self, entries: Sequence[AuditEntry], seal: Seal) -> None:
         """Append to the chains of the entries' tenants, all or none."""
         self.before_audit()
-        for record in self._numbered(entries, seal):
+        self._link(self._numbered(entries, seal), seal)
+
+    def _link(self, records: Sequence[AuditRecord], seal: Seal) -> None:
+        for record in records:
             self.chains.setdefault(record.entry.tenant, []).append(record)
+        for tenant in {record.entry.tenant for record in records}:
+            self.seal_head(tenant, seal)
+
+    def seal_head(self, tenant: str, seal: Seal) -> None:
+        """Seal the two ends of a chain as it is now."""
+        first, last = self.chains[tenant][0], self.chains[tenant][-1]
+        self.heads[tenant] = seal.head(tenant, (first.seq, first.previous_hash), (last.seq, last.hash))
 
     def _sealed(self, call: CallRecord) -> list[AuditRecord]:
         if call.entry is None or call.seal is None or call.stored:

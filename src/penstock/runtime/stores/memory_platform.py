@@ -15,8 +15,10 @@ from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.json import JsonValue
+from penstock.governance.audit_chain import ChainHead
 from penstock.runtime.platform import (
     ANY_ETAG,
+    AuditChains,
     AuditEntry,
     AuditPage,
     AuditQuery,
@@ -175,13 +177,24 @@ class MemoryPlatformStore:
         found = tuple(islice((record for record in ordered if _matches(record, query)), size + 1))
         return AuditPage(found[:size], len(found) > size)
 
-    async def forget_audit(self, *, tenant: str, before_seq: int) -> int:
+    async def audit_head(self, tenant: str) -> ChainHead | None:
+        """The sealed ends of a tenant's chain."""
+        return self.calls.heads.get(tenant)
+
+    async def audit_chains(self) -> AuditChains:
+        """Nobody can remove a chain here."""
+        count = len(self.calls.heads)
+        return AuditChains(found=count, sealed=count or None, seal=None)
+
+    async def forget_audit(self, *, tenant: str, before_seq: int, seal: Seal) -> int:
         """Drop the oldest records of a chain, all but the newest."""
         self.before_write("forget_audit")
         chain = self.calls.chains.get(tenant, [])
         older = sum(record.seq < before_seq for record in chain[:-1])
         count = min(older, limits.RETENTION_BATCH_RECORDS_MAX)
         del chain[:count]
+        if count:
+            self.calls.seal_head(tenant, seal)
         return count
 
     async def audit_tenants(self) -> tuple[str, ...]:

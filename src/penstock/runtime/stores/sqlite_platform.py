@@ -13,7 +13,9 @@ import sqlite3
 from collections.abc import Awaitable, Mapping, Sequence
 
 from penstock.base.json import JsonValue
+from penstock.governance.audit_chain import ChainHead
 from penstock.runtime.platform import (
+    AuditChains,
     AuditEntry,
     AuditPage,
     AuditQuery,
@@ -36,6 +38,7 @@ from penstock.runtime.platform import (
     ResourceRow,
     Seal,
 )
+from penstock.runtime.stores import sqlite_audit_heads as heads
 from penstock.runtime.stores import sqlite_calls as calls
 from penstock.runtime.stores import sqlite_platform_audit as trail
 from penstock.runtime.stores import sqlite_platform_deliveries as queue
@@ -136,10 +139,19 @@ class SqlitePlatformStore:
         """Records of a tenant."""
         return await self._store.read(lambda connection: trail.read_audit(connection, query))
 
-    async def forget_audit(self, *, tenant: str, before_seq: int) -> int:
+    async def audit_head(self, tenant: str) -> ChainHead | None:
+        """The sealed ends of a tenant's chain."""
+        return await self._store.read(lambda connection: heads.read_head(connection, tenant))
+
+    async def audit_chains(self) -> AuditChains:
+        """How many chains there are, and how many were sealed."""
+        return await self._store.read(heads.read_chains)
+
+    async def forget_audit(self, *, tenant: str, before_seq: int, seal: Seal) -> int:
         """Drop the oldest records of a chain."""
         return await self._store.writer.submit(
-            lambda connection: trail.forget_audit(connection, tenant=tenant, before_seq=before_seq), is_long=True
+            lambda connection: trail.forget_audit(connection, tenant=tenant, before_seq=before_seq, seal=seal),
+            is_long=True,
         )
 
     async def audit_tenants(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The audit trail in the SQLite file: a chain for each tenant.
 
-Entries are numbered and sealed inside the transaction of the file's one writer, after a look at the end of the chain.
-That look is one step down an index; keeping the end in memory would spare it only if no other process could append.
+Entries are numbered and sealed inside the transaction of the file's one writer, after a look at the head of the chain.
+Keeping the head in memory would spare that only if no other process could append.
 The numbers are the primary key, so that not even a mistake can fork a chain.
 
 Above it: `sqlite_platform`, `sqlite_audit`. Below it: `sqlite_rows`, sqlite3; the tables are in
@@ -17,19 +17,27 @@ from typing import Any
 import msgspec
 
 from penstock.base import limits
-from penstock.governance.audit_chain import GENESIS_HASH
+from penstock.governance.audit_chain import ChainHead
 from penstock.runtime.platform import AuditEntry, AuditPage, AuditQuery, AuditRecord, Seal
 from penstock.runtime.stores.platform_rules import audit_unavailable, rows_wanted
+from penstock.runtime.stores.sqlite_audit_heads import broken_heads, move_first, sealed_end, write_last
 from penstock.runtime.stores.sqlite_rows import decode_json, encode_json
 
-__all__ = ["append_audit", "audit_statement", "audit_tenants", "broken_links", "forget_audit", "read_audit"]
+__all__ = [
+    "append_audit",
+    "audit_statement",
+    "audit_tenants",
+    "broken_links",
+    "forget_audit",
+    "probe_audit",
+    "read_audit",
+]
 
 _COLUMNS = (
     "tenant, seq, at, principal, surface, operation, outcome, code, subject, request_id, arguments_digest, count,"
     " details, previous_hash, hash"
 )
 _INSERT = f"INSERT INTO audit ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-_LAST = "SELECT seq, hash FROM audit WHERE tenant = ? ORDER BY seq DESC LIMIT 1"
 _ENDS = (
     "SELECT (SELECT min(seq) FROM audit WHERE tenant = :tenant), (SELECT max(seq) FROM audit WHERE tenant = :tenant)"
 )
@@ -52,23 +60,31 @@ _INTEGER_MAX = 2**63 - 1
 
 def append_audit(connection: sqlite3.Connection, entries: Sequence[AuditEntry], seal: Seal) -> None:
     """Number, seal and append entries; all or, with the transaction, none."""
+    heads: dict[str, ChainHead] = {}
     ends: dict[str, tuple[int, str]] = {}
     rows: list[tuple[object, ...]] = []
     for entry in entries:
-        last_seq, previous_hash = ends.get(entry.tenant) or _end(connection, entry.tenant)
+        tenant = entry.tenant
+        if tenant not in ends:
+            head = heads[tenant] = sealed_end(connection, tenant, seal)
+            ends[tenant] = (head.last_seq, head.last_hash)
+        last_seq, previous_hash = ends[tenant]
         seq = last_seq + 1
         sealed = seal(previous_hash, seq, entry)
-        ends[entry.tenant] = (seq, sealed)
+        ends[tenant] = (seq, sealed)
         rows.append(_columns_of(entry, seq, previous_hash, sealed))
     try:
         connection.executemany(_INSERT, rows)
+        for tenant, head in heads.items():
+            write_last(connection, tenant, head, ends[tenant], seal)
     except sqlite3.Error as error:
-        raise audit_unavailable(error) from error
+        raise _told(error) from error
 
 
-def _end(connection: sqlite3.Connection, tenant: str) -> tuple[int, str]:
-    found = connection.execute(_LAST, (tenant,)).fetchall()
-    return found[0] if found else (0, GENESIS_HASH)
+def _told(error: sqlite3.Error) -> Exception:
+    """What concerns the file as a whole (it is full, locked, gone) is told as such; all else is the trail's."""
+    code = int(getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
+    return audit_unavailable(error) if code in (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_ERROR) else error
 
 
 def _columns_of(entry: AuditEntry, seq: int, previous_hash: str, sealed: str) -> tuple[object, ...]:
@@ -133,13 +149,30 @@ def _bounded(number: int | None) -> int | None:
     return None if number is None else max(-_INTEGER_MAX, min(number, _INTEGER_MAX))
 
 
-def forget_audit(connection: sqlite3.Connection, *, tenant: str, before_seq: int) -> int:
+def forget_audit(connection: sqlite3.Connection, *, tenant: str, before_seq: int, seal: Seal) -> int:
     """Drop the oldest records of a chain in one bounded piece, but never the newest."""
     ((first, last),) = connection.execute(_ENDS, {"tenant": tenant}).fetchall()
     if first is None:
         return 0
     before = min(before_seq, last, first + limits.RETENTION_BATCH_RECORDS_MAX)
-    return connection.execute("DELETE FROM audit WHERE tenant = ? AND seq < ?", (tenant, before)).rowcount
+    count = connection.execute("DELETE FROM audit WHERE tenant = ? AND seq < ?", (tenant, before)).rowcount
+    if count:
+        move_first(connection, tenant, seal)
+    return count
+
+
+def probe_audit(connection: sqlite3.Connection) -> None:
+    """Raise what a call would hear if no record could be written; leaves nothing behind."""
+    entry = AuditEntry(at=0, tenant="", principal="", surface="", operation="probe", outcome="allowed")
+    connection.execute("SAVEPOINT probe_audit")
+    try:
+        connection.execute(_INSERT, _columns_of(entry, 0, "", ""))
+        connection.execute("SELECT 1 FROM audit_heads LIMIT 1").fetchall()
+    except sqlite3.Error as error:
+        raise _told(error) from error
+    finally:
+        connection.execute("ROLLBACK TO probe_audit")
+        connection.execute("RELEASE probe_audit")
 
 
 def audit_tenants(connection: sqlite3.Connection) -> tuple[str, ...]:
@@ -156,6 +189,8 @@ def broken_links(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
         return
     for tenant, seq in connection.execute(_BROKEN_LINKS):
         yield "AUDIT_CHAIN_BROKEN", f"the audit trail of {tenant!r} does not go on with its record {seq}"
+    for told in broken_heads(connection):
+        yield "AUDIT_CHAIN_BROKEN", told
 
 
 def _record_of(columns: Sequence[Any]) -> AuditRecord:

@@ -1,7 +1,8 @@
 """Whether a store can be used now: found out by using it, as the next caller would.
 
 It is read with a new connection, which remembers nothing of how the file was, and written unless something was written
-a moment ago. A small file is looked through for damage now and then; a large one shows its damage when it is read.
+a moment ago; that an audit record could be written is tried and taken back. A small file is looked through for damage
+now and then; a large one shows its damage when it is read.
 
 Above it: `app.serving`, for `/readyz`. Below it: `sqlite`.
 """
@@ -16,6 +17,7 @@ from contextlib import closing
 from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.stores.sqlite_platform_audit import probe_audit
 from penstock.runtime.stores.sqlite_schema import connect
 
 __all__ = ["StoreProbe"]
@@ -36,6 +38,7 @@ class StoreProbe:
         is_fresh = last is not None and now - last < limits.STORE_PROBE_SECONDS
         # First, because it knows which files it writes to.
         await writer.submit(_look if is_fresh else _write_nothing)
+        await writer.submit(probe_audit)
         check = self._checked_at is None or now - self._checked_at >= limits.STORE_CHECK_SECONDS
         await self._store.read(lambda _: self._read_afresh(check=check))
         if check:

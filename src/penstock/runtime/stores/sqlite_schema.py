@@ -19,6 +19,7 @@ from typing import Literal
 from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
 from penstock.runtime.stores.pages.shapes import SHAPE_TABLE
+from penstock.runtime.stores.sqlite_audit_heads import HEADS_TABLE
 from penstock.runtime.stores.sqlite_errors import is_busy
 from penstock.runtime.stores.sqlite_names import NAME_TABLE, prepare_names
 from penstock.runtime.stores.sqlite_platform_tables import PLATFORM_TABLES
@@ -29,7 +30,7 @@ __all__ = ["SCHEMA_VERSION", "Synchronous", "connect", "identify", "migrate", "o
 
 Synchronous = Literal["FULL", "NORMAL", "OFF"]
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can tell what this is
 
 # The WAL is cut back to this size after a burst, so that it does not keep the space for ever.
@@ -114,6 +115,7 @@ _MIGRATIONS: dict[int, str] = {
     7: NAME_TABLE,
     # Older releases cannot read moves, so they must refuse the file; its pages of records stay as they are.
     8: SHAPE_TABLE,
+    9: HEADS_TABLE,
 }
 
 
