@@ -31,6 +31,8 @@ def test_nothing_is_lost_when_the_process_is_killed_again_and_again(capsys: pyte
     assert report["clock_jumps"] > 0
     assert (report["runs"], report["suspended_runs"]) == (120, 40)
     assert (report["suspended_doubled"], report["abandoned_runs"]) == (0, 0)
+    assert report["audited_changes"] > 0
+    assert (report["acknowledged_without_audit"], report["audit_without_change"]) == (0, 0)
 
 
 def test_two_processes_share_a_file_and_one_takes_over_from_the_other(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,8 @@ activity what its policy promises: at least once under one key, or at most once.
 carry it on.
 
 In between a process is suspended while another, whose clock is an hour ahead, takes over and an operator retries
-(`suspended`). The last line is one JSON object; the exit code is not 0 when `ok` is false.
+(`suspended`), and a process that makes changes through a gate is killed, with audit inserts that fail at random
+(`audited`). The last line is one JSON object; the exit code is not 0 when `ok` is false.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from penstock.engine.records import Record
 from penstock.runtime.ports import RunQuery, StoredRun
 from penstock.runtime.stores.sqlite import SqliteStore
 from tests.torture import killing
+from tests.torture.audited import torment_changes
 from tests.torture.suspended import suspend
 from tests.torture.worker import read_lines
 from tests.torture.workflows import WORKFLOWS
@@ -45,6 +47,8 @@ _ROOT = Path(__file__).resolve().parents[2]
 _ROUND_SECONDS_MAX = 120
 _INSIDE_SHARE = 0.5  # of the kills
 _ROUNDS_PER_SUSPENSION = 10
+_ROUNDS_PER_AUDIT = 2
+_AUDITED_KILLS = 4  # in every second of these lives audit inserts fail at random
 
 
 @dataclass
@@ -72,6 +76,9 @@ class Count:
     suspended_runs: int = 0
     suspended_doubled: int = 0
     suspended_refused_by_epoch: int = 0
+    audited_changes: int = 0
+    acknowledged_without_audit: int = 0
+    audit_without_change: int = 0
 
     @property
     def ok(self) -> bool:
@@ -86,6 +93,8 @@ class Count:
             self.unfinished_runs,
             self.abandoned_runs,
             self.suspended_doubled,
+            self.acknowledged_without_audit,
+            self.audit_without_change,
         )
         return self.runs > 0 and not any(bad)
 
@@ -132,6 +141,15 @@ def suspended(folder: Path, count: Count, *, runs: int, lease_ms: int) -> None:
     count.suspended_doubled += found.doubled
     count.suspended_refused_by_epoch += found.refused_by_epoch
     count.unfinished_runs += found.unfinished
+
+
+def audited(folder: Path, random: Random, count: Count) -> None:
+    """Kill a process that makes changes through a gate, and compare them with the audit trail, both ways."""
+    found = torment_changes(folder, random, _AUDITED_KILLS)
+    count.kills += _AUDITED_KILLS
+    count.audited_changes += found.changes
+    count.acknowledged_without_audit += found.without_audit
+    count.audit_without_change += found.without_change
 
 
 async def examine(folder: Path, plan: list[JsonObject], count: Count) -> None:
@@ -210,6 +228,9 @@ def main(arguments: list[str] | None = None) -> int:
         count.rounds += 1
         torment(folder, random, given.kills, count, inside=impossible is None)
         asyncio.run(examine(folder, plan, count))
+        if count.ok and number % _ROUNDS_PER_AUDIT == 0:
+            (folder / "audited").mkdir()
+            audited(folder / "audited", random, count)
         if count.ok and number % _ROUNDS_PER_SUSPENSION == 0 and given.suspended_runs:
             (folder / "suspended").mkdir()
             suspended(folder / "suspended", count, runs=given.suspended_runs, lease_ms=given.lease_ms)

@@ -1,0 +1,182 @@
+"""Changes through the gate under SIGKILL: every acknowledged change has exactly one audit record, and the other way.
+
+A process makes changes of many kinds through a gate on one file, notes each answer on the disk, and is killed at random
+moments; in half of its lives one audit insert of eight fails. Afterwards the file says what there is, and the trail
+says what was allowed: `acknowledged_without_audit` counts changes that took effect (answered or not) without exactly one
+record, `audit_without_change` counts records of allowed changes that did not take effect.
+
+    python -m tests.torture.audited FOLDER SEED
+
+Above it: `torture`. Below it: a gate as a server has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from penstock.app.gateway import local_owner, open_gate
+from penstock.app.penstock import Penstock
+from penstock.base.json import JsonObject
+from penstock.operations.context import GateLimits, Request
+from penstock.operations.pipeline import Answered, Gate
+from penstock.runtime.platform import AuditQuery
+from penstock.runtime.ports import RunQuery
+from tests.torture.worker import DurableLines, read_lines
+
+__all__ = ["Audited", "torment_changes"]
+
+_ROOT = Path(__file__).resolve().parents[2]
+_GREET: JsonObject = {"penstock": "v1", "nodes": [{"id": "done", "type": "end", "output": "hello"}]}
+_CALLERS = 8
+_CALLS_MAX = 10**9
+_FAILURES = (
+    "CREATE TRIGGER no_audit BEFORE INSERT ON audit WHEN abs(random()) % 8 = 0 BEGIN SELECT RAISE(ABORT, 'no'); END"
+)
+# What a change is known by in the trail: its operation and request id; in the store: the name that it made.
+_KINDS = ("schema.create", "key.create", "webhook.create", "workflow.create", "workflow.execute")
+
+
+@dataclass(slots=True)
+class Audited:
+    """What was found."""
+
+    changes: int = 0
+    acknowledged: int = 0
+    without_audit: int = 0
+    without_change: int = 0
+
+
+def _call(kind: str, name: str) -> dict[str, Any]:
+    match kind:
+        case "schema.create":
+            return {"id": name, "schema": {}}
+        case "key.create":
+            return {"name": name, "scopes": ["workflow:read"]}
+        case "webhook.create":
+            return {"url": f"https://example.com/{name}"}
+        case "workflow.create":
+            return {"document": {**_GREET, "name": name.replace("-", "_")}}
+        case _:
+            return {"workflow_id": "greet", "execution_id": name}
+
+
+async def _make(gate: Gate, random: Random, acknowledged: DurableLines, life: str) -> None:
+    """Make changes until the process is killed."""
+    number = 0
+    while True:
+        number += 1
+        kind = random.choice(_KINDS)
+        name = f"c{life}-{random.randrange(10**9)}-{number}"
+        outcome = await gate.call(
+            Request(
+                operation=kind,
+                arguments=_call(kind, name),
+                principal=local_owner(),
+                surface="sdk",
+                request_id=name,
+                idempotency_key=name if random.random() < 0.5 else None,
+            )
+        )
+        if isinstance(outcome, Answered):
+            acknowledged.append({"kind": kind, "name": name})
+        await asyncio.sleep(random.random() * 0.002)
+
+
+async def victim(folder: Path, seed: int) -> None:
+    """One life."""
+    random, acknowledged = Random(seed), DurableLines(folder / "acknowledged.jsonl")
+    chosen = GateLimits(write_per_minute=_CALLS_MAX, admin_per_minute=_CALLS_MAX)
+    async with Penstock.open(folder / "penstock.db") as penstock, open_gate(penstock, chosen=chosen) as gate:
+        await asyncio.gather(*(_make(gate, random, acknowledged, f"{seed}-{caller}") for caller in range(_CALLERS)))
+
+
+def torment_changes(folder: Path, random: Random, kills: int) -> Audited:
+    """Let changes be made and their process be killed, and count what does not fit."""
+    path = folder / "penstock.db"
+    asyncio.run(_prepare(path))
+    for life in range(kills):
+        with closing(sqlite3.connect(path, timeout=10)) as connection, connection:
+            connection.execute("DROP TRIGGER IF EXISTS no_audit")
+            if life % 2:
+                connection.execute(_FAILURES)
+        command = [sys.executable, "-m", "tests.torture.audited", str(folder), str(random.randrange(10**9))]
+        worker = subprocess.Popen(command, cwd=_ROOT, stderr=subprocess.DEVNULL)
+        try:
+            worker.wait(timeout=2.0 + random.random())
+        except subprocess.TimeoutExpired:
+            worker.send_signal(signal.SIGKILL)
+            worker.wait()
+    with closing(sqlite3.connect(path, timeout=10)) as connection, connection:
+        connection.execute("DROP TRIGGER IF EXISTS no_audit")
+    return asyncio.run(_examine(folder))
+
+
+async def _prepare(path: Path) -> None:
+    async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
+        document: JsonObject = {**_GREET, "name": "greet"}
+        await gate.call(
+            Request(
+                operation="workflow.create",
+                arguments={"document": document},
+                principal=local_owner(),
+                surface="sdk",
+                request_id="prepare",
+            )
+        )
+
+
+async def _examine(folder: Path) -> Audited:
+    """Compare what there is with what the trail says."""
+    async with Penstock.open(folder / "penstock.db") as penstock, open_gate(penstock) as gate:
+        there = await _there(gate)
+        recorded: Counter[str] = Counter()
+        after = 0
+        while True:
+            page = await gate.services.platform.audit(
+                AuditQuery(tenant="default", after_seq=after, outcome="allowed", oldest_first=True, limit=1_000)
+            )
+            for record in page.records:
+                after = record.seq
+                if record.entry.operation in _KINDS and record.entry.request_id != "prepare":
+                    recorded[str(record.entry.request_id)] += 1
+            if not page.has_more:
+                break
+    told = {str(line["name"]) for line in read_lines(folder / "acknowledged.jsonl")}
+    return Audited(
+        changes=len(there),
+        acknowledged=len(told),
+        without_audit=sum(recorded[name] != 1 for name in there | told),
+        without_change=sum(name not in there for name in recorded),
+    )
+
+
+async def _there(gate: Gate) -> set[str]:
+    """The names of everything that was made."""
+    platform, store = gate.services.platform, gate.services.store
+    found = {row.resource_id for row in await platform.all_resources("schema")}
+    for row in await platform.all_resources("webhook"):
+        found.add(str(row.body["url"]).rpartition("/")[2])
+    cursor: str | None = None
+    while True:
+        keys = await platform.keys(tenant=None, limit=200, cursor=cursor)
+        found |= {row.name for row in keys.rows}
+        cursor = keys.next_cursor
+        if cursor is None:
+            break
+    found |= {row.name.replace("_", "-") for row in await store.definitions(tenant=None) if row.name != "greet"}
+    found |= {row.run_id for row in (await store.list_runs(RunQuery(limit=100_000))).rows}
+    return {name for name in found if name.startswith("c")}
+
+
+if __name__ == "__main__":
+    asyncio.run(victim(Path(sys.argv[1]), int(sys.argv[2])))
