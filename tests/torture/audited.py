@@ -2,8 +2,8 @@
 
 A process makes changes of many kinds through a gate on one file, notes each answer on the disk, and is killed at random
 moments; in half of its lives one audit insert of eight fails. Afterwards the file says what there is, and the trail
-says what was allowed: `acknowledged_without_audit` counts changes that took effect (answered or not) without exactly one
-record, `audit_without_change` counts records of allowed changes that did not take effect.
+says what was allowed. `acknowledged_without_audit` counts changes that took effect, answered or not, and have not
+exactly one record; `audit_without_change` counts records of allowed changes that did not take effect.
 
     python -m tests.torture.audited FOLDER SEED
 
