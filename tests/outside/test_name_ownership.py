@@ -18,6 +18,9 @@ from tests.unit.mcp_surface.assistants import Assistant, assisted
 
 pytestmark = pytest.mark.anyio
 
+# The last format of the file that did not say whose a name is.
+VERSION_WITHOUT_NAMES = 6
+
 
 def workflow(name: str, **more: Any) -> dict[str, Any]:
     return {"penstock": "v1", "name": name, "nodes": [{"id": "done", "type": "end", "output": name}], **more}
@@ -96,8 +99,10 @@ async def test_a_file_of_an_older_release_gives_names_to_whom_had_them_first(tmp
         await penstock.register(workflow("late"))
         await penstock.register(workflow("zebra", **wanted))
     connection = sqlite3.connect(path)
-    connection.execute("DROP TABLE claimed_names")
-    connection.execute(f"PRAGMA user_version = {sqlite_schema.SCHEMA_VERSION - 1}")
+    for number in range(VERSION_WITHOUT_NAMES + 1, sqlite_schema.SCHEMA_VERSION + 1):
+        for table in re.findall(r"CREATE TABLE (\w+)", sqlite_schema._MIGRATIONS[number]):
+            connection.execute(f"DROP TABLE {table}")
+    connection.execute(f"PRAGMA user_version = {VERSION_WITHOUT_NAMES}")
     connection.commit()
     connection.close()
     async with assisted(tmp_path) as assistant:
