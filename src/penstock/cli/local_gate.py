@@ -24,11 +24,14 @@ from penstock.cli.configuration import command_settings
 from penstock.cli.run_lookup import say_nobody_works
 from penstock.cli.sessions import Workshop, opened
 from penstock.client.events import StreamEvent
+from penstock.client.table import find_operation
 from penstock.operations.capability import EventStream
 from penstock.operations.context import Request
 from penstock.operations.pipeline import Answered, Gate, RefusedCall
 
 __all__ = ["open_local_surface"]
+
+_KEY_BYTES = 16
 
 
 class _FileSurface:
@@ -55,6 +58,9 @@ class _FileSurface:
         return value
 
     async def _ask(self, operation: str, arguments: JsonObject, idempotency_key: str | None) -> Answered:
+        if not find_operation(operation).read_only:
+            # As the client does it: what is repeated after a lost answer is answered alike on a file and on a server.
+            idempotency_key = idempotency_key or token_hex(_KEY_BYTES)
         outcome = await self._gate.call(
             Request(
                 operation=operation,
