@@ -32,7 +32,7 @@ def test_a_run_is_followed_through_all_runs_of_its_chain(shop: Shop) -> None:
     assert any('continued as order-7~2 with {"n": 2}' in line for line in lines)
     assert lines[-1] == "  history  penstock runs history 'order-7~3' --db penstock.db"
     report = shop.json("run", "count.yaml", "--run-id", "order-7")
-    assert (report["run_id"], report["joined"], report["result"]) == ("order-7~3", True, 3)
+    assert (report["execution_id"], report["joined"], report["output"]) == ("order-7~3", True, 3)
     assert (report["continued_as"], report["should_continue"]) == (None, False)
 
 
@@ -67,4 +67,4 @@ def test_an_id_like_that_of_a_later_run_is_refused(shop: Shop) -> None:
     shop.write("count.yaml", COUNT)
     finished = shop.run("run", "count.yaml", "--run-id", "order~2", "--detach")
     assert finished.returncode == 2
-    assert "as only runs do that continue others" in finished.stderr
+    assert "INVALID_ARGUMENTS: the arguments do not fit: /execution_id" in finished.stderr

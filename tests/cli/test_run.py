@@ -1,29 +1,14 @@
 """`penstock run` in a process of its own: to the end, waiting, left, killed and joined."""
 
 import json
+import os
+import pwd
 import signal
 import subprocess
 
 import pytest
 
 from tests.cli.processes import APPROVE, GATED, GREET, REFUSED, SECONDS_MAX, SIGNALLED, STEPS, Shop, read_until
-
-RUN_KEYS = {
-    "ok",
-    "run_id",
-    "workflow",
-    "version",
-    "hash",
-    "status",
-    "result",
-    "error",
-    "waiting_for",
-    "records",
-    "elapsed_ms",
-    "continued_as",
-    "should_continue",
-    "joined",
-}
 
 
 def test_a_run_is_shown_line_by_line_where_there_is_no_terminal(shop: Shop) -> None:
@@ -43,10 +28,10 @@ def test_the_result_can_be_had_as_json(shop: Shop) -> None:
     shop.write("greet.yaml", GREET)
     (shop.folder / "input.yaml").write_text("name: you\n")
     report = shop.json("run", "greet.yaml", "--steps", str(STEPS), "--input", "@input.yaml", "--label", "team=red")
-    assert set(report) == RUN_KEYS
-    assert (report["ok"], report["status"], report["result"]) == (True, "completed", {"said": "Hello you"})
-    assert (report["error"], report["waiting_for"], report["joined"]) == (None, [], False)
-    assert report["run_id"].startswith("r_")
+    assert report["execution_id"].startswith("r_")
+    assert report == {**shop.json("runs", "show", report["execution_id"]), "joined": False}
+    assert (report["status"], report["output"], report["error"]) == ("completed", {"said": "Hello you"}, None)
+    assert report["labels"] == {"team": "red"}
 
 
 def test_only_how_it_ended_is_shown_when_nobody_watches(shop: Shop) -> None:
@@ -66,8 +51,9 @@ def test_a_failed_run_ends_with_1_and_says_how_to_retry(shop: Shop) -> None:
     assert "NOT_READY: the marker is missing" in finished.stdout
     assert "  retry    penstock runs retry r1 --db penstock.db" in finished.stdout
     report = shop.json("run", "refused.yaml", "--steps", str(STEPS), "--input", given, "--run-id", "r1", code=1)
-    assert (report["ok"], report["status"], report["joined"]) == (False, "failed", True)
-    assert report["error"] == {"code": "NOT_READY", "message": "the marker is missing", "node": "check"}
+    assert (report["status"], report["joined"]) == ("failed", True)
+    assert (report["error"]["code"], report["error"]["message"]) == ("NOT_READY", "the marker is missing")
+    assert report["error"]["node_id"] == "check"
 
 
 def test_a_run_that_asks_ends_with_3_where_there_is_no_terminal(shop: Shop) -> None:
@@ -77,14 +63,9 @@ def test_a_run_that_asks_ends_with_3_where_there_is_no_terminal(shop: Shop) -> N
     assert "waiting for a person · run r1" in finished.stdout
     assert "answer it   penstock runs answer r1 --db 'my runs.db' approve=true" in finished.stdout
     report = shop.json("run", "approve.yaml", "--run-id", "r1", "--db", "my runs.db", code=3)
-    (wait,) = report["waiting_for"]
-    assert (report["status"], wait["for"], wait["node"], wait["prompt"]) == (
-        "waiting_input",
-        "person",
-        "ask",
-        "Greet you?",
-    )
-    assert wait["schema"]["required"] == ["approve"]
+    [question] = report["waiting_for"]["questions"]
+    assert (report["status"], question["node_id"], question["prompt"]) == ("waiting_input", "ask", "Greet you?")
+    assert question["answer_schema"]["required"] == ["approve"]
 
 
 def test_a_run_that_waits_for_a_signal_says_how_to_send_it(shop: Shop) -> None:
@@ -109,7 +90,7 @@ def test_a_detached_run_is_started_and_left_to_a_worker(shop: Shop) -> None:
     [
         (("missing.yaml",), "missing.yaml: No such file or directory"),
         (("greet.yaml", "--input", "{"), "is not JSON"),
-        (("greet.yaml", "--input", "{}"), "VALIDATION_ERROR"),
+        (("greet.yaml", "--input", "{}"), "INPUT_INVALID"),
         (("greet.yaml", "--label", "red"), "--label takes KEY=VALUE"),
         (("greet.yaml", "--steps", "nothing.py"), "there is no file nothing.py"),
         (("greet.yaml", "--steps", "no.such.module"), "there is no module no.such.module"),
@@ -218,3 +199,19 @@ def test_a_pipe_that_closes_early_is_no_disaster(shop: Shop) -> None:
         process.stdout.close()
         process.wait(timeout=SECONDS_MAX)
     assert shop.json("runs", "show", "r1")["status"] in {"completed", "waiting_activity"}
+
+
+def test_a_run_is_started_as_the_user_of_the_machine_with_one_record_for_each_change(shop: Shop) -> None:
+    shop.write("greet.yaml", GREET)
+    command = ("run", "greet.yaml", "--steps", str(STEPS), "--input", '{"name": "you"}')
+    for run_id in ("r1", "r2"):
+        assert shop.run(*command, "--run-id", run_id).returncode == 0
+    changes = ("workflow.create", "workflow.update", "workflow.import", "workflow.execute")
+    trail = [entry for entry in shop.json("audit", "list")["items"] if entry["operation"] in changes]
+    # The second run finds the workflow as it is: nothing is stored, and nothing is said.
+    told = [(entry["operation"], entry["subject"]) for entry in reversed(trail)]
+    assert told == [("workflow.create", None), ("workflow.execute", "greet"), ("workflow.execute", "greet")]
+    me = f"os:{pwd.getpwuid(os.getuid()).pw_name}"
+    assert {(entry["principal"], entry["surface"], entry["outcome"]) for entry in trail} == {(me, "cli", "allowed")}
+    [started, *_] = shop.json("runs", "history", "r1")["items"]
+    assert started["payload"]["startedBy"] == me

@@ -19,7 +19,7 @@ def test_a_model_from_the_settings_answers_a_run(shop: Shop) -> None:
     refused = shop.json("run", "ask.yaml", code=1)
     assert refused["error"]["code"] == "COMPOSITE_EXECUTOR_NOT_CONFIGURED"
     shop.write("penstock.yaml", "models: {scripted: {provider: mock, replies: {plan: Go north.}}}\n")
-    assert shop.json("run", "ask.yaml")["result"] == {"plan": "Go north."}
+    assert shop.json("run", "ask.yaml")["output"] == {"plan": "Go north."}
 
 
 def test_a_run_takes_database_and_steps_from_a_named_file(shop: Shop) -> None:

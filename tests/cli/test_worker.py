@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import pwd
 import signal
 
 from msgspec.structs import replace
@@ -113,5 +115,5 @@ def test_what_a_worker_loads_and_starts_by_the_clock_passes_its_gate(shop: Shop)
         worker.communicate(timeout=SECONDS_MAX)
     records = shop.json("audit", "list", "--json")["items"]
     told = {(item["principal"], item["operation"], item["outcome"]) for item in records}
-    assert ("system:loader", "workflow.update", "allowed") in told
+    assert (f"os:{pwd.getpwuid(os.getuid()).pw_name}", "workflow.update", "allowed") in told
     assert ("schedule:often", "schedule.start", "allowed") in told

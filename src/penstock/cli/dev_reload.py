@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.app.file_changes import FileChanges
+from penstock.app.gateway import local_owner
 from penstock.app.loading import load_workflow_into
 from penstock.app.penstock import Penstock
 from penstock.app.settings import Settings
@@ -126,7 +127,7 @@ class Reloader:
         if known is not None and known.hash == workflow.hash:
             return
         try:
-            await load_workflow_into(gate, workflow)
+            await load_workflow_into(gate, workflow, owner=local_owner())
         except (Conflict, Denied, Rejected) as error:
             self.lines.note(f"{file}: {error.message}: {error.hint}", warn=True)
             return

@@ -1,6 +1,6 @@
 """A run and its child runs, followed as they go: records come in, views grow.
 
-Above it: the commands that watch. Below it: `Penstock`, `run_view`. It works the same whether the run is performed in
+Above it: the commands that watch. Below it: `run_source`, `run_view`. It works the same whether the run is performed in
 this process or in another one.
 """
 
@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from penstock.app.penstock import Penstock
-from penstock.base import limits
 from penstock.base.errors import NotFound
+from penstock.cli.run_source import RunSource
 from penstock.cli.run_view import Question, RunView, VisitView, WaitKind
 from penstock.definitions.model import Workflow
 from penstock.engine.records import Record
-from penstock.runtime.chains import latest_in_chain
 
 __all__ = ["Follower"]
 
@@ -31,19 +29,20 @@ _OUTSIDE = frozenset({WaitKind.PERSON, WaitKind.DECISION, WaitKind.SIGNAL})
 class Follower:
     """The views of one run and its child runs."""
 
-    penstock: Penstock
+    source: RunSource
     view: RunView
     children: dict[str, RunView] = field(default_factory=dict)
     unseen: list[tuple[str, Record]] = field(default_factory=list)  # what no display has shown yet
     known: dict[str, Workflow] = field(default_factory=dict)  # the workflows of runs that were continued
 
     @classmethod
-    async def of(cls, penstock: Penstock, run_id: str) -> Follower:
+    async def of(cls, source: RunSource, run_id: str) -> Follower:
         """Begin to follow a run."""
-        workflow = await _workflow(penstock, run_id)
+        workflow = await source.workflow(run_id)
         if workflow is None:
-            raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {run_id}", "`penstock runs list` shows the runs")
-        return cls(penstock=penstock, view=RunView(workflow=workflow, run_id=run_id))
+            told, hint = f"there is no run {run_id} with a document to read", "`penstock runs list` shows the runs"
+            raise NotFound("EXECUTION_NOT_FOUND", told, hint)
+        return cls(source=source, view=RunView(workflow=workflow, run_id=run_id))
 
     async def catch_up(self) -> bool:
         """Read what happened since the last time; False when nothing did."""
@@ -66,8 +65,8 @@ class Follower:
 
     async def _successor(self, view: RunView) -> RunView | None:
         """A view of the run that continues another one; None as long as it is not there."""
-        for run_id in (view.continued_as, await latest_in_chain(self.penstock.store, view.run_id)):
-            workflow = None if run_id is None else await _workflow(self.penstock, run_id)
+        for run_id in (view.continued_as, await self.source.latest(view.run_id)):
+            workflow = None if run_id is None else await self.source.workflow(run_id)
             if run_id is not None and workflow is not None:
                 self.known[view.run_id] = view.workflow
                 return RunView(workflow=workflow, run_id=run_id)
@@ -79,28 +78,20 @@ class Follower:
         return news
 
     async def _read(self, view: RunView) -> list[tuple[str, Record]]:
-        news: list[Record] = []
-        while True:
-            page = await self.penstock.host.history(view.run_id, after_seq=view.seq, limit=limits.HISTORY_PAGE_MAX)
-            view.take(page)
-            news.extend(page)
-            if len(page) < limits.HISTORY_PAGE_MAX:
-                return [(view.run_id, record) for record in news]
+        news = await self.source.records(view.run_id, view.seq)
+        view.take(news)
+        return [(view.run_id, record) for record in news]
 
     async def _adopt(self, child_id: str) -> None:
         if child_id in self.children or len(self.children) >= _CHILDREN_MAX:
             return
-        workflow = await _workflow(self.penstock, child_id)
+        workflow = await self.source.workflow(child_id)
         if workflow is not None:
             self.children[child_id] = RunView(workflow=workflow, run_id=child_id)
 
     async def wait(self) -> None:
         """Wait for something to happen, or long enough to look again."""
-        if self.penstock.driver is None:
-            await asyncio.sleep(limits.FOREIGN_CHANGE_POLL_SECONDS)
-            return
-        seconds = limits.FOREIGN_CHANGE_POLL_SECONDS
-        await self.penstock.host.wait(self.view.run_id, after_seq=self.view.seq, timeout_seconds=seconds)
+        await self.source.wait(self.view.run_id, self.view.seq)
 
     async def rest(self) -> None:
         """Let the run work for a moment before it is looked at again."""
@@ -136,8 +127,3 @@ class Follower:
             child = self.children.get(visit.child_id or "")
             return child is not None and not child.ended and self._waits_outside(child)
         return view.paused or visit.wait.kind in _OUTSIDE
-
-
-async def _workflow(penstock: Penstock, run_id: str) -> Workflow | None:
-    row = await penstock.store.row(run_id)
-    return None if row is None else await penstock.host.workflow(row.definition_hash)

@@ -13,15 +13,16 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from penstock.app.penstock import Penstock
+from penstock.app.gateway import local_owner, open_gate
+from penstock.app.loading import load_workflow_into
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.configuration import ChosenDatabaseOption, ConfigOption, command_settings
 from penstock.cli.displays import display_for
 from penstock.cli.following import Follower
 from penstock.cli.project_runs import runnable_in_project
 from penstock.cli.report import console_for
-from penstock.cli.run_json import run_json
 from penstock.cli.run_lines import status_words
+from penstock.cli.run_source import RunSource, calls_of_gate
 from penstock.cli.run_view import Mark
 from penstock.cli.sessions import (
     JsonOption,
@@ -36,9 +37,9 @@ from penstock.cli.sessions import (
     print_json,
 )
 from penstock.cli.values import UsageError, parse_labels, parse_value
-from penstock.cli.watching import Ending, print_ending, say_how_to_go_on, watch
+from penstock.cli.watching import Ending, WatchedPlace, print_ending, say_how_to_go_on, watch
 from penstock.definitions.model import Workflow
-from penstock.runtime.runs import Run
+from penstock.operations.pipeline import Gate
 from penstock.runtime.system import new_run_id
 
 __all__ = ["finish_watching", "run_command"]
@@ -96,9 +97,8 @@ def run_command(  # noqa: PLR0913  # every option is one the user can give
     Everything is kept in one file: after Ctrl-C or a crash the run goes on where it was, with `penstock runs watch
     --perform`, `penstock worker`, or the same command and --run-id.
 
-    With --json one object is printed at the end, with the keys ok, run_id, workflow, version, hash, status, result,
-    error, waiting_for, records, elapsed_ms, continued_as, should_continue and joined. Where a run continues as a new
-    one, the last of them is meant.
+    With --json the run is printed at the end, as `penstock runs show --json` does, with `joined`. Where a run continues
+    as a new one, the last of them is meant.
 
     Exits with 0 when the run completed, 1 when it failed or was cancelled, 2 when a file, an option or the input cannot
     be used, 3 when it still waits (detached, or nobody at a terminal to ask), 130 when it was left with Ctrl-C.
@@ -125,61 +125,68 @@ def run_command(  # noqa: PLR0913  # every option is one the user can give
 async def _run(order: _Order, workshop: Workshop) -> int:
     workflow, others = runnable_in_project(order.file, order.others, workshop.settings, performs=not order.detach)
     value: JsonValue = {} if order.given is None else parse_value(order.given, "--input")
-    async with opened(workshop, perform=not order.detach, create=True, family=order.run_id) as penstock:
+    async with (
+        opened(workshop, perform=not order.detach, create=True, family=order.run_id) as penstock,
+        open_gate(penstock, pepper_file=workshop.pepper_file) as gate,
+    ):
         for other in others:
-            await penstock.host.register(other)
+            await load_workflow_into(gate, other, owner=local_owner())
         if not order.detach:
             hold_signals()
-        run, joined = await _start(penstock, workflow, value, order)
-        follower = await Follower.of(penstock, run.id)
+        run_id, joined = await _start(gate, workflow, value, order)
+        follower = await Follower.of(RunSource(call=calls_of_gate(gate), performs=not order.detach), run_id)
         await follower.catch_up()
         if order.detach:
-            return await _detached(follower, run, workshop, joined=joined, as_json=order.as_json)
+            idle = not follower.view.ended and not await live_workers(penstock)
+            return await _detached(follower, workshop, joined=joined, idle=idle, as_json=order.as_json)
         if joined and not order.as_json:
-            told = f"run {run.id} exists already and is {status_words(follower.view, follower.children)}; joining it"
+            told = f"run {run_id} exists already and is {status_words(follower.view, follower.children)}; joining it"
             console_for(sys.stdout).print(Text(told, style="dim"))
         display = display_for(penstock.host.clock, silent=order.as_json or not order.watch)
         ending = await watch(follower, display, asks=not order.as_json, stays=False)
         extra: JsonObject | None = {"joined": joined} if order.as_json else None
-        return await finish_watching(follower, workshop, ending, json_extra=extra, watched=order.watch)
+        place = WatchedPlace.of(workshop)
+        return await finish_watching(follower, place, ending, json_extra=extra, watched=order.watch)
 
 
-async def _start(penstock: Penstock, workflow: Workflow, value: JsonValue, order: _Order) -> tuple[Run, bool]:
-    """The run, and whether it was there before."""
-    known = await penstock.store.row(order.run_id)
+async def _start(gate: Gate, workflow: Workflow, value: JsonValue, order: _Order) -> tuple[str, bool]:
+    """The id of the run, and whether it was there before."""
+    known = await gate.services.store.row(order.run_id)
     if known is not None:
         if known.workflow_name != workflow.name:
             raise UsageError(f"run {known.run_id} is a run of {known.workflow_name}, not of {workflow.name}")
-        return penstock.run(known.run_id), True
-    await penstock.host.register(workflow)
-    return await penstock.start(workflow, value, run_id=order.run_id, labels=order.labels), False
+        return known.run_id, True
+    await load_workflow_into(gate, workflow, owner=local_owner())
+    labels: JsonObject = dict(order.labels)
+    asked: JsonObject = {"workflow_id": workflow.name, "hash": workflow.hash, "input": value, "labels": labels}
+    started = await calls_of_gate(gate)("workflow.execute", {**asked, "execution_id": order.run_id})
+    return started["execution_id"], False
 
 
-async def _detached(follower: Follower, run: Run, workshop: Workshop, *, joined: bool, as_json: bool) -> int:
+async def _detached(follower: Follower, workshop: Workshop, *, joined: bool, idle: bool, as_json: bool) -> int:
     view = follower.view
     if as_json:
-        print_json({**run_json(view, await run.state()), "joined": joined})
+        print_json({**await follower.source.view(view.run_id), "joined": joined})
     else:
         console = console_for(sys.stdout)
-        console.print(f"run {run.id} is {'there already' if joined else 'started'}: {status_words(view)}")
-        watch_it = command_text("runs", "watch", run.id, "--db", str(workshop.database))
+        console.print(f"run {view.run_id} is {'there already' if joined else 'started'}: {status_words(view)}")
+        watch_it = command_text("runs", "watch", view.run_id, "--db", str(workshop.database))
         console.print(f"  watch it    {watch_it}")
-        if not view.ended and not await live_workers(follower.penstock):
+        if idle:
             console.print(f"  nobody performs it yet; start  {command_text('worker', *workshop.arguments())}")
     return _exit_code(follower, Ending.ENDED if view.ended else Ending.WAITING)
 
 
 async def finish_watching(
-    follower: Follower, workshop: Workshop, ending: Ending, *, json_extra: JsonObject | None, watched: bool = True
+    follower: Follower, place: WatchedPlace, ending: Ending, *, json_extra: JsonObject | None, watched: bool = True
 ) -> int:
     """Say how it ended, or how to go on (as JSON if there are members to add to it), and give the exit code."""
     if json_extra is not None:
-        state = await follower.penstock.run(follower.view.run_id).state()
-        print_json({**run_json(follower.view, state), **json_extra})
+        print_json({**await follower.source.view(follower.view.run_id), **json_extra})
     elif ending is Ending.ENDED:
-        print_ending(follower, workshop, watched=watched)
+        print_ending(follower, place, watched=watched)
     else:
-        say_how_to_go_on(follower, workshop, ending)
+        say_how_to_go_on(follower, place, ending)
     return _exit_code(follower, ending)
 
 

@@ -89,6 +89,12 @@ class Workshop:
             config=config,
         )
 
+    @property
+    def pepper_file(self) -> Path | None:
+        """The secret of the database, where the settings name it."""
+        named = self.settings.auth.pepper_file
+        return Path(named) if named else None
+
     def arguments(self) -> list[str]:
         """The options that name this workshop again."""
         config = [] if self.config is None else ["--config", str(self.config)]
@@ -117,8 +123,6 @@ async def opened(
     folder = workshop.secret_folder
     if folder is not None and not folder.is_dir():
         raise UsageError(f"--secret-file: {folder} is not a folder")
-    named = workshop.settings.auth.pepper_file
-    pepper_file = Path(named) if named else None
     if not perform:
         async with (
             looking_upstream(workshop.settings) as upstream,
@@ -128,7 +132,7 @@ async def opened(
                 family=family,
                 observe=observe,
                 upstream=upstream,
-                pepper_file=pepper_file,
+                pepper_file=workshop.pepper_file,
             ) as penstock,
         ):
             yield penstock
@@ -144,7 +148,7 @@ async def opened(
             family=family,
             observe=observe,
             upstream=equipment.upstream,
-            pepper_file=pepper_file,
+            pepper_file=workshop.pepper_file,
             governed=True,
         ) as penstock,
     ):

@@ -10,7 +10,7 @@ import json
 import logging
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -25,12 +25,12 @@ from penstock.cli.following import Follower
 from penstock.cli.report import console_for, count_words
 from penstock.cli.run_lines import length_text, status_words
 from penstock.cli.run_view import Mark, Question, RunView, VisitView, WaitKind
-from penstock.cli.sessions import Left, Workshop, command_text, until_left, user_name
+from penstock.cli.sessions import Left, Workshop, command_text, until_left
 from penstock.cli.terminal import TerminalConversation, can_ask
 from penstock.definitions.drawing_text import clean
 from penstock.engine.state import COMPENSATION_PREFIX
 
-__all__ = ["Ending", "print_ending", "say_how_to_go_on", "watch"]
+__all__ = ["Ending", "WatchedPlace", "print_ending", "say_how_to_go_on", "watch"]
 
 # A result up to this length stands in the line of the node that gave it.
 _RESULT_CHARACTERS_SHOWN = 100
@@ -38,6 +38,23 @@ _GONE_LOOK_SECONDS = 0.2
 # What stands on the line of a question beside the question itself.
 _QUESTION_MARGIN = 60
 _EXAMPLES = {"boolean": "true", "integer": "1", "number": "1", "string": "…"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedPlace:
+    """Where a watched run is, for what is said about it at the end."""
+
+    name: str
+    options: Sequence[str]
+    """The options that name the place again."""
+    performing: Sequence[str]
+    """Those that also name what its work needs, where it is done here."""
+
+    @classmethod
+    def of(cls, workshop: Workshop) -> WatchedPlace:
+        """A file."""
+        database = str(workshop.database)
+        return cls(name=database, options=("--db", database), performing=workshop.arguments())
 
 
 class Ending(StrEnum):
@@ -131,9 +148,8 @@ class _Talker:
             self.conversation.tell("\n".join(map(clean, lines)))
 
     async def _send(self, question: Question, value: JsonValue) -> PenstockError | None:
-        run = self.follower.penstock.run(question.run_id)
         try:
-            await run.answer(value, interrupt_id=question.interrupt_id, by=user_name())
+            await self.follower.source.answer(question.run_id, question.interrupt_id, value)
         except PenstockError as error:
             return error
         return None
@@ -157,11 +173,11 @@ class _Talker:
 # --- the last lines ------------------------------------------------------------------------------
 
 
-def print_ending(follower: Follower, workshop: Workshop, *, watched: bool) -> None:
+def print_ending(follower: Follower, place: WatchedPlace, *, watched: bool) -> None:
     """The last lines about a run that has ended; `watched` says that its lines stand above."""
     console, view = console_for(sys.stdout), follower.view
     lasted = length_text(view.updated_at - view.began_at)
-    history = command_text("runs", "history", view.run_id, "--db", str(workshop.database))
+    history = command_text("runs", "history", view.run_id, *place.options)
     match view.mark:
         case Mark.DONE:
             console.print(Text.assemble(("completed", "green"), f" in {lasted} · {count_words(view.seq, 'record')}"))
@@ -174,7 +190,7 @@ def print_ending(follower: Follower, workshop: Workshop, *, watched: bool) -> No
             told = clean(f"{error.get('code')}: {error.get('message')}")
             console.print(Text.assemble(("failed", "red"), f"{where} after {lasted} · {told}"))
             if not any(name.startswith(COMPENSATION_PREFIX) for name, _ in view.visits):
-                retry = command_text("runs", "retry", view.run_id, "--db", str(workshop.database))
+                retry = command_text("runs", "retry", view.run_id, *place.options)
                 console.print(f"  retry    {retry}")
         case _:
             reason = f" · {clean(view.cancel_reason)}" if view.cancel_reason else ""
@@ -182,40 +198,37 @@ def print_ending(follower: Follower, workshop: Workshop, *, watched: bool) -> No
     console.print(f"  history  {history}")
 
 
-def say_how_to_go_on(follower: Follower, workshop: Workshop, ending: Ending) -> None:
+def say_how_to_go_on(follower: Follower, place: WatchedPlace, ending: Ending) -> None:
     """What a person can do with a run that has not ended."""
     console, view = console_for(sys.stdout), follower.view
     if ending is Ending.LEFT:
-        console.print(
-            Text.assemble(("left", "yellow"), f" · the run is safe in {workshop.database} and goes on where it was")
-        )
-        performed_here = follower.penstock.driver is not None
-        options = [*workshop.arguments(), *(["--perform"] if performed_here else [])]
+        console.print(Text.assemble(("left", "yellow"), f" · the run is safe in {place.name} and goes on where it was"))
+        performed_here = follower.source.performs
+        options = [*place.performing, *(["--perform"] if performed_here else [])]
         console.print(f"  go on here         {command_text('runs', 'watch', view.run_id, *options)}")
         if performed_here:
-            console.print(f"  in the background  {command_text('worker', *workshop.arguments())}")
+            console.print(f"  in the background  {command_text('worker', *place.performing)}")
         return
     console.print(Text.assemble((status_words(view, follower.children), "yellow"), f" · run {view.run_id}"))
     if view.paused:
-        console.print(f"  resume it   {command_text('runs', 'resume', view.run_id, '--db', str(workshop.database))}")
+        console.print(f"  resume it   {command_text('runs', 'resume', view.run_id, *place.options)}")
     for one in (view, *follower.children.values()):
         for visit in one.open_visits():
-            told = _advice(one, visit, workshop)
+            told = _advice(one, visit, place.options)
             if told is not None:
                 console.print(f"  {told}")
 
 
-def _advice(view: RunView, visit: VisitView, workshop: Workshop) -> str | None:
-    database = ("--db", str(workshop.database))
+def _advice(view: RunView, visit: VisitView, where: Sequence[str]) -> str | None:
     match visit.wait.kind if visit.wait is not None else None:
         case WaitKind.PERSON if visit.question is not None:
             example = _example(visit.question.schema)
             node = ("--node", visit.node_id) if len(view.questions()) > 1 else ()
-            return f"answer it   {command_text('runs', 'answer', view.run_id, *database, *node, *example)}"
+            return f"answer it   {command_text('runs', 'answer', view.run_id, *where, *node, *example)}"
         case WaitKind.SIGNAL if visit.wait is not None:
-            return f"signal it   {command_text('runs', 'signal', view.run_id, visit.wait.text, *database)}"
+            return f"signal it   {command_text('runs', 'signal', view.run_id, visit.wait.text, *where)}"
         case WaitKind.DECISION:
-            retry = command_text("runs", "retry", view.run_id, "--node", visit.node_id, *database)
+            retry = command_text("runs", "retry", view.run_id, "--node", visit.node_id, *where)
             return f"decide      {retry}"
         case _:
             return None

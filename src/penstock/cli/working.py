@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.app.gateway import local_owner
 from penstock.app.loading import load_workflow_into
 from penstock.app.settings import LoggingSettings, Settings
 from penstock.app.workflow_paths import expand_paths
@@ -94,7 +95,7 @@ async def make_known(gate: Gate, workflows: Sequence[Workflow]) -> None:
     """Make workflows known; one that is refused does not keep the others out."""
     for workflow in workflows:
         try:
-            await load_workflow_into(gate, workflow)
+            await load_workflow_into(gate, workflow, owner=local_owner())
         except (Conflict, Denied, Rejected) as error:
             _quarantine(workflow.name, error.code, error.message)
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock.app.os_users import os_user
@@ -221,5 +222,52 @@ def test_a_run_in_another_tenant_is_reached_by_emit_only_within_it(open_caller: 
         refused = await acme.call("workflow.execute", workflow_id="tell", input={"run": "ours"}, sync=True)
         assert refused["status"] == "failed"
         assert (await caller.call("execution.status", execution_id="ours"))["status"] == "waiting_signal"
+
+    run(open_caller, test)
+
+
+def test_a_failed_execution_is_tried_again_as_a_new_one(open_caller: OpenGate) -> None:
+    async def test(caller: Caller) -> None:
+        missing: dict[str, Any] = {"id": "twice", "type": "step", "handler": "nobody_has_it", "with": {}}
+        await caller.call("workflow.create", document=workflow("sure", missing, {"id": "done", "type": "end"}))
+        await start(caller, "sure", "x")
+        assert (await ended(caller, "x"))["status"] == "failed"
+        may_not_start = await caller.new_caller("execution:*", "workflow:read")
+        refused = await may_not_start.refusal("execution.retry", execution_id="x")
+        assert (refused.code, refused.details["scope"]) == ("SCOPE_REQUIRED", "workflow:run")
+        again = [
+            await caller.reply("execution.retry", execution_id="x", idempotency_key="once", new_execution_id="y")
+            for _ in range(2)
+        ]
+        assert [msgspec.to_builtins(reply.value)["execution_id"] for reply in again] == ["y", "y"]
+        forked = await ended(caller, "y")
+        assert (forked["forked_from"], forked["status"]) == ("x", "failed")
+        assert (await caller.call("execution.status", execution_id="x"))["status"] == "failed"
+        await start(caller, "ask", "z")
+        assert (await caller.refusal("execution.retry", execution_id="z")).code == "RETRY_NOT_ALLOWED"
+
+    run(open_caller, test)
+
+
+def test_a_history_can_be_waited_for_record_by_record(open_caller: OpenGate) -> None:
+    async def test(caller: Caller) -> None:
+        await start(caller, "ask", "x")
+        page = await caller.call("execution.history", execution_id="x", limit=500)
+        assert (page["next_cursor"], page["ended"]) == (None, False)
+        last = page["items"][-1]["seq"]
+        nothing = await caller.call("execution.history", execution_id="x", after=last, wait_seconds=0.01)
+        assert (nothing["items"], nothing["ended"]) == ([], False)
+        waiting = asyncio.create_task(
+            caller.call("execution.history", execution_id="x", after=last, wait_seconds=30, limit=1)
+        )
+        await asyncio.sleep(0)
+        await caller.call("execution.answer", execution_id="x", answer={"ok": True}, note="on Ada's word")
+        came = await waiting
+        assert [item["name"] for item in came["items"]] == ["ResumeInterrupt"]
+        assert came["items"][0]["payload"]["note"] == "on Ada's word"
+        assert came["items"][0]["payload"]["answeredBy"] == os_user().principal_id
+        await ended(caller, "x")
+        rest = await caller.call("execution.history", execution_id="x", after=last, limit=500, wait_seconds=30)
+        assert rest["ended"] is True
 
     run(open_caller, test)

@@ -8,7 +8,7 @@ Above it: `changes`, `looks`. Below it: `surfaces`, `targets`, `endings`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from penstock.base.errors import NotFound
+from penstock.base.errors import NotFound, PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.endings import finish, print_json
 from penstock.cli.report import console_for
@@ -27,6 +27,7 @@ from penstock.client.table import find_operation
 from penstock.definitions.drawing_text import clean
 
 __all__ = [
+    "CANDIDATES_MAX",
     "IdempotencyOption",
     "JsonOption",
     "NodeOption",
@@ -40,6 +41,7 @@ __all__ = [
     "Where",
     "call_and_tell",
     "found_run",
+    "meant_run",
     "on_runs",
     "present",
     "tell",
@@ -70,7 +72,22 @@ IdempotencyOption = Annotated[
 ]
 
 _NOT_FOUND: Final = "EXECUTION_NOT_FOUND"
-_CANDIDATES_MAX: Final = 10
+
+
+CANDIDATES_MAX: Final = 10
+"""Runs that are looked at when somebody names one by the beginning of its id."""
+
+
+def meant_run(beginning: str, rows: Iterable[Any], unknown: PenstockError) -> str:
+    """The only run of a list whose id begins like that; `unknown` is raised when there is none."""
+    found = [str(row["execution_id"]) for row in rows if row["execution_id"].startswith(beginning)]
+    # A parent's id is the beginning of its children's ids: naming it means the parent.
+    found = [name for name in found if not any(name.startswith(f"{other}:") for other in found)]
+    if not found:
+        raise unknown
+    if len(found) > 1:
+        raise UsageError(f"several runs begin with {beginning}: {', '.join(found)}")
+    return found[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,20 +118,10 @@ class RunCalls:
         except NotFound as error:
             if error.code != _NOT_FOUND or "execution_id" not in given:
                 raise
-            given["execution_id"] = self._meant(str(given["execution_id"]), error)
+            named = str(given["execution_id"])
+            page: Any = self.surface.call("execution.list", {"text": named, "limit": CANDIDATES_MAX})
+            given["execution_id"] = meant_run(named, page["items"], error)
             return self.surface.call(operation, given, idempotency_key=idempotency_key)
-
-    def _meant(self, beginning: str, error: NotFound) -> str:
-        """The only run whose id begins like that."""
-        page: Any = self.surface.call("execution.list", {"text": beginning, "limit": _CANDIDATES_MAX})
-        found = [item["execution_id"] for item in page["items"] if item["execution_id"].startswith(beginning)]
-        # A parent's id is the beginning of its children's ids: naming it means the parent.
-        found = [name for name in found if not any(name.startswith(f"{other}:") for other in found)]
-        if not found:
-            raise error
-        if len(found) > 1:
-            raise UsageError(f"several runs begin with {beginning}: {', '.join(found)}")
-        return str(found[0])
 
     def pages(self, operation: str, arguments: Mapping[str, JsonValue]) -> Iterator[Any]:
         """Every page of a list."""

@@ -22,6 +22,7 @@ from penstock.base.ids import chain_of, generation_of
 from penstock.base.json import JsonObject
 from penstock.cli.endings import print_json
 from penstock.cli.report import console_for
+from penstock.cli.run_source import record_of
 from penstock.cli.runs.calls import (
     JsonOption,
     ProfileOption,
@@ -254,12 +255,6 @@ def workflow_of(calls: RunCalls, view: Any) -> Workflow | None:
         return build_workflow(calls.call("workflow.get", asked)["document"])
     except (Denied, NotFound):
         return None
-
-
-def record_of(item: Any) -> Record:
-    """A record as the engine has it, from what `execution.history` tells of it."""
-    at = parse_instant_ms(item["at"] or "") or 0
-    return Record(seq=item["seq"], kind=item["kind"], name=item["name"], at=at, content=item["payload"])
 
 
 def _print_record(console: Console, record: Record, began_at: int) -> None:

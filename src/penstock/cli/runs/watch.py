@@ -5,27 +5,33 @@ Above it: `commands`. Below it: `following`, `watching`; on a server the stream 
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+from dataclasses import dataclass
+from typing import Annotated, Final
 
 import typer
 
+from penstock.app.gateway import open_gate
 from penstock.cli.configuration import ConfigOption, command_settings
 from penstock.cli.displays import display_for
 from penstock.cli.endings import finish
 from penstock.cli.following import Follower
-from penstock.cli.operations import call_and_show
 from penstock.cli.run import finish_watching
-from penstock.cli.run_lookup import find_run, say_nobody_works
+from penstock.cli.run_lookup import say_nobody_works
+from penstock.cli.run_source import RunSource, calls_of_gate, calls_of_surface
 from penstock.cli.runs.calls import JsonOption, ProfileOption, RunArgument, ServerOption, TargetFileOption
-from penstock.cli.sessions import SecretsOption, StepsOption, Workshop, conduct, opened
+from penstock.cli.sessions import SecretsOption, StepsOption, Workshop, opened
 from penstock.cli.surfaces import open_surface
 from penstock.cli.targets import FileTarget, ServerTarget, choose_target
 from penstock.cli.values import UsageError
-from penstock.cli.watching import watch
+from penstock.cli.watching import WatchedPlace, watch
 from penstock.client.table import find_operation
-from penstock.runtime.chains import latest_in_chain
+from penstock.runtime.system import SystemClock
 
 __all__ = ["watch_command"]
+
+# How long a server is asked to wait for the next record before the child runs are looked at.
+_LOOK_SECONDS: Final = 1.0
 
 
 def watch_command(  # noqa: PLR0913  # every option is one the user can give
@@ -45,37 +51,68 @@ def watch_command(  # noqa: PLR0913  # every option is one the user can give
 ) -> None:
     """Watch a run until it ends, whoever performs it; its questions are asked right here.
 
-    With --json one object is printed at the end, with the keys ok, run_id, workflow, version, hash, status, result,
-    error, waiting_for, records, elapsed_ms, continued_as and should_continue.
+    With --json the run is printed at the end, as `penstock runs show --json` does. Where a run continues as a new one,
+    the last of them is meant.
 
     Exits with 0 when the run completed, 1 when it failed or was cancelled, 130 when it was left with Ctrl-C.
     """
 
-    def elsewhere(target: ServerTarget) -> int:
+    wish = _Wish(execution_id, asks=ask and not as_json, as_json=as_json)
+
+    async def elsewhere(target: ServerTarget) -> int:
         if perform:
             raise UsageError("--perform does the work of a file; a server performs its own runs")
-        streamed = find_operation("execution.stream")
-        with open_surface(target, streamed) as surface:
-            return call_and_show(surface, streamed, {"execution_id": execution_id}, as_json=as_json)
+        options = ("--profile", profile) if profile else ("--server", target.server)
+        place = WatchedPlace(name=target.server, options=options, performing=options)
+        with open_surface(target, find_operation("execution.answer")) as surface:
+            source = RunSource(call=calls_of_surface(surface), look_seconds=_LOOK_SECONDS)
+            return await wish.carried_out(source, place)
 
     async def here() -> int:
         flags = {"storage.path": database, "steps.modules": steps or None}
         settings = command_settings(config, flags, as_json=as_json).settings
         workshop = Workshop.configured(settings, config=config, secret_folder=secret_folder)
-        async with opened(workshop) as looking:
-            row = await find_run(looking, execution_id)
-            run_id = await latest_in_chain(looking.store, row.run_id) or row.run_id
-        async with opened(workshop, perform=perform, family=run_id) as penstock:
-            follower = await Follower.of(penstock, run_id)
-            await follower.catch_up()
+        run_id = await _run_of_file(workshop, execution_id)
+        async with (
+            opened(workshop, perform=perform, family=run_id) as penstock,
+            open_gate(penstock, pepper_file=workshop.pepper_file, looks_only=not wish.asks) as gate,
+        ):
             if not as_json:
                 await say_nobody_works(penstock, run_id, workshop)
-            display = display_for(penstock.host.clock, silent=as_json)
-            ending = await watch(follower, display, asks=ask and not as_json, stays=True)
-            return await finish_watching(follower, workshop, ending, json_extra={} if as_json else None)
+            source = RunSource(call=calls_of_gate(gate), performs=perform)
+            return await wish.carried_out(source, WatchedPlace.of(workshop))
 
-    match choose_target(server, profile, database):
-        case ServerTarget() as target:
-            finish(lambda: elsewhere(target), as_json=as_json)
-        case FileTarget():
-            conduct(here, as_json=as_json)
+    def work() -> int:
+        match choose_target(server, profile, database):
+            case ServerTarget() as target:
+                return asyncio.run(elsewhere(target))
+            case FileTarget():
+                return asyncio.run(here())
+
+    finish(work, as_json=as_json)
+
+
+async def _run_of_file(workshop: Workshop, named: str) -> str:
+    """The run of a file that is to be watched: only its work is done here."""
+    async with (
+        opened(workshop) as looking,
+        open_gate(looking, pepper_file=workshop.pepper_file, looks_only=True) as gate,
+    ):
+        return await RunSource(call=calls_of_gate(gate)).newest(named)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What was asked for on the command line."""
+
+    run: str
+    asks: bool
+    as_json: bool
+
+    async def carried_out(self, source: RunSource, place: WatchedPlace) -> int:
+        """Watch the run, or the one that goes on in its place."""
+        follower = await Follower.of(source, await source.newest(self.run))
+        await follower.catch_up()
+        display = display_for(SystemClock(), silent=self.as_json)
+        ending = await watch(follower, display, asks=self.asks, stays=True)
+        return await finish_watching(follower, place, ending, json_extra={} if self.as_json else None)
