@@ -198,13 +198,22 @@ class Left:
 
 
 _HELD: list[int] = []
+_LEAVING: list[Callable[[], None]] = []
 
 
 def hold_signals() -> None:
     """Keep a Ctrl-C or SIGTERM for `until_left`, which is about to be called: what was just begun must be told of."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _HELD.append, number)
+        loop.add_signal_handler(number, _hold, number)
+
+
+def _hold(number: int) -> None:
+    # A signal that came before `until_left` may be told of after it has begun: then nobody looks at what is held.
+    if _LEAVING:
+        _LEAVING[-1]()
+    else:
+        _HELD.append(number)
 
 
 async def until_left(work: Coroutine[Any, Any, T]) -> T | Left:
@@ -220,6 +229,7 @@ async def until_left(work: Coroutine[Any, Any, T]) -> T | Left:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, leave)
+    _LEAVING.append(leave)
     if _HELD:
         _HELD.clear()
         loop.call_soon(leave)
@@ -230,6 +240,7 @@ async def until_left(work: Coroutine[Any, Any, T]) -> T | Left:
             return Left()
         raise
     finally:
+        _LEAVING.remove(leave)
         if not told.is_set():
             _stop_listening(loop)
 
