@@ -11,7 +11,6 @@ from __future__ import annotations
 from penstock.base import limits
 from penstock.base.errors import Conflict, Rejected
 from penstock.base.ids import id_for_callers
-from penstock.base.scopes import scope_allows
 from penstock.engine.records import events
 from penstock.engine.transitions import Phase, RunStatus
 from penstock.operations import once
