@@ -19,7 +19,7 @@ from penstock.base import limits
 from penstock.base.errors import Denied, NotFound
 from penstock.base.ids import chain_of, generation_of
 from penstock.base.json import JsonObject, JsonValue
-from penstock.cli.runs.calls import CANDIDATES_MAX, meant_run
+from penstock.cli.run_names import CANDIDATES_MAX, meant_run
 from penstock.cli.surfaces import CallSurface
 from penstock.definitions.build import build_workflow
 from penstock.definitions.durations import parse_instant_ms

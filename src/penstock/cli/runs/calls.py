@@ -8,7 +8,7 @@ Above it: `changes`, `looks`. Below it: `surfaces`, `targets`, `endings`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,18 +16,17 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from penstock.base.errors import NotFound, PenstockError
+from penstock.base.errors import NotFound
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.endings import finish, print_json
 from penstock.cli.report import console_for
+from penstock.cli.run_names import CANDIDATES_MAX, meant_run
 from penstock.cli.surfaces import CallSurface, open_surface
 from penstock.cli.targets import ProfileOption, ServerOption, TargetFileOption, choose_target
-from penstock.cli.values import UsageError
 from penstock.client.table import find_operation
 from penstock.definitions.drawing_text import clean
 
 __all__ = [
-    "CANDIDATES_MAX",
     "IdempotencyOption",
     "JsonOption",
     "NodeOption",
@@ -41,7 +40,6 @@ __all__ = [
     "Where",
     "call_and_tell",
     "found_run",
-    "meant_run",
     "on_runs",
     "present",
     "tell",
@@ -72,22 +70,6 @@ IdempotencyOption = Annotated[
 ]
 
 _NOT_FOUND: Final = "EXECUTION_NOT_FOUND"
-
-
-CANDIDATES_MAX: Final = 10
-"""Runs that are looked at when somebody names one by the beginning of its id."""
-
-
-def meant_run(beginning: str, rows: Iterable[Any], unknown: PenstockError) -> str:
-    """The only run of a list whose id begins like that; `unknown` is raised when there is none."""
-    found = [str(row["execution_id"]) for row in rows if row["execution_id"].startswith(beginning)]
-    # A parent's id is the beginning of its children's ids: naming it means the parent.
-    found = [name for name in found if not any(name.startswith(f"{other}:") for other in found)]
-    if not found:
-        raise unknown
-    if len(found) > 1:
-        raise UsageError(f"several runs begin with {beginning}: {', '.join(found)}")
-    return found[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
