@@ -273,6 +273,7 @@ def test_a_run_is_told_alike_on_a_file_and_on_a_server(everywhere: Everywhere) -
 def _timeless(value: Any) -> Any:
     """Plain data without moments, and without who called: that is what differs."""
     if isinstance(value, dict):
-        kept = {name: item for name, item in value.items() if not name.endswith(("_at", "At", "By")) and name != "at"}
-        return {name: _timeless(item) for name, item in kept.items()}
+        differing = ("_at", "At", "_by", "By")
+        kept = [name for name in value if not name.endswith(differing) and name not in ("at", "starter")]
+        return {name: _timeless(value[name]) for name in kept}
     return [_timeless(item) for item in value] if isinstance(value, list) else value
