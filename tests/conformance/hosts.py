@@ -91,7 +91,7 @@ class HostBench(Generic[HostT]):
             state = await self.host.read(run_id)
             while state is None or not condition(state):
                 if state is None:  # not started yet
-                    await self.host.next_commit(timeout_seconds=WAIT_SECONDS)
+                    await self.host.next_commit(timeout_seconds=0.2)
                     state = await self.host.read(run_id)
                 else:
                     state = await self.host.wait(run_id, after_seq=state.seq, timeout_seconds=WAIT_SECONDS)

@@ -227,3 +227,10 @@ def test_a_megabyte_of_lists_is_not_decoded_by_an_http_node() -> None:
     failed = error(outcome_of(UPSTREAMS["http"], Attack("json", [[]] * 250_000)))
     assert (failed.code, failed.retryable) == ("HTTP_RESPONSE_TOO_LARGE", False)
     assert str(limits.HTTP_RESPONSE_TOKENS_MAX) in failed.error
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_an_answer_that_is_none_of_a_model_is_told_as_such(kind: str) -> None:
+    failed = error(outcome_of(UPSTREAMS[kind], Attack("json", {})))
+    assert failed.code == "LLM_PROVIDER_ERROR"
+    assert failed.retryable

@@ -123,6 +123,10 @@ class PydanticProvider:
             return LlmFailure(error=self._told(error), code="LLM_CONFIG_INVALID")
         except AgentRunError as error:
             return self._failure(error)
+        except (TypeError, ValueError, AttributeError, LookupError):
+            # The library takes an answer apart without looking whether it is one.
+            told = f"{self.name} answered with something that is no answer of a model"
+            return LlmFailure(error=told, code="LLM_PROVIDER_ERROR", retryable=True)
         return self._reply(request, response)
 
     def _client(self, model: str) -> Model[Any]:
