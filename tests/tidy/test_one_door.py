@@ -60,7 +60,7 @@ THE_GATE = {
 }
 # A program that has Penstock in it holds the host in its hands: no gate could keep it from anything.
 EMBEDDING = {
-    "app/penstock.py": "Host.register Host.start Penstock.register Scheduler.put_triggers Store.delete_ended",
+    "app/penstock.py": "Host.register Host.start Penstock.register Scheduler.put_triggers",
     "app/testing.py": "Penstock.register Penstock.start",
     "app/harness_kernel.py": "Host.adopt Host.send Host.start",
     "app/harness_performers.py": "Store.put_definition",

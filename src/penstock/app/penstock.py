@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from penstock.app.on_demand import ClosableExecutor, OnDemand
 from penstock.app.storage import Storage, in_file
 from penstock.app.upstreams import UpstreamLink
-from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import NotFound, Rejected
 from penstock.base.ids import DEFAULT_TENANT, id_in_tenant
@@ -40,6 +39,7 @@ from penstock.runtime.hosts.port import RunHost
 from penstock.runtime.names import name_taken
 from penstock.runtime.performing import AsyncPerformer
 from penstock.runtime.ports import DefinitionNameTaken, RunPage, RunQuery
+from penstock.runtime.retention import Retention
 from penstock.runtime.routing import Router, SecretResolver
 from penstock.runtime.runs import Run, refusal_error
 from penstock.runtime.schedules import Scheduler
@@ -236,12 +236,7 @@ class Penstock:
 
     async def delete_ended(self, *, older_than_ms: int) -> int:
         """Forget runs that ended long ago; how many there were."""
-        before, total = self.host.clock.now_ms() - older_than_ms, 0
-        while True:
-            deleted = await self.store.delete_ended(before=before, limit=limits.CLAIM_BATCH_MAX)
-            total += deleted
-            if deleted < limits.CLAIM_BATCH_MAX:
-                return total
+        return await Retention(store=self.store, clock=self.host.clock, keep_ms=older_than_ms).sweep()
 
     async def _named(self, name: str, tenant: str) -> Workflow:
         workflow = await self.host.workflow_named(name, tenant=tenant)

@@ -4,7 +4,9 @@ Each piece is one short transaction, and there is a pause between two of them, s
 run is kept while its parent goes on or while it still owes work, whatever its age; see `Store.delete_runs`. The space
 of what was forgotten is used again by the store, or given back.
 
-Above it: `app` decides when. Below it: a `Store`.
+For programs that embed Penstock; servers forget by calls of the gate.
+
+Above it: `app`. Below it: a `Store`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Runs that ended long ago are forgotten, in pieces, and nothing else is."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.base.errors import Rejected
@@ -78,3 +80,15 @@ def test_a_sweep_that_is_cancelled_leaves_whole_runs() -> None:
 def test_runs_are_not_kept_for_less_than_nothing() -> None:
     with pytest.raises(Rejected, match="INVALID_RETENTION"):
         retention(MemoryStore(), days=-1)
+
+
+def test_a_program_forgets_long_histories_too(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Penstock.open(tmp_path / "penstock.db", perform=False) as penstock:
+            for number in range(3):
+                long = limits.RETENTION_BATCH_RECORDS_MAX + 1
+                await penstock.store.append(start(f"r_{number}", **ENDED, records=long, updated_at=AT + number))
+            assert await penstock.delete_ended(older_than_ms=0) == 3
+            assert await listed(penstock.store) == []
+
+    asyncio.run(body())
