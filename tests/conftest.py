@@ -1,7 +1,10 @@
 """Settings that hold for every test."""
 
+import gc
 import os
+from collections.abc import Generator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Wall-clock limits per example say more about the machine than about the code, so there are none.
@@ -11,3 +14,14 @@ settings.register_profile("ci", deadline=None, derandomize=True, suppress_health
 # HYPOTHESIS_PROFILE=thorough scripts/test tests/unit: as long as it takes.
 settings.register_profile("thorough", deadline=None, max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "local"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without looking for garbage: what comes, tests and modules, stays, and is not looked at later either."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()

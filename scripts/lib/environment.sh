@@ -71,4 +71,6 @@ use_environment() {
     ensure_environment
   fi
   export VIRTUAL_ENV="$VENV" PATH="$VENV/bin:$PATH"
+  # Where compiled modules are not kept, every process of a test compiles a thousand of them again.
+  unset PYTHONDONTWRITEBYTECODE
 }
