@@ -88,16 +88,19 @@ class Run:
         """
         loop = asyncio.get_running_loop()
         deadline = None if timeout_seconds is None else loop.time() + timeout_seconds
-        state = await self.state()
-        while not state.terminal or state.continuation is not None:
-            nap = _LOOK_SECONDS if deadline is None else min(_LOOK_SECONDS, deadline - loop.time())
-            if nap <= 0:
-                told = f"run {state.run_id} is still {run_status(state)} after {timeout_seconds} s"
+        run_id, nap = self.id, _LOOK_SECONDS
+        while True:
+            if deadline is not None:
+                nap = min(_LOOK_SECONDS, deadline - loop.time())
+            state = await self.host.wait_for_end(run_id, timeout_seconds=nap)
+            if state is None:
+                raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {run_id}")
+            if state.terminal and state.continuation is None:
+                break
+            run_id = state.run_id
+            if deadline is not None and deadline <= loop.time():
+                told = f"run {run_id} is still {run_status(state)} after {timeout_seconds} s"
                 raise Unavailable("RUN_NOT_FINISHED", told, "wait again, or look at what it waits for")
-            later = await self.host.wait_for_end(state.run_id, timeout_seconds=nap)
-            if later is None:
-                raise NotFound("EXECUTION_NOT_FOUND", f"run {state.run_id} is gone")
-            state = later
         if state.status is RunStatus.COMPLETED:
             return state.result
         failure = state.failure

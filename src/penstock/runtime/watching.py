@@ -2,7 +2,8 @@
 
 What this process commits wakes its waiters at once. What other processes commit is found by looking at the sequence
 numbers of the runs that are waited for, all in one read; the more runs there are, the longer the pause between two
-looks, so that thousands of idle waiters cost next to nothing. Nobody waits, nobody looks.
+looks, so that thousands of idle waiters cost next to nothing. Nobody waits, nobody looks; and nobody looks at a run
+that was moved here since the last look, because what was stored here was decided on everything that others had stored.
 
 Above it: a host. Below it: the store's `positions`.
 """
@@ -10,10 +11,10 @@ Above it: a host. Below it: the store's `positions`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from types import TracebackType
 from typing import TypeAlias
 
 import msgspec
@@ -28,10 +29,6 @@ __all__ = ["Moved", "RunWatch", "Wanted", "moved_within"]
 Moved: TypeAlias = "asyncio.Future[RunState | None]"
 """Done when a run has moved: with its state if that was here, with None if it was elsewhere or the run is gone."""
 
-# Waiters for a commit of any run stand under this name, which no run has.
-_ANY_RUN = ""
-
-
 Wanted: TypeAlias = "Callable[[RunState], bool]"
 
 
@@ -45,8 +42,18 @@ class _Awaited(msgspec.Struct, frozen=True):
     after_seq: int | None
     wanted: Wanted
 
+    def is_met_by(self, run: RunState | RunPosition) -> bool:
+        return run.terminal or (self.after_seq is not None and run.seq > self.after_seq)
 
-_NOBODY: Mapping[Moved, _Awaited] = MappingProxyType({})
+
+class _Watched:
+    """Those who wait for one run, and whether it was moved here since the last look at it."""
+
+    __slots__ = ("moved_here", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: dict[Moved, _Awaited] = {}
+        self.moved_here = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,51 +61,68 @@ class RunWatch:
     """Who waits for which run."""
 
     store: StoredRunReader
-    _waiting: dict[str, dict[Moved, _Awaited]] = field(default_factory=dict)
+    _watched: dict[str, _Watched] = field(default_factory=dict)
+    _for_any: set[Moved] = field(default_factory=set)
+    """Waiters for a commit of any run."""
     _looking: asyncio.Task[None] | None = None
     _no_patience: bool = False
 
-    @contextmanager
-    def entered(self, run_id: str, *, after_seq: int | None, wanted: Wanted = _anything) -> Iterator[Moved]:
+    def entered(
+        self, run_id: str, *, after_seq: int | None, wanted: Wanted = _anything
+    ) -> AbstractContextManager[Moved]:
         """Wait for a run to pass a sequence number, or to end if there is none; inside, look whether it has already.
 
         A state that is stored here and is not `wanted` wakes nobody.
         """
+        return _Entered(self, run_id, _Awaited(after_seq, wanted))
+
+    def enter(self, run_id: str, awaited: _Awaited) -> Moved:
+        """Begin to wait; whoever does must `leave`."""
         moved: Moved = asyncio.get_running_loop().create_future()
-        waiting = self._waiting.setdefault(run_id, {})
-        waiting[moved] = _Awaited(after_seq, wanted)
-        if self._no_patience and after_seq is None:
+        watched = self._watched.get(run_id)
+        if watched is None:
+            watched = self._watched[run_id] = _Watched()
+        watched.waiting[moved] = awaited
+        if self._no_patience and awaited.after_seq is None:
             moved.set_result(None)
-        if self._looking is None and run_id != _ANY_RUN:
+        if self._looking is None:
             self._looking = asyncio.ensure_future(self._look())
-        try:
-            yield moved
-        finally:
-            waiting.pop(moved, None)
-            if not waiting and self._waiting.get(run_id) is waiting:
-                del self._waiting[run_id]
+        return moved
+
+    def leave(self, run_id: str, moved: Moved) -> None:
+        """Wait no longer."""
+        watched = self._watched.get(run_id)
+        if watched is not None:
+            watched.waiting.pop(moved, None)
+            if not watched.waiting:
+                del self._watched[run_id]
 
     def stop_waiting(self) -> None:
         """Let nobody wait for the end of a run any more: who does is told what there is now."""
         self._no_patience = True
-        for waiting in self._waiting.values():
-            for moved, awaited in waiting.items():
+        for watched in self._watched.values():
+            for moved, awaited in watched.waiting.items():
                 if awaited.after_seq is None and not moved.done():
                     moved.set_result(None)
 
     async def next_commit(self, *, timeout_seconds: float) -> None:
         """Wait for any commit here, or until time is up."""
-        with self.entered(_ANY_RUN, after_seq=0) as moved:
-            await asyncio.wait((moved,), timeout=timeout_seconds)
+        moved: Moved = asyncio.get_running_loop().create_future()
+        self._for_any.add(moved)
+        try:
+            await moved_within(moved, timeout_seconds)
+        finally:
+            self._for_any.discard(moved)
 
     def committed(self, state: RunState) -> None:
         """Wake those who wait for what was just stored here."""
-        if not self._waiting:
-            return
-        for moved, awaited in self._waiting.get(state.run_id, _NOBODY).items():
-            if _has_moved(state, awaited.after_seq) and not moved.done() and awaited.wanted(state):
-                moved.set_result(state)
-        for moved in self._waiting.get(_ANY_RUN, ()):
+        watched = self._watched.get(state.run_id)
+        if watched is not None:
+            watched.moved_here = True
+            for moved, awaited in watched.waiting.items():
+                if awaited.is_met_by(state) and not moved.done() and awaited.wanted(state):
+                    moved.set_result(state)
+        for moved in self._for_any:
             if not moved.done():
                 moved.set_result(state)
 
@@ -106,15 +130,24 @@ class RunWatch:
         """Find what other processes stored, for as long as anybody waits."""
         try:
             while True:
-                known = len(self._waiting)
+                known = len(self._watched)
                 await asyncio.sleep(max(limits.FOREIGN_CHANGE_POLL_SECONDS, known / limits.WATCHED_RUNS_PER_SECOND))
-                wanted = [run_id for run_id in self._waiting if run_id != _ANY_RUN]
-                if not wanted:
+                if not self._watched:
                     return
+                wanted = self._unmoved()
                 for first in range(0, len(wanted), limits.WATCHED_RUNS_PER_READ):
                     await self._look_at(wanted[first : first + limits.WATCHED_RUNS_PER_READ])
         finally:
             self._looking = None
+
+    def _unmoved(self) -> list[str]:
+        """The runs that were not moved here since this was asked last."""
+        unmoved = []
+        for run_id, watched in self._watched.items():
+            if not watched.moved_here:
+                unmoved.append(run_id)
+            watched.moved_here = False
+        return unmoved
 
     async def _look_at(self, run_ids: list[str]) -> None:
         try:
@@ -122,10 +155,30 @@ class RunWatch:
         except PenstockError:
             return  # the store may be back at the next look; who waits has a time limit
         for run_id in run_ids:
-            position = positions.get(run_id)
-            for moved, awaited in self._waiting.get(run_id, {}).items():
-                if not moved.done() and (position is None or _has_moved(position, awaited.after_seq)):
+            position, watched = positions.get(run_id), self._watched.get(run_id)
+            for moved, awaited in watched.waiting.items() if watched is not None else ():
+                if not moved.done() and (position is None or awaited.is_met_by(position)):
                     moved.set_result(None)
+
+
+class _Entered(AbstractContextManager["Moved"]):
+    """Somebody who waits, for as long as a block lasts."""
+
+    __slots__ = ("_awaited", "_moved", "_run_id", "_watch")
+
+    def __init__(self, watch: RunWatch, run_id: str, awaited: _Awaited) -> None:
+        self._watch = watch
+        self._run_id = run_id
+        self._awaited = awaited
+
+    def __enter__(self) -> Moved:
+        self._moved = self._watch.enter(self._run_id, self._awaited)
+        return self._moved
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._watch.leave(self._run_id, self._moved)
 
 
 async def moved_within(moved: Moved, timeout_seconds: float) -> None:
@@ -140,7 +193,3 @@ async def moved_within(moved: Moved, timeout_seconds: float) -> None:
 def _give_up(moved: Moved) -> None:
     if not moved.done():
         moved.set_result(None)
-
-
-def _has_moved(run: RunState | RunPosition, after_seq: int | None) -> bool:
-    return run.terminal or (after_seq is not None and run.seq > after_seq)

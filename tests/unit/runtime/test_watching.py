@@ -12,6 +12,7 @@ from penstock.base.clock import ManualClock
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build import build_workflow
 from penstock.engine import inputs
+from penstock.engine.state import RunState
 from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.hosts.live import LiveRun
 from penstock.runtime.ports import AppendOutcome, RunPosition, RunWrite, StoredRun
@@ -180,7 +181,8 @@ def test_time_runs_out_without_a_trace() -> None:
         state = await here.wait("r", after_seq=99, timeout_seconds=0.01)
         assert state is not None
         await here.next_commit(timeout_seconds=0.01)
-        assert here._watch._waiting == {}
+        assert here._watch._watched == {}
+        assert here._watch._for_any == set()
 
     hosted(test)
 
@@ -202,5 +204,30 @@ def test_many_waiters_share_one_look_and_nobody_looks_when_nobody_waits() -> Non
         assert looks == [1]
         await watch.next_commit(timeout_seconds=3 * limits.FOREIGN_CHANGE_POLL_SECONDS)
         assert looks == [1]
+
+    asyncio.run(body())
+
+
+def test_a_run_that_is_moved_here_is_looked_at_only_when_it_rests() -> None:
+    async def body() -> None:
+        looks: list[list[str]] = []
+
+        class Listening(MemoryStore):
+            async def positions(self, run_ids: Sequence[str]) -> dict[str, RunPosition]:
+                looks.append(list(run_ids))
+                return {run_id: RunPosition(seq=1, terminal=False) for run_id in run_ids}
+
+        async def looked(count: int) -> None:
+            async with asyncio.timeout(WAIT_SECONDS):
+                while len(looks) < count:
+                    await watch.next_commit(timeout_seconds=limits.FOREIGN_CHANGE_POLL_SECONDS / 10)
+
+        watch = RunWatch(store=Listening())
+        with watch.entered("busy", after_seq=9), watch.entered("idle", after_seq=9):
+            watch.committed(RunState(run_id="busy", seq=2))
+            await looked(1)
+            assert looks[0] == ["idle"]
+            await looked(2)
+            assert looks[1] == ["busy", "idle"]
 
     asyncio.run(body())
