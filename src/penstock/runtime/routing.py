@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -42,24 +43,29 @@ class Router:
     secrets: SecretResolver = _no_secrets
     seals: Sealer | None = None  # open secret answers; without them, what needs one fails
 
-    async def perform(self, call: ActivityCall) -> ActivityOutcome:
-        """Hand the activity to its executor, with its secrets in place."""
+    def perform(self, call: ActivityCall) -> Coroutine[Any, Any, ActivityOutcome]:
+        """Hand the activity to its executor, with its secrets in place; most have none, and nothing is put between."""
         activity = call.activity
         executor = self.executors.get(activity.node_type)
+        if executor is None or activity.secrets or activity.answer_secrets:
+            return self._prepared(executor, call)
+        return executor.perform(call)
+
+    async def _prepared(self, executor: AsyncPerformer | None, call: ActivityCall) -> ActivityOutcome:
+        activity = call.activity
         if executor is None:
             told = f"no executor is configured for {activity.node_type} (node {activity.node_id})"
             return ActivityError(told, "COMPOSITE_EXECUTOR_NOT_CONFIGURED", retryable=False)
-        if activity.secrets or activity.answer_secrets:
-            filled = await self._filled(activity.arguments, activity.secrets or {}, call.tenant)
-            if isinstance(filled, ActivityError):
-                return filled
-            answer = await self._filled(activity.answer, activity.answer_secrets or {}, call.tenant)
-            if isinstance(answer, ActivityError):
-                return answer
-            given = replace(activity, arguments=filled.value, secrets=None, answer=answer.value, answer_secrets=None)
-            hidden = tuple(dict.fromkeys((*filled.secrets, *answer.secrets)))
-            call = replace(call, activity=given, hidden=hidden)
-            await call.confirm()  # a source of secrets may take its time
+        filled = await self._filled(activity.arguments, activity.secrets or {}, call.tenant)
+        if isinstance(filled, ActivityError):
+            return filled
+        answer = await self._filled(activity.answer, activity.answer_secrets or {}, call.tenant)
+        if isinstance(answer, ActivityError):
+            return answer
+        given = replace(activity, arguments=filled.value, secrets=None, answer=answer.value, answer_secrets=None)
+        hidden = tuple(dict.fromkeys((*filled.secrets, *answer.secrets)))
+        call = replace(call, activity=given, hidden=hidden)
+        await call.confirm()  # a source of secrets may take its time
         outcome = await executor.perform(call)
         return without_secrets(outcome, call.hidden) if call.hidden else outcome
 

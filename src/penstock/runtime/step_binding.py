@@ -66,7 +66,9 @@ class Signature:
 
     def bind(self, given: JsonValue) -> Arguments | BindingProblem:
         """The values to call the function with; never the objects that were given, so that a step may change them."""
-        if given is None:
+        if given is None or given == {}:
+            if not self.required:
+                return {}
             given = {}
         if not isinstance(given, dict):
             return BindingProblem(f"the arguments of {self.label} must be an object, not {_kind(given)}")

@@ -40,6 +40,8 @@ else:
 __all__ = ["StepExecutor"]
 
 _LOGGER = logging.getLogger("penstock.step")
+# By these names, because to look a member up in its class takes as long as calling a step that does nothing.
+_PROCESS, _THREAD = StepKind.PROCESS, StepKind.THREAD
 
 
 class StepExecutor:
@@ -64,14 +66,14 @@ class StepExecutor:
         step = self._resolved(call)
         if isinstance(step, ActivityError):
             return step
-        if step.kind is StepKind.PROCESS:
+        if step.kind is _PROCESS:
             if self._processes is None:
                 self._processes = step_processes.StepProcesses(self._processes_max, self._observer)
             return await self._processes.perform(step, call)
         arguments = step.signature.bind(call.activity.arguments)
         if isinstance(arguments, BindingProblem):
             return bad_arguments(arguments.message)
-        if step.kind is StepKind.THREAD:
+        if step.kind is _THREAD:
             return await self._in_thread(step, call, arguments)
         if step.context_parameter is not None:
             context = StepContext(call, self._observer, task=asyncio.current_task())
