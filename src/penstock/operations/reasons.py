@@ -168,6 +168,7 @@ REASONS: dict[str, Reason] = {
     "WEBHOOK_SECRET_MISSING": Reason(Unavailable, "The secret of the webhook is not configured."),
     "WEBHOOK_BODY_INVALID": Reason(Rejected, "The body does not fit the webhook's schema; every violation is listed."),
     "WEBHOOK_EXPRESSION_FAILED": Reason(Rejected, "An expression of the webhook fails on the request."),
+    "WEBHOOK_MAKER_UNKNOWN": Reason(Denied, "Whoever stored the workflow of the webhook is not known any more."),
     "WEBHOOK_RUN_INVALID": Reason(Rejected, "What the webhook reads from the request is not the id of a run."),
     "DELIVERY_NOT_FOUND": Reason(NotFound, "There is no such delivery, or it was forgotten."),
     # The store.

@@ -16,9 +16,9 @@ from penstock.operations.acting import act
 from penstock.operations.capability import Capability
 from penstock.operations.context import Context, Principal
 from penstock.operations.declaring import operation
-from penstock.operations.makers import maker_id, rights_of_maker
+from penstock.operations.makers import SCHEDULE, check_maker, maker_id, rights_of_maker
 from penstock.operations.pipeline import Gate
-from penstock.operations.start_rights import RUN_SCOPE, first_missing, needs_of, scopes_to_start
+from penstock.operations.start_rights import RUN_SCOPE
 from penstock.runtime.ports import ScheduleRow
 from penstock.runtime.schedules import Fire, FireOutcome, NotAllowed, Skipped, Started, scheduled_run_id
 
@@ -51,11 +51,7 @@ async def schedule_start(context: Context, given: StartScheduled) -> ScheduledRu
         raise NotFound("SCHEDULE_NOT_FOUND", f"the schedule {given.schedule_id} was deleted in between")
     maker = await rights_of_maker(context.services, context.principal.on_behalf_of, context.tenant)
     newest = await context.services.store.definition_named(row.workflow_name, tenant=row.tenant)
-    versions = [] if newest is None else [needs_of(context.services, newest)]
-    missing = first_missing(maker, await scopes_to_start(context.services, row.tenant, versions))
-    if missing is not None:
-        told = f"{maker.id}, who made the schedule, does not have the scope {missing}"
-        raise Denied("SCOPE_REQUIRED", told, "ask the owner for it", {"scope": missing})
+    await check_maker(context.services, maker, newest, SCHEDULE)
     outcome = await scheduler.begin(row, given.mark, context.principal.starter, call=context.call)
     match outcome:
         case Started(run_id=run_id):

@@ -1,8 +1,9 @@
 """Webhooks that are received: from a request of a stranger to a call of the gate, or to a refusal.
 
 find, verify, read, filter, once, dispatch. The signature is the credential: whoever made it acts as the trigger, which
-may start its workflow or signal the runs of it, and nothing else. The call itself goes through the gate like any other,
-with its limits, its checks and its audit record; what is refused before that is written down here, gathered.
+may start its workflow or signal the runs of it, in the name of whoever stored it, and nothing else. The call itself
+goes through the gate like any other, with its limits, its checks and its audit record; what is refused before that is
+written down here, gathered.
 
 Above it: the HTTP route for /hooks. Below it: `webhook_table`, `webhook_requests`, `governance.webhook_signatures`, the
 gate.
@@ -22,17 +23,14 @@ from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected, Unavailable
 from penstock.base.ids import id_in_tenant
 from penstock.base.json import JsonObject
-from penstock.base.scopes import scope_allows
 from penstock.governance.webhook_signatures import Unverified, Verified, verify_request
 from penstock.operations.context import Principal, Request
 from penstock.operations.errors import internal_error
-from penstock.operations.makers import PROGRAM, rights_of_maker
+from penstock.operations.makers import maker_of_trigger, trigger_scopes
 from penstock.operations.pipeline import Answered, Gate
-from penstock.operations.start_rights import RUN_SCOPE, needs_of, scopes_to_start
 from penstock.operations.webhook_requests import HookRequest, Understood, understood
 from penstock.operations.webhook_table import Hook, HookTable
 from penstock.runtime.platform import AuditEntry, CallRecord, Claimed, Finished, IdempotencyClaim, InFlight
-from penstock.runtime.ports import DefinitionRow
 from penstock.runtime.secrets import secret_name
 
 __all__ = ["HookAnswer", "WebhookReceiver"]
@@ -84,8 +82,7 @@ class WebhookReceiver:
         found = await self.table.find(request.path)
         fitting = [hook for hook in found if hook.trigger.method == request.method]
         if not found:
-            told = f"there is no webhook at /hooks/{request.path[:200]}"
-            raise NotFound("WEBHOOK_NOT_FOUND", told, "see trigger.list for the addresses of webhooks")
+            raise _not_found(request.path)
         if not fitting:
             allowed = ", ".join(sorted({hook.trigger.method for hook in found}))
             told = f"{request.method[:20]} is not possible here"
@@ -97,7 +94,7 @@ class WebhookReceiver:
 
     async def _taken(self, hook: Hook, request: HookRequest) -> HookAnswer:
         identity = await self._verify(hook, request)
-        services = self.gate.services
+        principal, services = await self._principal(hook), self.gate.services
         evaluator = services.hook_evaluator or services.host.evaluator
         # What an expression makes of a stranger's data may take its time; nobody else waits for it.
         meant = await services.hook_threads.run(hook.tenant, understood, hook.trigger, request, evaluator)
@@ -105,9 +102,9 @@ class WebhookReceiver:
             return HookAnswer(status="filtered")
         unique = meant.dedupe or identity
         if unique is None:
-            return await self._dispatch(hook, request, meant, None)
+            return await self._dispatch(hook, request, meant, principal, None)
         named = "\0".join((hook.tenant, hook.workflow_name, hook.trigger.path, unique))
-        return await self._once(hook, request, meant, hashlib.sha256(named.encode()).hexdigest()[:40])
+        return await self._once(hook, request, meant, principal, hashlib.sha256(named.encode()).hexdigest()[:40])
 
     async def _verify(self, hook: Hook, request: HookRequest) -> str | None:
         """What makes a genuine request unique; None for one that need not be genuine. `Denied` for all others."""
@@ -141,12 +138,14 @@ class WebhookReceiver:
             case _:
                 assert_never(found)
 
-    async def _once(self, hook: Hook, request: HookRequest, meant: Understood, unique: str) -> HookAnswer:
+    async def _once(
+        self, hook: Hook, request: HookRequest, meant: Understood, principal: Principal, unique: str
+    ) -> HookAnswer:
         """Dispatch a request unless it was before; a refusal lets it be sent again."""
         services, now = self.gate.services, self.gate.services.clock.now_ms()
         claim = IdempotencyClaim(
             tenant=hook.tenant,
-            principal=_principal_id(hook),
+            principal=principal.id,
             operation="webhook",
             key=unique,
             digest="",
@@ -169,7 +168,7 @@ class WebhookReceiver:
             case _:
                 assert_never(outcome)
         try:
-            answer = await self._dispatch(hook, request, meant, unique)
+            answer = await self._dispatch(hook, request, meant, principal, unique)
         except PenstockError:
             await services.platform.release_call(claim)
             raise
@@ -177,7 +176,9 @@ class WebhookReceiver:
         await services.platform.record_call(call)
         return answer
 
-    async def _dispatch(self, hook: Hook, request: HookRequest, meant: Understood, unique: str | None) -> HookAnswer:
+    async def _dispatch(
+        self, hook: Hook, request: HookRequest, meant: Understood, principal: Principal, unique: str | None
+    ) -> HookAnswer:
         """Call the gate as the trigger. Ids are made from what makes the request unique: a crash repeats nothing."""
         trigger = hook.trigger
         made = f"hook-{unique}" if unique else None
@@ -191,7 +192,6 @@ class WebhookReceiver:
             arguments["execution_id"] = meant.run_id or made
             arguments["labels"] = {"webhook": trigger.trigger_id[:_LABEL_CHARACTERS_MAX]}
         operation = "execution.signal" if trigger.action == "signal" else "workflow.execute"
-        principal = await self._principal(hook)
         outcome = await self.gate.call(
             Request(
                 operation=operation,
@@ -211,14 +211,22 @@ class WebhookReceiver:
         raise _RefusedByGate(outcome.error)
 
     async def _principal(self, hook: Hook) -> Principal:
-        """Whoever signed the request, as far as the gate is concerned.
+        """Whoever signed the request, as far as the gate is concerned: the trigger, for whoever stored the document.
 
-        A trigger starts its own workflow for whoever stored the document: with what they may start now.
+        It has what they may start now, and nothing once they may not. The sender is not told who that is.
         """
-        services, scopes = self.gate.services, frozenset({"execution:write"})
+        services = self.gate.services
         row = await services.store.definition(hook.definition_hash, tenant=hook.tenant)
-        if hook.trigger.action != "signal":
-            scopes = frozenset({RUN_SCOPE}) if row is None else await self._delegated(row)
+        if row is None:
+            raise _not_found(hook.trigger.path)
+        maker = maker_of_trigger(row)
+        try:
+            scopes = await trigger_scopes(services, row, starts=hook.trigger.action != "signal")
+        except Denied as error:
+            told = (
+                "whoever stored the workflow of this webhook may not start it any more, and nobody else has stored it"
+            )
+            raise _MakerDenied(maker, Denied(error.code, told, "tell the owner of this server")) from error
         return Principal(
             id=_principal_id(hook),
             tenant=hook.tenant,
@@ -226,20 +234,8 @@ class WebhookReceiver:
             name=f"webhook {hook.trigger.path}",
             attributes={"webhook": hook.trigger.path},
             credential=hook.trigger.secret if hook.trigger.is_signed else None,
-            on_behalf_of=PROGRAM if row is None or row.created_by is None else row.created_by,
+            on_behalf_of=maker,
         )
-
-    async def _delegated(self, row: DefinitionRow) -> frozenset[str]:
-        """The scopes that a trigger has of those that starting its workflow needs: what its author has of them."""
-        services = self.gate.services
-        needed = await scopes_to_start(services, row.tenant, [needs_of(services, row)])
-        if needed == (RUN_SCOPE,):
-            return frozenset(needed)
-        try:
-            author = await rights_of_maker(services, row.created_by or PROGRAM, row.tenant)
-        except Denied:
-            return frozenset({RUN_SCOPE})
-        return frozenset({RUN_SCOPE, *(scope for scope in needed if scope_allows(author.scopes, scope))})
 
     async def _check_target(self, hook: Hook, run_id: str) -> None:
         """A trigger signals runs of its own workflow only."""
@@ -260,7 +256,7 @@ class WebhookReceiver:
             code=refused.code if refused is not None else None,
             subject=hook.trigger.path[:200] if hook is not None else None,
             request_id=request.request_id,
-            details={} if isinstance(answer, PenstockError) else {"result": answer.status},
+            details=_details(answer),
         )
         try:
             await self.gate.trail.write(entry, gather=True)
@@ -274,6 +270,25 @@ class _RefusedByGate(PenstockError):
     def __init__(self, error: PenstockError) -> None:
         super().__init__(error.code, error.message, error.hint, error.details)
         self.error = error
+
+
+class _MakerDenied(Denied):
+    """Whoever stored the workflow of a trigger may not start it any more."""
+
+    def __init__(self, maker: str, told: Denied) -> None:
+        super().__init__(told.code, told.message, told.hint)
+        self.maker = maker
+
+
+def _details(answer: HookAnswer | PenstockError) -> JsonObject:
+    if isinstance(answer, HookAnswer):
+        return {"result": answer.status}
+    return {"on_behalf_of": answer.maker} if isinstance(answer, _MakerDenied) else {}
+
+
+def _not_found(path: str) -> NotFound:
+    told = f"there is no webhook at /hooks/{path[:200]}"
+    return NotFound("WEBHOOK_NOT_FOUND", told, "see trigger.list for the addresses of webhooks")
 
 
 def _principal_id(hook: Hook) -> str:

@@ -13,10 +13,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from penstock.base.errors import Denied
 from penstock.operations.capability import Capability, Example, Route
 from penstock.operations.context import Context, Services
 from penstock.operations.declaring import operation
+from penstock.operations.makers import trigger_scopes
 from penstock.operations.webhook_table import Hook, hooks_of
+from penstock.runtime.ports import DefinitionRow
 
 __all__ = ["OPERATIONS"]
 
@@ -64,20 +67,32 @@ async def trigger_list(context: Context, given: ListTriggers) -> TriggerList:
     Where events are sent to is listed by webhook.list, schedules by schedule.list.
     """
     services = context.services
-    hooks = [hook for row in await services.store.definitions(tenant=context.tenant) for hook in hooks_of(row)]
+    rows = await services.store.definitions(tenant=context.tenant)
+    hooks = [hook for row in rows for hook in hooks_of(row)]
+    wanted = [hook for hook in hooks if given.workflow_id in (None, hook.workflow_name)]
+    denied = {
+        row.name: await _denied(services, row) for row in rows if row.name in {hook.workflow_name for hook in wanted}
+    }
     taken = Counter((hook.trigger.method, hook.trigger.path) for hook in hooks if hook.trigger.enabled)
     return TriggerList(
         items=[
-            _view(services, hook, shared=taken[hook.trigger.method, hook.trigger.path] > 1)
-            for hook in hooks
-            if given.workflow_id in (None, hook.workflow_name)
+            _view(services, hook, denied[hook.workflow_name], taken[hook.trigger.method, hook.trigger.path] > 1)
+            for hook in wanted
         ]
     )
 
 
-def _view(services: Services, hook: Hook, *, shared: bool) -> TriggerView:
-    trigger = hook.trigger
-    problem = None
+async def _denied(services: Services, row: DefinitionRow) -> str | None:
+    """Why the triggers of a workflow do nothing for whoever stored it; None if they do."""
+    try:
+        await trigger_scopes(services, row, starts=True)
+    except Denied as error:
+        return error.message
+    return None
+
+
+def _view(services: Services, hook: Hook, denied: str | None, shared: bool) -> TriggerView:
+    trigger, problem = hook.trigger, denied
     if not trigger.is_signed and not services.webhooks.allow_unsigned:
         problem = "it takes unsigned requests, which this server does not allow"
     elif shared and trigger.enabled:

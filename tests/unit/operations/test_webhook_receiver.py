@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.base.clock import ManualClock
 from penstock.base.errors import PenstockError
 from penstock.governance.webhook_signatures import sign_request, standard_headers
 from penstock.operations.context import WebhookChoices
@@ -540,6 +541,80 @@ def test_a_trigger_starts_what_whoever_stored_it_may_start_now(open_caller: Open
         # Now the child asks for more than the author of the trigger has.
         closed = {**child, "governance": {"scopes": ["shop:admin"]}}
         await sender.caller.call("workflow.update", workflow_id="child", document=closed)
-        assert await sender.status({"amount": 8}) == "WORKFLOW_NOT_FOUND"
+        assert await sender.status({"amount": 8}) == "SCOPE_REQUIRED"
 
     run(open_caller, test, child)
+
+
+async def made_by_another(sender: Sender, *documents: dict[str, Any], **key: Any) -> tuple[Caller, str]:
+    """Somebody who stored workflows, and the id of their key."""
+    made = await sender.caller.call("key.create", name="author", scopes=["workflow:*"], **key)
+    author = sender.caller.with_key(made["secret"])
+    for document in documents:
+        await author.call("workflow.create", document=document)
+    return author, made["key"]["id"]
+
+
+async def refusals(sender: Sender) -> set[tuple[str, str, str, int]]:
+    """What the audit trail says of requests that were refused before any call: who, for whom, why, how often."""
+    await sender.caller.gate.flush()
+    listed = (await sender.caller.call("audit.list", operation="webhook.receive", outcome="refused"))["items"]
+    return {(item["principal"], item["details"]["on_behalf_of"], item["code"], item["count"]) for item in listed}
+
+
+def test_a_trigger_of_a_revoked_key_neither_starts_nor_signals_anything(open_caller: OpenGate) -> None:
+    async def test(sender: Sender) -> None:
+        _, key_id = await made_by_another(sender, flow(), WAITS)
+        await sender.accepted({"amount": 7})
+        order = (await sender.caller.call("workflow.execute", workflow_id="waits"))["execution_id"]
+        before = len((await sender.caller.call("execution.list"))["items"])
+        await sender.caller.call("key.revoke", key_id=key_id)
+        assert await sender.status({"amount": 8}) == "KEY_REVOKED"
+        assert await sender.status({"amount": 8}) == "KEY_REVOKED", "what was refused does not count as received"
+        assert await sender.status({"order": order, "amount": 9}, path="payments") == "KEY_REVOKED"
+        assert len((await sender.caller.call("execution.list"))["items"]) == before
+        assert (await sender.caller.call("execution.status", execution_id=order))["status"] == "waiting_signal"
+        assert await refusals(sender) == {
+            ("webhook:default:orders:orders:0", f"key:{key_id}", "KEY_REVOKED", 2),
+            ("webhook:default:waits:payment", f"key:{key_id}", "KEY_REVOKED", 1),
+        }
+        listed = (await sender.caller.call("trigger.list"))["items"]
+        assert all("was revoked" in item["problem"] for item in listed), listed
+
+    run(open_caller, test, {"penstock": "v1", "name": "other", "nodes": [{"id": "done", "type": "end"}]})
+
+
+def test_a_sender_is_told_neither_the_key_nor_its_holder(open_caller: OpenGate) -> None:
+    async def test(sender: Sender) -> None:
+        _, key_id = await made_by_another(sender, flow(path="secretly"))
+        await sender.caller.call("key.revoke", key_id=key_id)
+        refused = await sender.send({"amount": 8}, path="secretly")
+        assert isinstance(refused, PenstockError)
+        assert "author" not in str(refused)
+        assert key_id not in str(refused)
+
+    run(open_caller, test, {"penstock": "v1", "name": "other", "nodes": [{"id": "done", "type": "end"}]})
+
+
+def test_a_trigger_goes_on_with_the_key_that_replaced_its_makers(open_caller: OpenGate) -> None:
+    async def test(sender: Sender) -> None:
+        _, key_id = await made_by_another(sender, flow())
+        await sender.caller.call("key.rotate", key_id=key_id, overlap="0s")
+        await sender.accepted({"amount": 7})
+
+    run(open_caller, test, {"penstock": "v1", "name": "other", "nodes": [{"id": "done", "type": "end"}]})
+
+
+def test_a_trigger_of_an_expired_key_starts_nothing_until_somebody_else_stores_the_workflow(
+    open_caller: OpenGate,
+) -> None:
+    async def test(sender: Sender) -> None:
+        gate = sender.caller.gate
+        await made_by_another(sender, flow(), expires_in="1h")
+        await sender.accepted({"amount": 7})
+        change_services(gate, clock=ManualClock(gate.services.clock.now_ms() + 2 * 3_600_000))
+        assert await sender.status({"amount": 8}) == "KEY_EXPIRED"
+        await sender.caller.call("workflow.update", workflow_id="orders", document={**flow(), "title": "Orders"})
+        await sender.accepted({"amount": 8})
+
+    run(open_caller, test, {"penstock": "v1", "name": "other", "nodes": [{"id": "done", "type": "end"}]})
