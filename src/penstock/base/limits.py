@@ -18,6 +18,7 @@ __all__ = [
     "AGENT_TIMEOUT_MS_DEFAULT",
     "AUDIT_READS_GATHERED_MAX",
     "AUDIT_READS_GATHER_MS",
+    "AUDIT_SUBJECT_CHARACTERS_MAX",
     "BODY_DEPTH_MAX",
     "BRANCH_STEPS_MAX",
     "CHANGES_PER_READ",
@@ -612,6 +613,9 @@ EXECUTION_VIEW_BYTES_KEPT_MAX = 32_768
 AUDIT_READS_GATHER_MS = 60_000
 # Gathered reads in memory; more are written sooner.
 AUDIT_READS_GATHERED_MAX = 10_000
+
+# What a record says a call was about: an id or a few names fit, and a caller cannot make the trail grow with it.
+AUDIT_SUBJECT_CHARACTERS_MAX = 200
 # How often the last use of a key is written down.
 KEY_USE_GATHER_MS = 60_000
 # Keys whose secret was compared since the store last changed; others are looked up again. A few hundred bytes each.

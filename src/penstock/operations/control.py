@@ -27,6 +27,7 @@ from penstock.operations.approvals import answerer_of
 from penstock.operations.capability import Capability, Example, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
+from penstock.operations.documents import document_name
 from penstock.operations.execution_inputs import CHOSEN_ID
 from penstock.operations.execution_starts import new_run_id, with_origin
 from penstock.operations.start_rights import needs_of, start_refusal
@@ -226,6 +227,12 @@ def _route(function: str) -> Route:
     return Route(method="POST", path=f"/control/{function}")
 
 
+def _started(arguments: JsonObject) -> str | None:
+    """The run that is to be started, if the call says which; else the workflow."""
+    chosen = arguments.get("execution_id")
+    return chosen if isinstance(chosen, str) and chosen else document_name(arguments.get("definition"))
+
+
 _START: JsonValue = {"penstock": "v1", "name": "hello", "nodes": [{"id": "done", "type": "end", "output": "hello"}]}
 
 
@@ -235,6 +242,7 @@ _START: JsonValue = {"penstock": "v1", "name": "hello", "nodes": [{"id": "done",
     scopes=("workflow:write", "workflow:run"),
     open_world=True,
     risk="medium",
+    subject=_started,
     errors=("VALIDATION_ERROR", "DUPLICATE_EXECUTION_ID", "SUBMIT_VALIDATION_ERROR", "ENGINE_FAILURE"),
     examples=(Example(arguments={"definition": _START, "input": {}}),),
 )

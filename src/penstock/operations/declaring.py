@@ -68,12 +68,16 @@ def operation(  # noqa: PLR0913  # everything that there is to say about an oper
     open_world: bool = False,
     risk: Literal["low", "medium", "high", "critical"] = "low",
     bucket: Literal["read", "write", "admin"] | None = None,
-    subject: str | None = None,
+    subject: str | Callable[[JsonObject], str | None] | None = None,
     errors: Sequence[str] = (),
     examples: Sequence[Example] = (),
     repeat: Callable[[Any, JsonObject], JsonValue] | None = None,
 ) -> Callable[[Handler], Capability]:
-    """Make a capability of a function. `subject` is the member of the input that names what the call is about."""
+    """Make a capability of a function.
+
+    `subject` is the member of the input that names what the call is about, or finds that in the whole of the input.
+    What only the handler knows, such as the id of something new, it says itself (`CallRecord.about`).
+    """
 
     def declare(handler: Handler) -> Capability:
         hints = get_type_hints(handler)
@@ -142,8 +146,10 @@ def _ends_a_line(value: JsonValue) -> bool:
     return isinstance(value, str) and value.endswith("\n")
 
 
-def _authorization(name: str, subject: str | None, arguments: JsonObject) -> Authorization:
-    identity = arguments.get(subject) if subject else None
+def _authorization(
+    name: str, subject: str | Callable[[JsonObject], str | None] | None, arguments: JsonObject
+) -> Authorization:
+    identity = subject(arguments) if callable(subject) else arguments.get(subject) if subject else None
     return Authorization(
         action=name, resource_kind=name.partition(".")[0], resource_id=identity if isinstance(identity, str) else None
     )

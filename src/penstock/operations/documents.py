@@ -28,12 +28,21 @@ if TYPE_CHECKING:
 else:
     build = later("penstock.definitions.build")
 
-__all__ = ["checked_document", "compiled", "document_of"]
+__all__ = ["checked_document", "compiled", "document_name", "document_of"]
 
 # What stands beside the names of workflows in paths; and what means another place in any path.
 _RESERVED_NAMES = frozenset({"export", "import", "validate", ".", ".."})
 # Control characters, line and paragraph separators, halves of characters.
 _UNSPEAKABLE = frozenset({"Cc", "Zl", "Zp", "Cs"})
+
+
+def document_name(document: JsonValue) -> str | None:
+    """The name that a document of either format gives itself, as far as it can be read."""
+    if not isinstance(document, dict):
+        return None
+    about = document.get("document")
+    name = about.get("name") if isinstance(about, dict) else document.get("name")
+    return name if isinstance(name, str) and name else None
 
 
 async def document_of(

@@ -257,6 +257,7 @@ def _names(toolset: str | None) -> set[str]:
     scopes=("key:write",),
     risk="high",
     bucket="admin",
+    subject="name",
     errors=("SCOPE_INVALID", "SCOPE_REQUIRED", "KEY_BEYOND_YOURS"),
     repeat=_repeat,
     examples=(Example(arguments={"name": "reporting", "scopes": ["workflow:read", "execution:read"]}),),
@@ -291,6 +292,7 @@ async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
         row = msgspec.structs.replace(row, expires_at=min(end for end in ends if end is not None))
     warnings = await _unneeded(context.services, tenant, given.scopes)
     made, reply = _new_key(context, row, warnings)
+    context.call.about(made.key_id)
     await context.services.platform.put_key(made, call=once.answered(context, reply))
     return reply
 

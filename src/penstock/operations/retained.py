@@ -13,7 +13,6 @@ import asyncio
 import msgspec
 
 from penstock.base import limits
-from penstock.base.json import JsonObject
 from penstock.operations.capability import Capability
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
@@ -44,17 +43,10 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
-def _tell(context: Context, details: JsonObject) -> None:
-    """Say in the audit record how much it is about."""
-    entry = context.call.entry
-    if entry is not None:
-        context.call.entry = msgspec.structs.replace(entry, details={**entry.details, **details})
-
-
 @operation(FORGET_RUNS, route=None, scopes=("execution:delete",), destructive=True, risk="high")
 async def forget_runs(context: Context, given: ForgetRuns) -> Forgotten:
     """Forget runs that ended long ago."""
-    _tell(context, {"runs": len(given.run_ids)})
+    context.call.about(None, runs=len(given.run_ids))
     return Forgotten(count=await context.services.store.delete_runs(given.run_ids, call=context.call))
 
 

@@ -55,7 +55,7 @@ def place_of(request: Request, principal: Principal, capability: Capability | No
         principal.id,
         request.surface,
         capability.name if capability else request.operation[:100],
-        subject[:200] if subject else None,
+        subject[: limits.AUDIT_SUBJECT_CHARACTERS_MAX] if subject else None,
         code,
     )
 

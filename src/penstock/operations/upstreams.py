@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections import Counter
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -20,7 +19,7 @@ from penstock.base.errors import Conflict, NotFound, Rejected, Unavailable
 from penstock.base.json import JsonObject
 from penstock.base.scopes import scope_allows
 from penstock.operations.attending import ExecutionResult
-from penstock.operations.capability import Authorization, Capability, Example, Route
+from penstock.operations.capability import Capability, Example, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
 from penstock.operations.upstream_board import ACCEPT, REVOKE, Standing, Upstreams, difference
@@ -197,6 +196,13 @@ def _named(standings: list[Standing], server: str, tool: str) -> Standing:
     return found
 
 
+def _tools_named(arguments: JsonObject) -> str:
+    """The tools that a call is about, as the audit trail names them."""
+    tools = arguments.get("tools", arguments.get("tool"))
+    named = ",".join(map(str, tools)) if isinstance(tools, list) else str(tools)
+    return f"{arguments.get('server')}/{named}"
+
+
 def _operation_name(rules: ImportRules, tool: str) -> str:
     return f"{UPSTREAM_PREFIX}{rules.prefix}.{tool}"
 
@@ -293,7 +299,24 @@ async def upstream_tools(context: Context, given: ListUpstreamTools) -> Upstream
     )
 
 
-async def accept_tools(context: Context, given: AcceptTools) -> AcceptedTools:
+@operation(
+    ACCEPT,
+    route=Route(method="POST", path="/upstreams/{server}/accept"),
+    scopes=("upstream:admin",),
+    risk="high",
+    bucket="admin",
+    idempotent=True,
+    subject=_tools_named,
+    errors=(
+        "UPSTREAM_NOT_FOUND",
+        "UPSTREAM_TOOL_NOT_FOUND",
+        "UPSTREAM_TOOL_EXCLUDED",
+        "UPSTREAM_TOOL_QUARANTINED",
+        "PRECONDITION_FAILED",
+    ),
+    examples=(Example(arguments={"server": "shop", "tools": ["search"]}),),
+)
+async def upstream_accept(context: Context, given: AcceptTools) -> AcceptedTools:
     """Accept tools of a server.
 
     Pins them as the server describes them now, in the name of whoever calls: from then on they are in the catalogue,
@@ -348,34 +371,6 @@ def _refuse_unfit(item: Standing) -> None:
         raise NotFound("UPSTREAM_TOOL_NOT_FOUND", told, "list what it has with upstream.tools")
 
 
-def _acceptance(arguments: JsonObject) -> Authorization:
-    """The audit trail names what the call is about; what was accepted has records of its own."""
-    server, tools = arguments.get("server"), arguments.get("tools")
-    named = ",".join(str(tool) for tool in tools) if isinstance(tools, list) else ""
-    return Authorization(action=ACCEPT, resource_kind="upstream", resource_id=f"{server}/{named}")
-
-
-upstream_accept = replace(
-    operation(
-        ACCEPT,
-        route=Route(method="POST", path="/upstreams/{server}/accept"),
-        scopes=("upstream:admin",),
-        risk="high",
-        bucket="admin",
-        idempotent=True,
-        errors=(
-            "UPSTREAM_NOT_FOUND",
-            "UPSTREAM_TOOL_NOT_FOUND",
-            "UPSTREAM_TOOL_EXCLUDED",
-            "UPSTREAM_TOOL_QUARANTINED",
-            "PRECONDITION_FAILED",
-        ),
-        examples=(Example(arguments={"server": "shop", "tools": ["search"]}),),
-    )(accept_tools),
-    authorization=_acceptance,
-)
-
-
 @operation(
     REVOKE,
     route=Route(method="DELETE", path="/upstreams/{server}/tools/{tool}"),
@@ -384,7 +379,7 @@ upstream_accept = replace(
     idempotent=True,
     risk="medium",
     bucket="admin",
-    subject="server",
+    subject=_tools_named,
     errors=("UPSTREAM_NOT_FOUND", "UPSTREAM_TOOL_NOT_FOUND"),
     examples=(Example(arguments={"server": "shop", "tool": "search"}),),
 )
@@ -433,7 +428,7 @@ async def upstream_refresh(context: Context, given: NameServer) -> UpstreamToolP
     destructive=True,
     open_world=True,
     risk="high",
-    subject="tool",
+    subject=_tools_named,
     errors=("UPSTREAM_NOT_FOUND", "UPSTREAM_TOOL_NOT_FOUND", "UPSTREAM_TOOL_QUARANTINED", "VALUE_NOT_JSON"),
     examples=(Example(arguments={"server": "shop", "tool": "search", "arguments": {"query": "tea"}}),),
 )

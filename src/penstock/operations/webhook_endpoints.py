@@ -158,6 +158,7 @@ async def webhook_create(context: Context, given: CreateEndpoint) -> Reply[NewEn
             told = f"there are {limits.ENDPOINTS_PER_TENANT_MAX} webhooks already"
             raise LimitExceeded("WEBHOOKS_LIMITED", told, "delete those that nobody needs")
         known = _row(context, endpoint_id, endpoint)
+        context.call.about(endpoint_id)
         await _put(context, known, None, _with_secret(context, known, endpoint.secret_version))
     return _with_secret(context, known, endpoint_of(known).secret_version)
 

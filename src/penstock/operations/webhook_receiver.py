@@ -254,7 +254,7 @@ class WebhookReceiver:
             operation=_OPERATION,
             outcome="refused" if refused is not None else "allowed",
             code=refused.code if refused is not None else None,
-            subject=hook.trigger.path[:200] if hook is not None else None,
+            subject=hook.trigger.path[: limits.AUDIT_SUBJECT_CHARACTERS_MAX] if hook is not None else None,
             request_id=request.request_id,
             details=_details(answer),
         )

@@ -25,7 +25,7 @@ from penstock.operations import once
 from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
-from penstock.operations.documents import checked_document, compiled, document_of
+from penstock.operations.documents import checked_document, compiled, document_name, document_of
 from penstock.operations.start_rights import first_missing, needs_of, scopes_to_start, unknown_workflow
 from penstock.operations.views import Deleted
 from penstock.operations.workflow_views import (
@@ -148,11 +148,18 @@ def expected_hash(if_match: str | None) -> str | AnyHash:
     return if_match.strip().removeprefix("W/").strip('"')
 
 
+def _named(arguments: JsonObject) -> str | None:
+    """The name of a workflow that is sent; one that is sent as text is known when that is read."""
+    chosen = arguments.get("id")
+    return document_name(arguments.get("document")) or (chosen if isinstance(chosen, str) else None)
+
+
 @operation(
     "workflow.create",
     route=Route(method="POST", path="/workflows", status=201, etag=True),
     scopes=("workflow:write",),
     risk="medium",
+    subject=_named,
     errors=("INVALID_DOCUMENT", "DOCUMENT_TOO_COSTLY", "WORKFLOW_EXISTS", "NAME_TAKEN"),
     examples=(Example(arguments={"document": _EXAMPLE}),),
 )
@@ -164,6 +171,7 @@ async def workflow_create(context: Context, given: CreateWorkflow) -> Reply[Work
     """
     document = await document_of(context, given.document, given.source, given.id, given.name, given.tasks)
     workflow = await compiled(context, document)
+    context.call.about(workflow.name)
     return _created(await put_workflow(context, workflow, expected_hash=None, answer=_created))
 
 
@@ -381,12 +389,20 @@ async def workflow_export(context: Context, given: ExportWorkflows) -> Bundle:
             return Bundle(workflows=found)
 
 
+def _all_named(arguments: JsonObject) -> str | None:
+    """The names of the workflows that are sent."""
+    documents = arguments.get("workflows")
+    names = [document_name(document) for document in documents] if isinstance(documents, list) else []
+    return ",".join(name for name in names if name is not None) or None
+
+
 @operation(
     "workflow.import",
     route=Route(method="POST", path="/workflows/import"),
     scopes=("workflow:write",),
     idempotent=True,
     risk="medium",
+    subject=_all_named,
     errors=("INVALID_DOCUMENT", "DOCUMENT_TOO_COSTLY", "NAME_TAKEN"),
     examples=(
         Example(

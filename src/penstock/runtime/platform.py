@@ -10,13 +10,14 @@ It decides nothing: who may do what, and what an entry means, is decided above.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.limits import AUDIT_SUBJECT_CHARACTERS_MAX
 from penstock.governance.audit_chain import ChainHead, ChainSeal
 
 __all__ = [
@@ -175,9 +176,13 @@ class CallRecord:
     call has the key, and raises `Conflict` with the code IDEMPOTENCY_IN_FLIGHT otherwise; and only if the entry can be
     written, else it raises `Unavailable` with the code AUDIT_UNAVAILABLE. A change that is not made stores nothing.
     Later changes of the call find the record `stored`, and add no more than the answer.
+
+    A call that changes several things at once has an entry for each of them.
     """
 
     entry: AuditEntry | None = None
+    more: tuple[AuditEntry, ...] = ()
+    """The entries of what else it changes, after the first."""
     seal: Seal | None = None
     claim: IdempotencyClaim | None = None
     answer: JsonObject | None = None
@@ -185,10 +190,32 @@ class CallRecord:
     answered: bool = False
     """Whether the answer is stored too."""
 
+    @property
+    def entries(self) -> tuple[AuditEntry, ...]:
+        """Every entry that is not stored yet."""
+        return () if self.entry is None or self.stored else (self.entry, *self.more)
+
+    def about(self, subject: str | None, **details: JsonValue) -> None:
+        """Say in the entry what the call turned out to be about, before it is stored."""
+        if self.entry is not None:
+            self.entry = _entry_about(self.entry, subject, details)
+
+    def each(self, changed: Iterable[tuple[str, JsonObject]]) -> None:
+        """Leave an entry for each thing that the call changes at once, with what there is to say of it."""
+        entry = self.entry
+        if entry is not None:
+            made = [_entry_about(entry, subject, details) for subject, details in changed]
+            self.entry, self.more = made[0], tuple(made[1:])
+
     def committed(self) -> None:
         """Note that a transaction with this record was committed."""
         self.stored = True
         self.answered = self.answered or (self.claim is not None and self.answer is not None)
+
+
+def _entry_about(entry: AuditEntry, subject: str | None, details: Mapping[str, JsonValue]) -> AuditEntry:
+    named = entry.subject if subject is None else subject[:AUDIT_SUBJECT_CHARACTERS_MAX]
+    return msgspec.structs.replace(entry, subject=named, details={**entry.details, **details})
 
 
 class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -134,9 +134,7 @@ class MemoryCalls:
         self.heads[tenant] = seal.head(tenant, (first.seq, first.previous_hash), (last.seq, last.hash))
 
     def _sealed(self, call: CallRecord) -> list[AuditRecord]:
-        if call.entry is None or call.seal is None or call.stored:
-            return []
-        return self._numbered([call.entry], call.seal)
+        return [] if call.seal is None else self._numbered(call.entries, call.seal)
 
     def _numbered(self, entries: Sequence[AuditEntry], seal: Seal) -> list[AuditRecord]:
         heads = {tenant: (chain[-1].seq, chain[-1].hash) for tenant, chain in self.chains.items()}

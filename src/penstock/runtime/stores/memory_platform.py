@@ -141,7 +141,7 @@ class MemoryPlatformStore:
     async def record_call(self, call: CallRecord) -> ClaimOutcome:
         """Store what a call leaves that changes nothing else."""
         self.before_write("record_call")
-        for kept in (call.claim, call.entry):
+        for kept in (call.claim, *call.entries):
             if kept is not None:
                 check_text(kept)
         return self.calls.record(call)

@@ -84,7 +84,7 @@ def keep_calls(connection: sqlite3.Connection, given: Sequence[CallRecord | None
 
 def _write_entries(connection: sqlite3.Connection, calls: Sequence[CallRecord]) -> None:
     """Append the audit entries of calls that have not been stored."""
-    pending = [(call.entry, call.seal) for call in calls if call.entry is not None and not call.stored]
+    pending = [(entry, call.seal) for call in calls for entry in call.entries]
     for seal in dict.fromkeys(seal for _, seal in pending if seal is not None):
         append_audit(connection, [entry for entry, own in pending if own is seal], seal)
 
