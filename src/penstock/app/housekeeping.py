@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from itertools import islice
 
 from penstock.base import limits
 from penstock.base.json import JsonValue
@@ -88,16 +89,23 @@ def _next_size(size: int, took_ms: float) -> int:
 
 
 async def _forget_audit(gate: Gate, tenant: str, before: int) -> None:
-    """Drop the records of a tenant up to the last one that is old enough.
+    """Drop the records of a tenant up to the last one that is old enough, a piece with each call.
 
     A single one is left until there are more: the newest record of a chain stays in any case, and to drop one by one,
     each with a record of that, would never end.
     """
-    old = (await gate.services.platform.audit(AuditQuery(tenant=tenant, until=before, limit=2))).records
+    platform = gate.services.platform
+    old = (await platform.audit(AuditQuery(tenant=tenant, until=before, limit=2))).records
     if len(old) < 2:  # noqa: PLR2004  # more than one
         return
+    (oldest,) = (await platform.audit(AuditQuery(tenant=tenant, oldest_first=True, limit=1))).records
     retention = system_principal("retention", "audit:delete", tenant=tenant)
-    await act(gate, retention, FORGET_AUDIT, {"before_seq": old[0].seq + 1})
+    size, end = limits.RETENTION_BATCH_RECORDS_MAX, old[0].seq + 1
+    for before_seq in islice(range(oldest.seq + size, end + size, size), _PIECES_MAX):
+        forgotten: Forgotten = await act(gate, retention, FORGET_AUDIT, {"before_seq": min(before_seq, end)})
+        if not forgotten.count:
+            return
+        await asyncio.sleep(limits.RETENTION_PAUSE_SECONDS)
 
 
 async def _in_pieces(forget: Callable[[], Awaitable[int]]) -> None:

@@ -8,11 +8,8 @@ Above it: `app.housekeeping` decides what is past its time. Below it: the ports.
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 
-from penstock.base import limits
 from penstock.operations.capability import Capability
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
@@ -20,8 +17,6 @@ from penstock.operations.trail import seal_with
 
 __all__ = ["FORGET_AUDIT", "FORGET_RUNS", "OPERATIONS", "Forgotten"]
 
-# The rest goes with the next call.
-_PIECES_MAX = 50
 FORGET_RUNS, FORGET_AUDIT = "retention.forget_runs", "retention.forget_audit"
 
 
@@ -32,7 +27,7 @@ class ForgetRuns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class ForgetAudit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Before which record of the tenant's trail everything goes."""
+    """Before which record of the tenant's trail everything goes, at most as many as fit into one transaction."""
 
     before_seq: int
 
@@ -52,16 +47,14 @@ async def forget_runs(context: Context, given: ForgetRuns) -> Forgotten:
 
 @operation(FORGET_AUDIT, route=None, scopes=("audit:delete",), destructive=True, risk="high")
 async def forget_audit(context: Context, given: ForgetAudit) -> Forgotten:
-    """Forget audit records that are past their retention."""
-    platform, count = context.services.platform, 0
-    for _ in range(_PIECES_MAX):
-        dropped = await platform.forget_audit(
-            tenant=context.tenant, before_seq=given.before_seq, seal=seal_with(context.services.pepper)
-        )
-        count += dropped
-        if not dropped:
-            break
-        await asyncio.sleep(limits.RETENTION_PAUSE_SECONDS)
+    """Forget audit records that are past their retention: one piece, with the record of that."""
+    context.call.about(None, before_seq=given.before_seq)
+    count = await context.services.platform.forget_audit(
+        tenant=context.tenant,
+        before_seq=given.before_seq,
+        seal=seal_with(context.services.pepper),
+        call=context.call,
+    )
     return Forgotten(count=count)
 
 

@@ -367,7 +367,7 @@ class PlatformStore(Protocol):
     async def audit_chains(self) -> AuditChains:
         """How many chains there are, and how many were sealed."""
 
-    async def forget_audit(self, *, tenant: str, before_seq: int, seal: Seal) -> int:
+    async def forget_audit(self, *, tenant: str, before_seq: int, seal: Seal, call: CallRecord | None = None) -> int:
         """Drop the oldest records of a chain; the rest still verifies from its new first end, which is sealed anew.
 
         The newest record stays whatever is asked: the chain goes on from it. May stop sooner to keep one piece of work

@@ -15,8 +15,10 @@ from penstock.app.gateway import create_owner_key, local_owner, open_gate
 from penstock.app.housekeeping import Retention, forget_old
 from penstock.app.loading import load_workflow_into
 from penstock.app.penstock import Penstock
+from penstock.base import limits
 from penstock.base.clock import ManualClock
-from penstock.base.errors import LimitExceeded, NotFound
+from penstock.base.errors import LimitExceeded, NotFound, Unavailable
+from penstock.base.json import JsonObject
 from penstock.definitions.build import build_workflow
 from penstock.operations.acting import act
 from penstock.operations.admission import Admission
@@ -26,6 +28,8 @@ from penstock.operations.pipeline import Gate
 from penstock.runtime.platform import AuditQuery
 from penstock.runtime.ports import RunQuery
 from penstock.runtime.schedules import NotAllowed, Postponed, Started
+from penstock.runtime.stores.sqlite import SqliteStore
+from tests.outside.test_audited_changes import fail_audit
 
 
 async def audited(gate: Gate, operation: str, *, tenant: str = "default") -> list[tuple[Any, ...]]:
@@ -232,6 +236,59 @@ def test_audit_records_past_their_time_are_forgotten_by_a_call(tmp_path: Path) -
             await forget_old(night.gate, Retention(audit_ms=DAY))
         assert await audited(night.gate, "retention.forget_audit") == [("system:retention", "system", "allowed", None)]
         assert len(await audited(night.gate, "key.create")) <= 1  # the newest of a chain is never the first to go
+
+    at_night(tmp_path, test)
+
+
+async def sealed(gate: Gate) -> list[tuple[int, str, JsonObject]]:
+    """The trail, oldest first, and that it holds."""
+    page = await gate.services.platform.audit(AuditQuery(tenant="default", oldest_first=True))
+    head = await gate.services.platform.audit_head("default")
+    assert head is not None
+    assert (head.first_seq, head.last_seq) == (page.records[0].seq, page.records[-1].seq)
+    return [(item.seq, item.entry.operation, item.entry.details) for item in page.records]
+
+
+def test_audit_records_go_in_pieces_and_each_piece_with_its_own_record_in_one_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "RETENTION_BATCH_RECORDS_MAX", 2)
+
+    async def test(night: Night) -> None:
+        store = night.penstock.store
+        assert isinstance(store, SqliteStore)
+        for _ in range(5):
+            await night.holder("workflow:run")
+        night.clock.advance(3 * DAY)
+        await night.holder("workflow:run")
+        commits = store.writer.commits
+        await forget_old(night.gate, Retention(audit_ms=DAY, deliveries_ms=None))
+        assert store.writer.commits == commits + 3
+        assert await sealed(night.gate) == [
+            (6, "key.create", {}),
+            (7, "retention.forget_audit", {"before_seq": 3}),
+            (8, "retention.forget_audit", {"before_seq": 5}),
+            (9, "retention.forget_audit", {"before_seq": 6}),
+        ]
+        await forget_old(night.gate, Retention(audit_ms=DAY, deliveries_ms=None))
+        assert store.writer.commits == commits + 3
+
+    at_night(tmp_path, test)
+
+
+def test_no_audit_record_goes_if_the_record_of_that_cannot_be_written(tmp_path: Path) -> None:
+    async def test(night: Night) -> None:
+        for _ in range(3):
+            await night.holder("workflow:run")
+        before = await sealed(night.gate)
+        night.clock.advance(3 * DAY)
+        fail_audit(tmp_path / "penstock.db")
+        with pytest.raises(Unavailable):
+            await forget_old(night.gate, Retention(audit_ms=DAY))
+        assert await sealed(night.gate) == before
+        fail_audit(tmp_path / "penstock.db", fails=False)
+        await forget_old(night.gate, Retention(audit_ms=DAY))
+        assert [operation for _, operation, _ in await sealed(night.gate)] == ["key.create", "retention.forget_audit"]
 
     at_night(tmp_path, test)
 

@@ -186,15 +186,17 @@ class MemoryPlatformStore:
         count = len(self.calls.heads)
         return AuditChains(found=count, sealed=count or None, seal=None)
 
-    async def forget_audit(self, *, tenant: str, before_seq: int, seal: Seal) -> int:
+    async def forget_audit(self, *, tenant: str, before_seq: int, seal: Seal, call: CallRecord | None = None) -> int:
         """Drop the oldest records of a chain, all but the newest."""
         self.before_write("forget_audit")
         chain = self.calls.chains.get(tenant, [])
         older = sum(record.seq < before_seq for record in chain[:-1])
         count = min(older, limits.RETENTION_BATCH_RECORDS_MAX)
-        del chain[:count]
         if count:
+            self.calls.check(call)
+            del chain[:count]
             self.calls.seal_head(tenant, seal)
+            self.calls.keep(call)
         return count
 
     async def audit_tenants(self) -> tuple[str, ...]:

@@ -147,10 +147,13 @@ class SqlitePlatformStore:
         """How many chains there are, and how many were sealed."""
         return await self._store.read(heads.read_chains)
 
-    async def forget_audit(self, *, tenant: str, before_seq: int, seal: Seal) -> int:
+    async def forget_audit(self, *, tenant: str, before_seq: int, seal: Seal, call: CallRecord | None = None) -> int:
         """Drop the oldest records of a chain."""
-        return await self._store.writer.submit(
+        return await calls.change(
+            self._store.writer,
             lambda connection: trail.forget_audit(connection, tenant=tenant, before_seq=before_seq, seal=seal),
+            call,
+            happened=bool,
             is_long=True,
         )
 
