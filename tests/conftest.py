@@ -7,12 +7,16 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.durations import ModuleSeconds
+
 # Wall-clock limits per example say more about the machine than about the code, so there are none.
 settings.register_profile("local", deadline=None)
 # In CI the same examples are drawn every time: a red build is then always about the change at hand.
 settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 # HYPOTHESIS_PROFILE=thorough scripts/test tests/unit: as long as it takes.
 settings.register_profile("thorough", deadline=None, max_examples=1_000)
+# scripts/test --fast
+settings.register_profile("fast", deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "local"))
 
 
@@ -25,3 +29,9 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where there are workers, the process that hears of all of them keeps the account."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(ModuleSeconds(config))

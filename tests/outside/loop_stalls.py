@@ -24,8 +24,8 @@ class Stalls:
 async def watched_loop() -> AsyncIterator[Stalls]:
     """Watch the loop until the block ends.
 
-    What is loaded already is kept out of garbage collections, as the server does when it has started: otherwise each
-    full collection would look at everything that the tests have ever loaded.
+    What is loaded already is kept out of garbage collections, as the server does when it has started, and stays out:
+    otherwise each full collection would look at everything that the tests have ever loaded.
     """
     stalls = Stalls()
 
@@ -42,4 +42,3 @@ async def watched_loop() -> AsyncIterator[Stalls]:
         yield stalls
     finally:
         watching.cancel()
-        gc.unfreeze()

@@ -1,0 +1,224 @@
+"""The tests that a change touches, the nearest first, as many as fit into a minute.
+
+    python -m tests.touched [--base REF] [--seconds 40] [--list] [-- ARGUMENTS FOR PYTEST]
+
+A change is what differs from the branch point with `main`, committed or not; where nothing does, it is the last commit.
+The import graph leads from each changed module to the test modules that import it, directly or through others. A test
+module that was changed itself comes first, then unit tests, then the others, each by the length of that way. They are
+taken in this order as long as the time that they took before (or, not known, a guess) fits; what is left out is named.
+
+It sees imports only. A test that starts a server reaches all of Penstock by a process, and is here because it imports
+something of ours too; whether everything holds together is what `scripts/test` says.
+
+Above it: `scripts/test --fast`. Below it: git, grimp, pytest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import grimp
+
+from tests.durations import recorded_seconds
+
+__all__ = [
+    "Choice",
+    "changed_files",
+    "chosen",
+    "distances",
+    "import_graph",
+    "main",
+    "roots_of",
+]
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("penstock", "tests", "docs", "benchmarks")
+
+# With what starts, is collected and is told, this stays within a minute on two cores.
+_SECONDS_MAX = 70.0
+_ALWAYS = ("tests/tidy",)
+# A guess for modules that never ran here. A unit test is quick; whatever starts processes is not.
+_UNIT_SECONDS = 2.0
+_OTHER_SECONDS = 20.0
+_NAMES_SHOWN = 12
+# What is no module is read by these.
+_READERS: dict[str, tuple[str, ...]] = {
+    "docs/": ("tests/docs",),
+    "examples/": ("tests/examples", "tests/docs"),
+    "README.md": ("tests/docs",),
+    "ARCHITECTURE.md": ("tests/docs",),
+    "CONTRIBUTING.md": ("tests/docs",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Test modules in the order in which they matter: those that fit, and the others."""
+
+    taken: tuple[str, ...]
+    left_out: tuple[str, ...]
+    seconds: float
+    """The processor time that those which fit took before, as far as it is known."""
+
+
+def changed_files(root: Path, base: str | None = None) -> tuple[str, list[str]]:
+    """With what the folder was compared, and the files that differ: changed, added or deleted, committed or not."""
+
+    def git(*arguments: str) -> str | None:
+        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    def differing(reference: str) -> list[str]:
+        told = git("diff", "--name-only", "--no-renames", reference)
+        if told is None:
+            raise SystemExit(f"git knows no `{reference}`; name another with --base")
+        untracked = git("ls-files", "--others", "--exclude-standard") or ""
+        return sorted({*told.splitlines(), *untracked.splitlines()})
+
+    if base is not None:
+        return base, differing(base)
+    if git("rev-parse", "HEAD") is None:
+        raise SystemExit("a change can only be seen in a git repository with a commit; run scripts/test")
+    for branch in ("main", "origin/main"):
+        common = git("merge-base", "HEAD", branch)
+        if common and (files := differing(common)):
+            return f"{branch} ({common[:9]})", files
+    if files := differing("HEAD"):
+        return "the last commit", files
+    return "the commit before the last", differing("HEAD~1")
+
+
+def import_graph() -> dict[str, frozenset[str]]:
+    """For each of our files those that import it; a test has each `conftest.py` of its folder and of those above."""
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
+    files = {module: path for module in graph.modules if (path := _file_of(module)) is not None}
+    importers: dict[str, set[str]] = {path: set() for path in files.values()}
+    for module, path in files.items():
+        for imported in graph.find_modules_directly_imported_by(module):
+            if imported in files:
+                importers[files[imported]].add(path)
+    for path in files.values():
+        for folder in Path(path).parents:
+            above = (folder / "conftest.py").as_posix()
+            if above in importers and above != path:
+                importers[above].add(path)
+    return {path: frozenset(found) for path, found in importers.items()}
+
+
+def _file_of(module: str) -> str | None:
+    """The file of a module, if it is one: a folder without `__init__.py` has none."""
+    stem = module.replace(".", "/")
+    above = "src/" if module.split(".", 1)[0] == "penstock" else ""
+    candidates = (f"{above}{stem}.py", f"{above}{stem}/__init__.py")
+    return next((path for path in candidates if (ROOT / path).is_file()), None)
+
+
+def roots_of(changed: Iterable[str], graph: Mapping[str, frozenset[str]]) -> set[str]:
+    """The modules from which a change spreads: the changed ones, and who reads a changed file that is no module."""
+    found: set[str] = set()
+    for path in changed:
+        if path in graph:
+            found.add(path)
+            continue
+        folder = os.path.dirname(path)
+        # Data lies beside the modules that read it, or below them.
+        while folder and path.startswith(("src/", "tests/")):
+            beside = {module for module in graph if os.path.dirname(module) == folder}
+            found |= beside
+            if beside:
+                break
+            folder = os.path.dirname(folder)
+        readers = tuple(reader for start, read_by in _READERS.items() if path.startswith(start) for reader in read_by)
+        found |= {module for module in graph if module.startswith(readers)} if readers else set()
+    return found
+
+
+def distances(roots: Iterable[str], graph: Mapping[str, frozenset[str]]) -> dict[str, int]:
+    """How many imports lie between each module and the nearest that was changed."""
+    found = dict.fromkeys(roots, 0)
+    edge = list(found)
+    while edge:
+        reached = []
+        for path in edge:
+            for importer in graph.get(path, ()):
+                if importer not in found:
+                    found[importer] = found[path] + 1
+                    reached.append(importer)
+        edge = reached
+    return found
+
+
+def chosen(found: Mapping[str, int], seconds: Mapping[str, float], seconds_max: float = _SECONDS_MAX) -> Choice:
+    """The test modules in their order, as many as fit; one that is too long does not keep out a short one behind it."""
+
+    def rank(path: str) -> tuple[bool, int, str]:
+        is_near = found[path] == 0 or path.startswith("tests/unit/")
+        return (not is_near, found[path], path)
+
+    taken: list[str] = []
+    left_out: list[str] = []
+    total = 0.0
+    for path in sorted(filter(_is_test, found), key=rank):
+        if path.startswith(_ALWAYS):
+            continue
+        cost = seconds.get(path, _UNIT_SECONDS if path.startswith("tests/unit/") else _OTHER_SECONDS)
+        if total + cost > seconds_max:
+            left_out.append(path)
+        else:
+            taken.append(path)
+            total += cost
+    return Choice((*taken, *_ALWAYS), tuple(left_out), total)
+
+
+def _is_test(path: str) -> bool:
+    return path.startswith("tests/") and os.path.basename(path).startswith("test_")
+
+
+def _listed(paths: Sequence[str]) -> str:
+    shown = [f"    {path}" for path in paths[:_NAMES_SHOWN]]
+    if more := len(paths) - len(shown):
+        shown.append(f"    and {more} more; --list names them")
+    return "\n".join(shown)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Choose, tell, run; the exit code is that of pytest."""
+    parser = argparse.ArgumentParser(prog="scripts/test --fast", description=__doc__.partition("\n")[0])
+    parser.add_argument("--base", help="compare with this commit or branch")
+    parser.add_argument("--seconds", type=float, default=_SECONDS_MAX, help="processor time that the tests may take")
+    parser.add_argument("--list", action="store_true", help="name the test modules and run nothing")
+    parser.add_argument("pytest", nargs="*", help="further arguments for pytest, after --")
+    given = parser.parse_args(arguments)
+    began = time.monotonic()
+    compared, changed = changed_files(ROOT, given.base)
+    graph = import_graph()
+    choice = chosen(distances(roots_of(changed, graph), graph), recorded_seconds(ROOT), given.seconds)
+    if given.list:
+        print("\n".join([*choice.taken, *(f"left out: {path}" for path in choice.left_out)]))
+        return 0
+    print(f"{len(changed)} files differ from {compared}:\n{_listed(changed)}", flush=True)
+    print(f"{len(choice.taken)} test modules are run, about {choice.seconds:.0f} s of processor time.", flush=True)
+    workers = str(len(os.sched_getaffinity(0)))
+    code = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", workers, "--dist", "worksteal", *given.pytest, *choice.taken],
+        cwd=ROOT,
+        env={**os.environ, "HYPOTHESIS_PROFILE": os.environ.get("HYPOTHESIS_PROFILE") or "fast"},
+        check=False,
+    ).returncode
+    verdict = "passed" if code == 0 else "FAILED"
+    print(f"\n{verdict} in {time.monotonic() - began:.0f} s: {len(choice.taken)} test modules that the change touches.")
+    if choice.left_out:
+        print(f"Left out, because the time did not suffice ({len(choice.left_out)}):\n{_listed(choice.left_out)}")
+    print("Types are checked by scripts/check, everything by scripts/test.")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
