@@ -5,8 +5,10 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
+
+from tests.tidy.trees import nodes_of, tree_of
 
 __all__ = [
     "BANNED_MODULE_NAMES",
@@ -17,7 +19,6 @@ __all__ = [
     "check_exports",
     "check_foreign_addresses",
     "check_function_length",
-    "check_import_cycles",
     "check_imports_in_functions",
     "check_module_length",
     "check_module_name",
@@ -26,7 +27,6 @@ __all__ = [
     "check_script",
     "check_sleeps",
     "check_unfinished_marks",
-    "imported_modules",
 ]
 
 FUNCTION_LINES_MAX = 70
@@ -58,11 +58,11 @@ _UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
 
 def check_record_names(source: str, names: frozenset[str]) -> list[str]:
     """A record is meant by its type, not by a text that no type checker sees; `__all__` is no such text."""
-    tree = ast.parse(source)
+    tree = tree_of(source)
     exported = {id(part) for node in tree.body if _is_export_list(node) for part in ast.walk(node)}
     return [
         f"line {node.lineno}: {node.value!r} names a record by a text; use its type in `engine.records`"
-        for node in ast.walk(tree)
+        for node in nodes_of(source)
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and node.value.partition(":")[0] in names
@@ -79,7 +79,7 @@ def _is_export_list(node: ast.stmt) -> bool:
 def check_function_length(source: str) -> list[str]:
     """A function fits on a screen; its docstring does not count."""
     problems = []
-    for node in _functions(ast.parse(source)):
+    for node in _functions(source):
         lines = _span(node) - _docstring_span(node)
         if lines > FUNCTION_LINES_MAX:
             problems.append(f"line {node.lineno}: '{node.name}' has {lines} lines, at most {FUNCTION_LINES_MAX}")
@@ -96,7 +96,7 @@ def check_imports_in_functions(source: str) -> list[str]:
     """Imports stand at the top, where a reader and the import linter see them."""
     return [
         f"line {node.lineno}: import inside '{function.name}'"
-        for function in _functions(ast.parse(source))
+        for function in _functions(source)
         for node in ast.walk(function)
         if isinstance(node, ast.Import | ast.ImportFrom)
     ]
@@ -104,12 +104,12 @@ def check_imports_in_functions(source: str) -> list[str]:
 
 def check_docstring(source: str) -> list[str]:
     """A module says what it is."""
-    return [] if ast.get_docstring(ast.parse(source)) else ["the module has no docstring"]
+    return [] if ast.get_docstring(tree_of(source)) else ["the module has no docstring"]
 
 
 def check_exports(source: str) -> list[str]:
     """A module with code lists its public names: sorted, once each, and all of them real."""
-    tree = ast.parse(source)
+    tree = tree_of(source)
     if all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in tree.body):
         return []
     names = _exported_names(tree)
@@ -144,15 +144,14 @@ def check_unfinished_marks(source: str) -> list[str]:
 
 def check_port_use(source: str) -> list[str]:
     """Stores and hosts are used through their ports: nobody asks which one it is, or tries what it may have."""
-    tree = ast.parse(source)
     adapters = {
         alias.asname or alias.name
-        for node in ast.walk(tree)
+        for node in nodes_of(source)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_ADAPTER_MODULES)
         for alias in node.names
     }
     problems = []
-    for node in ast.walk(tree):
+    for node in nodes_of(source):
         match node:
             case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, kind]) if _mentioned(kind) & adapters:
                 problems.append(f"line {node.lineno}: asks for an adapter; let the port say what is needed")
@@ -191,7 +190,7 @@ def _last_name(expression: ast.expr) -> str:
 def check_sleeps(source: str) -> list[str]:
     """A test waits for an event or moves a fake clock; it does not sleep."""
     problems = []
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         match node:
             case ast.Attribute(value=ast.Name(id="time"), attr="sleep"):
                 problems.append(f"line {node.lineno}: time.sleep")
@@ -225,35 +224,8 @@ def check_script(text: str, *, is_executable: bool) -> list[str]:
     return problems
 
 
-def check_import_cycles(imports: Mapping[str, Iterable[str]]) -> list[str]:
-    """No two modules need each other, not even for type checking."""
-    cycles = (component for component in _components(imports) if len(component) > 1)
-    problems = [f"import cycle: {' -> '.join(sorted(cycle))}" for cycle in cycles]
-    problems.extend(f"'{module}' imports itself" for module, targets in imports.items() if module in targets)
-    return sorted(problems)
-
-
-def imported_modules(source: str, known: Iterable[str]) -> set[str]:
-    """Those of the known modules that a source names in an import, wherever the import stands."""
-    modules = frozenset(known)
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
-        match node:
-            case ast.Import(names=names):
-                found.update(alias.name for alias in names)
-            case ast.ImportFrom(module=str(module), names=names):
-                # "from package import name" means the submodule if there is one, else the package.
-                qualified = {f"{module}.{alias.name}" for alias in names}
-                found.update(qualified & modules)
-                if qualified - modules:
-                    found.add(module)
-            case _:
-                pass
-    return found & modules
-
-
-def _functions(tree: ast.AST) -> Iterator[_FunctionNode]:
-    return (node for node in ast.walk(tree) if isinstance(node, _FunctionNode))
+def _functions(source: str) -> Iterator[_FunctionNode]:
+    return (node for node in nodes_of(source) if isinstance(node, _FunctionNode))
 
 
 def _span(node: ast.stmt) -> int:
@@ -298,30 +270,3 @@ def _bound_names(statements: Iterable[ast.stmt]) -> Iterator[str]:
             case _:
                 stored = (name for name in ast.walk(node) if isinstance(name, ast.Name))
                 yield from (name.id for name in stored if isinstance(name.ctx, ast.Store))
-
-
-def _components(imports: Mapping[str, Iterable[str]]) -> list[set[str]]:
-    """Strongly connected components, by Tarjan's algorithm."""
-    order: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    components: list[set[str]] = []
-
-    def visit(module: str) -> None:
-        order[module] = low[module] = len(order)
-        stack.append(module)
-        for target in imports.get(module, ()):
-            if target not in order:
-                visit(target)
-                low[module] = min(low[module], low[target])
-            elif target in stack:
-                low[module] = min(low[module], order[target])
-        if low[module] == order[module]:
-            cut = stack.index(module)
-            components.append(set(stack[cut:]))
-            del stack[cut:]
-
-    for module in imports:
-        if module not in order:
-            visit(module)
-    return components

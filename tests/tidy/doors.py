@@ -8,18 +8,14 @@ what they are assigned from, and by the names that these things always have here
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+
+from tests.tidy.trees import nodes_of, tree_of
 
 __all__ = ["CHANGING", "READING", "Reach", "handler_uses", "made_contexts", "reaches"]
 
 
 def _names(listed: str) -> frozenset[str]:
     return frozenset(listed.split())
-
-
-@cache
-def _tree(source: str) -> ast.Module:
-    return ast.parse(source)
 
 
 # Every public method of what can change something is in one of these two tables: a new one has to be put there.
@@ -112,9 +108,9 @@ class Reach:
 
 def reaches(source: str) -> list[Reach]:
     """Every use of a changing method, called or handed on."""
-    tree = _tree(source)
-    known = {**_USUAL_NAMES, **dict(_declared(tree))}
-    known.update(_assigned(tree, known))
+    tree = tree_of(source)
+    known = {**_USUAL_NAMES, **dict(_declared(source))}
+    known.update(_assigned(source, known))
     return list(_found(tree, known, with_context=False))
 
 
@@ -122,23 +118,22 @@ def made_contexts(source: str) -> list[int]:
     """Lines where a `Context` is made, which only the gate may do."""
     return [
         node.lineno
-        for node in ast.walk(_tree(source))
+        for node in nodes_of(source)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Context"
     ]
 
 
 def handler_uses(source: str) -> list[int]:
     """Lines where a capability's handler is taken, which only the gate may do, or a handler with its own context."""
-    tree = _tree(source)
     within = {
         id(part)
-        for node in ast.walk(tree)
+        for node in nodes_of(source)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _takes_context(node)
         for part in ast.walk(node)
     }
     return [
         node.lineno
-        for node in ast.walk(tree)
+        for node in nodes_of(source)
         if isinstance(node, ast.Attribute)
         and node.attr == "handler"
         and _last(node.value) in ("capability", "found")
@@ -186,9 +181,9 @@ def _last(node: ast.expr) -> str | None:
     return node.attr if isinstance(node, ast.Attribute) else None
 
 
-def _declared(tree: ast.Module) -> Iterator[tuple[str, str]]:
+def _declared(source: str) -> Iterator[tuple[str, str]]:
     """Parameters, fields and variables with the type of a port."""
-    for node in ast.walk(tree):
+    for node in nodes_of(source):
         if isinstance(node, ast.arg) and node.annotation is not None:
             name, annotation = node.arg, node.annotation
         elif isinstance(node, ast.AnnAssign) and _last(node.target) is not None:
@@ -201,9 +196,9 @@ def _declared(tree: ast.Module) -> Iterator[tuple[str, str]]:
                 yield name, port
 
 
-def _assigned(tree: ast.Module, known: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _assigned(source: str, known: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Names for what is known already: `runs = services.host`, also several at once."""
-    for node in ast.walk(tree):
+    for node in nodes_of(source):
         if isinstance(node, ast.NamedExpr):
             pairs = _pairs(node.target, node.value)
         elif isinstance(node, ast.Assign) and len(node.targets) == 1:

@@ -51,10 +51,6 @@ def read(path: str) -> str:
     return (ROOT / path).read_bytes().decode("utf-8", errors="ignore")
 
 
-def module_name(path: str) -> str:
-    return path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-
 SOURCE_FILES = python_files("src")
 SCRIPTS = sorted(
     [".ci/run", *(path.relative_to(ROOT).as_posix() for path in (ROOT / "scripts").iterdir() if path.is_file())]
@@ -82,12 +78,6 @@ def test_records_are_named_by_their_types() -> None:
     paths = python_files("src", "benchmarks", "docs/generator", "examples")
     found = {path: checks.check_record_names(read(path), frozenset(TYPES)) for path in paths}
     assert {path for path, problems in found.items() if problems} == set(NAMES_OF_RECORDS), found
-
-
-def test_no_source_module_takes_part_in_an_import_cycle() -> None:
-    paths = {module_name(path): path for path in SOURCE_FILES}
-    imports = {name: checks.imported_modules(read(path), paths) for name, path in paths.items()}
-    assert checks.check_import_cycles(imports) == []
 
 
 def test_a_module_that_may_be_long_exists_and_is_long() -> None:
@@ -264,22 +254,3 @@ def test_a_script_that_cannot_start_or_hides_errors_is_found() -> None:
     assert len(checks.check_script(good.replace("set -euo pipefail", ""), is_executable=True)) == 1
     assert len(checks.check_script("echo hello\n", is_executable=True)) == 1
     assert checks.check_script("#!/usr/bin/env python3\n", is_executable=True) == []
-
-
-def test_an_import_cycle_of_any_length_is_found() -> None:
-    assert checks.check_import_cycles({"a": ["b", "c"], "b": ["c"], "c": []}) == []
-    assert checks.check_import_cycles({"a": ["b"], "b": ["c"], "c": ["a"], "d": ["a"]}) == ["import cycle: a -> b -> c"]
-    assert checks.check_import_cycles({"a": ["a"]}) == ["'a' imports itself"]
-
-
-def test_imports_for_type_checking_and_of_submodules_count() -> None:
-    source = """
-import json
-import pack.one
-from pack import two, name
-from other import thing
-if TYPE_CHECKING:
-    from pack.three import Three
-"""
-    known = ["pack", "pack.one", "pack.two", "pack.three", "pack.four"]
-    assert checks.imported_modules(source, known) == {"pack", "pack.one", "pack.two", "pack.three"}
