@@ -23,6 +23,8 @@ T = TypeVar("T")
 class Commit(asyncio.Future[T], Generic[T]):
     """A future that no cancellation reaches; see above."""
 
+    __slots__ = ()
+
     def cancel(self, msg: Any | None = None) -> bool:
         """Refuse: what was handed to the store cannot be taken back."""
         return False

@@ -30,6 +30,13 @@ _INSERT_RUN = (
     " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
     " ON CONFLICT DO NOTHING"
 )
+# The same for most runs. What is left out is NULL: binding a None, as everything that is not a number, a text or a
+# bytearray, sends Python's sqlite3 looking for somebody who adapts it, which takes longer than the row.
+_INSERT_PLAIN_RUN = (
+    "INSERT INTO runs (key, run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at,"
+    " updated_at, has_work, owner, terminal, tenant, epoch) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    " ON CONFLICT DO NOTHING"
+)
 _UPDATE_RUN = (
     "UPDATE runs SET status = ?, seq = ?, updated_at = ?, wake_at = ?, has_work = ?, owner = ?, terminal = ?, epoch = ?"
     " WHERE run_id = ? AND seq = ? AND epoch = ? RETURNING key"
@@ -39,6 +46,10 @@ _MOVE_RUN = "UPDATE runs SET seq = ?, updated_at = ? WHERE run_id = ? AND seq = 
 _UPDATE_KEY = (
     "UPDATE runs SET status = ?, seq = ?, updated_at = ?, wake_at = ?, has_work = ?, owner = ?, terminal = ?, epoch = ?"
     " WHERE key = ? AND run_id = ? AND seq = ? AND epoch = ?"
+)
+_END_KEY = (
+    "UPDATE runs SET status = ?, seq = ?, updated_at = ?, wake_at = NULL, has_work = 0, owner = NULL, terminal = 1,"
+    " epoch = ? WHERE key = ? AND run_id = ? AND seq = ? AND epoch = ?"
 )
 _MOVE_KEY = "UPDATE runs SET seq = ?, updated_at = ? WHERE key = ? AND run_id = ? AND seq = ? AND epoch = ?"
 _INSERT_HISTORY = "INSERT INTO history (run, first_seq, last_seq, records) VALUES (?,?,?,?)"
@@ -108,7 +119,7 @@ def stored_form(write: RunWrite) -> RunAppend:
     return RunAppend(write, page, payloads)
 
 
-def _page(connection: sqlite3.Connection, append: RunAppend, beside: WriterState) -> bytes:
+def _page(connection: sqlite3.Connection, append: RunAppend, beside: WriterState) -> bytes | bytearray:
     if append.page is not None:
         return append.page
     if append.write.move is None:
@@ -147,39 +158,52 @@ def append_runs(connection: sqlite3.Connection, appends: list[RunAppend], beside
         return [append_run(connection, appends[0], beside)]
     if len({append.write.row.run_id for append in appends}) < len(appends):
         raise NotTogetherError  # what is decided of one run is stored in the order in which it was given
-    inserts, moves, updates, pages = [], [], [], []
+    changes: dict[str, list[tuple[object, ...]]] = {}
+    pages = []
     for append in appends:
         write, row = append.write, append.write.row
         if write.expected_seq == 0:
             key = beside.keys.next_key(connection, row.created_at)
-            inserts.append((key, *_columns(row)))
+            beside.remember(row, key)
             _index_texts(connection, key, row, beside)
         else:
-            key = _known_key(connection, row.run_id, beside)
-            if write.same_index:
-                moves.append((row.seq, row.updated_at, key, row.run_id, write.expected_seq, write.expected_epoch))
-            else:
-                updates.append((*_changes(row), key, row.run_id, write.expected_seq, write.expected_epoch))
+            key = beside.known.get(row.run_id) or _looked_up_key(connection, row, beside)
+        statement, values = _index_change(write, key)
+        changes.setdefault(statement, []).append(values)
         pages.append((key, write.expected_seq + 1, row.seq, _page(connection, append, beside)))
         if append.payloads:
             keep(connection, key, append.payloads)
-    for statement, rows in ((_INSERT_RUN, inserts), (_MOVE_KEY, moves), (_UPDATE_KEY, updates)):
-        if rows and connection.executemany(statement, rows).rowcount != len(rows):
+        if row.terminal:
+            beside.known.pop(row.run_id, None)
+    for statement, rows in changes.items():
+        if connection.executemany(statement, rows).rowcount != len(rows):
             raise NotTogetherError  # somebody else has moved, made or taken over one of these runs, or used a key
     connection.executemany(_INSERT_HISTORY, pages)
     keep_calls(connection, [append.write.call for append in appends])
-    for append, (key, *_) in zip(appends, pages, strict=True):
-        beside.remember(append.write.row, key)
     return [_APPENDED] * len(appends)
 
 
-def _known_key(connection: sqlite3.Connection, run_id: str, beside: WriterState) -> int:
-    key = beside.known.get(run_id)
-    if key is None:
-        found = connection.execute("SELECT key FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-        if found is None:
-            raise NotTogetherError
-        key = int(found[0])
+def _index_change(write: RunWrite, key: int) -> tuple[str, tuple[object, ...]]:
+    """How a decision changes the index: a statement that many may share, and its values."""
+    row = write.row
+    if write.same_index:
+        return _MOVE_KEY, (row.seq, row.updated_at, key, row.run_id, write.expected_seq, write.expected_epoch)
+    if write.expected_seq == 0:
+        if row.parent_run_id is None and row.wake_at is None and row.owner is not None and not row.labels:
+            return _INSERT_PLAIN_RUN, (key, *_plain_columns(row))
+        return _INSERT_RUN, (key, *_columns(row))
+    guard = (key, row.run_id, write.expected_seq, write.expected_epoch)
+    if row.terminal and not row.has_work and row.owner is None and row.wake_at is None:
+        return _END_KEY, (row.status, row.seq, row.updated_at, row.epoch, *guard)
+    return _UPDATE_KEY, (*_changes(row), *guard)
+
+
+def _looked_up_key(connection: sqlite3.Connection, row: RunRow, beside: WriterState) -> int:
+    found = connection.execute("SELECT key FROM runs WHERE run_id = ?", (row.run_id,)).fetchone()
+    if found is None:
+        raise NotTogetherError
+    key = int(found[0])
+    beside.remember(row, key)
     return key
 
 
@@ -203,9 +227,9 @@ def _changes(row: RunRow) -> tuple[object, ...]:
         row.seq,
         row.updated_at,
         row.wake_at,
-        row.has_work,
+        int(row.has_work),
         row.owner,
-        row.terminal,
+        int(row.terminal),
         row.epoch,
     )
 
@@ -224,9 +248,28 @@ def _columns(row: RunRow) -> tuple[object, ...]:
         row.parent_run_id,
         encode_json(row.labels).decode() if row.labels else None,
         row.wake_at,
-        row.has_work,
+        int(row.has_work),
         row.owner,
-        row.terminal,
+        int(row.terminal),
+        row.tenant,
+        row.epoch,
+    )
+
+
+def _plain_columns(row: RunRow) -> tuple[object, ...]:
+    """What `_INSERT_PLAIN_RUN` takes after the key."""
+    return (
+        row.run_id,
+        row.workflow_name,
+        row.workflow_version,
+        row.definition_hash,
+        row.status,
+        row.seq,
+        row.created_at,
+        row.updated_at,
+        int(row.has_work),
+        row.owner,
+        int(row.terminal),
         row.tenant,
         row.epoch,
     )

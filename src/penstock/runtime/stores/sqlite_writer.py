@@ -19,7 +19,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from penstock.base.errors import Rejected, Unavailable
 from penstock.runtime.commits import Commit
@@ -35,27 +35,27 @@ ApplyAll = Callable[[sqlite3.Connection, list[Any]], list[Any]]
 _BATCH_JOBS_MAX = 512
 
 
-class _Job:
-    """Something to be written: by itself (`apply`), or together with others of its kind (`apply_all`, to `item`)."""
+class _Job(asyncio.Future[Any]):
+    """Something to be written by itself, and the future that its caller waits for."""
 
-    __slots__ = ("apply", "apply_all", "error", "future", "is_long", "item", "result")
+    __slots__ = ("apply", "error", "is_long", "outcome")
+    apply: Apply
+    is_long: bool
+    outcome: Any
+    error: Exception | None
 
-    def __init__(
-        self,
-        future: asyncio.Future[Any],
-        *,
-        apply: Apply | None = None,
-        is_long: bool = False,
-        apply_all: ApplyAll | None = None,
-        item: Any = None,
-    ) -> None:
-        self.future = future
-        self.apply = apply
-        self.is_long = is_long
-        self.apply_all = apply_all
-        self.item = item
-        self.result: Any = None
-        self.error: Exception | None = None
+
+class _SharedJob(Commit[Any]):
+    """Something to be written together with others of its kind (`apply_all`, to `item`)."""
+
+    __slots__ = ("apply_all", "error", "item", "outcome")
+    apply_all: ApplyAll
+    item: Any
+    outcome: Any
+    error: Exception | None
+
+
+_AnyJob: TypeAlias = _Job | _SharedJob
 
 
 class NotTogetherError(Exception):
@@ -99,7 +99,8 @@ class GroupCommitWriter:
         self._lock_timeout_ms: int | None = None  # as it is set just now
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-writer")
-        self._waiting: list[_Job] = []
+        self._waiting: list[_AnyJob] = []
+        self._long_jobs = 0  # among those
         self._busy = False
         self._closed = False
         self._idle = asyncio.Event()
@@ -111,9 +112,11 @@ class GroupCommitWriter:
 
     def submit(self, apply: Callable[[sqlite3.Connection], T], *, is_long: bool = False) -> asyncio.Future[T]:
         """Queue a job; the future is done after the commit that holds it. A long one does not hold up the loop."""
-        future: asyncio.Future[T] = self._loop.create_future()
-        self._queue(_Job(future, apply=apply, is_long=is_long))
-        return future
+        job = _Job(loop=self._loop)
+        job.apply, job.is_long, job.error = apply, is_long, None
+        self._long_jobs += is_long
+        self._queue(job)
+        return job
 
     def submit_with_others(
         self, apply_all: Callable[[sqlite3.Connection, list[Item]], list[T]], item: Item
@@ -123,17 +126,17 @@ class GroupCommitWriter:
         If that call raises `NotTogetherError` nothing of it stays, and it is made for each item by itself. What is
         given back cannot be cancelled: the job is committed whether anybody waits for it or not.
         """
-        commit: Commit[T] = Commit(loop=self._loop)
-        job = _Job(commit, apply_all=apply_all, item=item)
+        job = _SharedJob(loop=self._loop)
+        job.apply_all, job.item, job.error = apply_all, item, None
         if self._busy and not self._closed:
             self._waiting.append(job)
         else:
             self._queue(job)
-        return commit
+        return job
 
-    def _queue(self, job: _Job) -> None:
+    def _queue(self, job: _AnyJob) -> None:
         if self._closed:
-            job.future.set_exception(Unavailable("STORE_CLOSED", f"{self._path} is closed", "open the store again"))
+            job.set_exception(Unavailable("STORE_CLOSED", f"{self._path} is closed", "open the store again"))
             return
         self._waiting.append(job)
         if not self._busy:
@@ -159,11 +162,18 @@ class GroupCommitWriter:
             self._busy = False
             self._idle.set()
             return
-        applied = not any(job.is_long for job in batch) and self._apply_here(batch)
+        applied = not self._has_long(batch) and self._apply_here(batch)
         work = self._thread.submit(self._finish if applied else self._patiently, batch)
         work.add_done_callback(lambda done: self._loop.call_soon_threadsafe(self._delivered, batch, done))
 
-    def _delivered(self, batch: list[_Job], work: Future[None]) -> None:
+    def _has_long(self, batch: list[_AnyJob]) -> bool:
+        if not self._long_jobs:
+            return False
+        found = sum(isinstance(job, _Job) and job.is_long for job in batch)
+        self._long_jobs -= found
+        return found > 0
+
+    def _delivered(self, batch: list[_AnyJob], work: Future[None]) -> None:
         error = work.exception()
         if isinstance(error, Exception):
             self._fail(batch, error)  # nobody may take a job for done whose commit was not seen
@@ -172,7 +182,7 @@ class GroupCommitWriter:
         _deliver(batch)
         self._next()
 
-    def _apply_here(self, batch: list[_Job]) -> bool:
+    def _apply_here(self, batch: list[_AnyJob]) -> bool:
         """Apply a batch on the loop's thread, if that can be done without waiting and without an error."""
         for together in (True, False):
             try:
@@ -193,7 +203,7 @@ class GroupCommitWriter:
             self._connection.execute(f"PRAGMA busy_timeout = {timeout_ms}")
             self._lock_timeout_ms = timeout_ms
 
-    def _finish(self, batch: list[_Job]) -> None:
+    def _finish(self, batch: list[_AnyJob]) -> None:
         """Commit what was applied; on the writer's thread."""
         try:
             self._commit_transaction()
@@ -204,7 +214,7 @@ class GroupCommitWriter:
         self.commits += 1
         self.jobs += len(batch)
 
-    def _patiently(self, batch: list[_Job]) -> None:
+    def _patiently(self, batch: list[_AnyJob]) -> None:
         """A whole batch on the writer's thread, which may wait for a lock."""
         try:
             self._wait_for_locks(self._busy_timeout_ms)
@@ -213,7 +223,7 @@ class GroupCommitWriter:
             return
         self._commit(batch)
 
-    def _commit(self, batch: list[_Job]) -> None:
+    def _commit(self, batch: list[_AnyJob]) -> None:
         error = self._try(batch)
         if error is None:
             return
@@ -229,7 +239,7 @@ class GroupCommitWriter:
             if alone is not None:
                 self._fail([job], alone)
 
-    def _fail(self, jobs: list[_Job], error: Exception) -> None:
+    def _fail(self, jobs: list[_AnyJob], error: Exception) -> None:
         if isinstance(error, _NotBegunError) and isinstance(error.__cause__, Exception):
             error = error.__cause__
         for job in jobs:
@@ -243,7 +253,7 @@ class GroupCommitWriter:
             return Rejected("TEXT_NOT_UNICODE", "a text has one half of a surrogate pair", "send well-formed text")
         return error
 
-    def _try(self, batch: list[_Job]) -> Exception | None:
+    def _try(self, batch: list[_AnyJob]) -> Exception | None:
         try:
             self._begin()
             _apply(self._connection, batch, together=False)
@@ -303,27 +313,31 @@ def _file_identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _apply(connection: sqlite3.Connection, batch: list[_Job], *, together: bool) -> None:
+def _apply(connection: sqlite3.Connection, batch: list[_AnyJob], *, together: bool) -> None:
     """Apply jobs in their order; those of one kind that follow each other in one call, if they may be together."""
     first = 0
     while first < len(batch):
         job, following = batch[first], first + 1
-        if job.apply is not None:
-            job.result = job.apply(connection)
-        elif job.apply_all is not None:
-            while together and following < len(batch) and batch[following].apply_all is job.apply_all:
+        if isinstance(job, _Job):
+            job.outcome = job.apply(connection)
+        else:
+            apply_all, items = job.apply_all, [job.item]
+            while together and following < len(batch):
+                other = batch[following]
+                if isinstance(other, _Job) or other.apply_all is not apply_all:
+                    break
+                items.append(other.item)
                 following += 1
-            jobs = batch[first:following]
-            for one, result in zip(jobs, job.apply_all(connection, [one.item for one in jobs]), strict=True):
-                one.result = result
+            for one, outcome in zip(batch[first:following], apply_all(connection, items), strict=True):
+                one.outcome = outcome
         first = following
 
 
-def _deliver(batch: list[_Job]) -> None:
+def _deliver(batch: list[_AnyJob]) -> None:
     for job in batch:
-        if job.future.done():
+        if job.done():
             continue  # the caller gave up waiting; what was committed stays committed
         if job.error is not None:
-            job.future.set_exception(job.error)
+            job.set_exception(job.error)
         else:
-            job.future.set_result(job.result)
+            job.set_result(job.outcome)

@@ -22,6 +22,7 @@ SHAPE_TABLE = "CREATE TABLE shapes (number INTEGER PRIMARY KEY, hash BLOB NOT NU
 
 _DIGITS = frozenset(b"123456789")
 _KNOWN_MAX = 10_000  # some megabytes; then all are forgotten, and looked up again when they are needed
+_PAGE = bytearray(b"[%d,%d,%b]")  # what is made of it is bound to a statement at once, which bytes are not
 _HINT = "restore a backup with `penstock restore`"
 
 
@@ -45,11 +46,11 @@ class ShapeNumbers:
         """A transaction begins."""
         self._new.clear()
 
-    def page(self, connection: sqlite3.Connection, move: Move) -> bytes:
+    def page(self, connection: sqlite3.Connection, move: Move) -> bytes | bytearray:
         """A move as it is stored."""
         content = move.shape.content
         number = self._known.get(content) or self._new.get(content) or self._number(connection, content)
-        return b"[%d,%d,%b]" % (number, move.at, move.encoded)
+        return _PAGE % (number, move.at, move.encoded)
 
     def _number(self, connection: sqlite3.Connection, content: bytes) -> int:
         key = _hash(content)
