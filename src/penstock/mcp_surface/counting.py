@@ -54,7 +54,7 @@ def reads_only(method: str, tool: Tool | None) -> bool:
     """Whether a request changes nothing, as far as the catalogue says."""
     if method != CALL:
         return method in _READS
-    return tool is not None and tool.capability.populator == "builtin" and tool.capability.annotations.read_only
+    return tool is not None and tool.capability.only_reads
 
 
 def _no_tool(ctx: Any, name: object) -> Tool | None:

@@ -28,11 +28,13 @@ class Admission:
     """Counts calls of principals."""
 
     def __init__(self, chosen: GateLimits) -> None:
-        self._per_minute: dict[Bucket, int] = {
+        per_minute: dict[Bucket, int] = {
             "read": chosen.read_per_minute,
             "write": chosen.write_per_minute,
             "admin": chosen.admin_per_minute,
         }
+        self._rates = {bucket: (rate, max(1.0, rate * _BURST_SECONDS / 60)) for bucket, rate in per_minute.items()}
+        """By bucket: how many a minute, and how many at most at once."""
         self._concurrent_max = chosen.concurrent_per_key
         self._tokens: OrderedDict[tuple[str, Bucket], tuple[float, int]] = OrderedDict()
         self._in_flight: dict[str, int] = {}
@@ -41,11 +43,12 @@ class Admission:
         """Count a call against its rate; `LimitExceeded` says how long to wait. The process itself has none."""
         if principal.startswith(_INSIDE):
             return
-        per_minute = self._per_minute[bucket]
-        burst = max(1.0, per_minute * _BURST_SECONDS / 60)
+        per_minute, burst = self._rates[bucket]
         place = (principal, bucket)
         tokens, seen_at = self._tokens.get(place, (burst, now_ms))
-        tokens = min(burst, tokens + max(0, now_ms - seen_at) * per_minute / _MS_PER_MINUTE)
+        if now_ms > seen_at:
+            tokens += (now_ms - seen_at) * per_minute / _MS_PER_MINUTE
+        tokens = min(burst, tokens)
         if tokens < 1:
             self._remember(place, tokens, now_ms)
             seconds = ceil((1 - tokens) * 60 / per_minute)

@@ -160,6 +160,11 @@ class Capability:
         """What the answer fits; None for a stream."""
         return self.make_output_schema()
 
+    @cached_property
+    def only_reads(self) -> bool:
+        """Whether a call stores nothing. What a workflow says of itself is about the world: its start stores a run."""
+        return self.populator == "builtin" and self.annotations.read_only
+
     @property
     def resource(self) -> str:
         """The first part of the name: what it is about."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.operations.authentication import Authenticator
-from penstock.operations.context import Principal, Services
+from penstock.operations.context import Services
 
 __all__ = ["KeyWatch"]
 
@@ -41,20 +41,19 @@ class KeyWatch:
         self._is_asked = True
         self._asked: asyncio.Event | None = None
 
-    @contextmanager
-    def held(self, principal: Principal, end: Callable[[], None]) -> Iterator[None]:
-        """Call `end` when the key of a principal does not hold any more while something is done with it."""
-        key_id = principal.key_id
-        if key_id is None:
-            yield
-            return
-        ends = self._calls.setdefault(key_id, set())
+    def hold(self, key_id: str, end: Callable[[], None]) -> None:
+        """Call `end` when a key does not hold any more, until `release`: something is done with it."""
+        ends = self._calls.get(key_id)
+        if ends is None:
+            self._calls[key_id] = ends = set()
         ends.add(end)
-        try:
-            yield
-        finally:
+
+    def release(self, key_id: str, end: Callable[[], None]) -> None:
+        """What was done with a key is over."""
+        ends = self._calls.get(key_id)
+        if ends is not None:
             ends.discard(end)
-            if not ends and self._calls.get(key_id) is ends:
+            if not ends:
                 del self._calls[key_id]
 
     def look_now(self) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -34,7 +33,7 @@ from penstock.operations.once import KeyedCalls
 from penstock.operations.presence import Presence
 from penstock.operations.trail import STRANGERS, AuditTrail, place_of
 from penstock.runtime.commits import CarriedThrough
-from penstock.runtime.platform import AuditOutcome, CallRecord, IdempotencyClaim
+from penstock.runtime.platform import AuditOutcome, CallRecord
 
 __all__ = ["Answered", "Gate", "Outcome", "RefusedCall"]
 
@@ -126,7 +125,7 @@ class Gate:
         raise error
 
     async def _refuse_stranger(self, error: Denied, request: Request) -> None:
-        await self._audit(request, RefusedCall(error=error), CallRecord())
+        await self._audit(request, RefusedCall(error=error), CallRecord(), self.services.clock.now_ms())
         named = self.catalogue.get(request.operation)
         self.services.telemetry.call(named.name if named else None, error.code, 0.0)
 
@@ -140,9 +139,9 @@ class Gate:
         known, caller = self.catalogue.get(request.operation), asyncio.current_task()
         presence = Presence(caller)
         try:
-            if known is not None and known.annotations.read_only:
-                return await self._call(request, presence)
-            return await self._carried.run(self._call(request, presence))
+            if known is not None and known.only_reads:
+                return await self._call(request, known, presence)
+            return await self._carried.run(self._call(request, known, presence))
         except asyncio.CancelledError:
             if not presence.revoked or caller is None or caller.uncancel() > 0:
                 raise
@@ -150,22 +149,28 @@ class Gate:
         finally:
             presence.leave()
 
-    async def _call(self, request: Request, presence: Presence) -> Outcome:
+    async def _call(self, request: Request, known: Capability | None, presence: Presence) -> Outcome:
+        """`known` is the operation of the catalogue that has this name."""
         principal, capability, call = request.principal, None, CallRecord()
-        began = time.perf_counter()
+        began, began_at = time.perf_counter(), self.services.clock.now_ms()
         outcome: Outcome
         try:
-            capability = await self._found(request, principal)
+            # No operation of the catalogue has a name like those of what is exposed, or of what is internal.
+            capability = known if known is not None else await self._found(request, principal)
             _authorize(capability, principal)
-            given = await _converted(capability, request.arguments)
-            self.admission.charge(principal.id, capability.governance.bucket, self.services.clock.now_ms())
+            if exceeds_values(request.arguments, limits.VALUES_AT_ONCE):
+                # Many are looked through in a thread, while others go on.
+                given = await asyncio.to_thread(capability.convert, request.arguments)
+            else:
+                given = capability.convert(request.arguments)
+            self.admission.charge(principal.id, capability.governance.bucket, began_at)
             self.admission.enter(principal.id)
             try:
-                begun = await self.keyed.begin(self.services, capability, principal, request)
+                begun = await self._begun(request, capability)
                 if isinstance(begun, Reply):
                     outcome = Answered(capability=capability, principal=principal, reply=begun, replayed=True)
                 else:
-                    call = self._record(request, principal, capability, begun)
+                    call = begun
                     context = Context(
                         services=self.services,
                         principal=principal,
@@ -184,10 +189,10 @@ class Gate:
             _LOGGER.exception("request %s: %s failed", request.request_id, request.operation)
             failed = internal_error(request.request_id)
             outcome = RefusedCall(error=failed, capability=capability, principal=principal, failed=True)
-        outcome = await self._audit(request, outcome, call)
+        now_ms = began_at + round((time.perf_counter() - began) * 1000)
+        outcome = await self._audit(request, outcome, call, now_ms)
         code = outcome.error.code if isinstance(outcome, RefusedCall) else None
-        named = capability or self.catalogue.get(request.operation)
-        self.services.telemetry.call(named.name if named else None, code, time.perf_counter() - began)
+        self.services.telemetry.call(capability.name if capability else None, code, time.perf_counter() - began)
         if presence.gone and request.after_leaving is not None:
             request.after_leaving(outcome.reply if isinstance(outcome, Answered) else outcome.error)
         return outcome
@@ -195,9 +200,12 @@ class Gate:
     async def _made(self, context: Context, given: Any) -> Outcome:
         """Make a call that was let in. What it leaves is stored when this returns; that of a read is gathered later."""
         capability, principal, call = context.capability, context.principal, context.call
+        if capability.only_reads:
+            # It stores nothing, so it leaves nothing that would have to be completed or taken back.
+            reply = await self._executed(context, given)
+            return Answered(capability=capability, principal=principal, reply=reply)
         try:
-            with self._held(capability, principal, context.presence):
-                reply = await _execute(context, given)
+            reply = await self._executed(context, given)
             if not capability.annotations.read_only:
                 await self.keyed.complete(context.services, call, reply)
         except PenstockError:
@@ -208,21 +216,37 @@ class Gate:
                 self.keyed.end(call.claim)
         return Answered(capability=capability, principal=principal, reply=reply)
 
-    def _record(
-        self, request: Request, principal: Principal, capability: Capability, claim: IdempotencyClaim | None
-    ) -> CallRecord:
-        """What a call leaves that is let in: the store takes it with the change that the call makes."""
-        if not self.services.audited:
-            return CallRecord(claim=claim)
+    async def _begun(self, request: Request, capability: Capability) -> CallRecord | Reply[Any]:
+        """What a call leaves that is let in, for the store to take with its change; or the answer that it had before.
+
+        A read stores nothing that could take it along.
+        """
+        if capability.only_reads:
+            return CallRecord()
+        principal = request.principal
+        claim = await self.keyed.begin(self.services, capability, principal, request)
+        if isinstance(claim, Reply) or not self.services.audited:
+            return claim if isinstance(claim, Reply) else CallRecord(claim=claim)
         place, reads = place_of(request, principal, capability, None), capability.annotations.read_only
         entry = self.trail.entry(place, request, "allowed", reads=reads)
         return CallRecord(entry=entry, seal=self.trail.seal, claim=claim)
 
-    def _held(self, capability: Capability, principal: Principal, presence: Presence) -> AbstractContextManager[None]:
-        """Send the caller away when the key does not hold any more; not one who revokes or replaces their own key."""
-        if capability.governance.bucket == "admin":
-            return nullcontext()
-        return self.key_watch.held(principal, presence.revoke)
+    async def _executed(self, context: Context, given: Any) -> Reply[Any] | EventStream:
+        """What the handler answers. The caller is sent away when the key does not hold any more.
+
+        Not so one who revokes or replaces their own key.
+        """
+        capability, key_id = context.capability, context.principal.key_id
+        if key_id is None or capability.governance.bucket == "admin":
+            answer = await capability.handler(context, given)
+        else:
+            revoke = context.presence.revoke
+            self.key_watch.hold(key_id, revoke)
+            try:
+                answer = await capability.handler(context, given)
+            finally:
+                self.key_watch.release(key_id, revoke)
+        return answer if isinstance(answer, (Reply, EventStream)) else Reply(value=answer)
 
     async def visible(self, principal: Principal) -> tuple[Capability, ...]:
         """Everything that somebody may call: built-in operations, then what their tenant exposes; each by name."""
@@ -250,7 +274,7 @@ class Gate:
         await self.trail.flush()
         await self.authenticator.flush()
 
-    async def _audit(self, request: Request, outcome: Outcome, call: CallRecord) -> Outcome:
+    async def _audit(self, request: Request, outcome: Outcome, call: CallRecord, now_ms: int) -> Outcome:
         """Write down what came of a call, unless that was stored with what it changed.
 
         What cannot be written down did not happen: the caller is told so. Only strangers hear what they would hear
@@ -264,7 +288,7 @@ class Gate:
         place = place_of(request, principal, capability, error.code if error else None)
         gather = principal is _NOBODY or (reads and error is None)
         try:
-            if gather and await self.trail.counted(place, self.services.clock.now_ms()):
+            if gather and await self.trail.counted(place, now_ms):
                 return outcome
             replayed = isinstance(outcome, Answered) and outcome.replayed
             kept: AuditOutcome = "allowed" if error is None else "refused"
@@ -280,11 +304,6 @@ class Gate:
         return outcome
 
 
-async def _execute(context: Context, given: Any) -> Reply[Any] | EventStream:
-    answer = await context.capability.handler(context, given)
-    return answer if isinstance(answer, Reply | EventStream) else Reply(value=answer)
-
-
 def _missing(capability: Capability, principal: Principal) -> str | None:
     """The first scope that a principal lacks for a call."""
     return _first_missing(capability.governance.scopes, principal.scopes)
@@ -298,13 +317,6 @@ def _first_missing(required: tuple[str, ...], granted: frozenset[str]) -> str | 
 def _revoked() -> Denied:
     told = "the key was revoked, or expired, while the call was under way"
     return Denied("KEY_REVOKED", told, "ask the owner for a new one")
-
-
-async def _converted(capability: Capability, arguments: JsonObject) -> Any:
-    """The arguments as the handler takes them; many are looked through in a thread, while others go on."""
-    if exceeds_values(arguments, limits.VALUES_AT_ONCE):
-        return await asyncio.to_thread(capability.convert, arguments)
-    return capability.convert(arguments)
 
 
 def _authorize(capability: Capability, principal: Principal) -> None:

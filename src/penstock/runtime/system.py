@@ -58,7 +58,7 @@ class SystemClock:
 
     def now_ms(self) -> int:
         """The present instant in epoch milliseconds, steadied as `TimeOfDay` says."""
-        return _TIME_OF_DAY.read(time.time_ns() // 1_000_000, self.elapsed_ms())
+        return _TIME_OF_DAY.read(time.time_ns() // 1_000_000, time.clock_gettime_ns(_ELAPSED_CLOCK) // 1_000_000)
 
     def elapsed_ms(self) -> int:
         """Milliseconds since the machine started, asleep or not."""
