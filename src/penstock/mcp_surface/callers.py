@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.book import ToolBook
 from penstock.mcp_surface.questions import Action, Ask, Kind
 from penstock.operations.capability import EventStream
 from penstock.operations.context import Principal, Request
@@ -70,6 +71,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """The tools that their address asks for; None for those that the settings say."""
     whole_keys: bool = False
     """Whether questions are called by their whole id, which no other question anywhere has, and not by their node."""
+    book: ToolBook | None = None
+    """Their tools as they are while this request is answered, if somebody has looked already."""
     address: str | None = None
     """Under which they reach the server with a browser; None if they do not."""
 

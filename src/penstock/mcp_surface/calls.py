@@ -64,7 +64,7 @@ class ToolCalls:
 
     async def call(self, caller: Caller, name: str, arguments: JsonObject, client: Client) -> JsonObject:
         """The result of a call, in the words of the wire; `ProtocolFault` for one that is none."""
-        book = await self._shelf.of(caller.principal, caller.toolset)
+        book = caller.book or await self._shelf.of(caller.principal, caller.toolset)
         tool = book.find(name)
         if tool is None:
             raise ProtocolFault(INVALID_PARAMS, f"Unknown tool: {name[:200]}")
@@ -85,7 +85,7 @@ class ToolCalls:
 
         Refusals are raised: what is read has no other way to say so. What is read is never a task.
         """
-        book = await self._shelf.of(caller.principal, caller.toolset)
+        book = caller.book or await self._shelf.of(caller.principal, caller.toolset)
         tool = listed_tool(capability.name, capability, output_schemas=False)
         asking = replace(client, tasks=False)
         return await self._run(Conversation(self._desk, caller, asking, book, tool, arguments, render))

@@ -39,11 +39,13 @@ from penstock.operations.context import Credentials, Principal
 from penstock.operations.errors import mapping_of
 from penstock.operations.pipeline import Gate
 
-__all__ = ["CALLER", "CALLER_STATE", "WHOLE_KEYS_STATE", "Engine", "McpEdge", "resting"]
+__all__ = ["CALLER", "CALLER_STATE", "HEADERS_STATE", "WHOLE_KEYS_STATE", "Engine", "McpEdge", "resting"]
 
 CALLER: ContextVar[Caller | None] = ContextVar("penstock_mcp_caller", default=None)
 CALLER_STATE = "mcp_caller"
 """Where the caller of a request stands in the state of its scope."""
+HEADERS_STATE = "mcp_headers"
+"""Where its headers stand by name; of several with one name, the first."""
 WHOLE_KEYS_STATE = "mcp_whole_keys"
 """Where it stands that questions are to be called by their whole ids."""
 
@@ -52,7 +54,7 @@ _WORK_STATE = "mcp_work"
 _SHARES = 4
 _HOSTS_KEPT = 64
 _METHODS = "GET, POST, DELETE"
-_BEARER = "bearer "
+_BEARER = b"bearer "
 _INVALID_REQUEST = -32600
 
 _Headers: TypeAlias = dict[bytes, bytes]
@@ -77,13 +79,11 @@ class McpEdge:
         self._load = load
         self._engine: Engine | None = None
         self._loading = asyncio.Lock()
-        self._at_work = 0
-        self._of_one: dict[str, int] = {}
-        """How many of them are of which principal."""
+        self._places = _Places()
         self._share = max(1, options.max_concurrent_requests // _SHARES)
         """As many requests of one principal do not keep others out; so many places are kept for those with fewer."""
-        self._welcome_hosts: set[bytes | None] = set()
-        """Names that were looked at and that the server answers to, as they were sent."""
+        self._welcome_hosts: dict[bytes, str] = {}
+        """Names that were looked at and that the server answers to: as they were sent, and as text."""
         self._idle = asyncio.Event()
         self._closed = False
 
@@ -94,47 +94,39 @@ class McpEdge:
         if refused is not None:
             await _send_error(send, *refused)
             return
-        if scope["method"] == "POST" and self._at_work >= self._options.max_concurrent_requests + self._share:
-            await _send_busy(send)
-            return
+        state = scope.setdefault("state", {})
+        state[HEADERS_STATE] = headers
         if scope["method"] != "POST":
             await self._let_in(headers, scope, receive, send)
             return
-        work = _Work(self._count)
-        scope.setdefault("state", {})[_WORK_STATE] = work
+        places = self._places
+        if places.taken >= self._options.max_concurrent_requests + self._share:
+            await _send_busy(send)
+            return
+        state[_WORK_STATE] = work = _Work(places)
         try:
             await self._let_in(headers, scope, receive, send)
         finally:
             work.end()
-            if self._at_work == 0:
+            if places.taken == 0 and self._closed:
                 self._idle.set()
-
-    def _count(self, change: int, principal_id: str, *, for_all: bool = True) -> None:
-        if for_all:
-            self._at_work += change
-        if principal_id:
-            left = self._of_one.get(principal_id, 0) + change
-            if left:
-                self._of_one[principal_id] = left
-            else:
-                del self._of_one[principal_id]
 
     def _is_too_much(self, principal: Principal) -> bool:
         """Whether somebody who has their share comes when there are only places for others."""
-        is_full = self._at_work > self._options.max_concurrent_requests
-        return is_full and self._of_one.get(principal.id, 0) >= self._share
+        is_full = self._places.taken > self._options.max_concurrent_requests
+        return is_full and self._places.of_one.get(principal.id, 0) >= self._share
 
     async def _let_in(self, headers: _Headers, scope: Scope, receive: Receive, send: Send) -> None:
-        credentials, client = Credentials(bearer=_bearer(headers)), scope.get("client")
-        request_id = str(scope.get("state", {}).get("request_id", ""))
+        credentials, client, state = Credentials(bearer=_bearer(headers)), scope.get("client"), scope["state"]
+        request_id = str(state.get("request_id", ""))
         remote = client[0] if client else None
         try:
             principal = await self._gate.authenticate(credentials, surface="mcp", request_id=request_id, remote=remote)
-            engine = await self._loaded()
+            engine = self._engine or await self._loaded()
         except PenstockError as error:
             await _send_refusal(send, error, key_was_sent=credentials.bearer is not None)
             return
-        work: _Work | None = scope.get("state", {}).get(_WORK_STATE)
+        work: _Work | None = state.get(_WORK_STATE)
         if work is not None:
             if self._is_too_much(principal):
                 await _send_busy(send)
@@ -152,10 +144,9 @@ class McpEdge:
             request_id=request_id,
             remote=remote,
             toolset=_toolset(scope),
-            whole_keys=scope.get("state", {}).get(WHOLE_KEYS_STATE, False),
-            address=self._options.public_url or _address(scope, headers),
+            whole_keys=state.get(WHOLE_KEYS_STATE, False),
+            address=self._options.public_url or self._address(scope, headers),
         )
-        state = scope.setdefault("state", {})
         state[CALLER_STATE] = caller
         state["principal"] = principal.id
         await engine.handle(principal, scope, receive, send)
@@ -177,7 +168,7 @@ class McpEdge:
         """Take no more requests, answer those under way for a moment, then end every session and every stream."""
         self._closed = True
         self._idle.clear()
-        if self._at_work:
+        if self._places.taken:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), limits.DRAIN_WAIT_SECONDS)
         async with self._loading:
@@ -191,7 +182,7 @@ class McpEdge:
             return 503, "the server is stopping"
         if scope["method"] not in ("GET", "POST", "DELETE"):
             return 405, f"use {_METHODS}"
-        if headers.get(b"host") in self._welcome_hosts and b"origin" not in headers:
+        if b"origin" not in headers and headers.get(b"host", b"") in self._welcome_hosts:
             return None
         host = _text(headers, b"host") or ""
         allowed = self._options.allowed_hosts
@@ -201,8 +192,13 @@ class McpEdge:
         if origin is not None and not self._is_welcome_origin(origin, host):
             return 403, f"pages of {origin[:100]} may not call; list it in server.cors.origins"
         if len(self._welcome_hosts) < _HOSTS_KEPT:
-            self._welcome_hosts.add(headers.get(b"host"))
+            self._welcome_hosts[headers.get(b"host", b"")] = host
         return None
+
+    def _address(self, scope: Scope, headers: _Headers) -> str | None:
+        """Under which address the caller reached the server."""
+        host = self._welcome_hosts.get(headers.get(b"host", b"")) or _text(headers, b"host")
+        return f"{scope.get('scheme', 'http')}://{host}" if host else None
 
     def _is_welcome_origin(self, origin: str, host: str) -> bool:
         listed = self._options.allowed_origins
@@ -211,41 +207,67 @@ class McpEdge:
         return urlsplit(origin).netloc == host
 
 
+class _Places:
+    """How many requests are worked on, and how many of them are of which principal."""
+
+    __slots__ = ("of_one", "taken")
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.of_one: dict[str, int] = {}
+
+
 class _Work:
     """One request that is worked on, and whose it is; while its caller is asked something, it is none."""
 
-    __slots__ = ("_asking", "_count", "_is_open", "_principal_id")
+    __slots__ = ("_asking", "_is_open", "_places", "_principal_id")
 
-    def __init__(self, count: Callable[..., None]) -> None:
-        self._count = count
+    def __init__(self, places: _Places) -> None:
+        self._places = places
         self._principal_id = ""
         self._is_open = True
         self._asking = 0
-        count(1, "")
+        places.taken += 1
 
     def belongs_to(self, principal_id: str) -> None:
         """Count it for somebody from now on."""
         self._principal_id = principal_id
-        self._count(1, principal_id, for_all=False)
+        of_one = self._places.of_one
+        of_one[principal_id] = of_one.get(principal_id, 0) + 1
 
     def end(self) -> None:
         """It is done."""
         self._is_open = False
         if not self._asking:
-            self._count(-1, self._principal_id)
+            self._leave()
+
+    def _leave(self) -> None:
+        places, principal_id = self._places, self._principal_id
+        places.taken -= 1
+        if principal_id:
+            left = places.of_one[principal_id] - 1
+            if left:
+                places.of_one[principal_id] = left
+            else:
+                del places.of_one[principal_id]
+
+    def _come_back(self) -> None:
+        self._places.taken += 1
+        if self._principal_id:
+            self.belongs_to(self._principal_id)
 
     @contextmanager
     def resting(self) -> Iterator[None]:
         """Do not count it meanwhile. In a session, the request may end before whoever was asked answers."""
         if self._is_open and not self._asking:
-            self._count(-1, self._principal_id)
+            self._leave()
         self._asking += 1
         try:
             yield
         finally:
             self._asking -= 1
             if self._is_open and not self._asking:
-                self._count(1, self._principal_id)
+                self._come_back()
 
 
 def resting(scope: Scope) -> AbstractContextManager[None]:
@@ -286,12 +308,6 @@ def _name_of(host: str) -> str:
     return host.partition(":")[0].lower()
 
 
-def _address(scope: Scope, headers: _Headers) -> str | None:
-    """Under which address the caller reached the server."""
-    host = _text(headers, b"host")
-    return f"{scope.get('scheme', 'http')}://{host}" if host else None
-
-
 def _toolset(scope: Scope) -> str | None:
     """The tools that the address asks for."""
     query: bytes = scope.get("query_string", b"")
@@ -300,8 +316,8 @@ def _toolset(scope: Scope) -> str | None:
 
 
 def _bearer(headers: _Headers) -> str | None:
-    value = _text(headers, b"authorization") or ""
-    return value[len(_BEARER) :].strip() if value[: len(_BEARER)].lower() == _BEARER else None
+    value = headers.get(b"authorization", b"").strip()
+    return value[len(_BEARER) :].strip().decode("latin-1") if value[: len(_BEARER)].lower() == _BEARER else None
 
 
 async def _send_busy(send: Send) -> None:

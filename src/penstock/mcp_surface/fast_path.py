@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 import msgspec
+from msgspec import structs
 from starlette.types import Receive, Scope, Send
 
 from penstock.base import limits
@@ -26,7 +27,7 @@ from penstock.mcp_surface.blocks import ERROR_META, UNTRUSTED_META
 from penstock.mcp_surface.book import Tool, ToolBook
 from penstock.mcp_surface.calls import Caller, ProtocolFault, ask_gate
 from penstock.mcp_surface.counting import CALL, Counting, reads_only
-from penstock.mcp_surface.edge import CALLER_STATE, Engine
+from penstock.mcp_surface.edge import CALLER_STATE, HEADERS_STATE, Engine
 from penstock.mcp_surface.fast_wire import (
     Heard,
     Hot,
@@ -99,7 +100,8 @@ class FastPath:
 
     async def handle(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of somebody who was let in."""
-        said = hotness(scope)
+        state = scope["state"]
+        said = hotness(scope, state[HEADERS_STATE])
         if said is None:
             await self._engine.handle(principal, scope, receive, send)
             return
@@ -108,11 +110,13 @@ class FastPath:
         if hot is None:
             await self._engine.handle(principal, scope, replayed(came, receive), send)
             return
-        caller: Caller = scope["state"][CALLER_STATE]
-        book = await self._shelf.of(principal, caller.toolset)
+        caller: Caller = state[CALLER_STATE]
+        book = self._shelf.at_hand(principal, caller.toolset) or await self._shelf.of(principal, caller.toolset)
         if await self._answered(hot, caller, book, send):
-            scope["state"]["reads"] = True
+            state["reads"] = True
             return
+        # One look at the tools for a request, whoever answers it.
+        state[CALLER_STATE] = structs.replace(caller, book=book)
         if hot.method not in _PAGES and self._envelopes.get((hot.method, hot.meta)) is not None:
             # What the SDK adds to results is known: nothing is to be learned from this one.
             await self._engine.handle(principal, scope, replayed(came, receive), send)
@@ -153,7 +157,7 @@ class FastPath:
             if added is None or (tool is None and hot.method == CALL):
                 return False
             if tool is None:
-                status = await self._task(hot, caller, added, send)
+                status = await self._task(hot, structs.replace(caller, book=book), added, send)
             else:
                 await send_json(send, 200, hot.prefix, await self._called(hot, caller, book, tool, added))
         self._counting.answered(hot.method, status, time.perf_counter() - began)
@@ -188,13 +192,13 @@ class FastPath:
 
     def _shown(self, value: object) -> bytes | None:
         """An answer in bytes; those who poll an execution that does not move are given the same object each time."""
+        known = self._views.get(id(value))
+        if known is not None and known[0] is value:
+            return known[1]
         if not isinstance(value, ExecutionView):
             return shown_bytes(value, self._options.result_characters)
         if waiting_text(value, value.waiting_for.questions, None):
             return None  # that is told in words, with the address by which the caller reached the server
-        known = self._views.get(id(value))
-        if known is not None and known[0] is value:
-            return known[1]
         shown = shown_bytes(value, self._options.result_characters)
         if shown is not None:
             self._views.put(id(value), (value, shown))

@@ -11,6 +11,8 @@ Above it: `fast_path`. Below it: msgspec. Nothing here knows the SDK.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -45,6 +47,8 @@ _METHODS: dict[bytes, str] = {
 _UNUSUAL = frozenset({b"mcp-session-id", b"content-encoding", b"last-event-id"})
 _PARAMETER = b"mcp-param-"
 _VERSION_HEADER = _VERSION.encode()
+# Names of headers, and kinds of content, that were looked at before; a head is bounded, and so is what is kept.
+_HEADERS_KEPT = 64
 # Beyond this many bytes it costs more to join what is sent than to send it in two parts.
 _JOINED_BYTES_MAX = 16_384
 
@@ -127,26 +131,29 @@ class Hot(msgspec.Struct, frozen=True):
         return isinstance(said, dict) and said.keys() <= _ENVELOPE and said.get(f"{_META}protocolVersion") == _VERSION
 
 
-def hotness(scope: Scope) -> Hotness | None:
-    """What the headers say; None if they are not exactly those of a hot request."""
-    if scope["method"] != "POST":
+def hotness(scope: Scope, headers: Mapping[bytes, bytes]) -> Hotness | None:
+    """What the headers say, which are given by name too; None if they are not exactly those of a hot request."""
+    method = _METHODS.get(headers.get(b"mcp-method", b""))
+    if method is None or headers.get(b"mcp-protocol-version") != _VERSION_HEADER or scope["method"] != "POST":
         return None
-    headers = scope["headers"]
-    seen: dict[bytes, bytes] = dict(headers)
-    method = _METHODS.get(seen.get(b"mcp-method", b""))
-    if method is None or seen.get(b"mcp-protocol-version") != _VERSION_HEADER:
+    if len(headers) != len(scope["headers"]) or not _are_usual(tuple(headers)):
         return None
-    if len(seen) != len(headers) or not _UNUSUAL.isdisjoint(seen) or _PARAMETER in b" ".join(seen):
+    if headers.get(b"content-type") != b"application/json" or not _takes_both(headers.get(b"accept", b"")):
         return None
-    if not _takes_both(seen.get(b"accept", b"")) or seen.get(b"content-type") != b"application/json":
-        return None
-    named = seen.get(b"mcp-name")
+    named = headers.get(b"mcp-name")
     if named is None:
         return Hotness(method, None)
     # Names with other letters come wrapped, and unwrapping them is the SDK's.
     return Hotness(method, named.decode()) if named.isascii() and not named.startswith(b"=?") else None
 
 
+# Programs send the same headers, and in the same order, with all of their requests.
+@lru_cache(_HEADERS_KEPT)
+def _are_usual(names: tuple[bytes, ...]) -> bool:
+    return _UNUSUAL.isdisjoint(names) and not any(_PARAMETER in name for name in names)
+
+
+@lru_cache(_HEADERS_KEPT)
 def _takes_both(accept: bytes) -> bool:
     return b"application/json" in accept and b"text/event-stream" in accept and b";" not in accept
 

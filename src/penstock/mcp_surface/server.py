@@ -84,7 +84,7 @@ class _Handlers:
 
     def _tool_of(self, context: Context, name: object) -> Tool | None:
         caller = self.caller_of(context)
-        book = self.shelf.last_of(caller.principal, caller.toolset)
+        book = caller.book or self.shelf.last_of(caller.principal, caller.toolset)
         return book.find(name) if book is not None and isinstance(name, str) else None
 
     @asynccontextmanager
@@ -124,7 +124,7 @@ class _Handlers:
 
     async def list_tools(self, context: Context, params: Any) -> Any:
         caller = self.caller_of(context)
-        book = await self.shelf.of(caller.principal, caller.toolset)
+        book = caller.book or await self.shelf.of(caller.principal, caller.toolset)
         size = {CATALOGUE_META: book.size()}
         return {"tools": [tool.listed for tool in book.tools], "_meta": size, **_COMPLETE}
 
@@ -256,7 +256,9 @@ def build_mcp_server(
 
     def input_schema(name: str) -> Mapping[str, Any] | None:
         caller = schema_of()
-        book = handlers.shelf.last_of(caller.principal, caller.toolset) if caller is not None else None
+        if caller is None:
+            return None
+        book = caller.book or handlers.shelf.last_of(caller.principal, caller.toolset)
         tool = book.find(name) if book is not None else None
         return tool.capability.input_schema if tool is not None else None
 

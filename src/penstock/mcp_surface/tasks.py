@@ -118,8 +118,10 @@ class TaskCalls:
     ) -> list[Ask]:
         """The same, none for a caller who may not answer."""
         asks = self._asks(caller, view, questions, kinds)
-        book = await self._shelf.of(caller.principal, caller.toolset) if asks else None
-        return asks if book is not None and "execution.answer" in book.operations else []
+        if not asks:
+            return []
+        book = caller.book or await self._shelf.of(caller.principal, caller.toolset)
+        return asks if "execution.answer" in book.operations else []
 
     async def created(self, caller: Caller, execution_id: str) -> JsonObject:
         """What a call is answered with that became a task."""
@@ -136,7 +138,7 @@ class TaskCalls:
         if task["status"] == "failed" and view.error is not None:
             task["error"] = {"code": INTERNAL_ERROR, "message": view.error.message}
         if task["status"] == "completed":
-            book = await self._shelf.of(caller.principal, caller.toolset)
+            book = caller.book or await self._shelf.of(caller.principal, caller.toolset)
             task["result"] = execution_result(_result_of(view), book, self._options.result_characters)
         return task
 

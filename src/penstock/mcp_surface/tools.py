@@ -65,6 +65,14 @@ class ToolShelf:
         self._newest.put((who, chosen), (revisions, book))
         return book
 
+    def at_hand(self, principal: Principal, toolset: str | None = None) -> ToolBook | None:
+        """The book of a caller as it is now, if nothing has to be read or made for it."""
+        exposure = self._gate.exposed.at_hand(principal.tenant)
+        known = self._newest.get((_class_of(principal), self._chosen(principal, toolset)))
+        if exposure is None or known is None or known[0] != (self._gate.catalogue.revision, exposure.revision):
+            return None
+        return known[1]
+
     def last_of(self, principal: Principal, toolset: str | None = None) -> ToolBook | None:
         """The book that a caller was given last, for those who cannot wait."""
         known = self._newest.get((_class_of(principal), self._chosen(principal, toolset)))

@@ -114,24 +114,21 @@ class ExposedWorkflows:
 
     async def of(self, tenant: str) -> Exposure:
         """What a tenant shows now."""
-        known = self._current(tenant)
+        known = self.at_hand(tenant)
         if known is not None:
             return known
         # Many ask at once when something was changed: one of them reads.
         async with self._reading:
-            return self._current(tenant) or await self._read(tenant)
+            return self.at_hand(tenant) or await self._read(tenant)
 
-    def _current(self, tenant: str) -> Exposure | None:
-        """What was read, if it still holds: a moment ago, or nobody has stored anything since."""
-        known, now = self._known.get(tenant), self._services.clock.now_ms()
+    def at_hand(self, tenant: str) -> Exposure | None:
+        """What was read, if it still holds: nobody has stored anything since, or it was a moment ago."""
+        known = self._known.get(tenant)
         if known is None or tenant in self._outdated:
             return None
-        if now - known.read_at < limits.EXPOSED_REREAD_MS:
+        if known.mark == self._services.store.change_mark() and not self._imports(tenant):
             return known
-        if self._imports(tenant) or known.mark != self._services.store.change_mark():
-            return None
-        self._known[tenant] = fresh = replace(known, read_at=now)
-        return fresh
+        return known if self._services.clock.now_ms() - known.read_at < limits.EXPOSED_REREAD_MS else None
 
     def _imports(self, tenant: str) -> bool:
         """Whether a tenant has tools of other servers, of which the store does not know everything."""

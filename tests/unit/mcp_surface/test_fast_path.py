@@ -21,6 +21,7 @@ from penstock.mcp_surface.fast_path import FastPath
 from penstock.mcp_surface.fast_wire import Hot
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.serving import open_http_engine
+from penstock.mcp_surface.tools import ToolShelf
 from penstock.operations.context import Principal, Request, Surface
 from penstock.operations.pipeline import Answered, Gate
 
@@ -303,6 +304,36 @@ async def test_what_a_client_can_be_asked_changes_no_answer_that_only_reads(tmp_
         for body, headers in requests:
             await both.compared(body, headers)
             assert (await both.compared(body, headers))[1], body
+
+
+async def test_one_look_at_the_tools_serves_a_whole_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+
+    def noted(name: str) -> None:
+        look = getattr(ToolShelf, name)
+
+        def noting(shelf: ToolShelf, *given: Any) -> Any:
+            looks.append(name)
+            return look(shelf, *given)
+
+        monkeypatch.setattr(ToolShelf, name, noting)
+
+    for name in ("of", "at_hand", "last_of"):
+        noted(name)
+    async with opened(tmp_path) as both:
+        requests = [
+            asked("tools/list"),
+            asked("tools/call", name="penstock_workflow_get", arguments={"workflow_id": "plain"}),
+            asked("tools/call", name="greet", arguments={"name": "Ada"}),
+            asked("tools/call", name="nothing"),
+            asked("tasks/get", taskId=both.runs["greet"]),
+        ]
+        for body, headers in requests:
+            await both.post(body, headers, fast=True)
+        for body, headers in requests:
+            looks.clear()
+            await both.post(body, headers, fast=True)
+            assert looks == ["at_hand"], body
 
 
 async def test_what_one_result_adds_of_its_own_is_in_no_other(tmp_path: Path) -> None:
