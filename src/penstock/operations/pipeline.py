@@ -19,7 +19,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.errors import Denied, PenstockError, Unavailable
-from penstock.base.json import JsonObject, exceeds_values
+from penstock.base.json import exceeds_values
 from penstock.base.scopes import scope_allows
 from penstock.operations.admission import Admission
 from penstock.operations.authentication import Authenticator
