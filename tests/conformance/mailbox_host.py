@@ -49,13 +49,12 @@ from penstock.runtime.ports import (
     RunPosition,
     RunQuery,
     RunRow,
-    RunWrite,
     Store,
     StoredRun,
 )
 from penstock.runtime.progress import ProgressBroadcast
 from penstock.runtime.run_effects import RunEffects, activity_call
-from penstock.runtime.run_rows import first_row, next_write
+from penstock.runtime.run_rows import first_row, first_write, next_write
 from penstock.runtime.sealing import AnswerSeals, Sealer
 from penstock.runtime.watching import Moved, RunWatch, Wanted, moved_within
 
@@ -241,7 +240,7 @@ class MailboxHost:
         now = self.clock.now_ms()
         effects = tuple(pending(workflow, state, now))
         row = first_row(state, effects, created_at=now, labels=labels or {}, owner=None)
-        write = RunWrite(expected_seq=0, row=row, records=records, call=call)
+        write = first_write(row, Accepted(records, state), call)
         if not isinstance(await self.store.append(write), Appended):
             return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} exists already")
         write.committed()

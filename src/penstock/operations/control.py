@@ -22,9 +22,11 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.base.later import later
 from penstock.definitions.model import Workflow
 from penstock.definitions.start_needs import start_needs
-from penstock.engine.outcomes import Refused
+from penstock.engine.outcomes import Accepted, Refused
+from penstock.engine.transitions import RunStatus
+from penstock.operations import once
 from penstock.operations.approvals import answerer_of
-from penstock.operations.capability import Capability, Example, Route
+from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
 from penstock.operations.documents import document_name
@@ -33,10 +35,11 @@ from penstock.operations.execution_starts import new_run_id, with_origin
 from penstock.operations.start_rights import needs_of, start_refusal
 
 if TYPE_CHECKING:
-    from penstock.runtime import control_hosts, control_plane
+    from penstock.runtime import control_hosts, control_plane, control_views
 else:
     control_hosts = later("penstock.runtime.control_hosts")
     control_plane = later("penstock.runtime.control_plane")
+    control_views = later("penstock.runtime.control_views")
 
 __all__ = ["OPERATIONS"]
 
@@ -54,6 +57,8 @@ _REJECTED = frozenset(
         "VALUE_NOT_JSON",
     }
 )
+# Functions that change a run and follow it until it rests.
+_FOLLOWED = frozenset({"workflow_resume", "workflow_submit_activity", "workflow_signal", "workflow_cancel"})
 _RUNS = ("EXECUTION_NOT_FOUND", "VALIDATION_ERROR")
 
 Definition = Annotated[Any, Meta(description="The workflow document; where a run exists, the one it was started with.")]
@@ -158,12 +163,32 @@ async def _called(context: Context, function: str) -> dict[str, Any]:
         if value is not None or name in ("resume_payload", "payload")
     }
     refused = _prepare(context, function, arguments)
+    if context.call.claim is not None and function in _FOLLOWED:
+        await _answer_meanwhile(context, arguments.get("execution_id"))
     reply = refused or await plane.call(function, arguments)
     match reply:
         case control_plane.Answer(body=body):
             return _with_public_ids(tenant, body)
         case control_plane.Problem():
             raise _error(tenant, reply)
+
+
+async def _answer_meanwhile(context: Context, run_id: JsonValue) -> None:
+    """Store with the change of a run how the run stands then: that is the answer if the call is not followed further.
+
+    What is started has an id that is made from the idempotency key: whoever repeats that follows the same run.
+    """
+    services = context.services
+    row = await services.host.row(run_id) if isinstance(run_id, str) else None
+    workflow = None if row is None else await services.host.workflow(row.definition_hash, tenant=context.tenant)
+
+    def decided(decision: Accepted) -> Reply[dict[str, Any]] | None:
+        state = decision.state
+        if workflow is None or state.definition_hash != workflow.hash or state.status is RunStatus.FAILED:
+            return None
+        return Reply(value=_with_public_ids(context.tenant, control_views.run_body(workflow, state)))
+
+    once.answered_by(context, decided, provisional=True)
 
 
 async def _start_refusal(context: Context, workflow: Workflow) -> Refused | None:

@@ -26,7 +26,7 @@ from penstock.operations.execution_inputs import (
 )
 from penstock.operations.execution_starts import new_run_id, refuse_restart
 from penstock.operations.execution_views import ExecutionHandle
-from penstock.operations.executions import handle_now, visible_run
+from penstock.operations.executions import handle_after, visible_run
 from penstock.operations.retrying import retry_point
 from penstock.operations.views import Deleted
 from penstock.runtime.ports import RunQuery, RunRow
@@ -44,14 +44,13 @@ _SEEN = "EXECUTION_NOT_FOUND"
     errors=(_SEEN, "PAUSE_NOT_ALLOWED", "RUN_ENDED"),
     examples=(Example(arguments={"execution_id": "order-1042", "reason": "the shop is being moved"}),),
 )
-async def execution_pause(context: Context, given: ReasonedChange) -> ExecutionHandle:
+async def execution_pause(context: Context, given: ReasonedChange) -> Reply[ExecutionHandle]:
     """Pause an execution.
 
     It makes no new moves until execution.resume; results that come in meanwhile are kept, and its timers wait.
     """
     row = await visible_run(context, given.execution_id)
-    await context.run(row.run_id).pause(given.reason)
-    return await handle_now(context, row.run_id)
+    return await handle_after(context, row.run_id, context.run(row.run_id).pause(given.reason))
 
 
 @operation(
@@ -61,14 +60,13 @@ async def execution_pause(context: Context, given: ReasonedChange) -> ExecutionH
     subject="execution_id",
     errors=(_SEEN, "RESUME_NOT_ALLOWED", "RUN_ENDED"),
 )
-async def execution_resume(context: Context, given: NamedExecution) -> ExecutionHandle:
+async def execution_resume(context: Context, given: NamedExecution) -> Reply[ExecutionHandle]:
     """Let a paused execution go on.
 
     It goes on where it was. To answer a question that an execution waits for, call execution.answer instead.
     """
     row = await visible_run(context, given.execution_id)
-    await context.run(row.run_id).resume()
-    return await handle_now(context, row.run_id)
+    return await handle_after(context, row.run_id, context.run(row.run_id).resume())
 
 
 @operation(
@@ -81,15 +79,14 @@ async def execution_resume(context: Context, given: NamedExecution) -> Execution
     errors=(_SEEN, "CANCEL_NOT_ALLOWED"),
     examples=(Example(arguments={"execution_id": "order-1042", "reason": "the customer changed their mind"}),),
 )
-async def execution_cancel(context: Context, given: ReasonedChange) -> ExecutionHandle:
+async def execution_cancel(context: Context, given: ReasonedChange) -> Reply[ExecutionHandle]:
     """Cancel an execution.
 
     Stops its work and its child executions; what the workflow says must be undone is undone first, so that the status
     may be `cancelling` for a while.
     """
     row = await visible_run(context, given.execution_id)
-    await context.run(row.run_id).cancel(given.reason)
-    return await handle_now(context, row.run_id)
+    return await handle_after(context, row.run_id, context.run(row.run_id).cancel(given.reason))
 
 
 @operation(
@@ -114,7 +111,7 @@ async def execution_cancel(context: Context, given: ReasonedChange) -> Execution
         Example(arguments={"execution_id": "order-1042", "node_id": "charge"}),
     ),
 )
-async def execution_retry(context: Context, given: RetryExecution) -> ExecutionHandle:
+async def execution_retry(context: Context, given: RetryExecution) -> Reply[ExecutionHandle]:
     """Try again what failed.
 
     A failed execution stays as it is; a new one is forked from just before the failure, goes on from there, and is what
@@ -128,8 +125,8 @@ async def execution_retry(context: Context, given: RetryExecution) -> ExecutionH
         return await _forked(context, row, point.seq, given.new_execution_id)
     node_id, visit = await _in_doubt(context, row, given)
     run = context.run(row.run_id)
-    await run.retry_activity(node_id, visit=visit, by=context.principal.id, note=given.note)
-    return await handle_now(context, row.run_id)
+    retried = run.retry_activity(node_id, visit=visit, by=context.principal.id, note=given.note)
+    return await handle_after(context, row.run_id, retried)
 
 
 async def _in_doubt(context: Context, row: RunRow, given: RetryExecution) -> tuple[str, int | None]:
@@ -168,21 +165,24 @@ async def execution_fork(context: Context, given: ForkExecution) -> Reply[Execut
     """
     row = await visible_run(context, given.execution_id)
     await refuse_restart(context, row)
-    found = await _forked(context, row, given.at_sequence, given.new_execution_id)
-    return Reply(value=found, location=f"/executions/{found.execution_id}")
+    return await _forked(context, row, given.at_sequence, given.new_execution_id)
 
 
-async def _forked(context: Context, row: RunRow, at_seq: int, chosen: str | None) -> ExecutionHandle:
+async def _forked(context: Context, row: RunRow, at_seq: int, chosen: str | None) -> Reply[ExecutionHandle]:
     """A new execution from the middle of another, or the one that the same call made before."""
     await refuse_used_answer(context, row.run_id, at_seq)
     run_id, _ = new_run_id(context, chosen)
-    if not await _is_that_fork(context, run_id, row.run_id, at_seq):
+
+    async def fork() -> None:
+        if await _is_that_fork(context, run_id, row.run_id, at_seq):
+            return
         try:
             await context.run(row.run_id).fork(at_seq=at_seq, run_id=run_id, by=context.principal.starter)
         except Conflict as error:
             if error.code != "DUPLICATE_EXECUTION_ID" or not await _is_that_fork(context, run_id, row.run_id, at_seq):
                 raise _taken(chosen) from None
-    return await handle_now(context, run_id)
+
+    return await handle_after(context, run_id, fork(), is_new=True)
 
 
 async def _is_that_fork(context: Context, run_id: str, original: str, at_seq: int) -> bool:

@@ -14,10 +14,11 @@ from penstock.base.errors import Conflict, PenstockError, Rejected
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.json_schemas import CompiledSchema, load_schema
-from penstock.definitions.secret_answers import secrets_in, with_values, without_values_of
-from penstock.definitions.templates import SECRET_MASK
+from penstock.definitions.secret_answers import secrets_in, without_values_of
+from penstock.engine.outcomes import Accepted
 from penstock.engine.questions import OpenQuestion, interrupt_id_of, open_questions
-from penstock.engine.records import commands
+from penstock.engine.records import commands, events
+from penstock.operations import once
 from penstock.operations.approvals import answerer_of
 from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context
@@ -32,8 +33,9 @@ from penstock.operations.execution_inputs import (
 from penstock.operations.execution_starts import new_run_id
 from penstock.operations.execution_views import ExecutionHandle, UpdateAnswer
 from penstock.operations.execution_waits import ActivityView, activity_view
-from penstock.operations.executions import handle_now, seconds_to_wait, visible_run
+from penstock.operations.executions import handle_after, seconds_to_wait, visible_run
 from penstock.operations.views import instant
+from penstock.runtime.leasing import leased_activity
 from penstock.runtime.ports import RunRow
 
 __all__ = ["OPERATIONS"]
@@ -49,7 +51,7 @@ _SEEN = "EXECUTION_NOT_FOUND"
     errors=(_SEEN, "SIGNAL_NOT_AWAITING", "SIGNAL_LIMIT_EXCEEDED", "VALUE_NOT_JSON"),
     examples=(Example(arguments={"execution_id": "order-1042", "name": "paid", "payload": {"amount": 180}}),),
 )
-async def execution_signal(context: Context, given: SignalExecution) -> ExecutionHandle:
+async def execution_signal(context: Context, given: SignalExecution) -> Reply[ExecutionHandle]:
     """Send a signal to an execution.
 
     A node that waits for a signal of that name takes it; otherwise it is kept until one does. With the same
@@ -57,10 +59,10 @@ async def execution_signal(context: Context, given: SignalExecution) -> Executio
     """
     row = await visible_run(context, given.execution_id)
     signal_id = given.signal_id or _derived_signal(context)
-    await context.run(row.run_id).signal(
+    sent = context.run(row.run_id).signal(
         given.name, given.payload, signal_id=signal_id, by=context.principal.id, note=given.note
     )
-    return await handle_now(context, row.run_id)
+    return await handle_after(context, row.run_id, sent)
 
 
 def _derived_signal(context: Context) -> str | None:
@@ -123,7 +125,7 @@ async def execution_update(context: Context, given: UpdateExecution) -> Reply[Up
     ),
     examples=(Example(arguments={"execution_id": "order-1042", "answer": {"approved": True}}),),
 )
-async def execution_answer(context: Context, given: AnswerQuestion) -> ExecutionHandle:
+async def execution_answer(context: Context, given: AnswerQuestion) -> Reply[ExecutionHandle]:
     """Answer a question that an execution asks.
 
     Look at `waiting_for.questions` of execution.status for the prompt and the schema of the answer. Name the node, its
@@ -131,28 +133,24 @@ async def execution_answer(context: Context, given: AnswerQuestion) -> Execution
     may only where a question says `answered_by: anyone`, and of `approvers` only those that the question names.
     """
     row = await visible_run(context, given.execution_id)
+    answered = context.run(row.run_id).answer(
+        given.answer,
+        node=given.node_id,
+        visit=given.visit,
+        interrupt_id=given.interrupt_id,
+        by=context.principal.id,
+        answerer=msgspec.structs.replace(answerer_of(context), note=given.note),
+    )
     try:
-        await context.run(row.run_id).answer(
-            given.answer,
-            node=given.node_id,
-            visit=given.visit,
-            interrupt_id=given.interrupt_id,
-            by=context.principal.id,
-            answerer=msgspec.structs.replace(answerer_of(context), note=given.note),
-        )
+        return await handle_after(context, row.run_id, answered)
     except PenstockError as error:
         if error.code != "INVALID_RESUME_PAYLOAD":
             raise
-        refusal = await _answer_error(context, row, given, error)
-        if refusal is not None:
-            raise refusal from None
-    return await handle_now(context, row.run_id)
+        raise await _answer_error(context, row, given, error) from None
 
 
-async def _answer_error(
-    context: Context, row: RunRow, given: AnswerQuestion, error: PenstockError
-) -> PenstockError | None:
-    """Why an answer was not taken; None when the same call was made before and its answer was."""
+async def _answer_error(context: Context, row: RunRow, given: AnswerQuestion, error: PenstockError) -> PenstockError:
+    """Why an answer was not taken."""
     run = context.run(row.run_id)
     asked = [
         item for item in open_questions(await run.state()) if _is_meant(given, item.node_id, item.visit, item.round)
@@ -176,21 +174,10 @@ async def _answer_error(
         return Conflict("NO_OPEN_QUESTION", told, "look at `waiting_for` of execution.status")
     body, at = answered[-1]
     by = body.answered_by
-    if context.request.idempotency_key is not None and by == context.principal.id and _is_told(given.answer, body):
-        return None
     told = f"{body.node_id} was answered by {by or 'somebody'} at {instant(at)}"
     details: JsonObject = {"answered_by": by, "answered_at": instant(at)}
     details.update({"node_id": body.node_id, "visit": body.visit})
     return Conflict("ALREADY_ANSWERED", told, "the first answer counts; look at the execution", details)
-
-
-def _is_told(answer: JsonValue, body: commands.ResumeInterrupt) -> bool:
-    """Whether a record tells of this answer; what was secret in it is not compared."""
-    masks = dict.fromkeys(body.secrets or (), SECRET_MASK)
-    try:
-        return with_values(answer, masks) == body.answer
-    except (IndexError, ValueError):  # it has no such places
-        return False
 
 
 def _is_meant(given: AnswerQuestion, node_id: str, visit: int | None, round_number: int | None) -> bool:
@@ -225,7 +212,7 @@ async def _violations(context: Context, question: OpenQuestion, answer: JsonValu
     ),
     examples=(Example(arguments={"execution_id": "order-1042", "node_id": "charge", "ok": True, "result": {"n": 1}}),),
 )
-async def execution_submit_activity(context: Context, given: SubmitActivity) -> ExecutionHandle:
+async def execution_submit_activity(context: Context, given: SubmitActivity) -> Reply[ExecutionHandle]:
     """Report what came of an activity.
 
     For activities that are done outside of the server (`waiting_for.activities` of execution.status lists them), and
@@ -233,7 +220,7 @@ async def execution_submit_activity(context: Context, given: SubmitActivity) -> 
     """
     row = await visible_run(context, given.execution_id)
     error = None if given.ok else (given.error or "failed")
-    await context.run(row.run_id).submit(
+    submitted = context.run(row.run_id).submit(
         given.node_id,
         given.result if given.ok else None,
         error=error,
@@ -242,7 +229,7 @@ async def execution_submit_activity(context: Context, given: SubmitActivity) -> 
         attempt=given.attempt,
         holder=_holder(context, given.holder) if given.holder else None,
     )
-    return await handle_now(context, row.run_id)
+    return await handle_after(context, row.run_id, submitted)
 
 
 @operation(
@@ -262,7 +249,7 @@ async def execution_submit_activity(context: Context, given: SubmitActivity) -> 
     ),
     examples=(Example(arguments={"execution_id": "order-1042", "node_id": "charge", "seconds": 60}),),
 )
-async def execution_lease_activity(context: Context, given: LeaseActivity) -> ActivityView:
+async def execution_lease_activity(context: Context, given: LeaseActivity) -> Reply[ActivityView]:
     """Take an activity for a while.
 
     For several workers that do the activities of one execution: while one holds it, nobody else gets it. Extend the
@@ -270,14 +257,19 @@ async def execution_lease_activity(context: Context, given: LeaseActivity) -> Ac
     """
     row = await visible_run(context, given.execution_id)
     run = context.run(row.run_id)
+    workflow = await context.services.host.workflow(row.definition_hash)
+
+    def decided(decision: Accepted) -> Reply[ActivityView] | None:
+        lease = next((body for item in decision.records if (body := item.body_as(events.ActivityLeased))), None)
+        if lease is None or workflow is None:
+            return None
+        return Reply(value=activity_view(decision.state, leased_activity(workflow, decision.state, lease)))
+
+    answer = once.answered_by(context, decided)
     activity = await run.lease_activity(
-        given.node_id,
-        _holder(context, given.holder),
-        given.seconds,
-        visit=given.visit,
-        extend=given.extend,
+        given.node_id, _holder(context, given.holder), given.seconds, visit=given.visit, extend=given.extend
     )
-    return activity_view(await run.state(), activity)
+    return answer.reply or Reply(value=activity_view(await run.state(), activity))
 
 
 def _holder(context: Context, name: str | None) -> str:

@@ -89,6 +89,7 @@ async def workflow_execute(context: Context, given: ExecuteWorkflow) -> Reply[Ex
     answers with the finished execution; if it takes longer, the handle comes back and the execution goes on.
     """
     if not given.sync and not given.wait_seconds:
+        once.answered_by(context, lambda decision: _reply(context, _row_of(decision.state, {})))
         return _reply(context, await started_run(context, given))
     host, chosen = context.services.host, new_run_id(context, given.execution_id)
     with host.transcribed(chosen[0]) as transcript:

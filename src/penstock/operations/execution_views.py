@@ -38,6 +38,7 @@ __all__ = [
     "UpdateAnswer",
     "error_of",
     "handle_of",
+    "handle_of_state",
     "record_view",
     "summary_of_row",
     "view_of_run",
@@ -178,6 +179,21 @@ def handle_of(row: RunRow, base_path: str) -> ExecutionHandle:
         definition_hash=row.definition_hash,
         status=row.status,
         sequence=row.seq,
+        url=f"{base_path}/executions/{public}",
+        stream_url=f"{base_path}/executions/{public}/stream",
+    )
+
+
+def handle_of_state(state: RunState, base_path: str) -> ExecutionHandle:
+    """A run that was just decided on as a handle: what its index row will say."""
+    public = id_for_callers(state.tenant, state.run_id)
+    return ExecutionHandle(
+        execution_id=public,
+        workflow_id=state.workflow_name,
+        workflow_version=state.workflow_version,
+        definition_hash=state.definition_hash,
+        status=run_status(state),
+        sequence=state.seq,
         url=f"{base_path}/executions/{public}",
         stream_url=f"{base_path}/executions/{public}/stream",
     )

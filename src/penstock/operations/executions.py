@@ -8,14 +8,16 @@ Above it: the catalogue. Below it: the host port, the index, `execution_views`. 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Awaitable, Hashable
 
 import msgspec
 
 from penstock.base import limits
 from penstock.base.errors import NotFound, Rejected
 from penstock.base.ids import DEFAULT_TENANT, id_for_callers, id_in_tenant
+from penstock.engine.outcomes import Accepted
 from penstock.engine.state import RunState
+from penstock.operations import once
 from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
@@ -33,6 +35,7 @@ from penstock.operations.execution_views import (
     HistoryPage,
     QueryAnswer,
     handle_of,
+    handle_of_state,
     record_view,
     summary_of_row,
     view_of_run,
@@ -45,6 +48,7 @@ __all__ = [
     "ended_view",
     "execution_view",
     "handle",
+    "handle_after",
     "handle_now",
     "seconds_to_wait",
     "visible_run",
@@ -74,6 +78,28 @@ async def handle_now(context: Context, run_id: str) -> ExecutionHandle:
     if row is None:
         raise NotFound("EXECUTION_NOT_FOUND", f"the execution {id_for_callers(context.tenant, run_id)} is gone")
     return handle(context, row)
+
+
+async def handle_after(
+    context: Context, run_id: str, change: Awaitable[object], *, is_new: bool = False
+) -> Reply[ExecutionHandle]:
+    """Make a change of a run, and say how the run stands then: the answer of the call, stored with the change.
+
+    A change that was made before changes nothing, and is answered with how the run stands now. Of a new run the answer
+    says where it is.
+    """
+
+    def reply(found: ExecutionHandle) -> Reply[ExecutionHandle]:
+        return Reply(value=found, location=f"/executions/{found.execution_id}" if is_new else None)
+
+    def decided(decision: Accepted) -> Reply[ExecutionHandle] | None:
+        # A run that was continued hands on what is meant for it as a whole: its own handle says nothing of that.
+        state = decision.state
+        return reply(handle_of_state(state, context.services.base_path)) if state.run_id == run_id else None
+
+    answer = once.answered_by(context, decided)
+    await change
+    return answer.reply or reply(await handle_now(context, run_id))
 
 
 def seconds_to_wait(context: Context, asked: float | None) -> float:

@@ -3,8 +3,9 @@
 The key is claimed with the first change that the call makes, in its transaction (`CallRecord`): a call that is refused
 leaves nothing that would have to be taken back, and of two calls that change something at once in two processes one is
 stored. Within a process a call with a key that is under way is refused at once. The answer is stored with the change
-too where the handler knows it by then (`answered`), and after it otherwise; a process that dies in between leaves a
-claim that times out, and inputs of runs have ids that handlers derive from the key (`derived_id`).
+too: a handler says it beforehand (`answered`), or how it is made of what a run decides (`answered_by`). Where a call
+first follows the run that it starts, the answer comes after the change; a process that dies in between leaves a claim
+that times out, and what is started or signalled has an id that handlers derive from the key (`derived_id`).
 
 Above it: `pipeline`. Below it: the platform port.
 """
@@ -13,20 +14,24 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias, assert_never
 
 import msgspec
 
 from penstock.base import limits
-from penstock.base.errors import Conflict, Rejected
+from penstock.base.errors import Conflict, PenstockError, Rejected
 from penstock.base.json import JsonObject
+from penstock.engine.outcomes import Accepted
 from penstock.operations.capability import Capability, EventStream, Reply
 from penstock.operations.context import Context, Principal, Request, Services
 from penstock.runtime.platform import CallRecord, Claimed, Finished, IdempotencyClaim, InFlight
 
-__all__ = ["KeyedCalls", "answered", "arguments_digest", "derived_id"]
+__all__ = ["DecidedAnswer", "KeyedCalls", "answered", "answered_by", "arguments_digest", "derived_id"]
 
 _encode = msgspec.json.Encoder(order="sorted").encode
+_IN_FLIGHT = "IDEMPOTENCY_IN_FLIGHT"
 _Name: TypeAlias = tuple[str, str, str, str]
 
 
@@ -59,6 +64,38 @@ def answered(context: Context, reply: Reply[Any]) -> CallRecord:
     if context.call.claim is not None:
         context.call.answer = _answer_of(reply)
     return context.call
+
+
+@dataclass(slots=True, eq=False)
+class DecidedAnswer:
+    """The answer of a call that changes a run, made of what the run decides."""
+
+    call: CallRecord
+    make: Callable[[Accepted], Reply[Any] | None]
+    made: Reply[Any] | None = None
+
+    def __call__(self, decision: Accepted) -> JsonObject | None:
+        """The answer as it is kept; the host asks for it before it stores the decision."""
+        self.made = self.make(decision)
+        return None if self.made is None or self.call.claim is None else _answer_of(self.made)
+
+    @property
+    def reply(self) -> Reply[Any] | None:
+        """The reply that is stored with the change; None if nothing was changed, or too little is known."""
+        return self.made if self.call.stored else None
+
+
+def answered_by(
+    context: Context, make: Callable[[Accepted], Reply[Any] | None], *, provisional: bool = False
+) -> DecidedAnswer:
+    """Let the call be answered with what is made of the run's decision, stored with the decision in one transaction.
+
+    A handler asks for it before it changes the run, and answers with its `reply` then. A `provisional` answer is what
+    a repeated call hears if this one ends before it has followed the run for long enough to say more.
+    """
+    context.call.answer_of = answer = DecidedAnswer(context.call, make)
+    context.call.provisional = provisional
+    return answer
 
 
 class KeyedCalls:
@@ -133,13 +170,25 @@ class KeyedCalls:
             await self.release(services, call)
             call.claim = None
         elif call.claim is not None and not call.answered:
-            call.answer = _answer_of(reply)
+            final = _answer_of(reply)
+            call.answered = call.stored and final == call.answer  # what was provisional is the last word
+            call.answer, call.provisional = final, False
         if call.stored and (call.claim is None or call.answered):
             return
         was_stored = call.stored
         outcome = await services.platform.record_call(call)
         if not isinstance(outcome, Claimed) and not was_stored:
             raise _in_flight()  # another process was faster, and this one changed nothing
+
+    async def repeated(self, context: Context, error: PenstockError) -> Reply[Any] | None:
+        """The answer of another process, for a call that is refused because that one has just made the same change."""
+        services, call = context.services, context.call
+        if call.claim is None or call.stored or not isinstance(error, Conflict) or error.code == _IN_FLIGHT:
+            return None
+        known = await services.platform.stored_call(call.claim)
+        if not isinstance(known, Finished) or not _is_of(known.digest, call.claim, context.request.arguments):
+            return None
+        return _repeated(services, context.capability, known.answer)
 
     async def release(self, services: Services, call: CallRecord) -> None:
         """Let a key be used again that a call claimed before it was refused."""
@@ -162,7 +211,7 @@ def _reused() -> Rejected:
 
 def _in_flight() -> Conflict:
     told = "a call with this idempotency key is under way"
-    return Conflict("IDEMPOTENCY_IN_FLIGHT", told, "ask again in a second", {"retry_after_seconds": 1})
+    return Conflict(_IN_FLIGHT, told, "ask again in a second", {"retry_after_seconds": 1})
 
 
 def _repeated(services: Services, capability: Capability, answer: JsonObject) -> Reply[Any]:

@@ -208,9 +208,12 @@ class Gate:
             reply = await self._executed(context, given)
             if not capability.annotations.read_only:
                 await self.keyed.complete(context.services, call, reply)
-        except PenstockError:
+        except PenstockError as error:
             await self.keyed.release(context.services, call)
-            raise
+            known = await self.keyed.repeated(context, error)
+            if known is None:
+                raise
+            return Answered(capability=capability, principal=principal, reply=known, replayed=True)
         finally:
             if call.claim is not None:
                 self.keyed.end(call.claim)

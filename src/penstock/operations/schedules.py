@@ -8,6 +8,7 @@ Above it: the catalogue. Below it: `runtime.schedules`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -17,6 +18,7 @@ from penstock.base import limits
 from penstock.base.errors import Conflict, LimitExceeded, NotFound
 from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
+from penstock.engine.outcomes import Accepted
 from penstock.engine.trust import untrusted_mark
 from penstock.operations import once
 from penstock.operations.capability import Capability, Example, Reply, Route
@@ -24,7 +26,7 @@ from penstock.operations.context import Context
 from penstock.operations.declaring import operation
 from penstock.operations.execution_inputs import CHOSEN_ID, AnyId, Name, ShortText
 from penstock.operations.execution_starts import new_run_id, refuse_unfit_input, startable_definition
-from penstock.operations.execution_views import ExecutionHandle, ExecutionSummary, summary_of_row
+from penstock.operations.execution_views import ExecutionHandle, ExecutionSummary, handle_of_state, summary_of_row
 from penstock.operations.executions import handle_now
 from penstock.operations.makers import maker_id
 from penstock.operations.start_rights import refuse_start
@@ -412,10 +414,20 @@ async def schedule_run_now(context: Context, given: NamedSchedule) -> Reply[Exec
     row = await _found(context, given.schedule_id)
     await _refuse_start(context, row)
     made, _ = new_run_id(context, None)
+    answer = once.answered_by(context, partial(_begun, context))
     run_id = await context.services.scheduler.run_now(
         row.schedule_id, mark=made.rpartition("r_")[2], starter=context.principal.starter, call=context.call
     )
-    handle = await handle_now(context, run_id)
+    return answer.reply or _at(await handle_now(context, run_id))
+
+
+def _begun(context: Context, decision: Accepted) -> Reply[ExecutionHandle] | None:
+    """The answer that a run was started; the one before it, which a schedule may cancel first, is none."""
+    is_new = decision.records[0].seq == 1
+    return _at(handle_of_state(decision.state, context.services.base_path)) if is_new else None
+
+
+def _at(handle: ExecutionHandle) -> Reply[ExecutionHandle]:
     return Reply(value=handle, location=f"/executions/{handle.execution_id}")
 
 

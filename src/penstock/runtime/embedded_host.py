@@ -147,7 +147,7 @@ class EmbeddedHost(StoredWorkflows):
         owner = self._owner_of(given.run_id)
         row = first_row(decision.state, effects, created_at=given.at, labels=labels or {}, owner=owner)
         begun = LiveRun(workflow, decision.state, row)
-        write = first_write(row, decision.page, call)
+        write = first_write(row, decision, call)
         if not await self._append(write, partial(self._begun, begun, decision.page, effects)):
             return Refused("DUPLICATE_EXECUTION_ID", f"run {given.run_id} exists already")
         return decision
@@ -309,7 +309,8 @@ class EmbeddedHost(StoredWorkflows):
         effects = effects_of(workflow, decision, at)
         owner = self._owner_of(state.run_id)
         row = first_row(decision.state, effects, created_at=at, labels=labels or {}, owner=owner)
-        write = first_write(row, (*records, *decision.records), call)
+        whole = Accepted((*records, *decision.records), decision.state)
+        write = first_write(row, whole, call)
         begun = LiveRun(workflow, decision.state, row)
         if not await self._append(write, partial(self._begun, begun, write.records, effects)):
             return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} exists already")

@@ -8,11 +8,15 @@ from __future__ import annotations
 import math
 
 from penstock.base.json import JsonValue
+from penstock.definitions.model import Workflow
 from penstock.engine import inputs
+from penstock.engine.effects import PerformActivity
 from penstock.engine.outcomes import Accepted, Refused
+from penstock.engine.pending import pending_activities
 from penstock.engine.records import events
+from penstock.engine.state import RunState
 
-__all__ = ["lease_ms_of", "leased", "read_lease"]
+__all__ = ["lease_ms_of", "leased", "leased_activity", "read_lease"]
 
 
 def lease_ms_of(seconds: float) -> int:
@@ -51,3 +55,9 @@ def leased(decision: Accepted, given: inputs.LeaseActivity) -> events.ActivityLe
             return body
     told = f"whoever had {given.node_id} may have done it, and it must not happen twice"
     return Refused("ACTIVITY_OUTCOME_UNKNOWN", told, "report what came of it, or decide that it is tried again")
+
+
+def leased_activity(workflow: Workflow, state: RunState, lease: events.ActivityLeased) -> PerformActivity:
+    """The activity that somebody has now, with all that is needed to do it."""
+    activities = pending_activities(workflow, state)
+    return next(item for item in activities if (item.node_id, item.visit) == (lease.node_id, lease.visit))

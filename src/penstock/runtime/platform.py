@@ -10,7 +10,7 @@ It decides nothing: who may do what, and what an entry means, is decided above.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
@@ -18,6 +18,7 @@ import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.limits import AUDIT_SUBJECT_CHARACTERS_MAX
+from penstock.engine.outcomes import Accepted
 from penstock.governance.audit_chain import ChainHead, ChainSeal
 
 __all__ = [
@@ -186,9 +187,18 @@ class CallRecord:
     seal: Seal | None = None
     claim: IdempotencyClaim | None = None
     answer: JsonObject | None = None
+    answer_of: Callable[[Accepted], JsonObject | None] | None = None
+    """Makes the answer of a call that changes a run, of what the run decides; None where that does not say enough."""
+    provisional: bool = False
+    """Whether that answer counts only until the call knows how it goes on: it is replaced then."""
     stored: bool = False
     answered: bool = False
-    """Whether the answer is stored too."""
+    """Whether the answer is stored too, and is the last word."""
+
+    def decided(self, decision: Accepted) -> None:
+        """Make the answer of what a run decided, to be stored with that. Every host tells the call before it stores."""
+        if self.answer_of is not None and not self.answered:
+            self.answer = self.answer_of(decision)
 
     @property
     def entries(self) -> tuple[AuditEntry, ...]:
@@ -210,7 +220,8 @@ class CallRecord:
     def committed(self) -> None:
         """Note that a transaction with this record was committed."""
         self.stored = True
-        self.answered = self.answered or (self.claim is not None and self.answer is not None)
+        is_last_word = self.claim is not None and self.answer is not None and not self.provisional
+        self.answered = self.answered or is_last_word
 
 
 def _entry_about(entry: AuditEntry, subject: str | None, details: Mapping[str, JsonValue]) -> AuditEntry:

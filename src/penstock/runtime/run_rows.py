@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from penstock.engine.effects import Effect, PerformActivity, WakeUp
 from penstock.engine.outcomes import Accepted
-from penstock.engine.pages import Move, Page
+from penstock.engine.pages import Move
 from penstock.engine.pending import next_wake_up_at
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
@@ -46,8 +46,11 @@ def first_row(
     )
 
 
-def first_write(row: RunRow, page: Page, call: CallRecord | None = None) -> RunWrite:
-    """A decision to be stored for a run that does not exist yet."""
+def first_write(row: RunRow, decision: Accepted, call: CallRecord | None = None) -> RunWrite:
+    """A decision to be stored for a run that does not exist yet, and what the call that starts it leaves behind."""
+    page = decision.page
+    if call is not None:
+        call.decided(decision)
     if isinstance(page, Move):
         return RunWrite(expected_seq=0, row=row, move=page, call=call)
     return RunWrite(expected_seq=0, row=row, records=page, call=call)
@@ -63,6 +66,8 @@ def next_write(
     call: CallRecord | None = None,
 ) -> RunWrite:
     """A decision to be stored for a run that exists: of its index row only what has changed is new."""
+    if call is not None:
+        call.decided(decision)
     state = decision.state
     status, wake_at, has_work, terminal = _index_of(decision, effects)
     owner, epoch = next_owner(was, has_work=has_work, candidate=owner)

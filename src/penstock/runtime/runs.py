@@ -31,7 +31,7 @@ from penstock.engine.turn import Turn
 from penstock.engine.values import NOT_JSON
 from penstock.runtime.chains import own_labels
 from penstock.runtime.hosts.port import RunHost
-from penstock.runtime.leasing import lease_ms_of, leased
+from penstock.runtime.leasing import lease_ms_of, leased, leased_activity
 from penstock.runtime.platform import CallRecord
 from penstock.runtime.progress import Progress, ProgressNews
 
@@ -280,8 +280,7 @@ class Run:
         lease = leased(decision, given)
         if isinstance(lease, Refused):
             raise refusal_error(lease)
-        activities = pending_activities(await self._workflow(decision.state), decision.state)
-        return next(item for item in activities if (item.node_id, item.visit) == (lease.node_id, lease.visit))
+        return leased_activity(await self._workflow(decision.state), decision.state, lease)
 
     async def submit(  # noqa: PLR0913  # each names the activity a little more
         self,

@@ -32,7 +32,7 @@ def test_status_timers_and_work_after_a_move_are_those_of_the_state() -> None:
             start = inputs.StartRun(at=T0, run_id="r", input={}, mode=mode)
             decision, effects = taken(plan, RunState(), start)
             row = first_row(decision.state, effects, created_at=T0, labels={}, owner="me")
-            assert first_write(row, decision.page).history == decision.records
+            assert first_write(row, decision).history == decision.records
             while effects:
                 state = decision.state
                 result = inputs.CompleteActivity(

@@ -107,13 +107,18 @@ class MemoryCalls:
         if call.claim is None or (call.stored and call.answer is None):
             return True
         if call.stored:
-            return self._is_free_or_own(call.claim)
+            # A call that has answered may know better by now.
+            return self._is_free_or_own(call.claim) or self._is_answered_by(call.claim)
         kept = self._calls.get(_name(call.claim))
         return kept is None or kept.until < call.claim.now
 
     def _is_free_or_own(self, claim: IdempotencyClaim) -> bool:
         kept = self._calls.get(_name(claim))
         return kept is None or (kept.answer is None and kept.until == claim.in_flight_until)
+
+    def _is_answered_by(self, claim: IdempotencyClaim) -> bool:
+        kept = self._calls.get(_name(claim))
+        return kept is not None and kept.until == claim.keep_until
 
     # --- audit -----------------------------------------------------------------------------------
 

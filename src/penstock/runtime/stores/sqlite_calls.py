@@ -45,8 +45,10 @@ _INSERT_CALL = (
     " digest = excluded.digest, until = excluded.until, answer = excluded.answer"
 )
 _OWN = "answer IS NULL AND until = :own"
+# Of the same claim: in flight, or answered by it, where a later word replaces an earlier one.
+_SAME = f"(({_OWN}) OR until = :kept)"
 _CLAIM_CALL = f"{_INSERT_CALL} WHERE until < :now RETURNING 1"
-_COMPLETE_CALL = f"{_INSERT_CALL} WHERE {_OWN} RETURNING 1"
+_COMPLETE_CALL = f"{_INSERT_CALL} WHERE {_SAME} RETURNING 1"
 _READ_CALL = f"SELECT digest, until, answer FROM calls WHERE {_NAMED}"
 _RELEASE_CALL = f"DELETE FROM calls WHERE {_NAMED} AND {_OWN}"
 _FORGET_CALLS = "DELETE FROM calls WHERE rowid IN (SELECT rowid FROM calls WHERE until < ? ORDER BY until LIMIT ?)"
@@ -97,7 +99,8 @@ def _hold(connection: sqlite3.Connection, claim: IdempotencyClaim, call: CallRec
     answer = None if call.answer is None else encode_json(call.answer)
     given = {**_names_of(claim), "digest": claim.digest, "until": until, "answer": answer}
     if call.stored:
-        return bool(connection.execute(_COMPLETE_CALL, {**given, "own": claim.in_flight_until}).fetchall())
+        same = {"own": claim.in_flight_until, "kept": claim.keep_until}
+        return bool(connection.execute(_COMPLETE_CALL, {**given, **same}).fetchall())
     return bool(connection.execute(_CLAIM_CALL, {**given, "now": claim.now}).fetchall())
 
 
