@@ -17,11 +17,12 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from penstock.base.json import JsonObject
+from penstock.base.json import JsonObject, JsonValue, is_flat
 from penstock.definitions.canonical import canonical_json
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "verify_chain",
 ]
 
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 # What stands before the first entry of a chain.
 GENESIS_HASH = "0" * 64
 
@@ -86,8 +88,7 @@ class ChainSeal(msgspec.Struct, frozen=True):
 
     def head(self, tenant: str, first: tuple[int, str], last: tuple[int, str]) -> ChainHead:
         """A sealed head: the number of the first record with the hash before it, and the last record's with its own."""
-        text = json.dumps(["audit head", tenant, *first, *last])
-        seal = hmac.digest(self.key, text.encode(), "sha256").hex()
+        seal = _head_seal(self.key, tenant, first, last)
         return ChainHead(
             first_seq=first[0], first_previous_hash=first[1], last_seq=last[0], last_hash=last[1], seal=seal
         )
@@ -100,6 +101,13 @@ class ChainSeal(msgspec.Struct, frozen=True):
     def count(self, chains: int) -> str:
         """The seal of how many chains there are."""
         return hmac.digest(self.key, f"audit chains {chains}".encode(), "sha256").hex()
+
+
+# A chain goes on from the head that was sealed last: whoever appends asks for each seal twice.
+@lru_cache(maxsize=64)
+def _head_seal(key: bytes, tenant: str, first: tuple[int, str], last: tuple[int, str]) -> str:
+    text = json.dumps(["audit head", tenant, *first, *last])
+    return hmac.digest(key, text.encode(), "sha256").hex()
 
 
 class ChainVerified(msgspec.Struct, frozen=True):
@@ -124,7 +132,22 @@ def seal_entry(key: bytes, previous_hash: str, seq: int, entry: msgspec.Struct) 
     """The hash of an entry in its place. ValueError if the entry holds something that is not JSON."""
     fields = {name: value for name, value in msgspec.structs.asdict(entry).items() if value is not None}
     sealed: JsonObject = {"entry": fields, "previous_hash": previous_hash, "seq": seq}
-    return hmac.digest(key, canonical_json(sealed, exact_integers=True), "sha256").hex()
+    return hmac.digest(key, _canonical(sealed, fields), "sha256").hex()
+
+
+def _canonical(sealed: JsonObject, fields: JsonObject) -> bytes:
+    """The canonical JSON of what is sealed. Nearly all of it is texts and whole numbers, which need no care."""
+    if all(_is_plain(value) for value in fields.values()):
+        try:
+            return _encode_sorted(sealed)
+        except (UnicodeEncodeError, OverflowError):
+            pass  # half of a surrogate pair, or a number of more than 64 bits
+    return canonical_json(sealed, exact_integers=True)
+
+
+def _is_plain(value: JsonValue) -> bool:
+    """Whether the encoder writes a value as canonical JSON has it: no fraction, and no key whose place is in doubt."""
+    return is_flat(value) and (type(value) is not dict or all(map(str.isascii, value)))
 
 
 def verify_chain(

@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from penstock.base.json import JsonValue
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.canonical import canonical_json
 from penstock.governance.audit_chain import (
     GENESIS_HASH,
     ChainBroken,
@@ -71,6 +72,19 @@ def test_a_seal_is_a_keyed_hash_of_canonical_json() -> None:
         f'"previous_hash":"{GENESIS_HASH}","seq":7}}'
     )
     assert seal_entry(KEY, GENESIS_HASH, 7, entry) == hmac.new(KEY, text.encode(), "sha256").hexdigest()
+
+
+TEXTS = st.text(st.characters(codec=None), max_size=20)  # halves of surrogate pairs too
+SCALARS = TEXTS | st.integers() | st.booleans() | st.none() | st.floats(allow_nan=False, allow_infinity=False)
+
+
+@example(details={"\uffff": 1, "\U00010000": 2}, tenant="")  # in the order of their UTF-16
+@given(details=st.dictionaries(TEXTS, SCALARS | st.lists(SCALARS, max_size=3), max_size=12), tenant=TEXTS)
+def test_what_is_sealed_quickly_is_sealed_as_canonical_json_says(details: dict[str, Any], tenant: str) -> None:
+    entry = Entry(at=1, tenant=tenant, details=details)
+    fields: JsonObject = {"at": 1, "details": details, "tenant": tenant}
+    text = canonical_json({"entry": fields, "previous_hash": GENESIS_HASH, "seq": 7}, exact_integers=True)
+    assert seal_entry(KEY, GENESIS_HASH, 7, entry) == hmac.new(KEY, text, "sha256").hexdigest()
 
 
 def test_a_chain_that_nobody_touched_is_verified() -> None:
