@@ -44,6 +44,14 @@ class Field(msgspec.Struct, frozen=True, array_like=True):
     value: Any = None
 
 
+class Prototype(msgspec.Struct, frozen=True):
+    """A body that lacks what differs from move to move: which fields are values of the move, and all others."""
+
+    body: Body
+    given: tuple[tuple[str, int], ...]
+    others: tuple[tuple[str, Field], ...]
+
+
 class RecordShape(msgspec.Struct, frozen=True, array_like=True, dict=True):
     """A record without what differs from move to move."""
 
@@ -52,8 +60,8 @@ class RecordShape(msgspec.Struct, frozen=True, array_like=True, dict=True):
     fields: tuple[Field, ...]
 
     @cached_property
-    def prototype(self) -> tuple[Body, tuple[tuple[str, Field], ...]] | None:
-        """A body with what is always the same, and the fields of the rest.
+    def prototype(self) -> Prototype | None:
+        """A body with what is always the same, and how the rest is filled in.
 
         None where a body would not say what the payload says: another release may have written other keys.
         """
@@ -74,7 +82,11 @@ class RecordShape(msgspec.Struct, frozen=True, array_like=True, dict=True):
             return None
         varying = tuple((name, field) for name, field in fields if field.source != "constant")
         members = {**dict.fromkeys((name for name, _ in varying), None), **constant}
-        return kind(**members), varying
+        return Prototype(
+            kind(**members),
+            tuple((name, _number(field)) for name, field in varying if field.source == "given"),
+            tuple((name, field) for name, field in varying if field.source != "given"),
+        )
 
 
 class Shape(msgspec.Struct, frozen=True, array_like=True, dict=True):
@@ -109,8 +121,10 @@ def expand(shape: Shape, run_id: str, first_seq: int, at: int, values: Sequence[
     """The records that a move stands for."""
     try:
         return tuple(
-            Record(seq, record.kind, record.name, _content(record, run_id, at, values), at)
-            for seq, record in enumerate(shape.records, first_seq)
+            [
+                Record(seq, record.kind, record.name, _content(record, run_id, at, values), at)
+                for seq, record in enumerate(shape.records, first_seq)
+            ]
         )
     except (LookupError, TypeError, AttributeError) as error:
         told = f"row {first_seq} lacks what its shape asks for ({type(error).__name__}: {error})"
@@ -118,24 +132,25 @@ def expand(shape: Shape, run_id: str, first_seq: int, at: int, values: Sequence[
 
 
 def _content(record: RecordShape, run_id: str, at: int, values: Sequence[Any]) -> Body | JsonObject:
-    found = record.prototype
-    if found is None:
-        fields = ((field.name, field) for field in record.fields)
-        return _filled(fields, run_id, at, values)
-    prototype, varying = found
-    return replace(prototype, **_filled(varying, run_id, at, values))
+    prototype = record.prototype
+    if prototype is None:
+        return _filled([(field.name, field) for field in record.fields], run_id, at, values)
+    filled = _filled(prototype.others, run_id, at, values)
+    for name, number in prototype.given:
+        filled[name] = values[number]
+    return replace(prototype.body, **filled)
 
 
 def _filled(fields: Iterable[tuple[str, Field]], run_id: str, at: int, values: Sequence[Any]) -> dict[str, Any]:
     filled: dict[str, Any] = {}
     for name, field in fields:
         match field.source:
+            case "run":
+                filled[name] = run_id
             case "constant":
                 filled[name] = field.value
             case "given":
                 filled[name] = values[_number(field)]
-            case "run":
-                filled[name] = run_id
             case "after":
                 filled[name] = at + _number(field)
             case "names":
@@ -174,6 +189,12 @@ class Move(msgspec.Struct, frozen=True, gc=False):
     def records(self) -> tuple[Record, ...]:
         """The records that it stands for, made now."""
         return expand(self.shape, self.run_id, self.first_seq, self.at, self.values)
+
+    def record(self, number: int) -> Record:
+        """One of these, counted from 0."""
+        one = Shape(self.shape.records[number : number + 1])
+        (record,) = expand(one, self.run_id, self.first_seq + number, self.at, self.values)
+        return record
 
 
 Page: TypeAlias = tuple[Record, ...] | Move

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.engine.pages import Field, RecordShape, Shape, expand
+from penstock.engine.pages import Field, Move, RecordShape, Shape, expand
 
 COMPLETED = (Field("nodeId", "constant", "a"), Field("visit", "given", 0), Field("output", "given", 1))
 LAST = (Field("next", "constant", "b"), Field("executionId", "run"))
@@ -48,3 +48,14 @@ def test_a_move_that_says_more_or_less_than_a_body_is_read_as_payloads(fields: t
 def test_a_move_of_an_unknown_record_is_read_all_the_same() -> None:
     shape = Shape((RecordShape("event", "Unheard", (Field("n", "given", 0),)),))
     assert expand(shape, "run", 1, 0, (5,))[0].payload == {"n": 5}
+
+
+def test_one_record_of_a_move_is_the_one_among_all() -> None:
+    shapes = (
+        RecordShape("event", "Unheard", (Field("n", "given", 0), Field("executionId", "run"))),
+        RecordShape("command", "CompleteNode", (*COMPLETED, *LAST)),
+        RecordShape("event", "Late", (Field("at", "after", 5),)),
+    )
+    move = Move(Shape(shapes), "run", 7, 100, (2, None), b"2,null")
+    assert [move.record(number) for number in range(3)] == list(move.records)
+    assert [record.seq for record in move.records] == [7, 8, 9]

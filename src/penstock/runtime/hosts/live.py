@@ -15,7 +15,7 @@ import msgspec
 from penstock.definitions.model import Workflow
 from penstock.engine.effects import Effect
 from penstock.engine.inputs import Input
-from penstock.engine.pages import Page, names_of, records_of
+from penstock.engine.pages import Move, Page, names_of, records_of
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.runtime.ports import RunRow
@@ -67,6 +67,10 @@ class Committed(msgspec.Struct, frozen=True):
     def records(self) -> tuple[Record, ...]:
         """The records that were stored."""
         return records_of(self.page)
+
+    def record(self, number: int) -> Record:
+        """One of them, counted from 0; the others of a move are not made for that."""
+        return self.page.record(number) if isinstance(self.page, Move) else self.page[number]
 
     @property
     def names(self) -> tuple[str, ...]:
