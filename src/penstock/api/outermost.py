@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from penstock.api.answers import Headers, send_problem
 from penstock.base.json import JsonObject
 from penstock.operations.errors import internal_error
+from penstock.operations.event_lines import log_event
 from penstock.operations.telemetry import Telemetry
 
 __all__ = ["Outermost"]
@@ -88,7 +89,7 @@ class Outermost:
         fields.update({"status": status, "ms": round(seconds * 1000, 1)})
         if scope.get("client"):
             fields["remote"] = scope["client"][0]
-        _ACCESS.log(level, "request", extra={"fields": fields})
+        log_event(_ACCESS, level, "request", fields)
 
 
 def _completed(given: Headers, request_id: str) -> Headers:

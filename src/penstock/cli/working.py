@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from penstock.cli.log_lines import GatheringHandler
 from penstock.cli.values import UsageError
 from penstock.cli.worker_log import LineFormatter, level_of, record_event
 from penstock.definitions.model import Workflow
+from penstock.operations.event_lines import log_event
 from penstock.operations.pipeline import Gate
 from penstock.runtime.hosts.live import Committed
 
@@ -34,6 +36,8 @@ else:
 __all__ = ["configure_logging", "log_commit", "make_known", "sound_workflows", "workflow_files"]
 
 _LOGGER = logging.getLogger("penstock.worker")
+# Nearly all commits are of a few kinds, and have few records.
+_KINDS_OF_COMMITS_KEPT, _RECORDS_OF_KIND_MAX = 256, 32
 
 
 def workflow_files(patterns: Iterable[str]) -> list[SourceText]:
@@ -61,13 +65,22 @@ def configure_logging(chosen: LoggingSettings) -> None:
 
 def log_commit(commit: Committed) -> None:
     """Log what was stored, if it is worth a line."""
-    if not any(_LOGGER.isEnabledFor(level_of(name)) for name in commit.names):
-        return
-    for record in commit.records:
-        if _LOGGER.isEnabledFor(level_of(record.name)):
-            event = record_event(commit.live.state, record)
+    names = commit.names
+    lines = _lines_of_kind(names) if len(names) <= _RECORDS_OF_KIND_MAX else _lines_of(names)
+    for number, level in lines:
+        if _LOGGER.isEnabledFor(level):
+            event = record_event(commit.live.state, commit.record(number))
             if event is not None:
-                _LOGGER.log(event.level, event.name, extra={"fields": event.fields})
+                log_event(_LOGGER, event.level, event.name, event.fields)
+
+
+def _lines_of(names: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
+    """Which of some records have a line, and at which level."""
+    levels = [(number, level_of(name)) for number, name in enumerate(names)]
+    return tuple([(number, level) for number, level in levels if level != logging.NOTSET])
+
+
+_lines_of_kind = lru_cache(maxsize=_KINDS_OF_COMMITS_KEPT)(_lines_of)
 
 
 def sound_workflows(sources: Sequence[SourceText], settings: Settings) -> list[Workflow]:

@@ -133,12 +133,10 @@ class Telemetry:
     def recorded(self, names: Iterable[str]) -> None:
         """Count what was just stored about a run: the names of its new records."""
         for name in names:
-            if name == events.ExecutionStarted.__name__:
-                self.runs_started.add()
-            elif name in _ENDS:
-                self.runs_ended.add((_ENDS[name],))
-            elif name in _OUTCOMES:
-                self.activities.add((_OUTCOMES[name],))
+            counted = _COUNTED.get(name)
+            if counted is not None:
+                family, labels = counted
+                getattr(self, family).add(labels)
 
     def families(self) -> Iterator[Counter | Histogram | Gauge]:
         """Every family, in the order of the names."""
@@ -146,15 +144,15 @@ class Telemetry:
         yield from sorted([*own, *self.gauges], key=lambda family: family.name)
 
 
-_ENDS = {
-    events.ExecutionCompleted.__name__: "completed",
-    events.ExecutionFailed.__name__: "failed",
-    events.ExecutionCancelled.__name__: "cancelled",
-    events.ExecutionContinued.__name__: "continued",
-}
-_OUTCOMES = {
-    events.ActivityRequested.__name__: "requested",
-    events.ActivityCompleted.__name__: "completed",
-    events.ActivityFailed.__name__: "failed",
-    events.ActivityOutcomeUnknown.__name__: "unknown",
+# By the name of a record: which family counts it, under which labels.
+_COUNTED: dict[str, tuple[str, Labels]] = {
+    events.ExecutionStarted.__name__: ("runs_started", ()),
+    events.ExecutionCompleted.__name__: ("runs_ended", ("completed",)),
+    events.ExecutionFailed.__name__: ("runs_ended", ("failed",)),
+    events.ExecutionCancelled.__name__: ("runs_ended", ("cancelled",)),
+    events.ExecutionContinued.__name__: ("runs_ended", ("continued",)),
+    events.ActivityRequested.__name__: ("activities", ("requested",)),
+    events.ActivityCompleted.__name__: ("activities", ("completed",)),
+    events.ActivityFailed.__name__: ("activities", ("failed",)),
+    events.ActivityOutcomeUnknown.__name__: ("activities", ("unknown",)),
 }

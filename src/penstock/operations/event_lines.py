@@ -1,0 +1,70 @@
+"""Lines of the log that are events: a name and some fields, without where in the source they were logged.
+
+A server writes several of them for each request. The standard library finds out for each line which function logged it,
+in which file, and formats arguments that these lines do not have; making the record of an event costs a third of that.
+Who chose another class for the records of their process (tracing libraries do, to add ids) gets records of that class.
+
+Above it: the access log, the log of commits. Below it: the standard library's logging.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from penstock.base.json import JsonObject
+
+__all__ = ["EventRecord", "log_event"]
+
+_PLACE: dict[str, Any] = {
+    "args": (),
+    "pathname": __file__,
+    "filename": Path(__file__).name,
+    "module": Path(__file__).stem,
+    "lineno": 0,
+    "funcName": "log_event",
+    "exc_info": None,
+    "exc_text": None,
+    "stack_info": None,
+    "processName": "MainProcess",
+}
+_BEGAN = time.time()  # noqa: TID251  # as the standard library: no decision rests on when a line was logged
+
+
+class EventRecord(logging.LogRecord):
+    """A record with every attribute that those of the standard library have."""
+
+    def __init__(self, name: str, level: int, event: str, fields: JsonObject) -> None:
+        # Not the constructor of the base class: what it finds out is what is spared here.
+        created = time.time()  # noqa: TID251  # see above
+        attributes = self.__dict__
+        attributes.update(_PLACE)
+        attributes["name"] = name
+        attributes["msg"] = event
+        attributes["levelno"] = level
+        attributes["levelname"] = logging.getLevelName(level)
+        attributes["created"] = created
+        attributes["msecs"] = float(int(created % 1 * 1000))
+        attributes["relativeCreated"] = (created - _BEGAN) * 1000
+        attributes["thread"] = threading.get_ident()
+        attributes["threadName"] = threading.current_thread().name
+        attributes["process"] = os.getpid()
+        attributes["fields"] = fields
+
+    def getMessage(self) -> str:  # noqa: N802  # as the base class has it
+        """The name of the event."""
+        return str(self.msg)
+
+
+def log_event(logger: logging.Logger, level: int, event: str, fields: JsonObject) -> None:
+    """Log an event, if its level is wanted."""
+    if not logger.isEnabledFor(level):
+        return
+    if logging.getLogRecordFactory() is not logging.LogRecord:
+        logger.log(level, event, extra={"fields": fields})
+        return
+    logger.handle(EventRecord(logger.name, level, event, fields))
