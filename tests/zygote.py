@@ -4,6 +4,9 @@ Hundreds of commands and servers are run by the tests, and most of the time of e
 test worker imports the command line once and forks for every command: each still is a process with a folder, an
 environment and an exit code of its own, and can be killed. Commands that have a terminal are started from nothing, and
 so is whatever is measured.
+
+Servers that Penstock itself starts and speaks with over a pipe are started by a command line. `piped_command` gives one
+that runs `tests/fixtures/piped.py`: a small process that hands its streams to a fork and lives as long as that does.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import atexit
 import json
 import os
 import runpy
+import secrets
 import select
 import signal
 import socket
@@ -21,10 +25,11 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Forked", "run_command", "start_command"]
+__all__ = ["Forked", "piped_command", "run_command", "start_command"]
 
 _IMPORTED = (
     "penstock.cli.main",
@@ -42,6 +47,9 @@ _IMPORTED = (
     "uvloop",
     "httptools",
 )
+# What scripts import that are run by a piped command; only workers that run one need it.
+_IMPORTED_BY_SCRIPTS = ("mcp.server.mcpserver", "anyio._backends._asyncio")
+_PIPED = Path(__file__).parent / "fixtures" / "piped.py"
 _MESSAGE_BYTES_MAX = 1 << 20
 _STREAMS = 3
 
@@ -52,16 +60,22 @@ class _Zygote:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # A name that is no file: it is gone when the process is.
+        self.address = f"penstock-tests-{os.getpid()}-{secrets.token_hex(8)}"
+        piped = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        piped.bind(f"\0{self.address}")
+        piped.listen()
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK", "PYTHON"))}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.zygote", str(theirs.fileno())],
+            [sys.executable, "-m", "tests.zygote", str(theirs.fileno()), str(piped.fileno())],
             cwd=Path(__file__).parents[1],
             env=kept,
             stdin=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
+            pass_fds=(theirs.fileno(), piped.fileno()),
             start_new_session=True,
         )
         theirs.close()
+        piped.close()
         atexit.register(self._end)
 
     def _end(self) -> None:
@@ -115,15 +129,25 @@ class Forked:
             signal.pidfd_send_signal(self._handle, how)
 
 
+def _the_zygote() -> _Zygote:
+    with _starting:
+        if not _zygote:
+            _zygote.append(_Zygote())
+    return _zygote[0]
+
+
+def piped_command(script: Path, *arguments: str) -> tuple[str, ...]:
+    """A command that runs a script of Python as `python script` does, with what it imports imported already."""
+    return (sys.executable, "-I", "-S", str(_PIPED), _the_zygote().address, str(script), *arguments)
+
+
 def start_command(
     arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str], streams: tuple[int, int, int]
 ) -> Forked:
     """Start `penstock` with these arguments, and these descriptors as its standard streams."""
-    with _starting:
-        if not _zygote:
-            _zygote.append(_Zygote())
+    zygote = _the_zygote()
     request = {"arguments": list(arguments), "folder": str(folder), "environment": dict(environment)}
-    return Forked(_zygote[0], arguments, _zygote[0].ask(request, streams))
+    return Forked(zygote, arguments, zygote.ask(request, streams))
 
 
 def run_command(
@@ -143,9 +167,24 @@ def run_command(
         return subprocess.CompletedProcess(["penstock", *arguments], code, out.read().decode(), err.read().decode())
 
 
-def _serve(requests: socket.socket) -> None:
+def _serve(requests: socket.socket, piped: socket.socket) -> None:
     children: set[int] = set()
+    keepers: set[int] = set()
     while True:
+        ready, _, _ = select.select([requests, piped], [], [])
+        keepers = {keeper for keeper in keepers if os.waitpid(keeper, os.WNOHANG) == (0, 0)}
+        if piped in ready:
+            _import(_IMPORTED_BY_SCRIPTS)
+            caller, _ = piped.accept()
+            if keeper := os.fork():
+                keepers.add(keeper)
+                caller.close()
+            else:
+                requests.close()
+                piped.close()
+                _keep(caller)
+        if requests not in ready:
+            continue
         message, streams, _, _ = socket.recv_fds(requests, _MESSAGE_BYTES_MAX, _STREAMS)
         if not message:
             break
@@ -158,6 +197,7 @@ def _serve(requests: socket.socket) -> None:
             answer = os.fork()
             if answer == 0:
                 requests.close()
+                piped.close()
                 _be(request, streams)
             children.add(answer)
             for stream in streams:
@@ -165,6 +205,26 @@ def _serve(requests: socket.socket) -> None:
         requests.send(json.dumps(answer).encode())
     for child in children:
         os.kill(child, signal.SIGKILL)
+
+
+def _keep(caller: socket.socket) -> None:
+    """Run what the process at the other end asks for; neither outlives the other."""
+    message, streams, _, _ = socket.recv_fds(caller, _MESSAGE_BYTES_MAX, _STREAMS)
+    if message:
+        child = os.fork()
+        if child == 0:
+            caller.close()
+            _be(json.loads(message), streams)
+        for stream in streams:
+            os.close(stream)
+        ended = os.pidfd_open(child)
+        ready, _, _ = select.select([ended, caller.fileno()], [], [])
+        if ended not in ready:
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        with suppress(OSError):
+            caller.send(json.dumps(os.waitstatus_to_exitcode(status)).encode())
+    os._exit(0)
 
 
 def _be(request: dict[str, Any], streams: array.array[int] | list[int]) -> None:
@@ -178,10 +238,14 @@ def _be(request: dict[str, Any], streams: array.array[int] | list[int]) -> None:
     sys.stdin = open(0, closefd=False, encoding="utf-8")  # noqa: SIM115
     sys.stdout = open(1, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
     sys.stderr = open(2, "w", closefd=False, encoding="utf-8", buffering=1)  # noqa: SIM115
-    sys.argv = ["penstock", *request["arguments"]]
+    script = request.get("script")
+    sys.argv = [script, *request["arguments"]] if script else ["penstock", *request["arguments"]]
     code = 70
     try:
-        runpy.run_module("penstock", run_name="__main__", alter_sys=True)
+        if script:
+            runpy.run_path(script, run_name="__main__")
+        else:
+            runpy.run_module("penstock", run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
@@ -196,7 +260,11 @@ def _be(request: dict[str, Any], streams: array.array[int] | list[int]) -> None:
         os._exit(code)
 
 
-if __name__ == "__main__":
-    for module in _IMPORTED:
+def _import(modules: Sequence[str]) -> None:
+    for module in modules:
         __import__(module)
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    _import(_IMPORTED)
+    _serve(*(socket.socket(fileno=int(number)) for number in sys.argv[1:]))

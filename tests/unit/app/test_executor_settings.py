@@ -25,11 +25,11 @@ from tests.fixtures.mcp_tools_server import make_server
 from tests.unit.runtime.executors.asgi_server import serving_asgi
 from tests.unit.runtime.executors.calls import bounded, call_of, done, error
 from tests.unit.runtime.executors.web_server import Answer, Seen, serving
+from tests.zygote import piped_command
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 PYTHON = command_name(sys.executable)
 JSON = {"content-type": "application/json"}
-STDIO = McpServerSettings(command=sys.executable, args=(str(FIXTURES / "mcp_tools_server.py"),))
 
 
 async def performed(settings: Settings, *calls: ActivityCall) -> list[ActivityOutcome]:
@@ -78,8 +78,10 @@ def test_the_servers_model_stands_in_for_a_client_that_cannot_be_asked() -> None
 
 
 def test_a_tool_of_a_started_server_is_called_also_as_an_agent() -> None:
+    command, *arguments = piped_command(FIXTURES / "mcp_tools_server.py")
+    started = McpServerSettings(command=command, args=tuple(arguments))
     settings = Settings(
-        mcp_servers={"tools": STDIO, "off": McpServerSettings(command="npx", disabled=True)},
+        mcp_servers={"tools": started, "off": McpServerSettings(command="npx", disabled=True)},
         mcp_allow_commands=(PYTHON,),
         agents={"adder": AgentSettings(type="mcp", server="tools", tool="add")},
     )

@@ -30,6 +30,7 @@ from tests.fixtures.upstream_server import make_upstream
 from tests.unit.operations.conftest import Caller
 from tests.unit.runtime.executors.asgi_server import serving_asgi, unused_port
 from tests.unit.runtime.executors.calls import call_of, done, error
+from tests.zygote import piped_command
 
 pytestmark = pytest.mark.anyio
 SERVER = Path(__file__).parents[2] / "fixtures" / "upstream_server.py"
@@ -59,10 +60,8 @@ async def shop(tmp_path: Path, way: str = "http", rules: ImportSettings | None =
     kind, _, era = way.partition("_")
     protocol, file = era or "auto", tmp_path / "said.txt"
     if kind == "pipe":
-        command = McpServerSettings(
-            command=sys.executable, args=(str(SERVER), str(file)), protocol=protocol, import_=rules
-        )
-        yield Shop(command, file)
+        command, *arguments = piped_command(SERVER, str(file))
+        yield Shop(McpServerSettings(command=command, args=tuple(arguments), protocol=protocol, import_=rules), file)
         return
     async with serving_asgi(make_upstream(file).streamable_http_app()) as address:
         yield Shop(McpServerSettings(url=f"{address}/mcp", protocol=protocol, import_=rules), file)

@@ -20,16 +20,17 @@ from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityOutc
 from tests.fixtures.mcp_tools_server import make_server
 from tests.unit.runtime.executors.asgi_server import serving_asgi, unused_port
 from tests.unit.runtime.executors.calls import bounded, call_of, done, error
+from tests.zygote import piped_command
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 PYTHON = command_name(sys.executable)
 
 
 def script(name: str) -> McpServerConfig:
-    return McpServerConfig(command=sys.executable, args=(str(FIXTURES / name),))
+    command, *arguments = piped_command(FIXTURES / name)
+    return McpServerConfig(command=command, args=tuple(arguments))
 
 
-STDIO = script("mcp_tools_server.py")
 MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
 
 
@@ -55,7 +56,7 @@ async def http_server(protocol: str = "auto", port: int = 0) -> AsyncIterator[Mc
 @asynccontextmanager
 async def transport(kind: str) -> AsyncIterator[McpServerConfig]:
     if kind == "stdio":
-        yield STDIO
+        yield script("mcp_tools_server.py")
         return
     async with http_server("legacy" if kind == "http_legacy" else "auto") as config:
         yield config
@@ -122,7 +123,7 @@ def test_a_server_that_knows_only_the_handshake_is_understood() -> None:
 def test_published_arguments_are_passed_as_they_are_written() -> None:
     async def work() -> JsonValue:
         config: JsonObject = {"server": "tools", "tool": "greet", "arguments": {"name": "${ .name }"}}
-        async with executor_of(STDIO) as executor:
+        async with executor_of(script("mcp_tools_server.py")) as executor:
             return done(await executor.perform(call_of("tool_call", config)))
 
     assert bounded(work()) == {"text": "Hello ${ .name }"}
@@ -130,7 +131,7 @@ def test_published_arguments_are_passed_as_they_are_written() -> None:
 
 def test_calls_share_one_session_and_may_run_at_once() -> None:
     async def work() -> list[JsonValue]:
-        async with executor_of(STDIO) as executor:
+        async with executor_of(script("mcp_tools_server.py")) as executor:
             calls = [executor.perform(tool("add", {"a": number, "b": 1})) for number in range(8)]
             return [done(outcome) for outcome in await asyncio.gather(*calls)]
 
@@ -169,7 +170,7 @@ def test_an_error_of_the_tool_has_its_own_code_and_text(kind: str) -> None:
 
 def test_an_unknown_tool_and_wrong_arguments_are_errors() -> None:
     async def work() -> None:
-        async with executor_of(STDIO) as executor:
+        async with executor_of(script("mcp_tools_server.py")) as executor:
             unknown = error(await executor.perform(tool("fly")))
             assert "fly" in unknown.error
             wrong = error(await executor.perform(tool("add", {"a": "two"})))
@@ -212,7 +213,7 @@ def test_a_tool_that_takes_too_long_is_given_up_and_told_so(kind: str) -> None:
 
 def test_a_server_that_dies_in_a_call_costs_that_call_and_is_started_again() -> None:
     async def work() -> None:
-        async with executor_of(STDIO) as executor:
+        async with executor_of(script("mcp_tools_server.py")) as executor:
             before = member(done(await executor.perform(tool("add", {"a": 1, "b": 1}))), "process")
             broken = error(await executor.perform(tool("crash")))
             assert (broken.code, broken.retryable) == ("MCP_CONNECTION_CLOSED", True)
@@ -224,7 +225,7 @@ def test_a_server_that_dies_in_a_call_costs_that_call_and_is_started_again() -> 
 
 def test_a_call_that_may_have_taken_effect_is_not_repeated_where_that_is_forbidden() -> None:
     async def work() -> None:
-        async with executor_of(STDIO) as executor:
+        async with executor_of(script("mcp_tools_server.py")) as executor:
             once = tool("crash")
             once = replace(once, activity=replace(once.activity, at_most_once=True))
             assert not error(await executor.perform(once)).retryable
@@ -234,7 +235,7 @@ def test_a_call_that_may_have_taken_effect_is_not_repeated_where_that_is_forbidd
 
 def test_a_server_that_dies_between_calls_is_noticed_and_started_again() -> None:
     async def work() -> None:
-        connections = McpConnections({"tools": STDIO})
+        connections = McpConnections({"tools": script("mcp_tools_server.py")})
         async with connections.borrow("tools") as (first, client):
             process = (await client.call_tool("add", {"a": 1, "b": 1})).structured_content["process"]
         os.kill(process, signal.SIGKILL)
@@ -249,7 +250,7 @@ def test_a_server_that_dies_between_calls_is_noticed_and_started_again() -> None
 
 def test_a_session_without_calls_is_closed_after_a_while() -> None:
     async def work() -> None:
-        connections = McpConnections({"tools": STDIO}, idle_seconds=0)
+        connections = McpConnections({"tools": script("mcp_tools_server.py")}, idle_seconds=0)
         async with connections.borrow("tools") as (connection, client):
             process = (await client.call_tool("add", {"a": 1, "b": 1})).structured_content["process"]
         assert await connection.ended(20)
