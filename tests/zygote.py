@@ -5,8 +5,9 @@ test worker imports the command line once and forks for every command: each stil
 environment and an exit code of its own, and can be killed. Commands that have a terminal are started from nothing, and
 so is whatever is measured.
 
-Servers that Penstock itself starts and speaks with over a pipe are started by a command line. `piped_command` gives one
-that runs `tests/fixtures/piped.py`: a small process that hands its streams to a fork and lives as long as that does.
+What others start, a client its server, Penstock a server of tools, a shell a command, is started by a command line.
+`piped_command` and `piped_script` give one that runs `tests/fixtures/piped.py`: a small process that hands its streams
+to a fork, passes signals on to it, and lives as long as it does.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import os
 import runpy
 import secrets
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -29,7 +31,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Forked", "piped_command", "run_command", "start_command"]
+__all__ = ["Forked", "piped_command", "piped_folder", "piped_script", "run_command", "start_command"]
 
 _IMPORTED = (
     "penstock.cli.main",
@@ -47,8 +49,8 @@ _IMPORTED = (
     "uvloop",
     "httptools",
 )
-# What scripts import that are run by a piped command; only workers that run one need it.
-_IMPORTED_BY_SCRIPTS = ("mcp.server.mcpserver", "anyio._backends._asyncio")
+# What is imported by what others start; only workers that run such a thing need it.
+_IMPORTED_BY_PIPED = ("mcp.server.mcpserver", "anyio._backends._asyncio")
 _PIPED = Path(__file__).parent / "fixtures" / "piped.py"
 _MESSAGE_BYTES_MAX = 1 << 20
 _STREAMS = 3
@@ -136,9 +138,24 @@ def _the_zygote() -> _Zygote:
     return _zygote[0]
 
 
-def piped_command(script: Path, *arguments: str) -> tuple[str, ...]:
+def piped_script(script: Path, *arguments: str) -> tuple[str, ...]:
     """A command that runs a script of Python as `python script` does, with what it imports imported already."""
     return (sys.executable, "-I", "-S", str(_PIPED), _the_zygote().address, str(script), *arguments)
+
+
+def piped_command(*arguments: str) -> tuple[str, ...]:
+    """A command that runs `penstock` with these arguments as `python -m penstock` does."""
+    return (sys.executable, "-I", "-S", str(_PIPED), _the_zygote().address, "", *arguments)
+
+
+def piped_folder(folder: Path) -> Path:
+    """A folder for the search path of a shell, in which `penstock` is such a command, and `python SCRIPT` too."""
+    folder.mkdir(exist_ok=True)
+    for name, command in (("penstock", piped_command()), ("python", piped_command()[:-1])):
+        script = folder / name
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n', encoding="utf-8")
+        script.chmod(0o755)
+    return folder
 
 
 def start_command(
@@ -174,7 +191,7 @@ def _serve(requests: socket.socket, piped: socket.socket) -> None:
         ready, _, _ = select.select([requests, piped], [], [])
         keepers = {keeper for keeper in keepers if os.waitpid(keeper, os.WNOHANG) == (0, 0)}
         if piped in ready:
-            _import(_IMPORTED_BY_SCRIPTS)
+            _import(_IMPORTED_BY_PIPED)
             caller, _ = piped.accept()
             if keeper := os.fork():
                 keepers.add(keeper)
@@ -218,9 +235,9 @@ def _keep(caller: socket.socket) -> None:
         for stream in streams:
             os.close(stream)
         ended = os.pidfd_open(child)
-        ready, _, _ = select.select([ended, caller.fileno()], [], [])
-        if ended not in ready:
-            os.kill(child, signal.SIGKILL)
+        while ended not in select.select([ended, caller.fileno()], [], [])[0]:
+            # What is passed on is the number of a signal; nothing at all means that nobody is there any more.
+            os.kill(child, int(caller.recv(_MESSAGE_BYTES_MAX) or signal.SIGKILL))
         _, status = os.waitpid(child, 0)
         with suppress(OSError):
             caller.send(json.dumps(os.waitstatus_to_exitcode(status)).encode())
@@ -236,7 +253,8 @@ def _be(request: dict[str, Any], streams: array.array[int] | list[int]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.stdin = open(0, closefd=False, encoding="utf-8")  # noqa: SIM115
-    sys.stdout = open(1, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
+    buffering = 1 if request["environment"].get("PYTHONUNBUFFERED") else -1
+    sys.stdout = open(1, "w", closefd=False, encoding="utf-8", buffering=buffering)  # noqa: SIM115
     sys.stderr = open(2, "w", closefd=False, encoding="utf-8", buffering=1)  # noqa: SIM115
     script = request.get("script")
     sys.argv = [script, *request["arguments"]] if script else ["penstock", *request["arguments"]]

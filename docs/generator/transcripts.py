@@ -43,23 +43,23 @@ def files_of(text: str) -> dict[str, str]:
     return {match[1]: match[2] for match in _FILE.finditer(text)}
 
 
-def refreshed(text: str) -> str:
-    """The page with every transcript run again."""
+def refreshed(text: str, commands: Path = Path(sys.executable).parent) -> str:
+    """The page with every transcript run again; `commands` is the folder where `penstock` is found."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "examples").symlink_to(ROOT / "examples")
         for path, content in files_of(text).items():
             (folder / path).write_text(content, encoding="utf-8")
-        drawn = _DRAWING.sub(lambda match: f"{match[1]}\n```mermaid\n{_drawing(match[2], folder)}```", text)
-        return _TRANSCRIPT.sub(lambda match: f"```console\n{_run_all(match[1], folder)}```", drawn)
+        drawn = _DRAWING.sub(lambda match: f"{match[1]}\n```mermaid\n{_drawing(match[2], folder, commands)}```", text)
+        return _TRANSCRIPT.sub(lambda match: f"```console\n{_run_all(match[1], folder, commands)}```", drawn)
 
 
-def _drawing(path: str, folder: Path) -> str:
-    return _run(f"penstock graph {shlex.quote(path)}", folder)
+def _drawing(path: str, folder: Path, commands: Path) -> str:
+    return _run(f"penstock graph {shlex.quote(path)}", folder, commands)
 
 
-def _run_all(transcript: str, folder: Path) -> str:
-    return "".join(f"{_PROMPT}{command}\n{_run(command, folder)}" for command in _commands(transcript))
+def _run_all(transcript: str, folder: Path, commands: Path) -> str:
+    return "".join(f"{_PROMPT}{command}\n{_run(command, folder, commands)}" for command in _commands(transcript))
 
 
 def _commands(transcript: str) -> Iterator[str]:
@@ -74,11 +74,11 @@ def _commands(transcript: str) -> Iterator[str]:
         yield command
 
 
-def _run(command: str, folder: Path) -> str:
+def _run(command: str, folder: Path, commands: Path) -> str:
     """What a command prints, on both channels."""
     environment = {
         **os.environ,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PYTHONUTF8": "1",
         "NO_COLOR": "1",
     }

@@ -83,14 +83,11 @@ class Shop:
 
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK", "PYTHON"))}
-        # Hundreds of processes start here; what they compile is kept beside the folders of the tests.
-        cache = str(self.folder.parent / "bytecode")
         return {
             **kept,
             "NO_COLOR": "1",
             "COLUMNS": "160",
             "PYTHONUNBUFFERED": "1",
-            "PYTHONPYCACHEPREFIX": cache,
             **self.variables,
         }
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.processes import SECONDS_MAX, Shop, read_until
+from tests.zygote import piped_folder
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "quick-start.md"
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -73,7 +74,7 @@ class Reader:
 @pytest.fixture
 def reader(tmp_path: Path) -> Reader:
     shop = Shop(tmp_path)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = os.pathsep.join([str(piped_folder(tmp_path / "bin")), str(Path(sys.executable).parent), os.environ["PATH"]])
     return Reader(shop, {**shop.environment(), "PATH": path, "PYTHONUTF8": "1"})
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 from penstock.mcp_surface.callers import ProtocolFault
 from tests.live.mcp.clients import text_of
 from tests.unit.mcp_surface.assistants import accept, assisted, exposed
+from tests.zygote import piped_command
 
 pytestmark = pytest.mark.anyio
 TOOLS_MAX, BYTES_MAX = 7, 6_000
@@ -33,9 +33,8 @@ def asking(**more: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def piped(folder: Path, *options: str) -> AsyncIterator[Client]:
-    parameters = StdioServerParameters(
-        command=sys.executable, args=["-m", "penstock", "mcp", *options], cwd=str(folder), env={**os.environ}
-    )
+    command, *arguments = piped_command("mcp", *options)
+    parameters = StdioServerParameters(command=command, args=arguments, cwd=str(folder), env={**os.environ})
     async with Client(parameters) as client:
         yield client
 
@@ -43,7 +42,7 @@ async def piped(folder: Path, *options: str) -> AsyncIterator[Client]:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """What `penstock init` makes."""
-    subprocess.run([sys.executable, "-m", "penstock", "init"], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(piped_command("init"), cwd=tmp_path, check=True, capture_output=True)
     return tmp_path
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from tests.foreign.judging import CHECKS, judged
 from tests.live.mcp.workflows import ALL
 from tests.live.rest.servers import SECONDS_MAX, LiveServer, serving
 from tests.mcp_pack.node import node_programs
+from tests.zygote import piped_command
 
 # How a server takes it that a client hangs up is observed from outside of the client, by `scripts/clients`.
 OBSERVED = [name for name in CHECKS if name not in ("hang_up", "answered")]
@@ -59,6 +59,6 @@ def test_a_client_on_the_typescript_sdk_1_gets_every_answer(server: LiveServer, 
 def test_it_does_over_a_pipe_too(tmp_path: Path) -> None:
     for document in ALL:
         (tmp_path / f"{document['name']}.json").write_text(json.dumps(document), encoding="utf-8")
-    command = (sys.executable, "-m", "penstock", "mcp", "--db", "penstock.db", "--workflows", ".")
+    command = piped_command("mcp", "--db", "penstock.db", "--workflows", ".")
     seen = observed("@modelcontextprotocol/sdk", "pipe", *command, folder=tmp_path)
     assert judged(seen) == dict.fromkeys(OBSERVED)

@@ -7,7 +7,6 @@ import random
 import select
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.live.rest.servers import LiveServer, serving
+from tests.zygote import piped_command
 
 SECONDS_MAX = 60
 BOTH = "application/json, text/event-stream"
@@ -166,7 +166,7 @@ def test_answers_of_callers_that_hang_up_are_acted_on(server: LiveServer) -> Non
 @pytest.mark.parametrize("era", ["2026-07-28", "2025-11-25"])
 def test_a_pipe_that_closes_in_the_middle_of_a_call_leaves_the_run_to_the_next_start(tmp_path: Path, era: str) -> None:
     (tmp_path / "nap.json").write_text(json.dumps(NAP), encoding="utf-8")
-    command = [sys.executable, "-m", "penstock", "mcp", "--db", "penstock.db", "--workflows", "."]
+    command = piped_command("mcp", "--db", "penstock.db", "--workflows", ".")
     with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,6 +17,7 @@ from tests.live.mcp.broken_messages import GARBAGE, META, Broken, broken_request
 from tests.live.mcp.clients import new_session
 from tests.live.mcp.workflows import ASK, GREET
 from tests.live.rest.servers import LiveServer, serving
+from tests.zygote import piped_command
 
 SECONDS_MAX = 60
 ECHO: dict[str, Any] = {
@@ -103,7 +103,7 @@ def _send_everything(server: LiveServer, wire: _Wire) -> None:
 def test_broken_messages_over_a_pipe(tmp_path: Path) -> None:
     for document in WORKFLOWS:
         (tmp_path / f"{document['name']}.json").write_text(json.dumps(document), encoding="utf-8")
-    command = [sys.executable, "-m", "penstock", "mcp", "--db", "penstock.db", "--workflows", "."]
+    command = piped_command("mcp", "--db", "penstock.db", "--workflows", ".")
     requests = broken_requests("none", every=11)
     # A line that is no message has no number to answer to; nor has one whose parameters cannot be read.
     ping = json.dumps({"jsonrpc": "2.0", "id": "last", "method": "tools/list", "params": {"_meta": META}})

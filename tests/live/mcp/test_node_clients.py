@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from tests.live.mcp.workflows import ALL
 from tests.live.rest.servers import SECONDS_MAX, LiveServer
 from tests.mcp_pack.node import node_programs
+from tests.zygote import piped_command
 
 CLIENT = Path(__file__).with_name("typescript_client.mjs")
 TASKS = Path(__file__).with_name("typescript_tasks.mjs")
@@ -67,7 +67,7 @@ def test_the_typescript_client_over_http(server: LiveServer, era: str) -> None:
 def test_the_typescript_client_over_a_pipe(tmp_path: Path) -> None:
     for document in ALL:
         (tmp_path / f"{document['name']}.json").write_text(json.dumps(document), encoding="utf-8")
-    command = (sys.executable, "-m", "penstock", "mcp", "--db", "penstock.db", "--workflows", ".")
+    command = piped_command("mcp", "--db", "penstock.db", "--workflows", ".")
     check_everything(typescript(CLIENT, "auto", "-", *command, folder=tmp_path), "auto")
 
 

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from mcp.client.stdio import StdioServerParameters
 from tests.live.mcp.clients import ERAS, list_roots, sample, text_of
 from tests.live.mcp.workflows import ALL, GREET, LEARN
 from tests.live.rest.servers import LiveServer, serving
+from tests.zygote import piped_command
 
 pytestmark = pytest.mark.anyio
 eras = pytest.mark.parametrize("era", ERAS)
@@ -50,7 +50,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
 
 
 def local_command() -> list[str]:
-    return [sys.executable, "-m", "penstock", "mcp", "--db", "penstock.db", "--workflows", "."]
+    return [*piped_command("mcp", "--db", "penstock.db", "--workflows", ".")]
 
 
 @asynccontextmanager
@@ -96,7 +96,7 @@ async def test_a_pipe_can_lead_to_a_server(server: LiveServer, tmp_path: Path, e
     async def hear(progress: float, total: float | None, message: str | None) -> None:
         heard.append(progress)
 
-    command = [sys.executable, "-m", "penstock", "mcp", "--server", server.url]
+    command = [*piped_command("mcp", "--server", server.url)]
     environment = {"PENSTOCK_API_KEY": server.key}
     async with piped(command, era, tmp_path, env=environment, elicitation_callback=answer) as client:
         assert "Hello, Ada" in text_of(await client.call_tool("greet", {"name": "Ada"}, progress_callback=hear))
@@ -115,7 +115,7 @@ async def test_the_pipe_to_a_server_keeps_its_streams_and_its_tools(
             changed.set()
 
     # The address has a query already, and the server closes the stream of a call before its answer.
-    command = [sys.executable, "-m", "penstock", "mcp", "--server", f"{streaming_server.url}/?a=b"]
+    command = [*piped_command("mcp", "--server", f"{streaming_server.url}/?a=b")]
     environment = {"PENSTOCK_API_KEY": streaming_server.key}
     more: dict[str, Any] = {"env": environment, "message_handler": hear}
     async with piped([*command, "--toolset", "nap,later_tool"], "legacy", tmp_path, **more) as client:

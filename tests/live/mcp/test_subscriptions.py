@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from tests.live.mcp.clients import SUBSCRIPTION_ID, connected, listened, listeni
 from tests.live.mcp.workflows import ALL
 from tests.live.rest.servers import LiveServer
 from tests.live.tenants import member
+from tests.zygote import piped_command
 
 pytestmark = pytest.mark.anyio
 SECONDS_MAX = 60
@@ -247,13 +247,14 @@ async def test_a_session_subscribes_and_unsubscribes(server: LiveServer) -> None
 
 async def test_through_a_pipe_a_session_hears_everything_too(server: LiveServer, tmp_path: Path) -> None:
     ears = Ears()
-    command = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "penstock", "mcp", "--server", server.url],
+    command, *arguments = piped_command("mcp", "--server", server.url)
+    parameters = StdioServerParameters(
+        command=command,
+        args=arguments,
         cwd=str(tmp_path),
         env={**os.environ, "PENSTOCK_API_KEY": server.key},
     )
-    async with Client(command, mode="legacy", message_handler=ears.hear) as client:
+    async with Client(parameters, mode="legacy", message_handler=ears.hear) as client:
         await create(server, "heard_through_a_pipe", expose={"tool": True})
         await ears.wait_for("notifications/tools/list_changed")
         # The server closes the stream of this call before it answers.

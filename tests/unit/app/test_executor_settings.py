@@ -25,7 +25,7 @@ from tests.fixtures.mcp_tools_server import make_server
 from tests.unit.runtime.executors.asgi_server import serving_asgi
 from tests.unit.runtime.executors.calls import bounded, call_of, done, error
 from tests.unit.runtime.executors.web_server import Answer, Seen, serving
-from tests.zygote import piped_command
+from tests.zygote import piped_script
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 PYTHON = command_name(sys.executable)
@@ -78,7 +78,7 @@ def test_the_servers_model_stands_in_for_a_client_that_cannot_be_asked() -> None
 
 
 def test_a_tool_of_a_started_server_is_called_also_as_an_agent() -> None:
-    command, *arguments = piped_command(FIXTURES / "mcp_tools_server.py")
+    command, *arguments = piped_script(FIXTURES / "mcp_tools_server.py")
     started = McpServerSettings(command=command, args=tuple(arguments))
     settings = Settings(
         mcp_servers={"tools": started, "off": McpServerSettings(command="npx", disabled=True)},

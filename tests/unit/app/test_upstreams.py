@@ -30,7 +30,7 @@ from tests.fixtures.upstream_server import make_upstream
 from tests.unit.operations.conftest import Caller
 from tests.unit.runtime.executors.asgi_server import serving_asgi, unused_port
 from tests.unit.runtime.executors.calls import call_of, done, error
-from tests.zygote import piped_command
+from tests.zygote import piped_script
 
 pytestmark = pytest.mark.anyio
 SERVER = Path(__file__).parents[2] / "fixtures" / "upstream_server.py"
@@ -60,7 +60,7 @@ async def shop(tmp_path: Path, way: str = "http", rules: ImportSettings | None =
     kind, _, era = way.partition("_")
     protocol, file = era or "auto", tmp_path / "said.txt"
     if kind == "pipe":
-        command, *arguments = piped_command(SERVER, str(file))
+        command, *arguments = piped_script(SERVER, str(file))
         yield Shop(McpServerSettings(command=command, args=tuple(arguments), protocol=protocol, import_=rules), file)
         return
     async with serving_asgi(make_upstream(file).streamable_http_app()) as address:

@@ -22,7 +22,7 @@ from tests.fixtures.a2a_agent import Agent, agent_app
 from tests.unit.runtime.executors.asgi_server import serving_asgi, unused_port
 from tests.unit.runtime.executors.calls import bounded, call_of, done, error
 from tests.unit.runtime.executors.web_server import Answer, Seen, serving
-from tests.zygote import piped_command
+from tests.zygote import piped_script
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 CORRELATION = "r_1:delegate:pay"
@@ -362,7 +362,7 @@ def test_a_task_of_the_simple_api_that_does_not_succeed_has_a_code(
 
 def test_an_agent_may_be_a_tool_of_an_mcp_server() -> None:
     async def work() -> None:
-        command, *arguments = piped_command(FIXTURES / "mcp_tools_server.py")
+        command, *arguments = piped_script(FIXTURES / "mcp_tools_server.py")
         server = McpServerConfig(command=command, args=tuple(arguments))
         tools = McpToolExecutor({"tools": server}, allow_commands=(command_name(sys.executable),))
         executor = AgentExecutor({"reviewer": McpAgent(server="tools", tool="greet")}, tools=tools)

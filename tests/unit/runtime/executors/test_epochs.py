@@ -16,7 +16,7 @@ from penstock.runtime.steps import StepContext, StepRegistry
 from penstock.runtime.stores.memory import MemoryStore
 from tests.unit.runtime.executors import process_steps
 from tests.unit.runtime.executors.calls import bounded, call_of, done
-from tests.unit.runtime.executors.test_mcp_tools import STDIO, executor_of, tool
+from tests.unit.runtime.executors.test_mcp_tools import executor_of, script, tool
 from tests.unit.runtime.executors.web_server import Answer, serving
 
 GAP_MS = 30_000
@@ -121,7 +121,7 @@ def test_a_step_with_a_process_of_its_own_is_not_begun_after_its_run_was_taken_o
 
 def test_the_server_of_a_tool_is_told_the_epoch() -> None:
     async def work() -> None:
-        async with executor_of(STDIO) as executor:
+        async with executor_of(script("mcp_tools_server.py")) as executor:
             told = done(await executor.perform(await Owner().begun(tool("about"))))
             assert isinstance(told, dict)
             assert (told["key"], told["epoch"]) == ("r_1/pay/1", 3)

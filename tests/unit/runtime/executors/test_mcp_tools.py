@@ -20,14 +20,14 @@ from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityOutc
 from tests.fixtures.mcp_tools_server import make_server
 from tests.unit.runtime.executors.asgi_server import serving_asgi, unused_port
 from tests.unit.runtime.executors.calls import bounded, call_of, done, error
-from tests.zygote import piped_command
+from tests.zygote import piped_script
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 PYTHON = command_name(sys.executable)
 
 
 def script(name: str) -> McpServerConfig:
-    command, *arguments = piped_command(FIXTURES / name)
+    command, *arguments = piped_script(FIXTURES / name)
     return McpServerConfig(command=command, args=tuple(arguments))
 
 
