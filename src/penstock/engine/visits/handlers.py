@@ -1,0 +1,441 @@
+"""What each record changes about the visits of its run.
+
+Above it: `fold`, which knows which of these takes which record. Below it: `model`. A record about a visit that is not
+known, or is over, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, TypeVar
+
+from msgspec import UNSET
+
+from penstock.definitions.model import NodeType
+from penstock.engine.records import Body, OfAVisit, Record, commands, events, given
+from penstock.engine.transitions import RUN_TRANSITIONS
+from penstock.engine.visits.model import (
+    FanOut,
+    NodeVisits,
+    RunEnd,
+    RunVisits,
+    Visit,
+    VisitError,
+    VisitScope,
+    VisitStatus,
+    Wait,
+    WaitCause,
+    WaitKind,
+)
+
+__all__ = ["Handler", "nothing", "on"]
+
+# A look at a member of an enum costs several times as much as one at a name of the module, and these are many.
+_RUNNING: Final = VisitStatus.RUNNING
+_WAITING: Final = VisitStatus.WAITING
+_RETRYING: Final = VisitStatus.RETRYING
+_COMPLETED: Final = VisitStatus.COMPLETED
+_FAILED: Final = VisitStatus.FAILED
+_CANCELLED: Final = VisitStatus.CANCELLED
+_ACTIVITY: Final = WaitKind.ACTIVITY
+_HTTP: Final = str(NodeType.HTTP)
+
+B = TypeVar("B", bound=Body)
+Handler: TypeAlias = Callable[[RunVisits, Record, Any], None]
+
+
+def on(body: B, handler: Callable[[RunVisits, Record, B], None]) -> Handler:
+    """A handler that fits a body."""
+    return handler
+
+
+def nothing(draft: RunVisits, record: Record, body: Body) -> None:
+    """The record changes nothing about any visit."""
+
+
+def _open_visit(draft: RunVisits, body: OfAVisit) -> Visit | None:
+    """The visit that a record is about, if it is not over; without a number, the newest of its node."""
+    ordinal = body.visit
+    if ordinal is None:
+        node = draft.nodes.get(body.node_id)
+        ordinal = 0 if node is None else node.visits
+    return draft.open.get((body.node_id, ordinal))
+
+
+def _going(visit: Visit, status: VisitStatus = _RUNNING) -> None:
+    visit.status, visit.wait = status, None
+
+
+def _waiting(visit: Visit, kind: WaitKind, at: int, until: int | None, cause: WaitCause) -> None:
+    visit.status, visit.wait = _WAITING, Wait(kind, at, until, cause)
+
+
+def _failing_attempt(visit: Visit, record: Record, body: events.ActivityFailed | events.SubworkflowCompleted) -> None:
+    """An attempt failed; if another follows, the visit waits for it."""
+    visit.failures = (*visit.failures, VisitError(body.code, body.error))
+    if body.will_retry:
+        visit.status = _RETRYING
+        visit.wait = Wait(WaitKind.RETRY, record.at, body.retry_at, body)
+    else:
+        _going(visit)
+
+
+# --- the run -------------------------------------------------------------------------------------
+
+
+def run_started(draft: RunVisits, record: Record, body: events.ExecutionStarted) -> None:
+    """The run begins at its root."""
+    draft.run_id, draft.begun_at = body.execution_id, record.at
+    draft.mode = body.activity_execution_mode or draft.mode
+    draft.status = RUN_TRANSITIONS[type(body)][1]
+    draft.scopes[0] = VisitScope(0, begun_at=record.at)
+
+
+def run_ended(draft: RunVisits, record: Record, body: RunEnd) -> None:
+    """The run is over, and so is all that was under way."""
+    draft.status, draft.end = RUN_TRANSITIONS[type(body)][1], body
+    _drop_everything(draft, record)
+
+
+def run_paused(draft: RunVisits, record: Record, body: commands.PauseExecution | events.ExecutionPaused) -> None:
+    """The run makes no move."""
+    draft.paused = True
+
+
+def run_resumed(draft: RunVisits, record: Record, body: commands.ResumeExecution | events.ExecutionResumed) -> None:
+    """The run goes on."""
+    draft.paused = False
+
+
+def run_cancelling(draft: RunVisits, record: Record, body: commands.CancelExecution) -> None:
+    """The run is to be cancelled; a paused one ends like any other."""
+    draft.ending, draft.paused = "cancelled", False
+
+
+def run_failing(draft: RunVisits, record: Record, body: events.HistoryLimitReached) -> None:
+    """The run is to fail."""
+    draft.ending, draft.paused = "failed", False
+
+
+def compensating(draft: RunVisits, record: Record, body: commands.StartCompensation) -> None:
+    """Nothing that is under way is needed any more; what is undone lies in a root of its own."""
+    _drop_everything(draft, record)
+    draft.compensating = True
+    serial = max(draft.scopes, default=-1) + 1
+    draft.scopes[serial] = VisitScope(serial, begun_at=record.at)
+
+
+def _drop_everything(draft: RunVisits, record: Record) -> None:
+    for visit in draft.open.values():
+        _over(visit, _CANCELLED, record)
+    for opened in draft.open_scopes.values():
+        for serial in opened.values():
+            _scope_over(draft.scopes[serial], _CANCELLED, record)
+    draft.open.clear()
+    draft.open_scopes.clear()
+
+
+# --- the walk ------------------------------------------------------------------------------------
+
+
+def visit_begun(draft: RunVisits, record: Record, body: commands.ScheduleNode) -> None:
+    """The walk comes to a node."""
+    node_id, scope = body.node_id, draft.scopes.get(body.scope)
+    if scope is None:
+        scope = draft.scopes[body.scope] = VisitScope(body.scope, begun_at=record.at)
+    node = draft.nodes.get(node_id)
+    if node is None:
+        node = draft.nodes[node_id] = NodeVisits()
+    node.visits += 1
+    node.attempts, node.status, node.begun_at = 0, _RUNNING, record.at
+    node.ended_at = node.code = node.error = None
+    visit = Visit(node_id, node.visits, body.scope, record.seq, record.at)
+    key = (node_id, node.visits)
+    draft.visits[key] = draft.open[key] = visit
+    scope.visits.append(key)
+
+
+def visit_completed(draft: RunVisits, record: Record, body: commands.CompleteNode) -> None:
+    """A visit is over."""
+    visit = _open_visit(draft, body)
+    if visit is None:
+        return
+    _ended(draft, visit, _COMPLETED, record)
+    visit.next = body.next
+    if body.timed_out:
+        visit.timed_out = True
+    if body.fallback is not None:
+        visit.fallback = str(body.fallback.get("code"))
+    node = draft.nodes[visit.node_id]
+    node.status, node.ended_at, node.code, node.error = _COMPLETED, record.at, None, None
+
+
+def visit_failed(draft: RunVisits, record: Record, body: commands.FailNode) -> None:
+    """A visit failed; where a limit ends the run, that may be one that had completed."""
+    visit = draft.visit(body.node_id, body.visit)
+    if visit is None:
+        return
+    _ended(draft, visit, _FAILED, record)
+    visit.error, visit.routed, visit.next = (
+        VisitError(body.code, body.message),
+        body.next is not UNSET,
+        given(body.next),
+    )
+    node = draft.nodes[visit.node_id]
+    node.status, node.ended_at = _FAILED, record.at
+    node.code, node.error = body.code or node.code, body.message or node.error
+    ends_the_run = body.fatal or draft.scopes[visit.scope].owner is None
+    if ends_the_run and not visit.routed and not draft.compensating and draft.ending is None:
+        draft.ending = "failed"
+
+
+def checkpointed(draft: RunVisits, record: Record, body: events.CheckpointWritten) -> None:
+    """A question whose state was to be kept first is open from now on."""
+    visit = _open_visit(draft, body)
+    if visit is not None and visit.wait is not None and visit.wait.kind.is_question:
+        visit.status = _WAITING
+
+
+def _ended(draft: RunVisits, visit: Visit, status: VisitStatus, record: Record) -> None:
+    _drop_bodies(draft, visit, record)
+    _over(visit, status, record)
+    draft.open.pop((visit.node_id, visit.ordinal), None)
+
+
+def _over(visit: Visit, status: VisitStatus, record: Record) -> None:
+    visit.status, visit.wait = status, None
+    visit.ended_seq, visit.ended_at = record.seq, record.at
+
+
+# --- activities ----------------------------------------------------------------------------------
+
+
+def attempt_requested(draft: RunVisits, record: Record, body: events.ActivityRequested) -> None:
+    """Work waits for an executor."""
+    visit = _open_visit(draft, body)
+    if visit is None:
+        return
+    visit.attempts = visit.attempts + 1 if body.attempt is None else body.attempt
+    visit.status, visit.wait = _RUNNING, Wait(_ACTIVITY, record.at, body.deadline)
+    if body.node_type == _HTTP and isinstance(body.arguments, dict):
+        url = body.arguments.get("url")
+        visit.url = url if isinstance(url, str) else None
+    draft.nodes[visit.node_id].attempts = visit.attempts
+
+
+def attempt_completed(draft: RunVisits, record: Record, body: events.ActivityCompleted) -> None:
+    """The work was done."""
+    if body.usage is not None:
+        draft.usage.append(body.usage)
+    visit = _open_visit(draft, body)
+    if visit is not None:
+        visit.status, visit.wait = _RUNNING, None
+
+
+def attempt_failed(draft: RunVisits, record: Record, body: events.ActivityFailed) -> None:
+    """An attempt failed."""
+    if body.usage is not None:
+        draft.usage.append(body.usage)
+    visit = _open_visit(draft, body)
+    if visit is not None:
+        _failing_attempt(visit, record, body)
+    _node_failing(draft, body)
+
+
+def _node_failing(draft: RunVisits, body: events.ActivityFailed | events.SubworkflowCompleted) -> None:
+    node = draft.nodes.get(body.node_id)
+    if node is not None and isinstance(body.error, str):
+        node.code, node.error = body.code, body.error
+
+
+def attempt_asked(draft: RunVisits, record: Record, body: events.ActivityAsked) -> None:
+    """The work cannot go on until somebody has answered."""
+    visit = _open_visit(draft, body)
+    if visit is not None:
+        _waiting(visit, WaitKind.INPUT, record.at, body.deadline, body)
+
+
+def outcome_unknown(draft: RunVisits, record: Record, body: events.ActivityOutcomeUnknown) -> None:
+    """Somebody has to decide."""
+    visit = _open_visit(draft, body)
+    if visit is not None:
+        _waiting(visit, WaitKind.DECISION, record.at, None, body)
+
+
+def retried(draft: RunVisits, record: Record, body: events.ActivityRetried) -> None:
+    """Somebody decided to try again."""
+    visit = _open_visit(draft, body)
+    if visit is not None:
+        _going(visit, _RETRYING)
+
+
+# --- waiting -------------------------------------------------------------------------------------
+
+
+def asked(draft: RunVisits, record: Record, body: events.InterruptRaised) -> None:
+    """A person is asked; where the state is to be kept first, the question is open after that."""
+    visit = _open_visit(draft, body)
+    if visit is None:
+        return
+    kind = WaitKind.INPUT if body.approvers is None else WaitKind.APPROVAL
+    _waiting(visit, kind, record.at, body.deadline, body)
+    if body.checkpoint:
+        visit.status = _RUNNING
+
+
+def answered(draft: RunVisits, record: Record, body: commands.ResumeInterrupt) -> None:
+    """Somebody answered."""
+    visit = _open_visit(draft, body)
+    if visit is not None:
+        visit.answer = body
+        _going(visit)
+
+
+def attempt_resumed(draft: RunVisits, record: Record, body: events.InterruptResumed) -> None:
+    """An activity that asked goes on with the answer; a node that asked is not at work."""
+    visit = _open_visit(draft, body)
+    if visit is not None and visit.attempts:
+        visit.wait = Wait(_ACTIVITY, record.at, body.deadline)
+
+
+def timer_started(draft: RunVisits, record: Record, body: events.TimerStarted) -> None:
+    """The run sleeps, unless the timer is due when it starts."""
+    visit = _open_visit(draft, body)
+    if visit is not None and (body.deadline is None or body.deadline > record.at):
+        _waiting(visit, WaitKind.TIMER, record.at, body.deadline, body)
+
+
+def timer_fired(draft: RunVisits, record: Record, body: events.TimerFired) -> None:
+    """A sleep, a back-off or a timeout is over; the time of the whole run ends all of it."""
+    if body.kind == "run":
+        draft.ending = draft.ending or "failed"
+        return
+    visit = _open_visit(draft, body)
+    if visit is None:
+        return
+    _going(visit, _RETRYING if body.kind == "retry" else _RUNNING)
+    if body.kind == "timeout":
+        _drop_bodies(draft, visit, record)
+
+
+def signal_awaited(draft: RunVisits, record: Record, body: events.SignalWaitStarted) -> None:
+    """The run waits for a signal."""
+    visit = _open_visit(draft, body)
+    if visit is not None:
+        _waiting(visit, WaitKind.SIGNAL, record.at, body.deadline, body)
+
+
+def signal_delivered(draft: RunVisits, record: Record, body: commands.DeliverSignal) -> None:
+    """The signal is there."""
+    visit = _open_visit(draft, body)
+    if visit is not None:
+        visit.signal = body.signal_name
+        _going(visit)
+
+
+# --- branches, items and rounds ------------------------------------------------------------------
+
+
+def fanned_out(draft: RunVisits, record: Record, body: FanOut) -> None:
+    """Branches, items or rounds may begin."""
+    visit = _open_visit(draft, body)
+    if visit is not None:
+        visit.fan_out = body
+
+
+def scope_opened(draft: RunVisits, record: Record, body: events.ScopeOpened) -> None:
+    """One of them begins."""
+    visit = _open_visit(draft, body)
+    if visit is None or body.scope is None:
+        return
+    key, index = (visit.node_id, visit.ordinal), body.index or 0
+    draft.scopes[body.scope] = VisitScope(body.scope, key, index, body.branch_name, record.at)
+    draft.open_scopes.setdefault(key, {})[index] = body.scope
+    draft.bodies.setdefault(key, []).append(body.scope)
+
+
+def scope_completed(draft: RunVisits, record: Record, body: events.ScopeCompleted) -> None:
+    """One of them is done."""
+    _close(draft, record, body, _COMPLETED)
+
+
+def scope_failed(draft: RunVisits, record: Record, body: events.ScopeFailed) -> None:
+    """One of them failed."""
+    scope = _close(draft, record, body, _FAILED)
+    if scope is not None:
+        scope.error = VisitError(body.code, body.error)
+
+
+def branch_cancelled(draft: RunVisits, record: Record, body: commands.CancelParallelBranch) -> None:
+    """One of them is not needed any more."""
+    _close(draft, record, body, _CANCELLED)
+
+
+def _close(
+    draft: RunVisits,
+    record: Record,
+    body: events.ScopeCompleted | events.ScopeFailed | commands.CancelParallelBranch,
+    status: VisitStatus,
+) -> VisitScope | None:
+    visit = _open_visit(draft, body)
+    opened = None if visit is None else draft.open_scopes.get((visit.node_id, visit.ordinal))
+    serial = None if opened is None else opened.pop(body.index or 0, None)
+    if serial is None:
+        return None
+    scope = draft.scopes[serial]
+    _drop_current(draft, scope, record)
+    _scope_over(scope, status, record)
+    return scope
+
+
+def _scope_over(scope: VisitScope, status: VisitStatus, record: Record) -> None:
+    scope.status, scope.ended_at = status, record.at
+
+
+def _drop_bodies(draft: RunVisits, visit: Visit, record: Record) -> None:
+    """What is still open inside of a visit that goes on without it."""
+    opened = None if visit.fan_out is None else draft.open_scopes.pop(visit.key, None)
+    for serial in () if opened is None else opened.values():
+        scope = draft.scopes[serial]
+        _drop_current(draft, scope, record)
+        _scope_over(scope, _CANCELLED, record)
+
+
+def _drop_current(draft: RunVisits, scope: VisitScope, record: Record) -> None:
+    """A scope is at one visit at a time, its last; if that is open, it will never end by itself."""
+    visit = draft.open.pop(scope.visits[-1], None) if scope.visits else None
+    if visit is not None:
+        _drop_bodies(draft, visit, record)
+        _over(visit, _CANCELLED, record)
+
+
+# --- child runs ----------------------------------------------------------------------------------
+
+
+def child_requested(draft: RunVisits, record: Record, body: commands.StartSubworkflow) -> None:
+    """A child run is to be started."""
+    visit = _open_visit(draft, body)
+    if visit is not None:
+        visit.attempts += 1
+        draft.nodes[visit.node_id].attempts += 1
+        _going(visit)
+
+
+def child_started(draft: RunVisits, record: Record, body: events.SubworkflowStarted) -> None:
+    """The child run is asked for."""
+    visit = _open_visit(draft, body)
+    if visit is not None:
+        visit.child_run_id, visit.child_workflow = body.child_execution_id, body.workflow_ref
+        _waiting(visit, WaitKind.CHILD, record.at, body.deadline, body)
+
+
+def child_ended(draft: RunVisits, record: Record, body: events.SubworkflowCompleted) -> None:
+    """The child run is over; a visit that no longer waits for it is not touched, but its node has it on record."""
+    _node_failing(draft, body)
+    visit = _open_visit(draft, body)
+    if visit is None or visit.child_run_id != body.child_execution_id:
+        return
+    if body.failed:
+        _failing_attempt(visit, record, body)
+    else:
+        _going(visit)
