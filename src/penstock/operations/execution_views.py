@@ -14,12 +14,12 @@ from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonValue
 from penstock.definitions.durations import format_instant
 from penstock.definitions.model import Workflow
-from penstock.engine.evolve import fold
 from penstock.engine.records import Record, events
 from penstock.engine.starters import Starter
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.engine.transitions import RunStatus
+from penstock.engine.visits import fold_with_state, visits_of
 from penstock.operations.execution_nodes import NodeView, Usage, node_views, usage_of
 from penstock.operations.execution_waits import WaitingFor, waiting_for
 from penstock.operations.views import instant
@@ -219,7 +219,8 @@ def view_of_run(
     row: RunRow, workflow: Workflow, records: Sequence[Record], base_path: str, *, state: RunState | None = None
 ) -> ExecutionView:
     """An execution with everything; `records` is its whole history, and `state` what that leads to, if it is known."""
-    state, handle = fold(records) if state is None else state, handle_of(row, base_path)
+    state, visits = fold_with_state(records) if state is None else (state, visits_of(records))
+    handle = handle_of(row, base_path)
     first = records[0].body_as(events.ExecutionStarted) if records else None
     forked = None if first is None else first.forked_from
     return ExecutionView(
@@ -240,7 +241,7 @@ def view_of_run(
         output=state.result,
         error=error_of(state),
         state=state.values,
-        nodes=node_views(workflow, state, records),
+        nodes=node_views(workflow, visits),
         waiting_for=waiting_for(row.tenant, workflow, state),
         labels=own_labels(row.labels),
         parent_id=_public(row, state.parent_run_id),
@@ -248,7 +249,7 @@ def view_of_run(
         continued_from=_public(row, state.continued_from),
         continued_as=_public(row, state.continued_as),
         should_continue=state.should_continue and not state.terminal,
-        usage=usage_of(records),
+        usage=usage_of(visits),
         started_by=started_by(state),
     )
 
