@@ -39,6 +39,8 @@ async def watched_loop() -> AsyncIterator[Stalls]:
     gc.freeze()
     watching = asyncio.create_task(watch())
     try:
+        await asyncio.sleep(0)  # it looks at the clock for the first time
         yield stalls
     finally:
+        await asyncio.sleep(0)  # and once more: the last step of the block may be the long one
         watching.cancel()

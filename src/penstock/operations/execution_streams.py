@@ -151,19 +151,18 @@ class _Reader:
     async def _fresh(self, news: ProgressNews, silent_until: float) -> list[StreamEvent]:
         """What there is to tell next; waits for it, but not longer than a reader may be left in silence."""
         seconds = silent_until - asyncio.get_running_loop().time()
-        records = await self._next_records(seconds)
+        before = self.seen
+        events = await self._next_events(seconds)
         nudged, self.nudged = self.nudged, False
-        if records is None:
+        if events is None:
             return [_GONE]
-        async with self.context.services.open_streams.reading:
-            events = [*await self._events_of(records), *self._progress_of(news)]
-            if len(records) >= limits.STREAM_RECORDS_PER_READ:
-                await asyncio.sleep(0)  # there is more: others first
+        events.extend(self._progress_of(news))
         if events:
             return events
-        if not records:
+        is_still = self.seen == before
+        if is_still:
             self.fold = None
-        if (nudged or not records) and not await self._may_go_on():
+        if (nudged or is_still) and not await self._may_go_on():
             return [_REVOKED]
         silence_is_over = asyncio.get_running_loop().time() >= silent_until and not self.ended
         return [_HEARTBEAT] if silence_is_over else []
@@ -171,21 +170,23 @@ class _Reader:
     async def _may_go_on(self) -> bool:
         return await self.context.services.still_valid(self.context.principal)
 
-    async def _next_records(self, seconds: float) -> tuple[Record, ...] | None:
-        """The next records as soon as there are some; none after a nudge or when time is up; None without a run."""
-        services = self.context.services
-        with services.host.watched(self.run_id, after_seq=self.seen) as self.waits:
-            records = await self._read()
-            if records or seconds <= 0 or self._was_nudged():
-                return records
+    async def _next_events(self, seconds: float) -> list[StreamEvent] | None:
+        """What the next records tell as soon as there are some; nothing after a nudge or when time is up; None without
+        a run."""
+        services, before = self.context.services, self.seen
+        with services.host.watched(self.run_id, after_seq=before) as self.waits:
+            events = await self._read()
+            if self.seen > before or seconds <= 0 or self._was_nudged():
+                return events
             timer = asyncio.get_running_loop().call_later(seconds, self._nudge)
             try:
                 await self.waits
             finally:
                 timer.cancel()
         if self._was_nudged():
-            return ()
-        return await self._read() or (() if await services.store.row(self.run_id) else None)
+            return []
+        events = await self._read()
+        return events if self.seen > before or await services.store.row(self.run_id) else None
 
     def _was_nudged(self) -> bool:
         return self.nudged
@@ -195,10 +196,17 @@ class _Reader:
         if self.waits is not None and not self.waits.done():
             self.waits.set_result(None)
 
-    async def _read(self) -> tuple[Record, ...]:
-        return await self.context.services.host.history(
-            self.run_id, after_seq=self.seen, limit=limits.STREAM_RECORDS_PER_READ
-        )
+    async def _read(self) -> list[StreamEvent]:
+        """What the next records tell, some of them. Readers take turns: what waits for its turn holds no records, and
+        the loop shares the interpreter with a thread or two that decode them, not with all readers'."""
+        async with self.context.services.open_streams.reading:
+            records = await self.context.services.host.history(
+                self.run_id, after_seq=self.seen, limit=limits.STREAM_RECORDS_PER_READ
+            )
+            events = await self._events_of(records)
+            if len(records) >= limits.STREAM_RECORDS_PER_READ:
+                await asyncio.sleep(0)  # there is more: others first
+            return events
 
     async def _folded(self) -> EventFold:
         """The run as it was at `seen`."""

@@ -110,6 +110,12 @@ class LiveServer:
                 found: dict[str, Any] = entry
                 return found
 
+    def rest_of_log(self) -> list[dict[str, Any]]:
+        """What is in the log behind the last line that was waited for, once the process has ended."""
+        while (line := self._lines.get(timeout=SECONDS_MAX)) is not None:
+            self.log.append(json.loads(line) if line.startswith("{") else {"event": "text", "text": line})
+        return self.log
+
     @property
     def running(self) -> Process:
         assert self.process is not None

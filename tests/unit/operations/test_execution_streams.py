@@ -319,6 +319,32 @@ def test_idle_streams_share_one_look_at_the_store(
     run(open_caller, test)
 
 
+def test_readers_who_catch_up_take_turns_and_hold_no_records_while_they_wait(
+    open_caller: OpenGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(caller: Caller) -> None:
+        execution_id = await finished(caller, input={"number": 2})
+        reading, at_once = 0, 0
+        history = caller.penstock.store.history
+
+        async def counted(*args: Any, **kwargs: Any) -> Any:
+            nonlocal reading, at_once
+            reading += 1
+            at_once = max(at_once, reading)
+            try:
+                return await history(*args, **kwargs)
+            finally:
+                reading -= 1
+
+        monkeypatch.setattr(caller.penstock.store, "history", counted)
+        streams = [read_stream(caller, execution_id=execution_id) for _ in range(20)]
+        told_by_all = await asyncio.gather(*streams)
+        assert all(told(events)[-1] == ("complete", "completed") for events in told_by_all)
+        assert 0 < at_once <= limits.STREAM_READS_AT_ONCE
+
+    run(open_caller, test)
+
+
 @pytest.mark.parametrize("wanted", ["complete", "status,complete"])
 def test_a_key_revoked_before_the_first_look_ends_the_stream_at_once(open_caller: OpenGate, wanted: str) -> None:
     async def test(caller: Caller) -> None:

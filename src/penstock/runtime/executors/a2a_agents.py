@@ -46,6 +46,7 @@ from penstock.runtime.executors.bounded.agent_answers import bounding_hooks
 from penstock.runtime.executors.bounded.bodies import TOO_LARGE, BodyTooLarge, Bounds, was_too_large
 from penstock.runtime.executors.bounded.json_tokens import has_more_tokens
 from penstock.runtime.executors.failures import shortened
+from penstock.runtime.executors.trust import trust
 from penstock.runtime.performing import ActivityAsks, ActivityDone, ActivityError, ActivityOutcome
 
 __all__ = ["A2aClients", "AgentStatus", "StatusListener"]
@@ -303,7 +304,10 @@ async def _meet(agent: A2aAgent) -> _Agent:
     if agent.api_key is not None:
         headers["authorization"] = f"Bearer {agent.api_key}"
     http = httpx.AsyncClient(
-        headers=headers, timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS), event_hooks=bounding_hooks(_ANSWER)
+        headers=headers,
+        timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
+        event_hooks=bounding_hooks(_ANSWER),
+        verify=await trust(),
     )
     try:
         card = await A2ACardResolver(http, agent.url).get_agent_card()

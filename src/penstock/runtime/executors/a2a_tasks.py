@@ -24,6 +24,7 @@ from penstock.engine.state import RunState
 from penstock.runtime.executors.agent_port import AgentTask
 from penstock.runtime.executors.bounded.bodies import Bounds
 from penstock.runtime.executors.bounded.http_answers import AnswerTooLarge, bounding_hooks
+from penstock.runtime.executors.trust import trust
 from penstock.runtime.performing import ActivityDone, ActivityError, ActivityOutcome
 
 __all__ = ["AsyncTaskApiDelegate", "TaskApiDelegate"]
@@ -91,6 +92,13 @@ class AsyncTaskApiDelegate:
             await self._client.aclose()
             self._client = None
 
+    async def _connected(self) -> httpx2.AsyncClient:
+        verify = await trust()
+        if self._client is None:
+            hooks = bounding_hooks(_ANSWER)
+            self._client = httpx2.AsyncClient(base_url=self.base_url, timeout=None, event_hooks=hooks, verify=verify)
+        return self._client
+
     async def delegate(self, task: AgentTask) -> ActivityOutcome:
         """Create a task, wait for its end, and hand back its output with the correlation id."""
         task_id = "(not created)"
@@ -98,10 +106,7 @@ class AsyncTaskApiDelegate:
         request = _request(task.agent_id, task.correlation_id, task.input)
         try:
             async with asyncio.timeout(task.timeout_ms / 1000):
-                if self._client is None:
-                    hooks = bounding_hooks(_ANSWER)
-                    self._client = httpx2.AsyncClient(base_url=self.base_url, timeout=None, event_hooks=hooks)
-                client = self._client
+                client = await self._connected()
                 await task.confirm()
                 created = await client.post("/tasks", json=request, headers=headers)
                 if created.status_code in _UNAUTHORIZED:

@@ -26,6 +26,7 @@ from penstock.runtime.executors.bounded.http_answers import AnswerTooLarge, Answ
 from penstock.runtime.executors.bounded.json_tokens import has_more_tokens
 from penstock.runtime.executors.guarded_transport import GuardedTransport, Resolver, resolve_host
 from penstock.runtime.executors.http_requests import Plan, RequestRefused, plan_of, redirected, without_secrets
+from penstock.runtime.executors.trust import trust
 from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
 
 __all__ = ["HttpExecutor"]
@@ -111,14 +112,17 @@ class HttpExecutor:
         if self._made is not None:
             await self._made.aclose()
 
-    @property
-    def _transport(self) -> GuardedTransport:
-        # Made when it is first needed: reading the certificates that the machine trusts takes a while.
-        if self._made is None:
+    async def _transport(self) -> GuardedTransport:
+        # Made when it is first needed: few runs need it, and reading whom the machine trusts takes a while.
+        made = self._made
+        if made is not None:
+            return made
+        verify = self._verify or await trust()
+        if self._made is None:  # nobody else has made one meanwhile
             self._made = GuardedTransport(
                 self._guard,
                 resolve=self._resolve,
-                verify=self._verify or httpx2.create_ssl_context(),
+                verify=verify,
                 connections_max=self._connections_max,
             )
         return self._made
@@ -126,7 +130,7 @@ class HttpExecutor:
     async def _follow(self, plan: Plan) -> ActivityOutcome:
         request = plan.request
         for _ in range(limits.HTTP_REDIRECTS_MAX + 1):
-            response = await self._transport.handle_async_request(request)
+            response = await (await self._transport()).handle_async_request(request)
             try:
                 location = response.headers.get("location")
                 if not plan.follow_redirects or response.status_code not in _REDIRECTS or not location:

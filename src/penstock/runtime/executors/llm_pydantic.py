@@ -12,6 +12,7 @@ It sends a request once: neither the library nor the provider's client tries aga
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -47,6 +48,7 @@ from penstock.runtime.executors.bounded.bodies import Bounds, was_too_large
 from penstock.runtime.executors.bounded.http_answers import bounding_hooks
 from penstock.runtime.executors.failures import shortened
 from penstock.runtime.executors.llm_port import LlmAnswer, LlmFailure, LlmReply, LlmRequest
+from penstock.runtime.executors.trust import trust
 
 __all__ = ["LlmProviderConfig", "PydanticProvider", "TokenPrices"]
 
@@ -89,6 +91,7 @@ class PydanticProvider:
         self.config = config
         self._http: httpx2.AsyncClient | None = None
         self._clients: dict[str, Model[Any]] = {}
+        self._making = asyncio.Lock()
 
     @property
     def models(self) -> Mapping[str, str]:
@@ -108,7 +111,7 @@ class PydanticProvider:
             where = f"set {self.config.api_key_name}" if self.config.api_key_name else "configure its key"
             return LlmFailure(error=f"the provider {self.name} has no key: {where}", code="LLM_CREDENTIALS_MISSING")
         try:
-            model = self._client(request.model)
+            model = await self._client(request.model)
         except (UserError, ImportError, TypeError, ValueError) as error:
             # The library does not know this kind of provider, or is not installed for it.
             return LlmFailure(error=self._told(error), code="LLM_CONFIG_INVALID")
@@ -129,31 +132,37 @@ class PydanticProvider:
             return LlmFailure(error=told, code="LLM_PROVIDER_ERROR", retryable=True)
         return self._reply(request, response)
 
-    def _client(self, model: str) -> Model[Any]:
+    async def _client(self, model: str) -> Model[Any]:
         known = self._clients.get(model)
         if known is not None:
             return known
-        if len(self._clients) >= limits.LLM_MODELS_CACHED_MAX:
-            self._clients.pop(next(iter(self._clients)))
-        self._clients[model] = made = self._make(model)
-        return made
+        async with self._making:
+            known = self._clients.get(model)
+            if known is not None:
+                return known
+            if len(self._clients) >= limits.LLM_MODELS_CACHED_MAX:
+                self._clients.pop(next(iter(self._clients)))
+            if self._http is None:
+                # The read time is bounded by the executor, which knows the node's own limit.
+                timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
+                hooks, verify = bounding_hooks(_ANSWER), await trust()
+                self._http = httpx2.AsyncClient(
+                    headers=dict(self.config.headers), timeout=timeout, event_hooks=hooks, verify=verify
+                )
+            # In a thread: the first one of a kind imports the library of its provider.
+            self._clients[model] = made = await asyncio.to_thread(self._make, model, self._http)
+            return made
 
-    def _make(self, model: str) -> Model[Any]:
+    def _make(self, model: str, http: httpx2.AsyncClient) -> Model[Any]:
         config = self.config
-        if self._http is None:
-            # The read time is bounded by the executor, which knows the node's own limit.
-            timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
-            self._http = httpx2.AsyncClient(
-                headers=dict(config.headers), timeout=timeout, event_hooks=bounding_hooks(_ANSWER)
-            )
         if config.kind == _COMPATIBLE:
             if not config.base_url:
                 raise UserError(f"`{_COMPATIBLE}` needs a base_url")
             provider = OpenAICompatibleProvider(
-                self.name, base_url=config.base_url, api_key=config.api_key, http_client=self._http
+                self.name, base_url=config.base_url, api_key=config.api_key, http_client=http
             )
             return OpenAIChatModel(model, provider=provider)
-        arguments: dict[str, Any] = {"api_key": config.api_key, "http_client": self._http}
+        arguments: dict[str, Any] = {"api_key": config.api_key, "http_client": http}
         if config.base_url is not None:
             arguments["base_url"] = config.base_url
         make_provider = cast("Any", infer_provider_class(config.kind))

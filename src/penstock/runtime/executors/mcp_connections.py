@@ -46,6 +46,7 @@ from penstock.runtime.executors.bounded.mcp_messages import CheckedReader
 from penstock.runtime.executors.bounded.pipe import bounded_pipe
 from penstock.runtime.executors.mcp_config import McpServerConfig
 from penstock.runtime.executors.mcp_questions import CallDesk
+from penstock.runtime.executors.trust import trust
 from penstock.runtime.upstream import UpstreamTool
 
 __all__ = ["UNSENT", "Look", "McpConnection", "Owner"]
@@ -290,7 +291,7 @@ class McpConnection:
             timeout = httpx2.Timeout(_CONNECT_SECONDS, read=None)
             headers = {**config.headers, "accept-encoding": ACCEPTED_ENCODING}
             async with (
-                _AnsweringClient(headers=headers, timeout=timeout) as http,
+                _AnsweringClient(headers=headers, timeout=timeout, verify=await trust()) as http,
                 # Events are bounded below the library, like everything else.
                 streamable_http_client(config.url, http_client=http, max_sse_event_size=None) as (reader, writer),
             ):

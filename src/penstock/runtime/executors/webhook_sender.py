@@ -19,6 +19,7 @@ from penstock.runtime.address_guard import AddressDenied, AddressGuard
 from penstock.runtime.deliveries import NotSent, OutgoingEvent, Sent
 from penstock.runtime.executors.failures import shortened
 from penstock.runtime.executors.guarded_transport import GuardedTransport, Resolver, resolve_host
+from penstock.runtime.executors.trust import trust
 
 __all__ = ["WebhookSender"]
 
@@ -64,20 +65,23 @@ class WebhookSender:
 
     async def _post(self, event: OutgoingEvent) -> Sent:
         request = httpx2.Request("POST", event.url, headers=event.headers, content=event.body)
-        response = await self._transport.handle_async_request(request)
+        response = await (await self._transport()).handle_async_request(request)
         try:
             return Sent(status=response.status_code, retry_after_seconds=_seconds(response.headers.get("retry-after")))
         finally:
             await response.aclose()
 
-    @property
-    def _transport(self) -> GuardedTransport:
-        # Made when it is first needed: reading the certificates that the machine trusts takes a while.
-        if self._made is None:
+    async def _transport(self) -> GuardedTransport:
+        # Made when it is first needed: few runs need it, and reading whom the machine trusts takes a while.
+        made = self._made
+        if made is not None:
+            return made
+        verify = self._verify or await trust()
+        if self._made is None:  # nobody else has made one meanwhile
             self._made = GuardedTransport(
                 self._guard,
                 resolve=self._resolve,
-                verify=self._verify or httpx2.create_ssl_context(),
+                verify=verify,
                 connections_max=limits.DELIVERIES_AT_ONCE_MAX,
             )
         return self._made

@@ -25,7 +25,7 @@ from penstock.base.json import JsonValue
 from penstock.engine.records import Record
 from penstock.runtime.stores.sqlite_rows import Columns, columns_of, decode_json, encode_json, records_of
 
-__all__ = ["PayloadReader", "altered_payloads", "content_hash", "drop_uses", "has_payloads", "keep", "split_page"]
+__all__ = ["PageSplitter", "PayloadReader", "altered_payloads", "content_hash", "drop_uses", "has_payloads", "keep"]
 
 Place: TypeAlias = tuple[str | int, ...]
 _CHARACTER_BYTES_MAX = 6  # of one character in JSON
@@ -75,31 +75,31 @@ def content_hash(content: bytes) -> str:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def split_page(records: Sequence[Record], page: bytes) -> tuple[bytes, Mapping[str, bytes]]:
-    """A large page as it is stored, and the payloads that belong to it, by hash."""
-    splitter = _Splitter()
-    rows: list[tuple[object, ...]] = []
-    places: list[tuple[Place, str]] = []
-    for number, record in enumerate(records):
-        payload = record.payload
-        for name, value in payload.items():
-            moved = splitter.moved(value)
-            if moved is not None:
-                payload = {**payload, name: moved.left}
-                places += [((number, _PAYLOAD_COLUMN, name, *place), found) for place, found in moved.places]
-        rows.append((record.seq, record.kind, record.name, payload, record.at))
-    if not places:
-        return page, {}  # many small values
-    return encode_json({"records": rows, "payloads": places}), splitter.payloads
-
-
-class _Splitter:
-    """Takes large values out of others; one that several records share is looked at once."""
+class PageSplitter:
+    """Takes large values out of pages of one decision; one that several records share is looked at once."""
 
     def __init__(self) -> None:
         self.payloads: dict[str, bytes] = {}
+        """What was taken out of all of them, by hash."""
         # By identity: the records keep their values alive, and comparing large values would cost more than it spares.
         self._seen: dict[int, _Moved | None] = {}
+
+    def page(self, records: Sequence[Record]) -> bytes:
+        """Records as they are stored."""
+        page = encode_json(records)
+        if len(page) <= limits.PAYLOAD_INLINE_BYTES_MAX:
+            return page
+        rows: list[tuple[object, ...]] = []
+        places: list[tuple[Place, str]] = []
+        for number, record in enumerate(records):
+            payload = record.payload
+            for name, value in payload.items():
+                moved = self.moved(value)
+                if moved is not None:
+                    payload = {**payload, name: moved.left}
+                    places += [((number, _PAYLOAD_COLUMN, name, *place), found) for place, found in moved.places]
+            rows.append((record.seq, record.kind, record.name, payload, record.at))
+        return encode_json({"records": rows, "payloads": places}) if places else page  # or many small values
 
     def moved(self, value: JsonValue) -> _Moved | None:
         """What becomes of a value; None when it stays as it is."""

@@ -16,7 +16,7 @@ from penstock.runtime.ports import Appended, AppendOutcome, RunRow, RunWrite, Se
 from penstock.runtime.stores.pages.shapes import ShapeNumbers
 from penstock.runtime.stores.sqlite_calls import keep_calls
 from penstock.runtime.stores.sqlite_keys import KeyMaker
-from penstock.runtime.stores.sqlite_payloads import drop_uses, keep, split_page
+from penstock.runtime.stores.sqlite_payloads import PageSplitter, drop_uses, keep
 from penstock.runtime.stores.sqlite_rows import encode_json, labels_of
 from penstock.runtime.stores.sqlite_text import TextQueue, indexed_text
 from penstock.runtime.stores.sqlite_writer import NotTogetherError
@@ -91,12 +91,20 @@ class WriterState:
 class RunAppend(msgspec.Struct, frozen=True, gc=False):
     """A decision as it is stored: its records as a page, and the large values that are kept beside it.
 
-    Without a page it is a move, whose page depends on the number of its shape.
+    Without a page it is a move, whose page depends on the number of its shape. A decision of very many records is
+    stored as several pages.
     """
 
     write: RunWrite
     page: bytes | None = None
     payloads: Mapping[str, bytes] = {}
+    further: tuple[tuple[int, int, bytes], ...] = ()
+    """The pages behind the first: first and last sequence number, and the page."""
+
+    @property
+    def last_seq(self) -> int:
+        """The last record of the first page."""
+        return self.further[0][0] - 1 if self.further else self.write.row.seq
 
 
 def prompt_form(write: RunWrite) -> RunAppend | None:
@@ -111,12 +119,11 @@ def prompt_form(write: RunWrite) -> RunAppend | None:
 
 def stored_form(write: RunWrite) -> RunAppend:
     """A decision as it is stored, however large it is."""
-    records = write.history
-    page = encode_json(records)
-    payloads: Mapping[str, bytes] = {}
-    if len(page) > limits.PAYLOAD_INLINE_BYTES_MAX:
-        page, payloads = split_page(records, page)
-    return RunAppend(write, page, payloads)
+    records, splitter = write.history, PageSplitter()
+    size = limits.STORED_PAGE_RECORDS_MAX
+    parts = [records[start : start + size] for start in range(0, len(records), size)]
+    pages = [(part[0].seq, part[-1].seq, splitter.page(part)) for part in parts]
+    return RunAppend(write, pages[0][-1], splitter.payloads, tuple(pages[1:]))
 
 
 def _page(connection: sqlite3.Connection, append: RunAppend, beside: WriterState) -> bytes | bytearray:
@@ -144,7 +151,11 @@ def append_run(connection: sqlite3.Connection, append: RunAppend, beside: Writer
         key = None if found is None else found[0]
     if key is None:
         return SequenceConflict()
-    connection.execute(_INSERT_HISTORY, (key, write.expected_seq + 1, row.seq, _page(connection, append, beside)))
+    connection.execute(
+        _INSERT_HISTORY, (key, write.expected_seq + 1, append.last_seq, _page(connection, append, beside))
+    )
+    if append.further:
+        connection.executemany(_INSERT_HISTORY, [(key, *page) for page in append.further])
     if append.payloads:
         keep(connection, key, append.payloads)
     keep_calls(connection, (write.call,))
@@ -159,7 +170,8 @@ def append_runs(connection: sqlite3.Connection, appends: list[RunAppend], beside
     if len({append.write.row.run_id for append in appends}) < len(appends):
         raise NotTogetherError  # what is decided of one run is stored in the order in which it was given
     changes: dict[str, list[tuple[object, ...]]] = {}
-    pages = []
+    pages: list[tuple[int, int, int, bytes]] = []
+    further: list[tuple[int, int, int, bytes]] = []
     for append in appends:
         write, row = append.write, append.write.row
         if write.expected_seq == 0:
@@ -170,7 +182,9 @@ def append_runs(connection: sqlite3.Connection, appends: list[RunAppend], beside
             key = beside.known.get(row.run_id) or _looked_up_key(connection, row, beside)
         statement, values = _index_change(write, key)
         changes.setdefault(statement, []).append(values)
-        pages.append((key, write.expected_seq + 1, row.seq, _page(connection, append, beside)))
+        pages.append((key, write.expected_seq + 1, append.last_seq, _page(connection, append, beside)))
+        if append.further:
+            further += [(key, *page) for page in append.further]
         if append.payloads:
             keep(connection, key, append.payloads)
         if row.terminal:
@@ -178,7 +192,7 @@ def append_runs(connection: sqlite3.Connection, appends: list[RunAppend], beside
     for statement, rows in changes.items():
         if connection.executemany(statement, rows).rowcount != len(rows):
             raise NotTogetherError  # somebody else has moved, made or taken over one of these runs, or used a key
-    connection.executemany(_INSERT_HISTORY, pages)
+    connection.executemany(_INSERT_HISTORY, pages + further)
     keep_calls(connection, [append.write.call for append in appends])
     return [_APPENDED] * len(appends)
 

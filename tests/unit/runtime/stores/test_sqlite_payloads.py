@@ -1,6 +1,8 @@
 """Large values are kept once by their hash, come back in their places, and go with the last run that holds them."""
 
+import asyncio
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from penstock.runtime.ports import Appended, RunWrite
 from penstock.runtime.stores import sqlite_schema
 from penstock.runtime.stores.sqlite import SqliteStore
 from penstock.runtime.stores.sqlite_maintenance import backup, check_integrity, restore
-from penstock.runtime.stores.sqlite_payloads import PayloadReader, keep, split_page
+from penstock.runtime.stores.sqlite_payloads import PageSplitter, PayloadReader, keep
 from penstock.runtime.stores.sqlite_rows import encode_json
 from tests.conformance.stores import record, run_bounded, start, step
 from tests.unit.runtime.stores.real_runs import WORKFLOWS
@@ -48,6 +50,12 @@ def counts(path: Path) -> tuple[int, int]:
     return payloads, uses
 
 
+def split_page(records: Sequence[Record]) -> tuple[bytes, dict[str, bytes]]:
+    """A page as it is stored, and what was taken out of it."""
+    splitter = PageSplitter()
+    return splitter.page(records), splitter.payloads
+
+
 # --- pages ---------------------------------------------------------------------------------------
 
 values = st.recursive(
@@ -69,7 +77,7 @@ def test_whatever_is_taken_out_of_a_page_comes_back(payloads: list[dict[str, Jso
         connection.execute(statement)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "PAYLOAD_INLINE_BYTES_MAX", 24)
-        page, contents = split_page(records, encode_json(records))
+        page, contents = split_page(records)
     keep(connection, 1, contents)
     reader = PayloadReader(connection)
     assert encode_json(reader.records(page)) == encode_json(records)
@@ -91,7 +99,7 @@ def test_a_part_of_a_page_is_what_stands_there_in_the_whole(
         connection.execute(statement)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "PAYLOAD_INLINE_BYTES_MAX", inline_max)
-        page, contents = split_page(records, encode_json(records))
+        page, contents = split_page(records)
     keep(connection, 1, contents)
     part = slice(*bounds)
     assert encode_json(PayloadReader(connection).records(page, part)) == encode_json(records[part])
@@ -104,22 +112,52 @@ def test_a_part_of_a_page_may_hold_half_of_a_surrogate_pair(value: str) -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     for statement in sqlite_schema._MIGRATIONS[2].split(";"):
         connection.execute(statement)
-    page, contents = split_page(records, encode_json(records))
+    page, contents = split_page(records)
     keep(connection, 1, contents)
     assert PayloadReader(connection).records(page, slice(1, 3)) == list(records[1:3])
     connection.close()
+
+
+@pytest.mark.parametrize("value", [{}, {"document": LARGE}])
+def test_a_decision_of_many_records_is_stored_in_rows_that_are_quick_to_look_over(
+    tmp_path: Path, value: dict[str, JsonValue]
+) -> None:
+    path, count, beside = tmp_path / "store.db", 2_345, 10
+    first = start(records=count, payload=value)
+    then = step(first, records=count, payload=value)
+
+    async def body() -> None:
+        store = SqliteStore(path)
+        await store.open()
+        # Alone, and together with others: both ways of storing write the same rows.
+        other = start("r_2", records=beside)
+        assert list(await asyncio.gather(store.append(first), store.append(other))) == [Appended(), Appended()]
+        assert await store.append(then) == Appended()
+        stored = (*first.records, *then.records)
+        loaded = await store.load("r_1")
+        assert loaded is not None
+        assert loaded.records == stored
+        for after in (0, 499, 500, 501, count - 1, count, count + 500, 2 * count - 1):
+            assert await store.history("r_1", after_seq=after, limit=60) == stored[after : after + 60]
+        await store.close()
+
+    run_bounded(body())
+    sizes = rows(path, "SELECT last_seq - first_seq + 1 FROM history ORDER BY rowid")
+    assert max(sizes) == (limits.STORED_PAGE_RECORDS_MAX,)
+    assert sum(size for (size,) in sizes) == 2 * count + beside
+    assert counts(path) == ((1, 1) if value else (0, 0))
 
 
 def test_a_small_value_stays_where_it_is() -> None:
     records = tuple(record(number, {"text": "x" * 1_000}) for number in range(1, 200))
     page = encode_json(records)
     assert len(page) > limits.PAYLOAD_INLINE_BYTES_MAX
-    assert split_page(records, page) == (page, {})
+    assert split_page(records) == (page, {})
 
 
 def test_the_part_that_is_large_is_taken_out_not_what_is_around_it() -> None:
     contents = [
-        set(split_page(made, encode_json(made))[1])
+        set(split_page(made)[1])
         for made in ((record(1, {"state": {"round": number, "document": LARGE}}),) for number in range(3))
     ]
     assert contents[0] == contents[1] == contents[2]
@@ -129,7 +167,7 @@ def test_the_part_that_is_large_is_taken_out_not_what_is_around_it() -> None:
 def test_a_value_with_large_parts_that_is_large_without_them_is_taken_out_too() -> None:
     wide: JsonValue = {"document": LARGE, **{f"n{number}": "y" * 1_000 for number in range(100)}}
     made = (record(1, {"state": wide}),)
-    page, contents = split_page(made, encode_json(made))
+    page, contents = split_page(made)
     assert len(contents) == 2
     assert len(page) < 1_000
 
