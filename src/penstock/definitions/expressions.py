@@ -176,11 +176,11 @@ def load_expression(text: str) -> Expression | ExpressionProblem:
     """As `compile_expression`, but a long program is only compiled where it is evaluated, in a worker.
 
     For programs that were checked before, and for those that callers send: what is wrong with a long one shows when it
-    is evaluated.
+    is evaluated, what is forbidden in it too. Nothing here takes longer than a look at its characters.
     """
     if len(text) <= limits.JQ_IN_PROCESS_CHARACTERS_MAX:
         return compile_expression(text)
-    return _refusal(text) or Expression(text, False, None, None, None)
+    return _unreadable(text) or Expression(text, False, None, None, None)
 
 
 @lru_cache(maxsize=limits.JQ_CACHE_ENTRIES_MAX)
@@ -276,7 +276,7 @@ def _has_infinity(value: JsonValue) -> bool:
     return isinstance(value, list) and any(_has_infinity(item) for item in value)
 
 
-def _refusal(text: str) -> ExpressionProblem | None:
+def _unreadable(text: str) -> ExpressionProblem | None:
     if not text.strip():
         return ExpressionProblem("the expression is empty", "write `.` for the whole input")
     if len(text) > limits.JQ_PROGRAM_CHARACTERS_MAX:
@@ -286,6 +286,13 @@ def _refusal(text: str) -> ExpressionProblem | None:
         )
     if "\0" in text or not _is_unicode(text):
         return ExpressionProblem("the expression contains a character that jq cannot read", "remove or escape it")
+    return None
+
+
+def _refusal(text: str) -> ExpressionProblem | None:
+    unreadable = _unreadable(text)
+    if unreadable is not None:
+        return unreadable
     uses = forbidden_uses(text)
     if uses:
         reason, _, hint = uses[0].reason.partition("; ")

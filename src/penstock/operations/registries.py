@@ -19,7 +19,6 @@ from msgspec import Meta
 from penstock.base import limits
 from penstock.base.errors import Conflict, NotFound, Rejected
 from penstock.base.json import JsonObject
-from penstock.definitions.json_schemas import SchemaProblem, compile_schema
 from penstock.operations import once
 from penstock.operations.capability import Reply
 from penstock.operations.context import Context
@@ -80,12 +79,12 @@ def expected_etag(if_match: str | None) -> str:
     return if_match.strip().removeprefix("W/").strip('"')
 
 
-def check_json_schema(name: str, schema: JsonObject | None) -> None:
+async def check_json_schema(context: Context, name: str, schema: JsonObject | None) -> None:
     """Refuse what cannot be used as a JSON Schema; `name` is the member it stands in."""
     if schema is None:
         return
-    problem = compile_schema(schema)
-    if isinstance(problem, SchemaProblem):
+    problem = await context.services.documents.schema_problem(schema, tenant=context.tenant)
+    if problem is not None:
         told = f"{name} is not a JSON Schema: {problem.message} at {problem.path or '/'}"
         pointed: JsonObject = {"errors": [{"pointer": f"/{name}{problem.path}", "message": problem.message}]}
         raise Rejected("SCHEMA_INVALID", told, "send a JSON Schema of draft 2020-12", pointed)

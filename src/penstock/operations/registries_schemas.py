@@ -97,7 +97,7 @@ async def schema_create(context: Context, given: CreateSchema) -> Reply[SchemaVi
 
     Keeps a JSON Schema under an id, after checking that it is one. Refused if the id is taken.
     """
-    check_json_schema("schema", given.schema)
+    await check_json_schema(context, "schema", given.schema)
     return await _REGISTRY.create(context, given.id, given)
 
 
@@ -150,7 +150,7 @@ async def schema_update(context: Context, given: UpdateSchema) -> Reply[SchemaVi
 
     Replaces the whole schema. Send the ETag that you read as If-Match to be refused when somebody else changed it.
     """
-    check_json_schema("schema", given.schema)
+    await check_json_schema(context, "schema", given.schema)
     return await _REGISTRY.update(context, given.schema_id, given, given.if_match)
 
 

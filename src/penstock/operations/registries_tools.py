@@ -44,11 +44,11 @@ class ToolBody(Body, frozen=True, kw_only=True):
     description: Prose = None
 
 
-def _check(given: ToolBody) -> None:
+async def _check(context: Context, given: ToolBody) -> None:
     if (given.kind == "mcp") != (given.server is not None):
         told = "`server` is needed for kind `mcp`, and only there"
         raise Rejected("TOOL_INVALID", told, "name the MCP server, or leave it out for a step")
-    check_json_schema("input_schema", given.input_schema)
+    await check_json_schema(context, "input_schema", given.input_schema)
 
 
 class CreateTool(ToolBody, frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ async def tool_create(context: Context, given: CreateTool) -> Reply[ToolView]:
 
     Names a tool of a configured MCP server, or a Python step. Refused if the id is taken.
     """
-    _check(given)
+    await _check(context, given)
     return await _REGISTRY.create(context, given.id, given)
 
 
@@ -163,7 +163,7 @@ async def tool_update(context: Context, given: UpdateTool) -> Reply[ToolView]:
 
     Replaces the whole entry. Send the ETag that you read as If-Match to be refused when somebody else changed it.
     """
-    _check(given)
+    await _check(context, given)
     return await _REGISTRY.update(context, given.tool_id, given, given.if_match)
 
 

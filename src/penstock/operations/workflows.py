@@ -9,7 +9,7 @@ Above it: the catalogue. Below it: `definitions`, the store's definitions. Start
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -17,7 +17,6 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, NotFound, Rejected
 from penstock.base.json import JsonObject
-from penstock.base.later import later
 from penstock.definitions.findings import Severity
 from penstock.definitions.model import Workflow
 from penstock.definitions.start_needs import start_needs
@@ -52,11 +51,6 @@ from penstock.operations.workflow_views import (
 from penstock.runtime.names import name_taken
 from penstock.runtime.platform import CallRecord
 from penstock.runtime.ports import ANY, AnyHash, DefinitionChanged, DefinitionNameTaken, DefinitionRow
-
-if TYPE_CHECKING:
-    from penstock.definitions import diff
-else:
-    diff = later("penstock.definitions.diff")
 
 __all__ = ["OPERATIONS", "expected_hash", "found_definition", "put_workflow"]
 
@@ -362,8 +356,8 @@ async def workflow_diff(context: Context, given: DiffWorkflow) -> Difference:
         await compiled(context, after)
     else:
         after = (await found_definition(context, given.workflow_id, given.after)).document
-    difference = diff.diff_documents(before.document, after)
-    return msgspec.convert(difference.to_json(), Difference)
+    difference = await context.services.documents.difference(before.document, after, tenant=context.tenant)
+    return msgspec.convert(difference, Difference)
 
 
 @operation(

@@ -1,9 +1,9 @@
-"""Checks of workflow documents that others send: small plain ones in a thread, all others in a process.
+"""Checks of workflow documents and schemas that others send: small plain ones in a thread, all others in a process.
 
 Schemas, patterns and expressions in a document are compiled by native code while it is checked, so that a hostile one
-would keep everybody else waiting.
+would keep everybody else waiting. Documents are compared here too: that takes time in proportion to both of them.
 
-Above it: the operations on workflows. Below it: `definitions.validate`, `pool`, `threads`.
+Above it: the operations on workflows and registries. Below it: `definitions`, `pool`, `threads`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.later import later
 from penstock.definitions.findings import Finding
+from penstock.definitions.json_schemas import SchemaProblem, compile_schema
 from penstock.definitions.schema_cost import pattern_units
 from penstock.runtime.guarded.pool import WorkerDied, WorkerPool
 from penstock.runtime.guarded.threads import FairThreads
 
 if TYPE_CHECKING:
-    from penstock.definitions import source, validate
+    from penstock.definitions import diff, source, validate
 else:
+    diff = later("penstock.definitions.diff")
     source = later("penstock.definitions.source")
     validate = later("penstock.definitions.validate")
 
@@ -51,6 +53,14 @@ class DocumentChecks:
         """A text as a document, and everything that is wrong with it, as `check_source` says."""
         return await self.threads.run(tenant, self._check_source, text)
 
+    async def difference(self, before: JsonObject, after: JsonObject, *, tenant: str) -> JsonObject:
+        """What differs between two documents, as `diff_documents` says."""
+        return await self.threads.run(tenant, self._difference, before, after)
+
+    async def schema_problem(self, schema: JsonObject, *, tenant: str) -> SchemaProblem | None:
+        """Why something cannot be used as a JSON Schema; None if it can."""
+        return await self.threads.run(tenant, self._schema_problem, schema)
+
     def close(self) -> None:
         """End the processes, busy ones too."""
         self._pool.close()
@@ -75,19 +85,39 @@ class DocumentChecks:
         reply = self._exchange(b'"source"', msgspec.json.encode(text))
         return reply.get("document"), _findings_of(reply)
 
-    def _exchange(self, kind: bytes, text: bytes) -> dict[str, Any]:
+    def _difference(self, before: JsonObject, after: JsonObject) -> JsonObject:
+        texts = msgspec.json.encode(before), msgspec.json.encode(after)
+        if all(len(text) <= limits.DOCUMENT_IN_PROCESS_BYTES_MAX for text in texts):
+            return diff.diff_documents(before, after).to_json()
+        told: JsonObject = self._exchange(b'"difference"', *texts)
+        if "error" in told:
+            raise _too_costly(f"the documents cannot be compared: {told['error']}")
+        return told
+
+    def _schema_problem(self, schema: JsonObject) -> SchemaProblem | None:
+        text = msgspec.json.encode(schema)
+        if len(text) <= limits.DOCUMENT_IN_PROCESS_BYTES_MAX and _is_plain(schema):
+            problem = compile_schema(schema)
+            return problem if isinstance(problem, SchemaProblem) else None
+        reply = self._exchange(b'"schema_problem"', text)
+        if "error" in reply:
+            return SchemaProblem(f"it cannot be checked, {reply['error']}", "")
+        return msgspec.convert(reply["problem"], SchemaProblem | None)
+
+    def _exchange(self, kind: bytes, *texts: bytes) -> dict[str, Any]:
         try:
-            return self._pool.exchange(kind, text)
+            return self._pool.exchange(kind, *texts)
         except (TimeoutError, WorkerDied):
-            seconds = limits.DOCUMENT_CHECK_MS_MAX / 1000
-            told = f"checking the document takes more than {seconds:g} s, or too much memory"
-            raise Rejected("DOCUMENT_TOO_COSTLY", told, "split it, or simplify its schemas and expressions") from None
+            return {"error": f"it takes more than {limits.DOCUMENT_CHECK_MS_MAX / 1000:g} s, or too much memory"}
+
+
+def _too_costly(told: str) -> Rejected:
+    return Rejected("DOCUMENT_TOO_COSTLY", told, "split it, or simplify its schemas and expressions")
 
 
 def _findings_of(reply: dict[str, Any]) -> tuple[Finding, ...]:
     if "error" in reply:
-        told = f"the document cannot be checked: {reply['error']}"
-        raise Rejected("DOCUMENT_TOO_COSTLY", told, "split it, or simplify its schemas and expressions")
+        raise _too_costly(f"the document cannot be checked: {reply['error']}")
     return msgspec.convert(reply["findings"], tuple[Finding, ...])
 
 

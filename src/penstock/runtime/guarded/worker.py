@@ -1,7 +1,8 @@
 """The process that does what might not end; started and killed by `pool`.
 
 Reads one request per line, `[kind, …]`, and writes one reply per line: jq gives `{"value": …}`, `{"error": …}` or
-`{"problem": …}` for what is no expression, a schema `{"violations": […]}`, a document `{"findings": […]}`. It runs with
+`{"problem": …}` for what is no expression, a schema `{"violations": […]}`, a document `{"findings": […]}`, a schema by
+itself `{"problem": …}`, two documents what differs between them. It runs with
 an empty environment and limited memory, ends itself when a request takes far too long, and ends when its input closes,
 so it cannot outlive the server by more than one request.
 """
@@ -23,8 +24,9 @@ from penstock.definitions.expressions import Evaluated, ExpressionProblem, compi
 from penstock.definitions.json_schemas import SchemaProblem, compile_schema, violations
 
 if TYPE_CHECKING:
-    from penstock.definitions import validate
+    from penstock.definitions import diff, validate
 else:
+    diff = later("penstock.definitions.diff")
     validate = later("penstock.definitions.validate")
 
 if sys.platform != "win32":
@@ -59,7 +61,7 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
     for line in requests:
         kind, *parts = msgspec.json.decode(line, type=Request)
         named = msgspec.json.decode(kind, type=str)
-        budget_ms = limits.DOCUMENT_CHECK_MS_MAX if named in ("document", "source") else limits.JQ_TIME_BUDGET_MS
+        budget_ms = limits.JQ_TIME_BUDGET_MS if named in _OF_RUNS else limits.DOCUMENT_CHECK_MS_MAX
         _alarm(budget_ms * PATIENCE)
         try:
             reply = msgspec.json.encode(_ANSWERS[named](*parts))
@@ -95,11 +97,23 @@ def _source(text: msgspec.Raw) -> JsonObject:
     return {"findings": msgspec.to_builtins(checked.findings), "document": checked.document}
 
 
+def _difference(before: msgspec.Raw, after: msgspec.Raw) -> JsonObject:
+    return diff.diff_documents(msgspec.json.decode(before), msgspec.json.decode(after)).to_json()
+
+
+def _schema_problem(schema: msgspec.Raw) -> JsonObject:
+    problem = compile_schema(msgspec.json.decode(schema))
+    return {"problem": msgspec.to_builtins(problem) if isinstance(problem, SchemaProblem) else None}
+
+
+_OF_RUNS = frozenset({"jq", "schema"})
 _ANSWERS: dict[str, Callable[..., JsonObject]] = {
     "jq": _jq,
     "schema": _schema,
     "document": _document,
     "source": _source,
+    "difference": _difference,
+    "schema_problem": _schema_problem,
 }
 
 
