@@ -170,8 +170,8 @@ def append_runs(connection: sqlite3.Connection, appends: list[RunAppend], beside
     if len({append.write.row.run_id for append in appends}) < len(appends):
         raise NotTogetherError  # what is decided of one run is stored in the order in which it was given
     changes: dict[str, list[tuple[object, ...]]] = {}
-    pages: list[tuple[int, int, int, bytes]] = []
-    further: list[tuple[int, int, int, bytes]] = []
+    pages: list[tuple[object, ...]] = []
+    further: list[tuple[object, ...]] = []
     for append in appends:
         write, row = append.write, append.write.row
         if write.expected_seq == 0:
