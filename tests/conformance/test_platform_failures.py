@@ -63,6 +63,7 @@ OPERATIONS: list[Operation] = [
     lambda store: store.put_resource(resource(etag="etag-2"), expected_etag="etag-1"),
     lambda store: store.put_resource(resource(etag="etag-3"), expected_etag="etag-1"),  # changed
     lambda store: store.put_resource(resource("second"), expected_etag=ANY_ETAG),
+    lambda store: store.put_resources([resource("second", etag="etag-2"), resource("fourth")]),
     lambda store: store.delete_resource("acme", "schema", "refund", expected_etag="etag-2"),
     lambda store: store.add_deliveries([delivery(0), delivery(1), delivery(0), delivery(2, state="dead")]),
     lambda store: store.save_delivery(delivery(0, state="delivered", next_at=None, attempts=1)),

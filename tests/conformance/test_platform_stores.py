@@ -476,6 +476,23 @@ async def test_a_resource_is_read_back_as_it_was_written(store: PlatformStore) -
 
 
 @on_every_platform_store
+async def test_resources_that_are_stored_at_once_come_with_an_entry_for_each(store: PlatformStore) -> None:
+    await store.put_resource(resource(), expected_etag=None)
+    given = CallRecord(entry=entry(0), seal=SEAL)
+    given.each([("refund", {"number": 1}), ("other", {"number": 2})])
+    await store.put_resources([resource(etag="etag-2"), resource("other")], call=given)
+    assert await store.resource("acme", "schema", "refund") == resource(etag="etag-2")
+    assert await store.resource("acme", "schema", "other") == resource("other")
+    written = [(record.seq, record.entry.subject, record.entry.details["number"]) for record in await chain_of(store)]
+    assert written == [(1, "refund", 1), (2, "other", 2)]
+    assert given.stored
+    half = chr(0xD800)
+    with pytest.raises(Rejected, match="TEXT_NOT_UNICODE"):
+        await store.put_resources([resource("third"), resource(half)])
+    assert await store.resource("acme", "schema", "third") is None
+
+
+@on_every_platform_store
 async def test_a_resource_is_stored_only_over_the_etag_that_is_expected(store: PlatformStore) -> None:
     second = resource(body={"type": "string"}, etag="etag-2", created_at=AT + 5, updated_at=AT + 5, updated_by="me")
     assert await store.put_resource(second, expected_etag="etag-1") == ResourceChanged(None)

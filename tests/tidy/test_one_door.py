@@ -47,7 +47,7 @@ TOOLS_OF_HANDLERS = {
     "runtime/control_hosts.py": "Host.adopt Host.register Host.send Host.start",
     "runtime/control_plane.py": "Host.send Host.start",
     "runtime/schedules.py": "Host.send Host.start Store.delete_schedule Store.put_schedule",
-    "operations/upstream_board.py": "PlatformStore.append_audit PlatformStore.put_resource",
+    "operations/upstream_board.py": "PlatformStore.put_resources",
 }
 # The gate itself: what it keeps of keys, calls and outcomes.
 THE_GATE = {

@@ -25,6 +25,7 @@ from penstock.app.pepper import PEPPER_BYTES, pepper_path, unsealed_with
 from penstock.base.errors import PenstockError, Rejected
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
+from penstock.operations.accepting import accept_through
 from penstock.operations.acting import act
 from penstock.operations.authentication import Authenticator
 from penstock.operations.builtin import builtin_operations, internal_operations
@@ -34,7 +35,6 @@ from penstock.operations.keys import NewKey
 from penstock.operations.notifier import Notifier
 from penstock.operations.pipeline import Gate
 from penstock.operations.scheduled import fire_through
-from penstock.operations.trail import seal_with
 from penstock.operations.upstream_board import Upstreams
 from penstock.runtime.guarded.evaluator import GuardedEvaluator
 from penstock.runtime.system import new_key_material, new_run_id
@@ -83,7 +83,6 @@ async def open_gate(
     upstreams = Upstreams(
         platform=platform,
         clock=clock,
-        seal=None if pepper is None else seal_with(pepper),
         rules=penstock.upstream.rules,
         changed=definitions_changed,
     )
@@ -112,6 +111,8 @@ async def open_gate(
         base_path=parts.base_path,
     )
     gate = Gate(catalogue, services, authenticator)
+    if pepper is not None:
+        upstreams.act = accept_through(gate)
     beside = [
         asyncio.create_task(_flush_regularly(gate, retention or Retention())),
         asyncio.create_task(gate.key_watch.run()),

@@ -230,6 +230,7 @@ __all__ = [
     "UPSTREAM_ANSWER_BYTES_MAX",
     "UPSTREAM_ANSWER_TOKENS_MAX",
     "UPSTREAM_LOOK_AGE_SECONDS_MAX",
+    "UPSTREAM_LOOK_PAUSE_SECONDS",
     "UPSTREAM_LOOK_SECONDS",
     "UPSTREAM_MESSAGES_PER_SECOND",
     "UPSTREAM_SESSIONS_MAX",
@@ -505,6 +506,9 @@ UPSTREAM_SESSIONS_PER_TENANT_MAX = 16
 UPSTREAM_SESSION_WAIT_SECONDS_MAX = 10.0
 # How often the tools of such a server are listed when it says nothing of changes.
 UPSTREAM_LOOK_SECONDS = 300.0
+# Between two looks at the tools of a server that keeps saying they changed: what is new each time is stored, with an
+# audit record, and nobody else's server may fill the disk with those.
+UPSTREAM_LOOK_PAUSE_SECONDS = 1.0
 # What an MCP server may send in one message, decompressed: a result of the largest size and what is around it. Decoding
 # cannot be interrupted. It takes less than fifty milliseconds, and up to seventy for an event of nothing but escapes.
 UPSTREAM_ANSWER_BYTES_MAX = 4_194_304

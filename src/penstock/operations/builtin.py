@@ -6,6 +6,7 @@ Above it: `app` fills the catalogue with these. Below it: one module per resourc
 from __future__ import annotations
 
 from penstock.operations import (
+    accepting,
     attending,
     audits,
     control,
@@ -59,7 +60,7 @@ _MODULES = (
 
 
 # What only the process itself calls.
-_INTERNAL = (scheduled, retained, disabling)
+_INTERNAL = (scheduled, retained, disabling, accepting)
 
 
 def internal_operations() -> tuple[Capability, ...]:

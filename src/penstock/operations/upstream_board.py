@@ -5,6 +5,9 @@ describes it like that, it is in the tenant's catalogue; when the server describ
 it stays out until somebody accepts it. What servers listed last is kept too: a server that cannot be reached changes
 nothing, and a process that starts knows at once what is quarantined.
 
+What is stored here is stored by calls of the gate, with their audit records: those of people, and those that it makes
+itself (`accepting`) when a server lists something else, or the settings accept what is new.
+
 Above it: `upstream_tools` makes capabilities of what is pinned, `upstreams` the operations; executors ask before they
 call. Below it: the platform port. It speaks to no server.
 """
@@ -13,18 +16,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from penstock.base import limits
 from penstock.base.clock import Clock
+from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.json_schemas import SchemaProblem, load_schema
 from penstock.runtime.etags import body_etag
-from penstock.runtime.platform import ANY_ETAG, AuditEntry, PlatformStore, ResourceRow, Seal
+from penstock.runtime.platform import CallRecord, PlatformStore, ResourceRow
 from penstock.runtime.upstream import (
     ImportRules,
     ServerState,
@@ -35,9 +39,20 @@ from penstock.runtime.upstream import (
     tool_hash,
 )
 
-__all__ = ["ACCEPT", "QUARANTINED", "REVOKE", "Pin", "Standing", "ToolStatus", "Upstreams", "difference"]
+__all__ = [
+    "ACCEPT_FIRST",
+    "DEFINE_CALL",
+    "KEEP_LISTING",
+    "QUARANTINED",
+    "Act",
+    "Pin",
+    "Standing",
+    "ToolStatus",
+    "Upstreams",
+    "difference",
+]
 
-ACCEPT, REVOKE = "upstream.accept", "upstream.revoke"
+ACCEPT_FIRST, KEEP_LISTING, DEFINE_CALL = "upstream.accept_first", "upstream.keep_listing", "upstream.define_call"
 QUARANTINED = "UPSTREAM_TOOL_QUARANTINED"
 
 _LOGGER = logging.getLogger("penstock.upstream")
@@ -45,10 +60,11 @@ _PINS, _LISTINGS = "upstream_tool", "upstream_listing"
 # What servers list belongs to no tenant; no tenant can be called this.
 _NOBODYS = "-upstream"
 _PROBLEM_CHARACTERS = 300
-_BY_SETTINGS = "settings"
 _REVOKED = "revoked"
 
 ToolStatus: TypeAlias = Literal["pinned", "changed", "new", "gone", "excluded"]
+Act: TypeAlias = Callable[[str, str, JsonObject], Awaitable[Any]]
+"""Makes a call of the gate in a tenant, as the part of the process that looks at other servers."""
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,8 +121,8 @@ class Upstreams:
 
     platform: PlatformStore
     clock: Clock
-    seal: Seal | None = None
-    """How acceptances are written down; who has none accepts nothing."""
+    act: Act | None = None
+    """How what nobody asks for is changed; who has no gate accepts nothing, and stores nothing."""
     rules: Mapping[str, ImportRules] = field(default_factory=dict)
     connections: UpstreamConnections | None = None
     changed: Callable[[str], None] = field(default=lambda tenant: None)
@@ -115,6 +131,10 @@ class Upstreams:
     _listings: dict[str, _Listing] = field(default_factory=dict)
     _listings_read_at: int | None = None
     _known: dict[str, _Known] = field(default_factory=dict)
+    _heard: dict[str, tuple[UpstreamTool, ...]] = field(default_factory=dict)
+    """What servers said that is to be kept now."""
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Whoever acts finds what others did before, and does not do it again."""
     _decisions: int = 0
     """How often somebody decided something: what was read before the last time is not kept."""
 
@@ -134,17 +154,37 @@ class Upstreams:
         rules = self.rules.get(server)
         if rules is not None:
             tools = tuple([await _looked_at(tool) if rules.admits(tool.name) else tool for tool in tools])
-        known, listing = self._listings.get(server), _listing(tools, self.clock.now_ms())
-        if known is not None and known.hashes == listing.hashes:
-            return
-        body: JsonObject = {"tools": [msgspec.to_builtins(tool) for tool in tools]}
-        await self._put(_NOBODYS, _LISTINGS, server, body, None)
-        self._listings[server] = listing
+        async with self._one_at_a_time:
+            known, listing = self._listings.get(server), _listing(tools, self.clock.now_ms())
+            if known is not None and known.hashes == listing.hashes:
+                return
+            if self.act is not None:
+                self._heard[server] = tools
+                await self.act(DEFAULT_TENANT, KEEP_LISTING, {"server": server})
+            self._listings[server] = listing
         tenants = self._tenants(server)
         for tenant in tenants:
             self.changed(tenant)
         for tenant in tenants:
             await self._told(tenant, server)
+
+    async def keep_listing(self, server: str, *, call: CallRecord) -> int:
+        """Store what a server said, with the record of that; how many tools it has."""
+        tools = self._heard.pop(server, None)
+        if tools is None:
+            return 0  # it was kept already
+        known, now = self._listings.get(server), _listing(tools, self.clock.now_ms()).hashes
+        before = {} if known is None else known.hashes
+        call.about(
+            None,
+            tools=len(now),
+            new=len(now.keys() - before.keys()),
+            changed=sum(now[name] != before[name] for name in now.keys() & before.keys()),
+            gone=len(before.keys() - now.keys()),
+        )
+        body: JsonObject = {"tools": [msgspec.to_builtins(tool) for tool in tools]}
+        await self.platform.put_resources([self._row(_NOBODYS, _LISTINGS, server, body, None)], call=call)
+        return len(now)
 
     async def refusal(self, tenant: str, server: str, tool: str) -> ToolRefusal | None:
         """A tool that is to be accepted is refused until that is done, and while its server describes it otherwise.
@@ -182,7 +222,28 @@ class Upstreams:
     # --- what there is ----------------------------------------------------------------------------
 
     async def standings(self, tenant: str, server: str | None = None) -> list[Standing]:
-        """Every tool of the servers that a tenant may use, by server and name."""
+        """Every tool of the servers that a tenant may use, by server and name.
+
+        What the settings accept is accepted as soon as anybody looks.
+        """
+        found = await self._standings(tenant, server)
+        if self.act is None or not any(map(self._is_for_settings, found)):
+            return found
+        async with self._one_at_a_time:
+            waiting = filter(self._is_for_settings, await self._standings(tenant, server))
+            for name in dict.fromkeys(item.server for item in waiting):
+                await self.act(tenant, ACCEPT_FIRST, {"server": name})
+        return await self._standings(tenant, server)
+
+    async def accepted_by_settings(self, tenant: str, server: str) -> list[Standing]:
+        """The tools of a server that nobody has accepted, and that the settings accept."""
+        return [item for item in await self._standings(tenant, server) if self._is_for_settings(item)]
+
+    def _is_for_settings(self, item: Standing) -> bool:
+        rules, seen = self.rules[item.server], item.seen
+        return item.status == "new" and rules.accept == "first" and seen is not None and seen.problem is None
+
+    async def _standings(self, tenant: str, server: str | None) -> list[Standing]:
         rules = self.rules_for(tenant)
         if not rules:
             return []
@@ -191,7 +252,7 @@ class Upstreams:
         found: list[Standing] = []
         for name in rules if server is None else [server]:
             if name in rules:
-                found.extend(await self._of_server(tenant, name, rules[name], pins))
+                found.extend(self._of_server(name, rules[name], pins))
         return found
 
     def looked_at(self, server: str) -> int | None:
@@ -199,9 +260,7 @@ class Upstreams:
         listing = self._listings.get(server)
         return None if listing is None else listing.at
 
-    async def _of_server(
-        self, tenant: str, server: str, rules: ImportRules, pins: dict[tuple[str, str], Pin]
-    ) -> list[Standing]:
+    def _of_server(self, server: str, rules: ImportRules, pins: dict[tuple[str, str], Pin]) -> list[Standing]:
         listing = self._listings.get(server)
         listed = {} if listing is None else listing.tools
         names = {*listed, *(tool for owner, tool in pins if owner == server)}
@@ -212,35 +271,51 @@ class Upstreams:
             status = _status(rules, name, pin, seen_hash)
             if status == "pinned" and seen is not None and seen.problem is not None:
                 status = "changed"
-            if status == "new" and rules.accept == "first" and seen is not None and seen.problem is None and self.seal:
-                pin = pins[server, name] = await self._pinned(tenant, server, seen, _BY_SETTINGS, "settings")
-                status = "pinned"
             found.append(
                 Standing(server=server, name=name, status=status, pin=pin, seen=seen, seen_hash=seen_hash),
             )
         return found
 
-    # --- what people decide -----------------------------------------------------------------------
+    # --- what is decided --------------------------------------------------------------------------
 
-    async def accept(self, tenant: str, standings: Sequence[Standing], by: str, surface: str) -> list[Pin]:
-        """Pin tools as their servers describe them now."""
-        made = [
-            await self._pinned(tenant, item.server, item.seen, by, surface, item.pin)
-            for item in standings
-            if item.seen is not None
-        ]
-        self.forget(tenant)
-        return made
+    async def accept(
+        self, tenant: str, standings: Sequence[Standing], by: str, call: Callable[[list[Pin]], CallRecord]
+    ) -> list[Pin]:
+        """Pin tools as their servers describe them now: all of them or none, each with an audit entry of its own.
 
-    async def revoke(self, tenant: str, standing: Standing, by: str, surface: str) -> None:
+        `call` is what the call that accepts them leaves behind, when the pins are known.
+        """
+        rows: list[ResourceRow] = []
+        told: list[tuple[str, JsonObject]] = []
+        for item in standings:
+            if item.seen is not None:
+                seen_hash = tool_hash(item.seen)
+                body: JsonObject = {"server": item.server, "hash": seen_hash, "tool": msgspec.to_builtins(item.seen)}
+                rows.append(self._row(tenant, _PINS, _pin_id(item.server, item.name), body, by))
+                replaced: JsonObject = {} if item.pin is None else {"replaces": item.pin.hash}
+                told.append((rows[-1].resource_id, {"hash": seen_hash, **replaced}))
+        pins = list(map(_pin, rows))
+        record = call(pins)
+        if rows:
+            record.each(told)
+            await self.platform.put_resources(rows, call=record)
+            _LOGGER.info("%s accepted %s", by, ", ".join(row.resource_id for row in rows))
+            self.forget(tenant)
+        return pins
+
+    async def revoke(self, tenant: str, standing: Standing, by: str, call: CallRecord) -> None:
         """Take an acceptance back. What was accepted is not forgotten: it still says when the tool is another one."""
-        pin_id = _pin_id(standing.server, standing.name)
-        if standing.pin is not None:
-            tool: JsonObject = msgspec.to_builtins(standing.pin.tool)
-            body: JsonObject = {"server": standing.server, "hash": standing.pin.hash, "tool": tool, _REVOKED: True}
-            await self._put(tenant, _PINS, pin_id, body, by)
-        told: JsonObject = {"hash": standing.pin.hash if standing.pin else None}
-        await self._noted(tenant, REVOKE, pin_id, by, surface, told)
+        if standing.pin is None:
+            return
+        pin_id, pin = _pin_id(standing.server, standing.name), standing.pin
+        body: JsonObject = {
+            "server": standing.server,
+            "hash": pin.hash,
+            "tool": msgspec.to_builtins(pin.tool),
+            _REVOKED: True,
+        }
+        call.about(pin_id, hash=pin.hash)
+        await self.platform.put_resources([self._row(tenant, _PINS, pin_id, body, by)], call=call)
         self.forget(tenant)
 
     def forget(self, tenant: str) -> None:
@@ -249,39 +324,11 @@ class Upstreams:
         self._known.pop(tenant, None)
         self.changed(tenant)
 
-    async def _pinned(  # what is accepted, by whom, and instead of what
-        self, tenant: str, server: str, tool: UpstreamTool, by: str, surface: str, before: Pin | None = None
-    ) -> Pin:
-        body: JsonObject = {"server": server, "hash": tool_hash(tool), "tool": msgspec.to_builtins(tool)}
-        row = await self._put(tenant, _PINS, _pin_id(server, tool.name), body, by)
-        told: JsonObject = {"hash": body["hash"]}
-        if before is not None:
-            told["replaces"] = before.hash
-        await self._noted(tenant, ACCEPT, row.resource_id, by, surface, told)
-        _LOGGER.info("%s/%s was accepted by %s", server, tool.name, by)
-        return _pin(row)
-
-    async def _noted(  # one record of the audit trail
-        self, tenant: str, operation: str, subject: str, by: str, surface: str, details: JsonObject
-    ) -> None:
-        entry = AuditEntry(
-            at=self.clock.now_ms(),
-            tenant=tenant,
-            principal=by,
-            surface=surface,
-            operation=operation,
-            outcome="allowed",
-            subject=subject[:200],
-            details=details,
-        )
-        if self.seal is not None:
-            await self.platform.append_audit([entry], seal=self.seal)
-
     # --- the store --------------------------------------------------------------------------------
 
-    async def _put(self, tenant: str, kind: str, resource_id: str, body: JsonObject, by: str | None) -> ResourceRow:
+    def _row(self, tenant: str, kind: str, resource_id: str, body: JsonObject, by: str | None) -> ResourceRow:
         now = self.clock.now_ms()
-        row = ResourceRow(
+        return ResourceRow(
             tenant=tenant,
             kind=kind,
             resource_id=resource_id,
@@ -291,8 +338,6 @@ class Upstreams:
             updated_at=now,
             updated_by=by,
         )
-        await self.platform.put_resource(row, expected_etag=ANY_ETAG)
-        return row
 
     async def _read_listings(self) -> None:
         """What other processes heard shows after a moment."""

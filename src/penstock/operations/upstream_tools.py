@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from penstock.base import limits
-from penstock.base.errors import Conflict
+from penstock.base.errors import Conflict, Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.later import later
 from penstock.definitions.model import Workflow
@@ -31,7 +31,7 @@ from penstock.operations.execution_starts import started_run
 from penstock.operations.executions import seconds_to_wait
 from penstock.operations.exposed_parts import converted, nested_schema, object_at, object_schema
 from penstock.operations.start_rights import UPSTREAM_RUN_SCOPE
-from penstock.operations.upstream_board import QUARANTINED, Standing
+from penstock.operations.upstream_board import DEFINE_CALL, QUARANTINED, Standing
 from penstock.runtime.upstream import ImportRules, ToolRule, UpstreamTool
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 else:
     build = later("penstock.definitions.build")
 
-__all__ = ["UPSTREAM", "UPSTREAM_PREFIX", "ImportedTools", "imported_tools"]
+__all__ = ["CALLS_OWNER", "UPSTREAM", "UPSTREAM_PREFIX", "ImportedTools", "call_workflow", "imported_tools"]
 
 UPSTREAM = "upstream"
 """The populator of imported tools."""
 UPSTREAM_PREFIX = "upstream:"
 _ERRORS = (QUARANTINED, "VALUE_NOT_JSON")
-_OWNER = "-upstream"
+CALLS_OWNER = "-upstream"
 """Whom the workflows of calls belong to: no tenant can be called this."""
 _WORKFLOWS_KEPT = 1_024
 
@@ -80,7 +80,7 @@ async def imported_tools(services: Services, tenant: str) -> ImportedTools:
 
 def _capability(item: Standing, rules: ImportRules) -> Capability:
     rule, called = rules.rule_of(item.name), f"{rules.prefix}.{item.name}"
-    name = f"{UPSTREAM_PREFIX}{called}"
+    name = _name(rules, item.name)
     if item.status != "pinned" or item.pin is None:
         return _withheld(name, item, rule)
     tool = item.pin.tool
@@ -102,7 +102,7 @@ def _capability(item: Standing, rules: ImportRules) -> Capability:
         make_output_schema=partial(_output_schema, tool),
         annotations=_annotations(rule),
         governance=_governance(rule),
-        handler=partial(_execute, name, item.server, item.name, rule),
+        handler=partial(_execute, item.server, item.name),
         convert=partial(converted, tool.input_schema),
         authorization=partial(_authorization, item.server, item.name),
         errors=_ERRORS,
@@ -170,15 +170,12 @@ async def _refuse(server: str, tool: str, status: str, context: Context, given: 
     raise Conflict(QUARANTINED, told, hint, {"server": server, "tool": tool, "status": status})
 
 
-async def _execute(
-    name: str, server: str, tool: str, rule: ToolRule, context: Context, given: JsonValue
-) -> ExecutionResult:
+async def _execute(server: str, tool: str, context: Context, given: JsonValue) -> ExecutionResult:
     upstreams = context.services.upstreams
     refused = await upstreams.refusal(context.tenant, server, tool) if upstreams is not None else None
     if refused is not None:
         await _refuse(server, tool, "changed", context, given)
-    workflow = _workflow(name, server, tool, rule.read_only or rule.idempotent)
-    await context.services.host.register(workflow, tenant=_OWNER)
+    workflow = await _defined(context, server, tool)
     with context.services.host.progress.starting():
         row = await started_run(
             context, ExecuteWorkflow(workflow_id=workflow.name, input=given), definition_hash=workflow.hash
@@ -186,6 +183,29 @@ async def _execute(
     patience = context.request.patience_seconds
     seconds = seconds_to_wait(context, None) if patience is None else patience
     return await attended(context, row.run_id, seconds)
+
+
+async def _defined(context: Context, server: str, tool: str) -> Workflow:
+    """What a call of a tool runs. The first one stores it, by a call of its own: it is every later caller's too."""
+    upstreams = context.services.upstreams
+    if upstreams is None or upstreams.act is None:
+        told = "this process only looks at what is stored"
+        raise Unavailable("UPSTREAM_UNAVAILABLE", told, "ask the server (`penstock serve`) instead of the file")
+    workflow = call_workflow(server, tool, upstreams.rules[server])
+    known = await context.services.store.definition_named(workflow.name, tenant=CALLS_OWNER)
+    if known is None or known.hash != workflow.hash:
+        await upstreams.act(context.tenant, DEFINE_CALL, {"server": server, "tool": tool})
+    return workflow
+
+
+def call_workflow(server: str, tool: str, rules: ImportRules) -> Workflow:
+    """The workflow of one call of a tool, as the operator's rules are now."""
+    rule = rules.rule_of(tool)
+    return _workflow(_name(rules, tool), server, tool, rule.read_only or rule.idempotent)
+
+
+def _name(rules: ImportRules, tool: str) -> str:
+    return f"{UPSTREAM_PREFIX}{rules.prefix}.{tool}"
 
 
 @lru_cache(maxsize=_WORKFLOWS_KEPT)

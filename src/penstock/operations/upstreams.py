@@ -18,13 +18,15 @@ from msgspec import Meta
 from penstock.base.errors import Conflict, NotFound, Rejected, Unavailable
 from penstock.base.json import JsonObject
 from penstock.base.scopes import scope_allows
+from penstock.operations import once
 from penstock.operations.attending import ExecutionResult
-from penstock.operations.capability import Capability, Example, Route
+from penstock.operations.capability import Capability, Example, Reply, Route
 from penstock.operations.context import Context
 from penstock.operations.declaring import operation
-from penstock.operations.upstream_board import ACCEPT, REVOKE, Standing, Upstreams, difference
+from penstock.operations.upstream_board import Pin, Standing, Upstreams, difference
 from penstock.operations.upstream_tools import UPSTREAM_PREFIX, imported_tools
 from penstock.operations.views import Deleted, instant
+from penstock.runtime.platform import CallRecord
 from penstock.runtime.upstream import ImportRules, ServerState, UpstreamTool
 
 __all__ = ["OPERATIONS"]
@@ -300,7 +302,7 @@ async def upstream_tools(context: Context, given: ListUpstreamTools) -> Upstream
 
 
 @operation(
-    ACCEPT,
+    "upstream.accept",
     route=Route(method="POST", path="/upstreams/{server}/accept"),
     scopes=("upstream:admin",),
     risk="high",
@@ -332,20 +334,23 @@ async def upstream_accept(context: Context, given: AcceptTools) -> AcceptedTools
     for item in chosen:
         _refuse_unfit(item)
     waiting = [item for item in chosen if item.status != "pinned"]
-    principal, surface = context.principal.id, context.request.surface
-    pins = await upstreams.accept(context.tenant, waiting, principal, surface)
-    return AcceptedTools(
-        server=given.server,
-        accepted=[
-            AcceptedTool(
-                name=pin.tool.name,
-                operation=_operation_name(rules, pin.tool.name),
-                hash=pin.hash,
-                accepted_by=pin.accepted_by,
-                accepted_at=instant(pin.accepted_at),
-            )
-            for pin in pins
-        ],
+
+    def answer(pins: list[Pin]) -> AcceptedTools:
+        return AcceptedTools(server=given.server, accepted=[_accepted(pin, rules) for pin in pins])
+
+    def call(pins: list[Pin]) -> CallRecord:
+        return once.answered(context, Reply(value=answer(pins)))
+
+    return answer(await upstreams.accept(context.tenant, waiting, context.principal.id, call))
+
+
+def _accepted(pin: Pin, rules: ImportRules) -> AcceptedTool:
+    return AcceptedTool(
+        name=pin.tool.name,
+        operation=_operation_name(rules, pin.tool.name),
+        hash=pin.hash,
+        accepted_by=pin.accepted_by,
+        accepted_at=instant(pin.accepted_at),
     )
 
 
@@ -372,7 +377,7 @@ def _refuse_unfit(item: Standing) -> None:
 
 
 @operation(
-    REVOKE,
+    "upstream.revoke",
     route=Route(method="DELETE", path="/upstreams/{server}/tools/{tool}"),
     scopes=("upstream:admin",),
     destructive=True,
@@ -392,8 +397,10 @@ async def upstream_revoke(context: Context, given: NameTool) -> Deleted:
     upstreams, _ = _board(context, given.server)
     standings = await upstreams.standings(context.tenant, given.server)
     found = _named(standings, given.server, given.tool)
-    await upstreams.revoke(context.tenant, found, context.principal.id, context.request.surface)
-    return Deleted(id=f"{given.server}/{given.tool}")
+    answer = Deleted(id=f"{given.server}/{given.tool}")
+    call = once.answered(context, Reply(value=answer))
+    await upstreams.revoke(context.tenant, found, context.principal.id, call)
+    return answer
 
 
 @operation(

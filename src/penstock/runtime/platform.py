@@ -396,6 +396,9 @@ class PlatformStore(Protocol):
         `created_at` stays what it was when the resource was stored first.
         """
 
+    async def put_resources(self, resources: Sequence[ResourceRow], *, call: CallRecord | None = None) -> None:
+        """Store resources over whatever is there: all of them, or none."""
+
     async def resource(self, tenant: str, kind: str, resource_id: str) -> ResourceRow | None:
         """A resource by id."""
 

@@ -251,7 +251,7 @@ async def test_a_restart_keeps_what_was_accepted_and_what_was_not(tmp_path: Path
     rules = ImportSettings(prefix="store", tools=("search", "order"), accept="first")
     async with shop(tmp_path, rules=rules) as upstream:
         async with platform(tmp_path, shop=upstream.settings) as caller:
-            assert (await until_seen(caller))["accepted_by"] == "settings"
+            assert (await until_seen(caller))["accepted_by"] == "system:upstream"
             assert await names(caller.gate) == ["upstream:store.order", "upstream:store.search"]
             upstream.says("Something else.")
             await told_shop(caller, "announce")

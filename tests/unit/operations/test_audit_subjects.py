@@ -40,7 +40,7 @@ MEMBERS = {
     "agent_id": "agent.update agent.delete agent.execute",
     "endpoint_id": "webhook.update webhook.delete webhook.rotate webhook.test webhook.disable",
     "delivery_id": "delivery.retry",
-    "server": "upstream.refresh",
+    "server": "upstream.refresh upstream.keep_listing upstream.accept_first",
 }
 # Where it takes more than one member, or another form, to say it.
 COMPOSED: list[tuple[str, dict[str, Any], str]] = [
@@ -53,6 +53,7 @@ COMPOSED: list[tuple[str, dict[str, Any], str]] = [
     ("upstream.accept", {"server": "shop", "tools": ["search", "pay"]}, "shop/search,pay"),
     ("upstream.revoke", {"server": "shop", "tool": "search"}, "shop/search"),
     ("upstream.call", {"server": "shop", "tool": "search"}, "shop/search"),
+    ("upstream.define_call", {"server": "shop", "tool": "search"}, "shop/search"),
 ]
 # A new webhook has no name but the id that it gets; retention is about many things, and says how many.
 UNNAMED = {"webhook.create", "retention.forget_runs", "retention.forget_audit"}

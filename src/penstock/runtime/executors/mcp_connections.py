@@ -257,6 +257,7 @@ class McpConnection:
                 if self.borrowed <= 1:  # nobody but whoever keeps the session open
                     self.lose()
                     return
+            await asyncio.sleep(limits.UPSTREAM_LOOK_PAUSE_SECONDS)
 
     async def _listen(self, client: Client) -> None:
         """Hear of changes as servers of the newest era tell them."""

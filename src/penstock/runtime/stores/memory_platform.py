@@ -217,9 +217,24 @@ class MemoryPlatformStore:
         if expected_etag not in (ANY_ETAG, current_etag):
             return ResourceChanged(current_etag)
         self.calls.check(call)
-        self._resources[name] = resource if kept is None else replace(resource, created_at=kept.created_at)
+        self._put_resource(resource)
         self.calls.keep(call)
         return ResourcePut(created=kept is None)
+
+    async def put_resources(self, resources: Sequence[ResourceRow], *, call: CallRecord | None = None) -> None:
+        """Store resources over whatever is there."""
+        self.before_write("put_resources")
+        for resource in resources:
+            check_text(resource)
+        self.calls.check(call)
+        for resource in resources:
+            self._put_resource(resource)
+        self.calls.keep(call)
+
+    def _put_resource(self, resource: ResourceRow) -> None:
+        name = (resource.kind, resource.tenant, resource.resource_id)
+        kept = self._resources.get(name)
+        self._resources[name] = resource if kept is None else replace(resource, created_at=kept.created_at)
 
     async def resource(self, tenant: str, kind: str, resource_id: str) -> ResourceRow | None:
         """A resource by id."""

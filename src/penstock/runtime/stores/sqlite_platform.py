@@ -174,6 +174,16 @@ class SqlitePlatformStore:
             call,
         )
 
+    async def put_resources(self, resources: Sequence[ResourceRow], *, call: CallRecord | None = None) -> None:
+        """Store resources over whatever is there."""
+        given = [(resource, encode_json(resource.body)) for resource in resources]
+        await calls.change(
+            self._store.writer,
+            lambda connection: registry.put_resources(connection, given),
+            call,
+            is_long=len(given) > _ENTRIES_ON_LOOP_MAX,
+        )
+
     async def resource(self, tenant: str, kind: str, resource_id: str) -> ResourceRow | None:
         """A resource by id."""
         return await self._store.read(

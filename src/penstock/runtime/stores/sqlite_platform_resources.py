@@ -30,6 +30,7 @@ from penstock.runtime.stores.sqlite_rows import decode_json
 __all__ = [
     "delete_resource",
     "put_resource",
+    "put_resources",
     "read_all_resources",
     "read_mark",
     "read_resource",
@@ -67,6 +68,12 @@ def put_resource(
     )
     connection.execute(_PUT, columns)
     return ResourcePut(created=current_etag is None)
+
+
+def put_resources(connection: sqlite3.Connection, resources: Sequence[tuple[ResourceRow, bytes]]) -> None:
+    """Store resources over whatever is there."""
+    for resource, body in resources:
+        put_resource(connection, resource, body, ANY_ETAG)
 
 
 def delete_resource(
