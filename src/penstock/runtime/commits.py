@@ -64,10 +64,31 @@ class CarriedThrough:
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """What comes of the work, in a task that the caller's cancellation does not reach."""
-        task = asyncio.ensure_future(work)
+        outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        task = asyncio.ensure_future(self._carried(work, outcome))
         self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
-        return await asyncio.shield(task)
+        try:
+            return await outcome
+        finally:
+            if task.done():
+                self._under_way.discard(task)
+            else:  # the caller was cancelled; or the task is about to end
+                task.add_done_callback(self._under_way.discard)
+
+    async def _carried(self, work: Coroutine[Any, Any, T], outcome: asyncio.Future[T]) -> None:
+        """Tell the caller what comes of the work, if anybody waits: not `shield`, which takes two turns of the loop."""
+        try:
+            result = await work
+        except BaseException as error:
+            if outcome.done():
+                raise
+            if isinstance(error, asyncio.CancelledError):
+                outcome.cancel()
+            else:
+                outcome.set_exception(error)
+        else:
+            if not outcome.done():
+                outcome.set_result(result)
 
     async def finish(self) -> None:
         """Wait for what is under way; for a process that stops."""
