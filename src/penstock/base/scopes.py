@@ -21,7 +21,16 @@ from functools import lru_cache
 
 from penstock.base import limits
 
-__all__ = ["EVERYTHING", "SCOPE_HINT", "Scope", "is_scope", "likely_scope", "parse_scope", "scope_allows"]
+__all__ = [
+    "EVERYTHING",
+    "SCOPE_HINT",
+    "Scope",
+    "is_scope",
+    "likely_scope",
+    "missing_scope",
+    "parse_scope",
+    "scope_allows",
+]
 
 EVERYTHING = "*"
 """The scope that allows whatever there is."""
@@ -32,6 +41,8 @@ SCOPE_HINT = (
 _SCOPE = re.compile(r"\*|[a-z][a-z0-9_-]*(?:[.:][A-Za-z0-9][A-Za-z0-9_-]*)*(?:[.:]\*)?")
 # Scopes that were parsed: documents and keys have the same few again and again.
 _PARSED_KEPT = 4_096
+# Combinations of what calls need and what keys have, decided before.
+_GRANTS_KEPT = 4_096
 # How alike two scopes are of which one may be the other, misspelt: a letter of ten.
 _ALIKE_MIN = 0.8
 
@@ -74,6 +85,12 @@ def scope_allows(granted: Iterable[str], required: str) -> bool:
         if text == required or (scope is not None and scope.covers(required)):
             return True
     return False
+
+
+@lru_cache(maxsize=_GRANTS_KEPT)
+def missing_scope(granted: frozenset[str], required: tuple[str, ...]) -> str | None:
+    """The first of some required scopes that none of the granted ones covers; None if there is none."""
+    return next((scope for scope in required if not scope_allows(granted, scope)), None)
 
 
 def likely_scope(text: str, known: Iterable[str]) -> str | None:

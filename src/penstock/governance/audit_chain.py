@@ -23,6 +23,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from penstock.base.json import JsonObject, JsonValue, is_flat
+from penstock.base.keyed_digests import keyed_digest
 from penstock.definitions.canonical import canonical_json
 
 __all__ = [
@@ -100,14 +101,14 @@ class ChainSeal(msgspec.Struct, frozen=True):
 
     def count(self, chains: int) -> str:
         """The seal of how many chains there are."""
-        return hmac.digest(self.key, f"audit chains {chains}".encode(), "sha256").hex()
+        return keyed_digest(self.key, f"audit chains {chains}".encode())
 
 
 # A chain goes on from the head that was sealed last: whoever appends asks for each seal twice.
 @lru_cache(maxsize=64)
 def _head_seal(key: bytes, tenant: str, first: tuple[int, str], last: tuple[int, str]) -> str:
     text = json.dumps(["audit head", tenant, *first, *last])
-    return hmac.digest(key, text.encode(), "sha256").hex()
+    return keyed_digest(key, text.encode())
 
 
 class ChainVerified(msgspec.Struct, frozen=True):
@@ -132,7 +133,7 @@ def seal_entry(key: bytes, previous_hash: str, seq: int, entry: msgspec.Struct) 
     """The hash of an entry in its place. ValueError if the entry holds something that is not JSON."""
     fields = {name: value for name, value in msgspec.structs.asdict(entry).items() if value is not None}
     sealed: JsonObject = {"entry": fields, "previous_hash": previous_hash, "seq": seq}
-    return hmac.digest(key, _canonical(sealed, fields), "sha256").hex()
+    return keyed_digest(key, _canonical(sealed, fields))
 
 
 def _canonical(sealed: JsonObject, fields: JsonObject) -> bytes:

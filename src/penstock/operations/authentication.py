@@ -52,24 +52,26 @@ class Authenticator:
         self._used_at: dict[str, int] = {}
         self._written_at = 0
         self._proven: Recent[bytes, _Proven] = Recent(limits.KEYS_PROVEN_KEPT)
-        """By the digest of what was shown."""
+        """By the digest of what was shown: the key whose secret that is, as it was when it was read."""
         self._looked_up: Recent[str, KeyRow] = Recent(limits.KEYS_PROVEN_KEPT)
-        """By their ids, for those who go on: streams ask before each event."""
+        """By their ids, as they are since the store was changed last; streams ask before each event."""
         self._mark: int | None = None
 
     async def authenticate(self, credentials: Credentials) -> Principal:
         """The principal of valid credentials; `Denied` with code UNAUTHENTICATED, KEY_REVOKED or KEY_EXPIRED."""
         bearer = credentials.bearer or ""
         self._forget_outdated()
-        proven, looked_up = self._proven, self._looked_up
+        looked_up = self._looked_up
         digest = blake2b(bearer.encode("utf-8", "surrogatepass"), digest_size=32).digest()
-        found = proven.get(digest)
-        if found is None:
-            key = await self._key(bearer)
-            found = (key, principal_of(key))
+        found = self._proven.get(digest)
+        key = None if found is None else looked_up.get(found[0].key_id)
+        if found is None or key is None or key.secret_hash != found[0].secret_hash:
+            key = await self._key(bearer, found)
             # If the store was changed meanwhile, this is where nobody looks any more.
-            proven.put(digest, found)
             looked_up.put(key.key_id, key)
+        if found is None or key is not found[0]:
+            found = (key, found[1] if found is not None and key == found[0] else principal_of(key))
+            self._proven.put(digest, found)
         now = self._clock.now_ms()
         _check_alive(found[0], now)
         await self._note_use(found[0].key_id, now)
@@ -80,10 +82,14 @@ class Authenticator:
         mark = self._platform.change_mark()
         if mark is None or mark != self._mark:
             self._mark = mark
-            self._proven, self._looked_up = Recent(limits.KEYS_PROVEN_KEPT), Recent(limits.KEYS_PROVEN_KEPT)
+            self._looked_up = Recent(limits.KEYS_PROVEN_KEPT)
 
-    async def _key(self, bearer: str) -> KeyRow:
-        """The key that is shown, with its secret."""
+    async def _key(self, bearer: str, proven: _Proven | None) -> KeyRow:
+        """The key that is shown, with its secret. What was proven holds for as long as the key has that secret."""
+        if proven is not None:
+            key = await self._platform.key(proven[0].key_id)
+            if key is not None and key.secret_hash == proven[0].secret_hash:
+                return key
         parsed = parse_key(bearer)
         key = await self._platform.key(parsed.key_id) if parsed else None
         matches = parsed is not None and secret_matches(

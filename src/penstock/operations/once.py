@@ -13,7 +13,6 @@ Above it: `pipeline`. Below it: the platform port.
 from __future__ import annotations
 
 import hashlib
-import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, assert_never
@@ -23,6 +22,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import Conflict, PenstockError, Rejected
 from penstock.base.json import JsonObject
+from penstock.base.keyed_digests import keyed_digest
 from penstock.engine.outcomes import Accepted
 from penstock.operations.capability import Capability, EventStream, Reply
 from penstock.operations.context import Context, Principal, Request, Services
@@ -40,7 +40,7 @@ def arguments_digest(pepper: bytes, arguments: JsonObject) -> str:
 
     A plain hash of a short answer, such as a PIN, could be guessed by whoever has the file.
     """
-    return hmac.digest(pepper, b"arguments\0" + _encode(arguments), "sha256").hex()
+    return keyed_digest(pepper, b"arguments\0" + _encode(arguments))
 
 
 def _is_of(digest: str, claim: IdempotencyClaim, arguments: JsonObject) -> bool:

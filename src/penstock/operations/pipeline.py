@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -20,7 +19,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import Denied, PenstockError, Unavailable
 from penstock.base.json import exceeds_values
-from penstock.base.scopes import scope_allows
+from penstock.base.scopes import missing_scope
 from penstock.operations.admission import Admission
 from penstock.operations.authentication import Authenticator
 from penstock.operations.capability import Capability, EventStream, Reply
@@ -38,8 +37,6 @@ from penstock.runtime.platform import AuditOutcome, CallRecord
 __all__ = ["Answered", "Gate", "Outcome", "RefusedCall"]
 
 _LOGGER = logging.getLogger("penstock.gate")
-# Combinations of what calls need and what keys have, decided before.
-_GRANTS_KEPT = 4_096
 _NOBODY = Principal(id="anonymous", tenant=STRANGERS, scopes=frozenset())
 
 
@@ -309,12 +306,7 @@ class Gate:
 
 def _missing(capability: Capability, principal: Principal) -> str | None:
     """The first scope that a principal lacks for a call."""
-    return _first_missing(capability.governance.scopes, principal.scopes)
-
-
-@lru_cache(maxsize=_GRANTS_KEPT)
-def _first_missing(required: tuple[str, ...], granted: frozenset[str]) -> str | None:
-    return next((scope for scope in required if not scope_allows(granted, scope)), None)
+    return missing_scope(principal.scopes, capability.governance.scopes)
 
 
 def _revoked() -> Denied:

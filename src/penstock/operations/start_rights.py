@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from penstock.base.errors import Denied, NotFound, PenstockError
-from penstock.base.scopes import scope_allows
+from penstock.base.scopes import missing_scope, scope_allows
 from penstock.definitions.start_needs import ChildReference, StartNeeds, start_needs
 from penstock.operations.context import Principal, Services
 from penstock.runtime.ports import DefinitionRow
@@ -123,4 +123,4 @@ async def start_refusal(
 
 def first_missing(principal: Principal, required: Iterable[str]) -> str | None:
     """The first scope that a principal lacks."""
-    return next((scope for scope in required if not scope_allows(principal.scopes, scope)), None)
+    return missing_scope(principal.scopes, tuple(required))

@@ -8,6 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.base.errors import Denied
+from penstock.governance.keys import secret_matches
+from penstock.operations import authentication
 from penstock.operations.context import Credentials
 from penstock.runtime.platform import KeyRow
 from tests.unit.operations.conftest import Caller, OpenGate
@@ -110,3 +112,53 @@ async def test_whoever_goes_on_is_looked_up_again_only_after_a_change(
         assert looked_up == [key_id]
         await platform.put_key(replace(row, revoked_at=1))
         assert not await caller.gate.authenticator.holds(key_id)
+
+
+async def test_a_key_that_somebody_else_saw_changed_is_judged_as_it_is_now(open_caller: OpenGate) -> None:
+    async with open_caller() as caller:
+        made = await caller.call("key.create", name="one", scopes=["workflow:read"])
+        key_id, secret = made["key"]["id"], made["secret"]
+        platform, authenticator = caller.gate.services.platform, caller.gate.authenticator
+        assert await refused(caller, secret) is None
+        row = await platform.key(key_id)
+        assert row is not None
+        await platform.put_key(replace(row, scopes=("workflow:run",)))
+        assert await authenticator.holds(key_id)  # a stream was faster
+        principal = await authenticator.authenticate(Credentials(bearer=secret))
+        assert principal.scopes == frozenset({"workflow:run"})
+        await platform.put_key(replace(row, revoked_at=1))
+        assert not await authenticator.holds(key_id)
+        assert await refused(caller, secret) == "KEY_REVOKED"
+
+
+async def test_a_secret_that_was_replaced_opens_nothing_any_more(open_caller: OpenGate) -> None:
+    async with open_caller() as caller:
+        made = await caller.call("key.create", name="one", scopes=["workflow:read"])
+        platform, secret = caller.gate.services.platform, made["secret"]
+        assert await refused(caller, secret) is None
+        row = await platform.key(made["key"]["id"])
+        assert row is not None
+        await platform.put_key(replace(row, secret_hash="0" * 64))
+        assert await refused(caller, secret) == "UNAUTHENTICATED"
+        await platform.put_key(row)
+        assert await refused(caller, secret) is None
+
+
+async def test_a_secret_that_was_proven_is_not_hashed_again_after_every_commit(
+    open_caller: OpenGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_caller() as caller:
+        made = await caller.call("key.create", name="one", scopes=["workflow:read"])
+        assert await refused(caller, made["secret"]) is None
+        hashed: list[str] = []
+
+        def noting(pepper: bytes, key_id: str, secret: str, secret_hash: str) -> bool:
+            hashed.append(key_id)
+            return secret_matches(pepper, key_id, secret, secret_hash)
+
+        monkeypatch.setattr(authentication, "secret_matches", noting)
+        platform = caller.gate.services.platform
+        for number in range(3):
+            await platform.touch_keys({"nobody": number})
+            assert await refused(caller, made["secret"]) is None
+        assert hashed == []
