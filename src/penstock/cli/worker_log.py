@@ -11,13 +11,13 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.engine.records import TYPES, Body, Record, commands, events
+from penstock.engine.records import TYPES, Body, commands, events
 from penstock.engine.state import RunState
 
 __all__ = ["LineFormatter", "LogEvent", "level_of", "record_event"]
@@ -25,8 +25,7 @@ __all__ = ["LineFormatter", "LogEvent", "level_of", "record_event"]
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogEvent:
+class LogEvent(NamedTuple):
     """One line."""
 
     level: int
@@ -41,19 +40,19 @@ def level_of(name: str) -> int:
     return logging.NOTSET if known is None else known[0]
 
 
-def record_event(state: RunState, record: Record) -> LogEvent | None:
-    """The line for a record, if it is worth one."""
-    kind = record.body_type
+def record_event(state: RunState, name: str, seq: int, payload: Callable[[], JsonObject]) -> LogEvent | None:
+    """The line for a record, if it is worth one; `payload` is asked only if something of it is in the line."""
+    kind = TYPES.get(name)
     known = None if kind is None else _EVENTS.get(kind)
     if known is None:
         return None
-    level, name, more = known
+    level, event, more = known
     fields: JsonObject = {"run_id": state.run_id, "workflow": state.workflow_name}
-    return LogEvent(level=level, name=name, fields={**fields, **more(record.payload), **_counts(record)})
-
-
-def _counts(record: Record) -> JsonObject:
-    return {"records": record.seq} if record.name.startswith("Execution") and record.seq > 1 else {}
+    if more is not None:
+        fields.update(more(payload()))
+    if seq > 1 and name.startswith("Execution"):
+        fields["records"] = seq
+    return LogEvent(level, event, fields)
 
 
 def _node(*names: str) -> Callable[[JsonObject], JsonObject]:
@@ -66,9 +65,9 @@ def _node(*names: str) -> Callable[[JsonObject], JsonObject]:
     return pick
 
 
-_EVENTS: dict[type[Body], tuple[int, str, Callable[[JsonObject], JsonObject]]] = {
-    events.ExecutionStarted: (logging.INFO, "run_started", _node()),
-    events.ExecutionCompleted: (logging.INFO, "run_completed", _node()),
+_EVENTS: dict[type[Body], tuple[int, str, Callable[[JsonObject], JsonObject] | None]] = {
+    events.ExecutionStarted: (logging.INFO, "run_started", None),
+    events.ExecutionCompleted: (logging.INFO, "run_completed", None),
     events.ExecutionContinued: (logging.INFO, "run_continued", _node("successorExecutionId")),
     events.HistoryLimitReached: (logging.ERROR, "history_full", _node("records", "bytes")),
     events.ExecutionFailed: (logging.ERROR, "run_failed", _node("code", "error")),

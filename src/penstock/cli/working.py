@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,9 +69,14 @@ def log_commit(commit: Committed) -> None:
     lines = _lines_of_kind(names) if len(names) <= _RECORDS_OF_KIND_MAX else _lines_of(names)
     for number, level in lines:
         if _LOGGER.isEnabledFor(level):
-            event = record_event(commit.live.state, commit.record(number))
+            told = partial(_payload, commit, number)
+            event = record_event(commit.live.state, names[number], commit.seq(number), told)
             if event is not None:
                 log_event(_LOGGER, event.level, event.name, event.fields)
+
+
+def _payload(commit: Committed, number: int) -> JsonObject:
+    return commit.record(number).payload
 
 
 def _lines_of(names: tuple[str, ...]) -> tuple[tuple[int, int], ...]:

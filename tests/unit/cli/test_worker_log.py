@@ -4,15 +4,14 @@ import json
 import logging
 
 from penstock.base.json import JsonObject
-from penstock.cli.worker_log import LineFormatter, record_event
-from penstock.engine.records import Record
+from penstock.cli.worker_log import LineFormatter, LogEvent, record_event
 from penstock.engine.state import RunState
 
 STATE = RunState(run_id="r1", workflow_name="greet")
 
 
-def record_of(name: str, payload: JsonObject) -> Record:
-    return Record(7, "event", name, {"executionId": "r1", **payload}, 0)
+def event_of(name: str, payload: JsonObject) -> LogEvent | None:
+    return record_event(STATE, name, 7, lambda: {"executionId": "r1", **payload})
 
 
 def line(message: str, fields: JsonObject | None = None, *, as_json: bool = False) -> str:
@@ -25,7 +24,7 @@ def line(message: str, fields: JsonObject | None = None, *, as_json: bool = Fals
 
 def test_a_failed_attempt_is_logged_with_its_code_and_without_its_data() -> None:
     payload: JsonObject = {"nodeId": "pay", "visit": 1, "attempt": 2, "code": "X", "error": "no", "result": {"card": 1}}
-    event = record_event(STATE, record_of("ActivityFailed", payload))
+    event = event_of("ActivityFailed", payload)
     assert event is not None
     assert (event.level, event.name) == (logging.WARNING, "activity_failed")
     assert event.fields == {
@@ -41,10 +40,10 @@ def test_a_failed_attempt_is_logged_with_its_code_and_without_its_data() -> None
 
 def test_inputs_and_results_are_not_logged() -> None:
     for name, payload in (("ExecutionStarted", {"input": "s3cret"}), ("ExecutionCompleted", {"result": "s3cret"})):
-        event = record_event(STATE, record_of(name, dict(payload)))
+        event = event_of(name, dict(payload))
         assert event is not None
         assert "s3cret" not in json.dumps(event.fields)
-    assert record_event(STATE, record_of("StateUpdated", {"state": 1})) is None
+    assert event_of("StateUpdated", {"state": 1}) is None
 
 
 def test_a_line_of_text_stays_one_line() -> None:

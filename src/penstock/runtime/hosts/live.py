@@ -72,6 +72,10 @@ class Committed(msgspec.Struct, frozen=True):
         """One of them, counted from 0; the others of a move are not made for that."""
         return self.page.record(number) if isinstance(self.page, Move) else self.page[number]
 
+    def seq(self, number: int) -> int:
+        """The sequence number of one of them, which is not made for that."""
+        return self.page.first_seq + number if isinstance(self.page, Move) else self.page[number].seq
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the records, which are not made for that."""
