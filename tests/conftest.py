@@ -10,9 +10,11 @@ from hypothesis import HealthCheck, settings
 from tests.durations import ModuleSeconds
 
 # Wall-clock limits per example say more about the machine than about the code, so there are none.
-settings.register_profile("local", deadline=None)
+settings.register_profile("local", deadline=None, max_examples=50)
 # In CI the same examples are drawn every time: a red build is then always about the change at hand.
-settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "ci", deadline=None, max_examples=50, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 # HYPOTHESIS_PROFILE=thorough scripts/test tests/unit: as long as it takes.
 settings.register_profile("thorough", deadline=None, max_examples=1_000)
 # scripts/test --fast

@@ -16,10 +16,11 @@ def test_every_answer_is_as_the_document_says_and_nothing_makes_the_server_fail(
     folder.mkdir()
     with serving(folder, **SETTINGS) as server:
         seeds = seed(server.call)
-        report = check_conformance(server, seeds, tmp_path, examples=4, phases=("examples", "coverage", "fuzzing"))
+        # The same calls every time, at the edges of every schema. `scripts/fuzz-rest` makes random ones, and many.
+        report = check_conformance(server, seeds, tmp_path, examples=1, phases=("examples", "coverage"))
         assert report.failures == [], report.output
         assert (report.exit_code, report.untested) == (0, 0), report.output
-        assert report.cases > 1_000
+        assert report.cases > 4_000
         assert server.call("GET", "health")["ready"] is True
         metrics = server.call("GET", "metrics")["metrics"]
         failed = {name: count for name, count in metrics.items() if "http_requests" in name and 'status="5' in name}

@@ -23,7 +23,7 @@ class Quoting(yaml.SafeDumper):
 
 Quoting.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))
 SCHEMA = jsonschema_rs.validator_for(settings_schema())
-BOUNDED = run(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+BOUNDED = run(deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @BOUNDED

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 import yaml
+from hypothesis import settings
 
 from penstock.base.json import JsonObject, JsonValue
 
@@ -260,9 +261,12 @@ def changed(document: JsonObject, path: str, value: JsonValue) -> JsonObject:
 
 
 def mutations(document: JsonObject, count: int, seed: int) -> Iterator[JsonObject]:
-    """Copies of a document, each with one or two things deleted, added or changed; the same for the same seed."""
+    """Copies of a document, each with one or two things deleted, added or changed; the same for the same seed.
+
+    There are as many as that where Hypothesis draws its usual fifty examples, and more or fewer where it does.
+    """
     chance = random.Random(seed)
-    for _ in range(count):
+    for _ in range(max(count * settings().max_examples // 50, 1)):
         mutant = copy.deepcopy(document)
         for _ in range(chance.choice((1, 1, 2))):
             _mutate(mutant, chance)

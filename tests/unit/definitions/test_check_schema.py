@@ -617,7 +617,7 @@ def is_beyond_schema(finding: Finding) -> bool:
 
 def test_the_checks_accept_what_the_published_schema_accepts() -> None:
     verdicts = set()
-    for mutant in mutations(everything_published(), 800, seed=1):
+    for mutant in mutations(everything_published(), 400, seed=1):
         valid = PUBLISHED.is_valid(mutant)
         verdicts.add(valid)
         findings = [finding for finding in schema_findings(mutant) if not is_beyond_schema(finding)]
@@ -628,7 +628,7 @@ def test_the_checks_accept_what_the_published_schema_accepts() -> None:
 
 def test_the_checks_accept_what_the_native_schema_accepts() -> None:
     verdicts = set()
-    for mutant in mutations(everything_native(), 500, seed=2):
+    for mutant in mutations(everything_native(), 250, seed=2):
         valid = NATIVE.is_valid(mutant)
         verdicts.add(valid)
         findings = [finding for finding in schema_findings(mutant) if finding.keyword not in BEYOND]

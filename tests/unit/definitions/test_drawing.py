@@ -364,7 +364,7 @@ def rectangles(boxes: list[Box], links: list[Link]) -> Iterator[tuple[float, flo
         )
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(drawings())
 def test_boxes_and_labels_never_overlap_and_stay_on_the_page(drawing: tuple[list[Box], list[Link]]) -> None:
     boxes, links = drawing

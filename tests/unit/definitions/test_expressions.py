@@ -284,13 +284,13 @@ def outcome_of_libjq(program: str, root: JsonValue) -> Evaluated | EvaluationFai
     return Evaluated(None if not outputs else outputs[0] if len(outputs) == 1 else outputs)
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(programs, objects)
 def test_reading_only_parts_of_the_root_changes_nothing(program: str, root: dict[str, JsonValue]) -> None:
     assert evaluate_expression(compiled(program), root) == outcome_of_libjq(program, root)
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(programs, objects)
 def test_results_of_bounded_programs_are_not_much_larger_than_their_input(
     program: str, root: dict[str, JsonValue]

@@ -165,7 +165,7 @@ CHUNKS = [
 ]
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(st.lists(st.sampled_from(CHUNKS), min_size=1, max_size=3), st.sampled_from([" | ", ",", "\n|\r\n", " // ", "|"]))
 def test_libjq_and_the_deny_list_agree_on_what_is_a_call(chunks: list[str], joint: str) -> None:
     program = joint.join(chunks)

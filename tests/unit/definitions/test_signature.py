@@ -212,7 +212,7 @@ def test_unknown_and_unusable_keys_are_refused() -> None:
     assert wrong.code == "SIGNATURE_INVALID"
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.data())
 def test_no_change_of_one_character_goes_unnoticed(data: st.DataObject) -> None:
     document = copy.deepcopy(signed())

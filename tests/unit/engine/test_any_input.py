@@ -159,7 +159,7 @@ def fitting(run: Run) -> list[inputs.Input]:
     return found
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.lists(st.tuples(CHOICES, INPUTS, STEPS_MS), max_size=40))
 def test_any_input_at_any_time_is_taken_or_refused(moves: list[tuple[int | None, inputs.Input, int]]) -> None:
     run = begin(WORKFLOW)

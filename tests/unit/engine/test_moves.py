@@ -72,7 +72,7 @@ def both_ways(plan: Plan, state: RunState, given_: inputs.Input) -> tuple[Accept
     return decision, True
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     run_input=INPUTS,

@@ -67,7 +67,7 @@ def test_the_place_of_one_who_gave_up_goes_to_the_next() -> None:
     run_bounded(scenario())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(places=st.integers(1, 3), acts=st.lists(st.tuples(st.integers(0, 6), st.sampled_from("ewc")), max_size=40))
 def test_there_are_never_more_inside_than_places_and_in_the_end_all_are_free(
     places: int, acts: list[tuple[int, str]]
