@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.zygote import run_command
+from tests.zygote import piped_command, run_command
 
 STEPS = Path(__file__).with_name("steps.py")
 # Generous: these tests run beside others on small machines.
@@ -105,7 +105,7 @@ class Shop:
     def start(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         """A command that goes on beside the test; it is killed at the end if it has not ended."""
         process = subprocess.Popen(
-            self.command(*arguments),
+            piped_command(*arguments),
             cwd=self.folder,
             env=self.environment(),
             stdin=subprocess.DEVNULL,
