@@ -79,7 +79,7 @@ class PlainDisplay:
         width = max((len(node) for node in root.workflow.nodes), default=0)
         depth = root.run_id.count(":sub:")
         for line in trace_lines(follower.take_unseen(), follower.workflows(), self._items):
-            self._console.print(trace_text(line, root.began_at, width, depth_from=depth))
+            self._console.print(trace_text(line, root.visits.begun_at, width, depth_from=depth))
 
     def say(self, text: str | Text) -> None:
         """Print a line."""

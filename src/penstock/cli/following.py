@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 from penstock.base.errors import NotFound
 from penstock.cli.run_source import RunSource
-from penstock.cli.run_view import Question, RunView, VisitView, WaitKind
+from penstock.cli.run_view import Question, RunView
 from penstock.definitions.model import Workflow
 from penstock.engine.records import Record
+from penstock.engine.visits import Visit, WaitKind
 
 __all__ = ["Follower"]
 
@@ -22,7 +23,7 @@ _CHILDREN_MAX = 50
 # Views are not brought up to date more often than this: a fast run has better things to do than to be drawn.
 _REST_SECONDS = 0.05
 # Waits that end only when somebody outside does something.
-_OUTSIDE = frozenset({WaitKind.PERSON, WaitKind.DECISION, WaitKind.SIGNAL})
+_OUTSIDE = frozenset({WaitKind.APPROVAL, WaitKind.INPUT, WaitKind.DECISION, WaitKind.SIGNAL})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class Follower:
         if workflow is None:
             told, hint = f"there is no run {run_id} with a document to read", "`penstock runs list` shows the runs"
             raise NotFound("EXECUTION_NOT_FOUND", told, hint)
-        return cls(source=source, view=RunView(workflow=workflow, run_id=run_id))
+        return cls(source=source, view=RunView(workflow=workflow, name=run_id))
 
     async def catch_up(self) -> bool:
         """Read what happened since the last time; False when nothing did."""
@@ -69,7 +70,7 @@ class Follower:
             workflow = None if run_id is None else await self.source.workflow(run_id)
             if run_id is not None and workflow is not None:
                 self.known[view.run_id] = view.workflow
-                return RunView(workflow=workflow, run_id=run_id)
+                return RunView(workflow=workflow, name=run_id)
         return None
 
     def take_unseen(self) -> list[tuple[str, Record]]:
@@ -87,7 +88,7 @@ class Follower:
             return
         workflow = await self.source.workflow(child_id)
         if workflow is not None:
-            self.children[child_id] = RunView(workflow=workflow, run_id=child_id)
+            self.children[child_id] = RunView(workflow=workflow, name=child_id)
 
     async def wait(self) -> None:
         """Wait for something to happen, or long enough to look again."""
@@ -103,7 +104,7 @@ class Follower:
 
     def questions(self) -> list[Question]:
         """Open questions, the run's own first."""
-        if self.view.ended or self.view.paused:
+        if self.view.ended or self.view.visits.paused:
             return []
         return [question for view in (self.view, *self.children.values()) for question in view.questions()]
 
@@ -113,17 +114,17 @@ class Follower:
         return not self.view.ended and self._waits_outside(self.view)
 
     def _waits_outside(self, view: RunView) -> bool:
-        visits = list(view.open_visits())
-        if not visits or view.ending:
+        visits = list(view.visits.open_leaves())
+        if not visits or view.visits.ending is not None:
             return False
         return all(self._visit_waits_outside(view, visit) for visit in visits)
 
-    def _visit_waits_outside(self, view: RunView, visit: VisitView) -> bool:
-        if visit.at_work:
-            return view.mode == "host_mediated"
-        if visit.wait is None:
-            return view.paused
-        if visit.wait.kind is WaitKind.CHILD:
-            child = self.children.get(visit.child_id or "")
-            return child is not None and not child.ended and self._waits_outside(child)
-        return view.paused or visit.wait.kind in _OUTSIDE
+    def _visit_waits_outside(self, view: RunView, visit: Visit) -> bool:
+        match None if visit.wait is None else visit.wait.kind:
+            case WaitKind.ACTIVITY:
+                return view.visits.mode == "host_mediated"
+            case WaitKind.CHILD:
+                child = self.children.get(visit.child_run_id or "")
+                return child is not None and not child.ended and self._waits_outside(child)
+            case kind:
+                return view.visits.paused or kind in _OUTSIDE

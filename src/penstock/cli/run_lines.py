@@ -14,16 +14,19 @@ Above it: the live view and the reports. Below it: `run_view`.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from penstock.cli.run_view import Mark, RunView, ScopeView, VisitView, WaitKind, called
+from penstock.base.json import JsonValue
+from penstock.cli.run_view import Mark, RunView, called, error_text, mark_of, outside_wait, prompt_of
 from penstock.definitions.drawing_text import clean
 from penstock.definitions.model import Node, Workflow
+from penstock.engine.records import events
 from penstock.engine.state import COMPENSATION_PREFIX
+from penstock.engine.visits import Visit, VisitScope, VisitStatus, WaitKind
 from penstock.runtime.tracing import shorten
 
 __all__ = ["Line", "Sheet", "clock_text", "header_of", "length_text", "lines_of", "status_words", "text_of"]
@@ -166,16 +169,18 @@ def status_words(view: RunView, children: Mapping[str, RunView] | None = None) -
             return "cancelled"
         case _:
             pass
-    if view.paused:
+    if view.visits.paused:
         return "paused"
-    if view.ending:
+    if view.visits.ending is not None:
         return "undoing"
     views = [view, *(child for name in view.children() if (child := (children or {}).get(name)) is not None)]
-    kinds = {visit.wait.kind for one in views for visit in one.open_visits() if visit.wait is not None}
-    if any(visit.wait is None for one in views for visit in one.open_visits()):
-        kinds &= {WaitKind.PERSON, WaitKind.DECISION}
+    waits = [outside_wait(visit) for one in views for visit in one.visits.open_leaves()]
+    kinds = {wait.kind for wait in waits if wait is not None}
+    if None in waits:
+        kinds &= {WaitKind.APPROVAL, WaitKind.INPUT, WaitKind.DECISION}
     for kind, words in (
-        (WaitKind.PERSON, "waiting for a person"),
+        (WaitKind.INPUT, "waiting for a person"),
+        (WaitKind.APPROVAL, "waiting for an approval"),
         (WaitKind.DECISION, "waiting for a decision"),
         (WaitKind.SIGNAL, "waiting for a signal"),
         (WaitKind.RETRY, "waiting to try again"),
@@ -189,13 +194,13 @@ def status_words(view: RunView, children: Mapping[str, RunView] | None = None) -
 def header_of(view: RunView, sheet: Sheet) -> Text:
     """The first line: which run, how it stands, how long it has been going."""
     style = {Mark.DONE: "green", Mark.FAILED: "red", Mark.DROPPED: "red"}.get(view.mark, "cyan")
-    end = view.updated_at if view.ended else sheet.now
+    end = view.visits.updated_at if view.ended else sheet.now
     text = Text.assemble(
         ("● ", style),
         (clean(view.workflow.name), "bold"),
         f" {clean(view.workflow.version)}  run {clean(view.run_id)}  ",
         (status_words(view, sheet.children), style),
-        (f"  {clock_text(end - view.began_at)}", "dim"),
+        (f"  {clock_text(end - view.visits.begun_at)}", "dim"),
     )
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
@@ -241,7 +246,7 @@ def lines_of(view: RunView, sheet: Sheet, *, lines_max: int | None = None, witho
     """Every line of a run whose key is not in `without`, or as many of the later ones as fit."""
     lines: list[Line] = []
     for items_shown in _ITEMS_SHOWN:
-        drawn = _scope_lines(view, view.scopes[0], replace(sheet, items_shown=items_shown), 0)
+        drawn = _visit_lines(view, view.walk(), replace(sheet, items_shown=items_shown), 0)
         lines = [line for line in drawn if line.key not in without]
         if lines_max is None or len(lines) <= lines_max:
             return lines
@@ -252,78 +257,94 @@ def lines_of(view: RunView, sheet: Sheet, *, lines_max: int | None = None, witho
     return [cut, *lines[above:]]
 
 
-def _scope_lines(view: RunView, scope: ScopeView, sheet: Sheet, depth: int) -> Iterator[Line]:
-    for key in scope.visits:
-        visit = view.visits[key]
-        if visit.node_type != "start":
+def _visit_lines(view: RunView, visits: Iterable[Visit], sheet: Sheet, depth: int) -> Iterator[Line]:
+    for visit in visits:
+        if view.node_type(visit) != "start":
             yield _visit_line(view, visit, sheet, depth)
             if depth < _DEPTH_MAX:
                 yield from _inner_lines(view, visit, sheet, depth + 1)
 
 
-def _inner_lines(view: RunView, visit: VisitView, sheet: Sheet, depth: int, *, compact: bool = False) -> Iterator[Line]:
+def _inner_lines(view: RunView, visit: Visit, sheet: Sheet, depth: int, *, compact: bool = False) -> Iterator[Line]:
     """What is inside of a visit; `compact` gives every branch one line, because it stands inside of an item."""
-    child = (sheet.children or {}).get(visit.child_id or "")
+    child = (sheet.children or {}).get(visit.child_run_id or "")
     if child is not None and not child.ended:
-        yield from _scope_lines(child, child.scopes[0], sheet, depth)
-    scopes = [view.scopes[serial] for serial in visit.scopes]
-    match visit.node_type:
+        yield from _visit_lines(child, child.walk(), sheet, depth)
+    scopes = view.visits.scopes_of(visit)
+    match view.node_type(visit):
         case "parallel" | "race" if compact:
             for scope in scopes:
-                yield _scope_line(view, scope, scope.name, sheet, depth)
+                yield _scope_line(view, scope, scope.branch or "", sheet, depth)
         case "parallel" | "race":
             for scope in scopes:
                 yield _branch_line(view, scope, sheet, depth)
-                yield from _scope_lines(view, scope, sheet, depth + 1)
+                yield from _visit_lines(view, view.visits_in(scope), sheet, depth + 1)
         case "loop":
             for scope in scopes[-1:]:
-                yield from _scope_lines(view, scope, sheet, depth)
+                yield from _visit_lines(view, view.visits_in(scope), sheet, depth)
         case _:
             yield from _item_lines(view, visit, scopes, sheet, depth)
 
 
-def _item_lines(
-    view: RunView, visit: VisitView, scopes: Sequence[ScopeView], sheet: Sheet, depth: int
-) -> Iterator[Line]:
+def _item_lines(view: RunView, visit: Visit, scopes: Sequence[VisitScope], sheet: Sheet, depth: int) -> Iterator[Line]:
     """The items that somebody wants to see: those under way, then failed ones, then the latest."""
-    order = {Mark.GOING: 0, Mark.FAILED: 1, Mark.DONE: 2, Mark.DROPPED: 3}
-    wanted = scopes if visit.open else [scope for scope in scopes if scope.mark is Mark.FAILED]
+    order = {VisitStatus.RUNNING: 0, VisitStatus.FAILED: 1, VisitStatus.COMPLETED: 2, VisitStatus.CANCELLED: 3}
+    wanted = scopes if visit.is_open else [scope for scope in scopes if scope.status is VisitStatus.FAILED]
     # Of those under way the oldest come first: they are the ones that take long.
     ranked = sorted(
         wanted,
-        key=lambda scope: (order.get(scope.mark, 0), scope.index if scope.mark is Mark.GOING else -scope.index),
+        key=lambda scope: (order.get(scope.status, 0), scope.index if scope.is_open else -scope.index),
     )
+    items = _items(visit)
     chosen = ranked[: sheet.items_shown]
     for scope in sorted(chosen, key=lambda scope: scope.index):
-        item = shorten(visit.items[scope.index], _ITEM_CHARACTERS_MAX) if scope.index < len(visit.items) else ""
+        item = shorten(items[scope.index], _ITEM_CHARACTERS_MAX) if scope.index < len(items) else ""
         yield _scope_line(view, scope, f"#{scope.index + 1} {item}".rstrip(), sheet, depth)
         current = _current(view, scope)
-        if current is not None and depth < _DEPTH_MAX and scope.ended_at is None:
+        if current is not None and depth < _DEPTH_MAX and scope.is_open:
             yield from _inner_lines(view, current, sheet, depth + 1, compact=True)
-    if visit.open and chosen:
+    if visit.is_open and chosen:
         yield from _hidden_line(view, visit, scopes, chosen, depth)
 
 
 def _hidden_line(
-    view: RunView, visit: VisitView, scopes: Sequence[ScopeView], chosen: Sequence[ScopeView], depth: int
+    view: RunView, visit: Visit, scopes: Sequence[VisitScope], chosen: Sequence[VisitScope], depth: int
 ) -> Iterator[Line]:
-    hidden, to_come = len(scopes) - len(chosen), (visit.total or 0) - len(scopes)
+    hidden, to_come = len(scopes) - len(chosen), (_total(visit) or 0) - len(scopes)
     told = [f"{hidden} more"] if hidden > 0 else []
     told += [f"{to_come} to come"] if to_come > 0 else []
     if told:
-        key = f"{view.run_id}/{visit.node_id}/{visit.visit}/hidden"
+        key = f"{view.run_id}/{visit.node_id}/{visit.ordinal}/hidden"
         yield Line(key=key, depth=depth, mark=None, name=f"⋮ {', '.join(told)}", what="")
 
 
-def _current(view: RunView, scope: ScopeView) -> VisitView | None:
-    return view.visits[scope.visits[-1]] if scope.visits else None
+def _items(visit: Visit) -> Sequence[JsonValue]:
+    listed = visit.fan_out.items if isinstance(visit.fan_out, events.ForEachStarted) else None
+    return listed if isinstance(listed, list) else ()
 
 
-def _scope_line(view: RunView, scope: ScopeView, name: str, sheet: Sheet, depth: int) -> Line:
+def _total(visit: Visit) -> int | None:
+    """How many branches, items or rounds there can be."""
+    match visit.fan_out:
+        case events.ParallelForked(branch_names=names):
+            return len(names) if isinstance(names, list) else 0
+        case events.ForEachStarted():
+            return len(_items(visit))
+        case events.LoopStarted(max_iterations=rounds):
+            return rounds
+        case None:
+            return None
+
+
+def _current(view: RunView, scope: VisitScope) -> Visit | None:
+    return view.visits.visits[scope.visits[-1]] if scope.visits else None
+
+
+def _scope_line(view: RunView, scope: VisitScope, name: str, sheet: Sheet, depth: int) -> Line:
     """An item or a branch in one line: how it ended, or the node it is at."""
     current = _current(view, scope)
-    mark, what, note = scope.mark, "", scope.note
-    if current is not None and scope.ended_at is None:
+    mark, what, note = mark_of(scope), "", _scope_note(scope)
+    if current is not None and scope.is_open:
         inner = _visit_line(view, current, sheet, depth)
         mark, what, note = inner.mark or mark, f"{_plain_name(current)}: {inner.what}", inner.note
     return Line(
@@ -332,87 +353,93 @@ def _scope_line(view: RunView, scope: ScopeView, name: str, sheet: Sheet, depth:
         mark=mark,
         name=name,
         what=what,
-        time=_elapsed(scope.began_at, scope.ended_at, sheet.now),
+        time=_elapsed(scope.begun_at, scope.ended_at, sheet.now),
         note=note,
-        settled=scope.ended_at is not None,
+        settled=not scope.is_open,
     )
 
 
-def _branch_line(view: RunView, scope: ScopeView, sheet: Sheet, depth: int) -> Line:
-    ended = scope.ended_at
+def _scope_note(scope: VisitScope) -> str:
+    return "" if scope.error is None else error_text(scope.error)
+
+
+def _branch_line(view: RunView, scope: VisitScope, sheet: Sheet, depth: int) -> Line:
     return Line(
         key=f"{view.run_id}/{scope.serial}",
         depth=depth,
-        mark=scope.mark if ended is not None else None,
-        name=scope.name,
+        mark=None if scope.is_open else mark_of(scope),
+        name=scope.branch or "",
         what="",
-        note=scope.note,
-        settled=ended is not None,
+        note=_scope_note(scope),
+        settled=not scope.is_open,
     )
 
 
-def _visit_line(view: RunView, visit: VisitView, sheet: Sheet, depth: int) -> Line:
-    waits = visit.wait is not None and visit.wait.kind is not WaitKind.CHILD
+def _visit_line(view: RunView, visit: Visit, sheet: Sheet, depth: int) -> Line:
+    wait = outside_wait(visit)
+    waits = wait is not None and wait.kind is not WaitKind.CHILD
     return Line(
-        key=f"{view.run_id}/{visit.node_id}/{visit.visit}",
+        key=f"{view.run_id}/{visit.node_id}/{visit.ordinal}",
         depth=depth,
-        mark=visit.mark,
-        name=_plain_name(visit) + (f" ({visit.visit})" if visit.visit > 1 and not depth else ""),
-        what=_wait_text(visit, sheet.now) if waits else _what(view, visit),
-        time=_time(visit, sheet.now),
-        note=_note(visit),
-        settled=not visit.open,
+        mark=mark_of(visit),
+        name=_plain_name(visit) + (f" ({visit.ordinal})" if visit.ordinal > 1 and not depth else ""),
+        what=_wait_text(view, visit, sheet.now) if waits else _what(view, visit),
+        time=_time(view, visit, sheet.now),
+        note=_note(view, visit),
+        settled=not visit.is_open,
     )
 
 
-def _plain_name(visit: VisitView) -> str:
+def _plain_name(visit: Visit) -> str:
     return visit.node_id.removeprefix(COMPENSATION_PREFIX)
 
 
-def _what(view: RunView, visit: VisitView) -> str:
+def _what(view: RunView, visit: Visit) -> str:
     undo = "undo with " if visit.node_id.startswith(COMPENSATION_PREFIX) else ""
-    told = f"{undo}{visit.node_type} {visit.called}".strip()
-    match visit.node_type:
+    node_type, is_done = view.node_type(visit), visit.status is VisitStatus.COMPLETED
+    told = f"{undo}{node_type} {view.called(visit)}".strip()
+    match node_type:
         case "switch":
-            return f"{told} {visit.note}".strip()
-        case "end" | "continue_as_new" if visit.mark is Mark.DONE:
-            return shorten(visit.output, _PREVIEW_CHARACTERS_MAX)
-        case "interrupt" if visit.mark is Mark.DONE and visit.note != "timed out":
-            return f"{visit.note}: {shorten(visit.output, _PREVIEW_CHARACTERS_MAX)}"
+            return f"{told} {view.note(visit)}".strip()
+        case "end" | "continue_as_new" if is_done:
+            return shorten(view.output(visit), _PREVIEW_CHARACTERS_MAX)
+        case "interrupt" if is_done and not visit.timed_out:
+            return f"{view.note(visit)}: {shorten(view.output(visit), _PREVIEW_CHARACTERS_MAX)}"
         case "parallel" | "race" | "for_each" | "loop":
             return f"{told} {_counts(view, visit)}".strip()
         case _:
             return told
 
 
-def _counts(view: RunView, visit: VisitView) -> str:
+def _counts(view: RunView, visit: Visit) -> str:
     """How far a node with bodies has come: `3 of 8, 1 failed`."""
-    marks = [view.scopes[serial].mark for serial in visit.scopes]
-    if visit.node_type == "loop":
-        return f"round {len(marks)} of at most {visit.total}" if marks else ""
-    total = visit.total if visit.total is not None else len(marks)
-    failed = marks.count(Mark.FAILED)
-    return f"{marks.count(Mark.DONE)} of {total}" + (f", {failed} failed" if failed else "")
+    statuses, total = [scope.status for scope in view.visits.scopes_of(visit)], _total(visit)
+    if view.node_type(visit) == "loop":
+        return f"round {len(statuses)} of at most {total}" if statuses else ""
+    total = total if total is not None else len(statuses)
+    failed = statuses.count(VisitStatus.FAILED)
+    return f"{statuses.count(VisitStatus.COMPLETED)} of {total}" + (f", {failed} failed" if failed else "")
 
 
-def _wait_text(visit: VisitView, now: int) -> str:
+def _wait_text(view: RunView, visit: Visit, now: int) -> str:
     wait = visit.wait
     if wait is None:
         return ""
     left = f", {_coarse(wait.until - now)} left" if wait.until is not None else ""
-    match wait.kind:
-        case WaitKind.PERSON:
-            return f'waiting for a person: "{wait.text}"{left}'
-        case WaitKind.DECISION:
-            return f"waiting for a decision: {wait.text}"
-        case WaitKind.SIGNAL:
-            return f"waiting for the signal {wait.text}{left}"
-        case WaitKind.TIMER:
+    match wait.cause:
+        case events.InterruptRaised() | events.ActivityAsked() as asked:
+            whom = "an approval" if wait.kind is WaitKind.APPROVAL else "a person"
+            return f'waiting for {whom}: "{prompt_of(asked)}"{left}'
+        case events.ActivityOutcomeUnknown():
+            return "waiting for a decision: the outcome is unknown: retry it, or report what came of it"
+        case events.SignalWaitStarted(signal_name=name):
+            return f"waiting for the signal {name or ''}{left}"
+        case events.TimerStarted():
             return f"waiting for time to pass{left}"
-        case WaitKind.RETRY:
+        case events.ActivityFailed() | events.SubworkflowCompleted():
             again = f"again in {_coarse(wait.until - now)}" if wait.until is not None else "again"
-            return f"{visit.node_type} {visit.called}".strip() + f", {again}"
-        case WaitKind.CHILD:
+            return f"{view.node_type(visit)} {view.called(visit)}".strip() + f", {again}"
+        case events.SubworkflowStarted() | None:
             return ""
 
 
@@ -422,10 +449,11 @@ def _coarse(length_ms: int) -> str:
     return f"{seconds} s" if seconds < 60 else length_text(seconds * _SECOND_MS)  # noqa: PLR2004  # a minute
 
 
-def _time(visit: VisitView, now: int) -> str:
-    if visit.node_type in _INSTANT_TYPES and visit.mark is not Mark.GOING:
+def _time(view: RunView, visit: Visit, now: int) -> str:
+    mark = mark_of(visit)
+    if view.node_type(visit) in _INSTANT_TYPES and mark is not Mark.GOING:
         return ""
-    since = visit.wait.since if visit.wait is not None and visit.mark is Mark.WAITING else visit.began_at
+    since = visit.wait.since if visit.wait is not None and mark is Mark.WAITING else visit.begun_at
     return _elapsed(since, visit.ended_at, now)
 
 
@@ -437,14 +465,15 @@ def _elapsed(since: int, ended_at: int | None, now: int) -> str:
     return length_text(seconds * _SECOND_MS) if seconds >= 10 else f"{seconds} s"  # noqa: PLR2004  # as length_text
 
 
-def _note(visit: VisitView) -> str:
-    parts = []
-    if visit.failures and visit.attempt:
-        codes = ", ".join(dict.fromkeys(visit.failures))
-        if visit.mark is Mark.FAILED:
-            parts += [f"attempt {visit.attempt} of {visit.attempts_max}"] if visit.attempts_max > 1 else []
+def _note(view: RunView, visit: Visit) -> str:
+    parts, node_type, note = [], view.node_type(visit), view.note(visit)
+    if visit.failures and visit.attempts:
+        most = view.attempts_max(visit)
+        codes = ", ".join(dict.fromkeys(failure.code or "FAILED" for failure in visit.failures))
+        if visit.status is VisitStatus.FAILED:
+            parts += [f"attempt {visit.attempts} of {most}"] if most > 1 else []
         else:
-            parts.append(f"attempt {visit.attempt} of {visit.attempts_max} ({codes})")
-    if visit.note and visit.node_type != "switch" and not (visit.node_type == "interrupt" and visit.output is not None):
-        parts.append(visit.note)
+            parts.append(f"attempt {visit.attempts} of {most} ({codes})")
+    if note and node_type != "switch" and not (node_type == "interrupt" and view.output(visit) is not None):
+        parts.append(note)
     return " · ".join(parts)

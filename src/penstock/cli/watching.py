@@ -24,11 +24,12 @@ from penstock.cli.displays import Display, LogToDisplay
 from penstock.cli.following import Follower
 from penstock.cli.report import console_for, count_words
 from penstock.cli.run_lines import length_text, status_words
-from penstock.cli.run_view import Mark, Question, RunView, VisitView, WaitKind
+from penstock.cli.run_view import Question, RunView
 from penstock.cli.sessions import Left, Workshop, command_text, until_left
 from penstock.cli.terminal import TerminalConversation, can_ask
 from penstock.definitions.drawing_text import clean
-from penstock.engine.state import COMPENSATION_PREFIX
+from penstock.engine.records import events
+from penstock.engine.visits import Visit
 
 __all__ = ["Ending", "WatchedPlace", "print_ending", "say_how_to_go_on", "watch"]
 
@@ -176,25 +177,27 @@ class _Talker:
 def print_ending(follower: Follower, place: WatchedPlace, *, watched: bool) -> None:
     """The last lines about a run that has ended; `watched` says that its lines stand above."""
     console, view = console_for(sys.stdout), follower.view
-    lasted = length_text(view.updated_at - view.began_at)
+    visits = view.visits
+    lasted = length_text(visits.updated_at - visits.begun_at)
     history = command_text("runs", "history", view.run_id, *place.options)
-    match view.mark:
-        case Mark.DONE:
+    match visits.end:
+        case events.ExecutionCompleted() | events.ExecutionContinued() as end:
             console.print(Text.assemble(("completed", "green"), f" in {lasted} · {count_words(view.seq, 'record')}"))
-            result = json.dumps(view.result, ensure_ascii=False)
+            result = json.dumps(end.result if isinstance(end, events.ExecutionCompleted) else None, ensure_ascii=False)
             if not watched or len(result) > _RESULT_CHARACTERS_SHOWN:
                 console.print(f"  result   {clean(result)}")
-        case Mark.FAILED:
-            error: JsonObject = view.error or {}
-            where = f" at {error['node']}" if error.get("node") else ""
-            told = clean(f"{error.get('code')}: {error.get('message')}")
+        case events.ExecutionFailed(node_id=node_id, code=code, error=message):
+            where = f" at {node_id}" if node_id else ""
+            told = clean(f"{code}: {message}")
             console.print(Text.assemble(("failed", "red"), f"{where} after {lasted} · {told}"))
-            if not any(name.startswith(COMPENSATION_PREFIX) for name, _ in view.visits):
+            if not visits.compensating:
                 retry = command_text("runs", "retry", view.run_id, *place.options)
                 console.print(f"  retry    {retry}")
-        case _:
-            reason = f" · {clean(view.cancel_reason)}" if view.cancel_reason else ""
+        case events.ExecutionCancelled(reason=given):
+            reason = f" · {clean(given)}" if given else ""
             console.print(Text.assemble(("cancelled", "red"), f" after {lasted}{reason}"))
+        case None:
+            pass
     console.print(f"  history  {history}")
 
 
@@ -210,24 +213,24 @@ def say_how_to_go_on(follower: Follower, place: WatchedPlace, ending: Ending) ->
             console.print(f"  in the background  {command_text('worker', *place.performing)}")
         return
     console.print(Text.assemble((status_words(view, follower.children), "yellow"), f" · run {view.run_id}"))
-    if view.paused:
+    if view.visits.paused:
         console.print(f"  resume it   {command_text('runs', 'resume', view.run_id, *place.options)}")
     for one in (view, *follower.children.values()):
-        for visit in one.open_visits():
+        for visit in one.visits.open_leaves():
             told = _advice(one, visit, place.options)
             if told is not None:
                 console.print(f"  {told}")
 
 
-def _advice(view: RunView, visit: VisitView, where: Sequence[str]) -> str | None:
-    match visit.wait.kind if visit.wait is not None else None:
-        case WaitKind.PERSON if visit.question is not None:
-            example = _example(visit.question.schema)
-            node = ("--node", visit.node_id) if len(view.questions()) > 1 else ()
-            return f"answer it   {command_text('runs', 'answer', view.run_id, *where, *node, *example)}"
-        case WaitKind.SIGNAL if visit.wait is not None:
-            return f"signal it   {command_text('runs', 'signal', view.run_id, visit.wait.text, *where)}"
-        case WaitKind.DECISION:
+def _advice(view: RunView, visit: Visit, where: Sequence[str]) -> str | None:
+    question = view.question(visit)
+    if question is not None:
+        node = ("--node", visit.node_id) if len(view.questions()) > 1 else ()
+        return f"answer it   {command_text('runs', 'answer', view.run_id, *where, *node, *_example(question.schema))}"
+    match None if visit.wait is None else visit.wait.cause:
+        case events.SignalWaitStarted(signal_name=name):
+            return f"signal it   {command_text('runs', 'signal', view.run_id, name or '', *where)}"
+        case events.ActivityOutcomeUnknown():
             retry = command_text("runs", "retry", view.run_id, "--node", visit.node_id, *where)
             return f"decide      {retry}"
         case _:

@@ -228,3 +228,41 @@ def test_lengths_of_time_are_short(length_ms: int, told: str) -> None:
 
 def test_a_clock_shows_hours_when_there_are_any() -> None:
     assert [clock_text(value) for value in (0, 62_000, 3_723_000)] == ["00:00", "01:02", "1:02:03"]
+
+
+def test_a_question_to_approvers_is_drawn_as_one() -> None:
+    text = """\
+penstock: v1
+name: w
+nodes:
+  - {id: ask, type: interrupt, message: "Pay?", approvers: {group: board}}
+  - {id: done, type: end}
+"""
+    workflow = workflow_of(text)
+    header, line = screen(view_of(workflow, records_of(workflow, {})))
+    assert "waiting for an approval" in header
+    assert 'waiting for an approval: "Pay?"' in line
+
+
+def test_nobody_is_asked_what_a_node_that_timed_out_wanted_to_know() -> None:
+    text = """\
+penstock: v1
+name: w
+nodes:
+  - id: both
+    type: parallel
+    join: all
+    timeout: 1s
+    on_error: {next: after}
+    branches:
+      - {name: x, nodes: [{id: ask, type: interrupt, message: "Go?"}]}
+      - {name: y, nodes: [{id: nap, type: wait, duration: 1h}]}
+  - {id: after, type: step, handler: h}
+  - {id: done, type: end}
+"""
+    workflow = workflow_of(text)
+    view = view_of(workflow, records_of(workflow, {}))
+    assert view.questions() == []
+    drawn = screen(view)
+    assert not any("waiting" in line for line in drawn), drawn
+    assert sum("-" in line.split()[:1] for line in drawn) == 4, drawn

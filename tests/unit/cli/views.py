@@ -30,6 +30,6 @@ def view_of(workflow: Workflow, records: list[Record]) -> RunView:
 
 def screen(view: RunView, *, later_ms: int = 0, lines_max: int | None = None) -> list[str]:
     """What is drawn, some time after the last record."""
-    sheet = Sheet.for_workflow(view.workflow, now=view.updated_at + later_ms)
+    sheet = Sheet.for_workflow(view.workflow, now=view.visits.updated_at + later_ms)
     lines = lines_of(view, sheet, lines_max=lines_max)
     return [header_of(view, sheet).plain, *(text_of(line, sheet).plain for line in lines)]
