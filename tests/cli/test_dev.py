@@ -103,7 +103,7 @@ def test_a_project_goes_from_init_to_an_answered_question(shop: Shop) -> None:
         assert server.call("POST", "workflows/refund_order/executions", given).status == 202
         told = read_until(server.process, "answer it:")
         assert "refund_order 1.0.0 started with" in told
-        assert "waiting for a person: Refund 180 for order A-1042?" in told
+        assert "waiting for an approval: Refund 180 for order A-1042?" in told
         # The line can be pasted.
         command = told.splitlines()[-1].partition("answer it: penstock ")[2].split()
         assert shop.run(*command, "approve=true").returncode == 0
@@ -218,3 +218,32 @@ def test_without_anything_to_serve_it_says_what_to_do(shop: Shop) -> None:
     with developing(shop) as server:
         assert "penstock init" in server.announced["text"]
         assert isinstance(server.process, subprocess.Popen)
+
+
+EACH = """\
+penstock: v1
+name: each
+nodes:
+  - id: all
+    type: for_each
+    items: "[7, 8]"
+    as: item
+    concurrency: 2
+    nodes:
+      - id: both
+        type: parallel
+        join: all
+        branches:
+          - {name: x, nodes: [{id: ask, type: interrupt, message: "Take ${ .item }?"}]}
+          - {name: y, nodes: [{id: nap, type: wait, signal: go}]}
+  - {id: done, type: end}
+"""
+
+
+def test_what_happens_inside_of_an_item_is_told_with_its_number(project: Shop) -> None:
+    project.write("flows/each.yaml", EACH)
+    with developing(project) as server:
+        assert server.call("POST", "workflows/each/executions", {"execution_id": "e1"}).status == 202
+        told = read_until(server.process, "waiting for a person: Take 8?")
+        assert "ask  #1 waiting for a person: Take 7?" in told
+        assert "ask  #2 waiting for a person: Take 8?" in told

@@ -154,7 +154,7 @@ def test_the_demo_survives_being_killed_and_finishes() -> None:
     finished = run([str(ROOT / "scripts" / "demo"), "--yes"])
     assert finished.returncode == 0, finished.stdout + finished.stderr
     told = (
-        "waiting for a person",
+        "waiting for an approval",
         "killed the process (SIGKILL)",
         "found in penstock.db",
         "trying again",
@@ -167,5 +167,5 @@ def test_the_demo_survives_being_killed_and_finishes() -> None:
 def test_the_tour_of_the_demo_runs() -> None:
     finished = run([str(ROOT / "scripts" / "demo"), "--tour"])
     assert finished.returncode == 0, finished.stdout + finished.stderr
-    for told in ("refund_order", "waiting for a person", "trying again", "RF-88121", "breaking"):
+    for told in ("refund_order", "waiting for an approval", "trying again", "RF-88121", "breaking"):
         assert told in finished.stdout

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rich.console import Console
 from rich.text import Text
@@ -26,6 +26,7 @@ from penstock.definitions.drawing_text import clean
 from penstock.definitions.findings import Finding
 from penstock.definitions.model import Workflow
 from penstock.engine.records import Record, commands, events
+from penstock.engine.visits import RunVisits
 from penstock.runtime.hosts.live import Committed
 from penstock.runtime.tracing import trace_lines
 
@@ -58,6 +59,8 @@ class DevLines:
 
     console: Console
     workshop: Workshop
+    runs: dict[str, RunVisits] = field(default_factory=dict)
+    """The visits of the runs that began since, as long as they have not ended."""
 
     def started(self, told: Started, workflows: Sequence[Workflow]) -> None:
         """Where the server is, and how to come in."""
@@ -88,9 +91,10 @@ class DevLines:
         """A line for each thing that happened to a run and is worth one."""
         state, workflow = commit.live.state, commit.live.workflow
         for record in commit.records:
+            lines = list(trace_lines([(state.run_id, record)], {state.run_id: workflow}, self.runs))
             if record.body_type not in _TOLD:
                 continue
-            for line in trace_lines([(state.run_id, record)], {state.run_id: workflow}):
+            for line in lines:
                 told = Text(f"{clean(state.run_id)} ", style="dim")
                 self.console.print(told.append_text(trace_text(line, line.at, 0, depth_from=line.depth)))
             self._advise(state.run_id, record)

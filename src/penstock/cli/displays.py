@@ -23,7 +23,8 @@ from penstock.cli.report import console_for
 from penstock.cli.run_lines import Line, Sheet, header_of, lines_of, text_of
 from penstock.cli.traces import trace_text
 from penstock.definitions.drawing_text import clean
-from penstock.runtime.tracing import Items, trace_lines
+from penstock.engine.visits import RunVisits
+from penstock.runtime.tracing import trace_lines
 
 __all__ = ["Display", "LiveDisplay", "LogToDisplay", "PlainDisplay", "SilentDisplay", "display_for"]
 
@@ -67,7 +68,7 @@ class PlainDisplay:
     def __init__(self) -> None:
         self._console = console_for(sys.stdout)
         self._header_of: str | None = None
-        self._items = Items()
+        self._runs: dict[str, RunVisits] = {}
 
     def show(self, follower: Follower) -> None:
         """Print what is new."""
@@ -78,7 +79,7 @@ class PlainDisplay:
             self._console.print(f"● {named}  run {clean(root.run_id)}")
         width = max((len(node) for node in root.workflow.nodes), default=0)
         depth = root.run_id.count(":sub:")
-        for line in trace_lines(follower.take_unseen(), follower.workflows(), self._items):
+        for line in trace_lines(follower.take_unseen(), follower.workflows(), self._runs):
             self._console.print(trace_text(line, root.visits.begun_at, width, depth_from=depth))
 
     def say(self, text: str | Text) -> None:

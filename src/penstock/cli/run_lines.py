@@ -1,9 +1,9 @@
 """Lines for a run: one per visit, branches and items indented, never more than fit.
 
-    ● refund_order 1.4.0  run r_01…  waiting for a person  00:02
+    ● refund_order 1.4.0  run r_01…  waiting for an approval  00:02
       ✓ order   tool_call shop.get_order    38 ms
       ✓ policy  switch → ask
-      ◌ ask     waiting for a person: "Refund 180 for order A-1042?"  2 s
+      ◌ ask     waiting for an approval: "Refund 180 for order A-1042?"  2 s
 
 Columns are as wide as the workflow's names need, known before the first line is drawn, so that nothing moves sideways.
 Items of a fan-out get one line each and only the interesting ones are shown. Texts come from runs and are not trusted:

@@ -1,7 +1,7 @@
 """Histories as a person reads them: one line per thing that happened, with its node and what came of it.
 
-Above it: the simulator, the command line, later the console. Below it: records. Lines are values; how they are
-printed is for the surface to say.
+Above it: the simulator, the command line, later the console. Below it: records, and the visits that they make. Lines
+are values; how they are printed is for the surface to say.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from penstock.definitions.durations import format_duration
 from penstock.definitions.model import ActivityDetail, Workflow
 from penstock.engine.records import Body, Record, commands, events, given
 from penstock.engine.state import COMPENSATION_PREFIX
+from penstock.engine.visits import RunVisits, apply
 
-__all__ = ["Items", "TraceLine", "shorten", "trace_lines"]
+__all__ = ["TraceLine", "shorten", "trace_lines"]
 
 _TEXT_CHARACTERS_MAX = 160
 
@@ -53,45 +54,28 @@ def shorten(value: JsonValue, characters_max: int = _TEXT_CHARACTERS_MAX) -> str
 
 
 def trace_lines(
-    log: Iterable[tuple[str, Record]], workflows: Mapping[str, Workflow], items: Items | None = None
+    log: Iterable[tuple[str, Record]], workflows: Mapping[str, Workflow], runs: dict[str, RunVisits] | None = None
 ) -> Iterator[TraceLine]:
     """The lines of a log of records from one or more runs, in order; those inside of an item begin with its number.
 
-    Whoever reads a log in parts hands the same `items` to each of them.
+    Whoever reads a log in parts hands the same `runs` to each of them: the visits of the runs that have not ended.
     """
-    items = items or Items()
+    runs = {} if runs is None else runs
     for run_id, record in log:
-        number = items.number_at(run_id, record)
-        body = record.body
+        body, visits = record.body, runs.setdefault(run_id, RunVisits())
+        apply(visits, record, body)
+        if visits.end is not None:
+            del runs[run_id]
         teller = _TELLERS.get(type(body))
         told = teller(body, workflows[run_id]) if teller is not None else None
         if told is None:
             continue
         mark, text = told
         node_id = str(getattr(body, "node_id", None) or "")
-        numbered = f"#{number} {text}" if number is not None else text
+        visit = visits.visit(node_id, getattr(body, "visit", None))
+        index = None if visit is None else visits.item_index(visit)
+        numbered = text if index is None else f"#{index + 1} {text}"
         yield TraceLine(record.at, run_id, run_id.count(":sub:"), mark, node_id, numbered)
-
-
-class Items:
-    """Which item of a list a record is about: its scope was opened with a number, and its node scheduled there."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[str, int | None], int] = {}
-        self._visits: dict[tuple[str, str | None, int | None], int] = {}
-
-    def number_at(self, run_id: str, record: Record) -> int | None:
-        """The number, counted from 1; None outside of items."""
-        body = record.body
-        visit = run_id, getattr(body, "node_id", None), getattr(body, "visit", None)
-        match body:
-            case events.ScopeOpened(branch_name=None, index=int(index), scope=scope):
-                self._numbers[run_id, scope] = index + 1
-            case commands.ScheduleNode(scope=scope) if (number := self._numbers.get((run_id, scope))) is not None:
-                self._visits[visit] = number
-            case _:
-                pass
-        return self._visits.get(visit)
 
 
 _Told = tuple[str, str] | None
@@ -156,7 +140,8 @@ def _run_failed(body: events.ExecutionFailed, workflow: Workflow) -> _Told:
 
 
 def _interrupted(body: events.InterruptRaised, workflow: Workflow) -> _Told:
-    return "wait", f"waiting for a person: {body.prompt or body.prompt_ref}"
+    whom = "a person" if body.approvers is None else "an approval"
+    return "wait", f"waiting for {whom}: {body.prompt or body.prompt_ref}"
 
 
 def _asked(body: events.ActivityAsked, workflow: Workflow) -> _Told:

@@ -42,8 +42,9 @@ from penstock.definitions.build import build_workflow
 from penstock.definitions.durations import format_instant, parse_instant_ms
 from penstock.definitions.model import Workflow
 from penstock.engine.records import Record
+from penstock.engine.visits import RunVisits
 from penstock.runtime.chains import CHAIN_LABEL
-from penstock.runtime.tracing import Items, shorten, trace_lines
+from penstock.runtime.tracing import shorten, trace_lines
 
 __all__ = ["history_command", "list_command", "query_command", "show_command"]
 
@@ -236,14 +237,14 @@ def _print_records(calls: RunCalls, run: str, records: Iterator[JsonObject], *, 
     view = found_run(calls, run)
     run_id, began_at = view["execution_id"], parse_instant_ms(view["created_at"]) or 0
     workflow = None if every else workflow_of(calls, view)
-    console, items = console_for(sys.stdout), Items()
+    console, runs = console_for(sys.stdout), dict[str, RunVisits]()
     width = max((len(node) for node in workflow.nodes), default=0) if workflow is not None else 0
     for item in records:
         record = record_of(item)
         if workflow is None:
             _print_record(console, record, began_at)
             continue
-        for line in trace_lines([(run_id, record)], {run_id: workflow}, items):
+        for line in trace_lines([(run_id, record)], {run_id: workflow}, runs):
             text = trace_text(line, began_at, width, depth_from=line.depth)
             console.print(Text.assemble((f"{record.seq:>5}", "dim"), text))
 

@@ -154,7 +154,8 @@ def _waits(view: Mapping[str, Any], around: Surroundings) -> Iterator[Sequence[s
 
     for item in waits["questions"]:
         node = item["node_id"]
-        lines = [told(node, f'a person to answer "{item["prompt"]}"', item["expires_at"])]
+        whom = "an approval of" if item.get("approvers") else "a person to answer"
+        lines = [told(node, f'{whom} "{item["prompt"]}"', item["expires_at"])]
         lines.append(Text(f"answer: {command('answer', '--node', node)}"))
         lines.append(Text(clean(f"schema: {json.dumps(item['answer_schema'], ensure_ascii=False)}")))
         yield [*lines, *([f"approvers: {shorten(item['approvers'])}"] if item.get("approvers") else [])]
