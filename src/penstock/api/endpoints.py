@@ -142,7 +142,7 @@ class Endpoint:
         # Who calls comes first: nothing that a stranger sends is read.
         principal = await authenticated(self.gate, scope, headers, capability.name)
         reader = self._reader(method, capability)
-        body = await read_body(receive, headers, self.max_body_bytes) if reader.has_body else b""
+        body = await read_body(receive, scope, headers, self.max_body_bytes) if reader.has_body else b""
         outcome = await self.gate.call(
             Request(
                 operation=capability.name,

@@ -14,8 +14,10 @@ from enum import Enum
 from secrets import token_hex
 from typing import Any, cast
 
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from penstock.api.incoming import note_arrival
 from penstock.api.joined_writes import JoinedWrites
 from penstock.api.problems import PROBLEM_MEDIA_TYPE, problem_body, problem_status
 from penstock.base import limits
@@ -35,9 +37,11 @@ class _Phase(Enum):
     BODY = "body"
 
 
+# By these names: to look a member up in its class takes ten times as long, and every request does so several times.
+_NOTHING, _HEAD, _BODY = _Phase.NOTHING, _Phase.HEAD, _Phase.BODY
 _SECONDS = {
-    _Phase.HEAD: limits.REQUEST_HEAD_SECONDS_MAX,
-    _Phase.BODY: limits.REQUEST_BODY_SECONDS_MAX + _GRACE_SECONDS,
+    _HEAD: limits.REQUEST_HEAD_SECONDS_MAX,
+    _BODY: limits.REQUEST_BODY_SECONDS_MAX + _GRACE_SECONDS,
 }
 
 
@@ -46,8 +50,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._phase = _Phase.NOTHING
-        self._timed = _Phase.NOTHING
+        self._phase = _NOTHING
+        self._timed = _NOTHING
         self._timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._newest_bytes = 0
@@ -57,11 +61,11 @@ class GuardedProtocol(HttpToolsProtocol):
         """Wait for the first request, but not for ever."""
         super().connection_made(transport)
         self.transport = cast("asyncio.Transport", JoinedWrites(transport, self.loop))
-        self._watch(_Phase.HEAD)
+        self._watch(_HEAD)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
-        self._watch(_Phase.NOTHING)
+        self._watch(_NOTHING)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -69,26 +73,26 @@ class GuardedProtocol(HttpToolsProtocol):
         self._newest_bytes = len(data)
         super().data_received(data)
         phase = self._phase
-        if phase is _Phase.HEAD:
+        if phase is _HEAD:
             self._head_bytes += len(data)
             if self._head_bytes > limits.REQUEST_HEAD_BYTES_MAX:
                 self._refuse(_head_too_large())
                 return
-        elif phase is _Phase.NOTHING and self._is_idle():
+        elif phase is _NOTHING and self._is_idle():
             # Bytes that begin no request: they count as the beginning of one.
-            phase = _Phase.HEAD
+            phase = _HEAD
         if phase is not self._timed:
             self._watch(phase)
 
     def on_message_begin(self) -> None:
         """A request begins."""
-        self._phase = _Phase.HEAD
+        self._phase = _HEAD
         self._head_bytes = 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """The head is here; refuse one that is too large although it came in one piece."""
-        self._phase = _Phase.BODY
+        self._phase = _BODY
         if len(self.url) > limits.REQUEST_TARGET_BYTES_MAX:
             self._refusal = LimitExceeded(
                 "TARGET_TOO_LONG",
@@ -107,7 +111,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """A request is here as a whole."""
-        self._phase = _Phase.NOTHING
+        self._phase = _NOTHING
+        note_arrival(cast("Scope", self.scope))
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -122,7 +127,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Whether nobody else answers now; the application may have the head of a request whose body is broken."""
         if self._is_answered():
             return True
-        if self._phase is not _Phase.BODY or self.pipeline or self.cycle.response_started:
+        if self._phase is not _BODY or self.pipeline or self.cycle.response_started:
             return False
         self.cycle.disconnected = True
         return True
@@ -141,7 +146,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _too_late(self) -> None:
         self._timer = None
-        if self._phase is _Phase.HEAD:
+        if self._phase is _HEAD:
             told = f"the request did not begin to make sense within {limits.REQUEST_HEAD_SECONDS_MAX:g} s"
             self._refuse(LimitExceeded("REQUEST_TIMEOUT", told, "send the headers in one piece"))
         elif not self.transport.is_closing():

@@ -55,7 +55,7 @@ class _Hooks:
 
     async def _answer(self, scope: Scope, receive: Receive) -> HookAnswer | PenstockError:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        body = await read_body(receive, headers, self._gate.services.webhooks.max_body_bytes)
+        body = await read_body(receive, scope, headers, self._gate.services.webhooks.max_body_bytes)
         return await self._receiver.receive(
             HookRequest(
                 path=scope["path_params"]["path"],

@@ -19,7 +19,7 @@ from penstock.api.answers import CLIENT_LEFT
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded, Rejected, Unavailable
 
-__all__ = ["bearer_of", "headers_of", "query_of", "read_body", "refuse_strange_path"]
+__all__ = ["bearer_of", "headers_of", "note_arrival", "query_of", "read_body", "refuse_strange_path"]
 
 # Headers that say one thing: two of them would leave open which one counts.
 _ONCE = frozenset(
@@ -36,6 +36,8 @@ _ONCE = frozenset(
 )
 # More digits are no length that anybody means.
 _LENGTH_DIGITS_MAX = 19
+# Where the server notes that nothing of a request is still to come.
+_ARRIVED = "arrived"
 
 
 def headers_of(scope: Scope) -> dict[str, str]:
@@ -87,7 +89,12 @@ def refuse_strange_path(scope: Scope) -> None:
         raise Rejected("MALFORMED_REQUEST", "the path is not UTF-8", "encode it as UTF-8") from None
 
 
-async def read_body(receive: Receive, headers: Mapping[str, str], maximum: int) -> bytes:
+def note_arrival(scope: Scope) -> None:
+    """Note that a request is here as a whole: whoever reads its body waits for nobody."""
+    scope.setdefault("state", {})[_ARRIVED] = True
+
+
+async def read_body(receive: Receive, scope: Scope, headers: Mapping[str, str], maximum: int) -> bytes:
     """The body, unless it is larger than allowed or takes too long."""
     declared = headers.get("content-length", "")
     if declared.isdecimal() and (len(declared) > _LENGTH_DIGITS_MAX or int(declared) > maximum):
@@ -95,6 +102,8 @@ async def read_body(receive: Receive, headers: Mapping[str, str], maximum: int) 
         if "expect" not in headers:
             await _discard(receive)
         raise _too_large(maximum)
+    if _ARRIVED in scope.get("state", ()):
+        return await _received(receive, maximum)
     try:
         async with asyncio.timeout(limits.REQUEST_BODY_SECONDS_MAX):
             return await _received(receive, maximum)

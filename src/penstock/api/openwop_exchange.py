@@ -61,7 +61,7 @@ class Exchange:
     async def body(self) -> JsonObject:
         """The body: an object, or nothing at all."""
         await self.principal("authenticate")  # nothing that a stranger sends is read
-        content = await read_body(self.receive, self.headers, self.max_body_bytes)
+        content = await read_body(self.receive, self.scope, self.headers, self.max_body_bytes)
         if not content:
             return {}
         try:
