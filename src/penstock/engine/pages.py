@@ -45,9 +45,10 @@ class Field(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Prototype(msgspec.Struct, frozen=True):
-    """A body that lacks what differs from move to move: which fields are values of the move, and all others."""
+    """A body that lacks what differs from move to move: fields that name the run, values of the move, all others."""
 
     body: Body
+    run: tuple[str, ...]
     given: tuple[tuple[str, int], ...]
     others: tuple[tuple[str, Field], ...]
 
@@ -84,8 +85,9 @@ class RecordShape(msgspec.Struct, frozen=True, array_like=True, dict=True):
         members = {**dict.fromkeys((name for name, _ in varying), None), **constant}
         return Prototype(
             kind(**members),
+            tuple(name for name, field in varying if field.source == "run"),
             tuple((name, _number(field)) for name, field in varying if field.source == "given"),
-            tuple((name, field) for name, field in varying if field.source != "given"),
+            tuple((name, field) for name, field in varying if field.source not in ("run", "given")),
         )
 
 
@@ -135,7 +137,10 @@ def _content(record: RecordShape, run_id: str, at: int, values: Sequence[Any]) -
     prototype = record.prototype
     if prototype is None:
         return _filled([(field.name, field) for field in record.fields], run_id, at, values)
-    filled = _filled(prototype.others, run_id, at, values)
+    others = prototype.others
+    filled = _filled(others, run_id, at, values) if others else {}
+    for name in prototype.run:
+        filled[name] = run_id
     for name, number in prototype.given:
         filled[name] = values[number]
     return replace(prototype.body, **filled)

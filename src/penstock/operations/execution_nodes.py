@@ -21,6 +21,10 @@ __all__ = ["Cost", "NodeView", "Usage", "node_views", "usage_of"]
 _NEVER = NodeVisits()
 
 
+# Looked at for every node, and a member of an enum is found slowly.
+_RUNNING = VisitStatus.RUNNING
+
+
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """A node and how its newest visit stands."""
 
@@ -89,7 +93,7 @@ def _status(told: NodeVisits, visit: Visit | None) -> str:
     if not told.visits:
         return "pending"
     # What ran and is not under way any more: a branch that nobody needs, or a run that ended.
-    return "cancelled" if told.status is VisitStatus.RUNNING else str(told.status)
+    return "cancelled" if told.status is _RUNNING else str(told.status)
 
 
 def usage_of(visits: RunVisits) -> Usage | None:

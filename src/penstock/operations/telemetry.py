@@ -133,9 +133,8 @@ class Telemetry:
     def recorded(self, names: Iterable[str]) -> None:
         """Count what was just stored about a run: the names of its new records."""
         for name in names:
-            counted = _COUNTED.get(name)
-            if counted is not None:
-                family, labels = counted
+            if name in _COUNTED:
+                family, labels = _COUNTED[name]
                 getattr(self, family).add(labels)
 
     def families(self) -> Iterator[Counter | Histogram | Gauge]:

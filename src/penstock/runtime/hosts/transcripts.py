@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from penstock.base import limits
 from penstock.engine.pages import Move, Page, records_of
+from penstock.engine.records import Record
 from penstock.runtime.hosts.live import Committed
 from penstock.runtime.ports import RunRow, StoredRun
 
@@ -42,7 +43,10 @@ class Transcript:
         """The run with its whole history up to a record; None if not all of that is here."""
         if self._row is None or self._seq != seq:
             return None
-        return StoredRun(self._row, tuple(record for page in self._pages for record in records_of(page)))
+        records: list[Record] = []
+        for page in self._pages:
+            records += records_of(page)
+        return StoredRun(self._row, tuple(records))
 
 
 def _range(page: Page) -> tuple[int, int]:
