@@ -92,6 +92,18 @@ def test_the_largest_message_that_is_decoded_does_not_hold_up_the_loop(kind: str
         assert (failed.code, "the result has" in failed.error) == ("MCP_RESULT_TOO_LARGE", True)  # it was decoded
 
 
+@pytest.mark.parametrize("tool", ["chatter", "endless_line"])
+def test_who_called_a_server_that_floods_its_pipe_can_use_it_again_at_once(tool: str) -> None:
+    async def body() -> None:
+        async with executor_of(PIPE) as executor:
+            before = done(await executor.perform(called("pid")))
+            error(await executor.perform(called(tool, timeout_ms=1_500)))
+            after = done(await executor.perform(called("pid")))
+            assert before != after  # another process: nobody waits for the rest of what the first one says
+
+    bounded(body())
+
+
 @pytest.mark.parametrize("kind", ["pipe", "http"])
 def test_messages_without_end_are_read_slowly_and_the_call_runs_out_of_time(kind: str) -> None:
     failed = error(bounded(outcome_of(kind, "chatter", {}, timeout_ms=1_500)))

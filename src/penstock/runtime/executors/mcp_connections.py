@@ -43,7 +43,7 @@ from penstock.base.json import JsonObject
 from penstock.runtime.executors.bounded.bodies import ACCEPTED_ENCODING, TOO_LARGE, Bounds, Shape
 from penstock.runtime.executors.bounded.http_answers import AnswerTooLarge, bound_answer, is_events
 from penstock.runtime.executors.bounded.mcp_messages import CheckedReader
-from penstock.runtime.executors.bounded.pipe import bounded_pipe
+from penstock.runtime.executors.bounded.pipe import PipeIntake, bounded_pipe
 from penstock.runtime.executors.mcp_config import McpServerConfig
 from penstock.runtime.executors.mcp_questions import CallDesk
 from penstock.runtime.executors.trust import trust
@@ -124,6 +124,8 @@ class McpConnection:
         self.flooded = False
         """Whether it was lost because its server sent too much."""
         self.borrowed = 0
+        self._intake = PipeIntake(self._flooded)
+        self._is_doubtful = False
         self.looked_at: float | None = None
         """When its server's tools were last listed over it, by the monotonic clock."""
         self.schemas: dict[str, JsonObject | None] | None = None
@@ -154,8 +156,32 @@ class McpConnection:
     def give_back(self, idle_seconds: float) -> None:
         """Somebody is done; the last one starts the time after which the session is closed."""
         self.borrowed -= 1
-        if self.borrowed == 0 and not self.lost:
+        if self.borrowed > 0 or self.lost:
+            return
+        if self._is_clogged():
+            self.lose()
+        else:
+            self._is_doubtful = False
             self._idle = asyncio.get_running_loop().call_later(idle_seconds, self.lose)
+
+    def doubt(self) -> None:
+        """Somebody has left without an answer."""
+        self._is_doubtful = True
+
+    def takes_calls(self) -> bool:
+        """Whether a call may begin here; otherwise the session goes with the last call that somebody waits for."""
+        if self.lost:
+            return False
+        if not self._is_clogged():
+            return True
+        if self.desk.calls_left()[0] == 0:
+            self.lose()
+        return False
+
+    def _is_clogged(self) -> bool:
+        """Whether the next call would wait for what an earlier one left behind in the pipe."""
+        left = self._is_doubtful or self.desk.calls_left()[1] > 0
+        return self._intake.is_amid_a_skipped_line or (left and self._intake.is_behind)
 
     def lose(self) -> None:
         """Give the session up: nobody gets it any more, and its task closes it."""
@@ -303,7 +329,7 @@ class McpConnection:
         )
         async with (
             _logged_errors(self.name) as errors,
-            bounded_pipe(parameters, errors, self._flooded) as (reader, writer),
+            bounded_pipe(parameters, errors, self._intake) as (reader, writer),
         ):
             yield CheckedReader(reader, self.lose, self._protocol), writer
 

@@ -55,6 +55,9 @@ class McpConnections:
         connection, client = await self._lent(name, owner)
         try:
             yield connection, client
+        except BaseException:
+            connection.doubt()
+            raise
         finally:
             self._returned(connection)
 
@@ -83,7 +86,7 @@ class McpConnections:
 
     def _known(self, name: str, owner: Owner | None) -> McpConnection | None:
         """An open session that an owner may use, as far as that is known by now."""
-        found = self.sessions(name)
+        found = [connection for connection in self.sessions(name) if connection.takes_calls()]
         if owner is None:
             return next(iter(found), None)
         for connection in found:

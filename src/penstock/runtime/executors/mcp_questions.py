@@ -102,6 +102,8 @@ class LiveCall:
     has_turn: bool = False
     failure: ActivityError | None = None
     """Why it has no outcome of its own any more."""
+    has_left: bool = False
+    """Whether nobody waits for it any more; its server may still be busy with it."""
     _asked: asyncio.Queue[LiveQuestion | None] = field(default_factory=asyncio.Queue)
 
     async def ask(self, params: Params) -> ElicitResult:
@@ -147,6 +149,7 @@ class LiveCall:
 
     async def stop(self) -> None:
         """Give the call up; the server is told, as far as that can be told quickly."""
+        self.has_left = True
         if self.task is not None and not self.task.done():
             self.task.cancel()
             await asyncio.wait((self.task,), timeout=limits.FAREWELL_SECONDS_MAX)
@@ -186,6 +189,11 @@ class CallDesk:
             self._calls.discard(call)
             self._leave_turn(call)
             self._sort()
+
+    def calls_left(self) -> tuple[int, int]:
+        """How many calls are under way that somebody waits for, and how many that everybody has left."""
+        left = sum(call.has_left for call in self._calls)
+        return len(self._calls) - left, left
 
     async def asked(self, context: object, params: Params) -> ElicitResult | ErrorData:
         """A question of the server."""

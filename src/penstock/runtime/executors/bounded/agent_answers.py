@@ -2,11 +2,15 @@
 
     httpx.AsyncClient(event_hooks=bounding_hooks(AGENT_ANSWER))
 
+The library splits a stream of events where Python splits lines. Events know fewer ends of lines: what is none of these
+is handed on as the escape that means the same in JSON, so that nothing is cut out of a value or hidden behind it.
+
 Above it: `a2a_agents`. Below it: httpx, `bodies`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -25,6 +29,9 @@ from penstock.runtime.executors.bounded.bodies import (
 __all__ = ["bounding_hooks"]
 
 _EVENTS = "text/event-stream"
+# What ends a line for Python and not for a stream of events, in UTF-8; and beginnings of it at the end of a piece.
+_NO_LINE_ENDS = re.compile(rb"\xe2\x80[\xa8\xa9]|\xc2\x85|[\x0b\x0c\x1c-\x1e]")
+_BEGUN = (b"\xe2\x80", b"\xe2", b"\xc2")
 
 
 class _TooLarge(httpx.DecodingError, BodyTooLarge):
@@ -47,6 +54,8 @@ def bounding_hooks(bounds: Bounds) -> dict[str, list[Callable[[Any], Awaitable[N
         assert isinstance(response.stream, httpx.AsyncByteStream)
         shape = Shape.EVENTS if events else Shape.WHOLE
         response.stream = _Bounded(response.stream, bounds, shape, encoding)
+        if events:
+            response.encoding = "utf-8"  # whatever its headers say: there is no other for events
 
     return {"request": [asked], "response": [answered]}
 
@@ -55,15 +64,28 @@ def _kinds(response: httpx.Response) -> tuple[str, str]:
     return response.request.headers.get("accept", "").lower(), response.headers.get("content-type", "").lower()
 
 
+def _escaped(found: re.Match[bytes]) -> bytes:
+    return f"\\u{ord(found[0].decode()):04x}".encode()
+
+
 class _Bounded(httpx.AsyncByteStream):
     def __init__(self, inner: httpx.AsyncByteStream, bounds: Bounds, shape: Shape, encoding: str) -> None:
         self._inner = inner
         self._body = BoundedBody(inner, bounds, shape, encoding)
+        self._is_events = shape is Shape.EVENTS
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        begun = b""
         try:
             async for part in self._body.parts():
-                yield part
+                if self._is_events:
+                    whole = begun + part
+                    begun = next((end for end in _BEGUN if whole.endswith(end)), b"")
+                    yield _NO_LINE_ENDS.sub(_escaped, whole.removesuffix(begun))
+                else:
+                    yield part
+            if begun:
+                yield begun
         except BodyTooLarge as error:
             raise _TooLarge(str(error)) from error
         except BodyUndecodable as error:

@@ -35,7 +35,7 @@ from penstock.runtime.executors.bounded.bodies import TOO_LARGE
 from penstock.runtime.executors.bounded.json_tokens import TokenCounter
 from penstock.runtime.executors.bounded.pace import Pace
 
-__all__ = ["bounded_pipe", "too_large_answer"]
+__all__ = ["PipeIntake", "bounded_pipe", "too_large_answer"]
 
 _Received = MemoryObjectSendStream[SessionMessage | Exception]
 _GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, OSError)
@@ -90,18 +90,37 @@ class _Lines:
             self.skipping = True
 
 
+@dataclass(slots=True)
+class PipeIntake:
+    """What is read of a server: how far, and whom to tell when what it sent fits no call."""
+
+    on_flood: Callable[[], None]
+    lines: _Lines = field(default_factory=_Lines)
+    pace: Pace = field(default_factory=Pace)
+
+    @property
+    def is_amid_a_skipped_line(self) -> bool:
+        """Whether the server still sends a line that is too long: nothing else comes through before its end."""
+        return self.lines.skipping
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the server sends faster than is read, or is amid a line: what it says next stands behind that."""
+        return self.lines.size > 0 or self.pace.has_slowed()
+
+
 @asynccontextmanager
 async def bounded_pipe(
-    parameters: StdioServerParameters, errors: TextIO, on_flood: Callable[[], None]
+    parameters: StdioServerParameters, errors: TextIO, intake: PipeIntake
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Start a server and speak to it until the block ends; `on_flood` is told when what it sent fits no call."""
+    """Start a server and speak to it until the block ends."""
     process = await _started(parameters, errors)
     # No await before the task group: a cancellation in between would leave the process behind.
     incoming, reader = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     writer, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     written = anyio.Event()
     async with anyio.create_task_group() as group:
-        group.start_soon(_read, process, incoming, on_flood)
+        group.start_soon(_read, process, incoming, intake)
         group.start_soon(_write, process, outgoing, incoming, written)
         try:
             yield reader, writer
@@ -131,8 +150,8 @@ async def _started(parameters: StdioServerParameters, errors: TextIO) -> Any:
     )
 
 
-async def _read(process: Any, incoming: _Received, on_flood: Callable[[], None]) -> None:
-    lines, pace = _Lines(), Pace()
+async def _read(process: Any, incoming: _Received, intake: PipeIntake) -> None:
+    lines, pace, on_flood = intake.lines, intake.pace, intake.on_flood
     try:
         async with incoming:
             async for piece in process.stdout:
