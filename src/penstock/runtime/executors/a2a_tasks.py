@@ -24,6 +24,7 @@ from penstock.engine.state import RunState
 from penstock.runtime.executors.agent_port import AgentTask
 from penstock.runtime.executors.bounded.bodies import Bounds
 from penstock.runtime.executors.bounded.http_answers import AnswerTooLarge, bounding_hooks
+from penstock.runtime.executors.bounded.json_tokens import TokenCounter
 from penstock.runtime.executors.trust import trust
 from penstock.runtime.performing import ActivityDone, ActivityError, ActivityOutcome
 
@@ -52,12 +53,14 @@ class TaskApiDelegate:
         headers = _headers(self.api_key, activity.idempotency_key)
         try:
             with httpx2.Client(base_url=self.base_url, headers=headers, timeout=self.poll_timeout_ms / 1000) as client:
-                created = client.post("/tasks", json=request)
+                created = _sent(client, "POST", "/tasks", json=request)
                 if created.status_code in _UNAUTHORIZED:
                     return _refused()
                 created.raise_for_status()
                 task_id = str(created.json()["id"])
                 outcome = self._await(client, task_id)
+        except AnswerTooLarge as error:
+            return _too_large(delegate.get("agentId"), error)
         except (httpx2.HTTPError, ValueError, KeyError) as error:
             return _unexpected(error)
         if isinstance(outcome, ActivityDone):
@@ -67,7 +70,7 @@ class TaskApiDelegate:
     def _await(self, client: httpx2.Client, task_id: str) -> ActivityOutcome:
         give_up_at = self.monotonic() + self.poll_timeout_ms / 1000
         while True:
-            polled = client.get(_task_path(task_id))
+            polled = _sent(client, "GET", _task_path(task_id))
             polled.raise_for_status()
             outcome = _outcome(polled.json())
             if outcome is not None:
@@ -125,9 +128,27 @@ class AsyncTaskApiDelegate:
         except TimeoutError:
             return _late(task_id)
         except AnswerTooLarge as error:
-            return ActivityError(f"{task.agent_id}: {error}", "A2A_RESULT_TOO_LARGE", retryable=False)
+            return _too_large(task.agent_id, error)
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError) as error:
             return _unexpected(error)
+
+
+def _too_large(agent_id: JsonValue, error: AnswerTooLarge) -> ActivityError:
+    return ActivityError(f"{agent_id}: {error}", "A2A_RESULT_TOO_LARGE", retryable=False)
+
+
+def _sent(client: httpx2.Client, method: str, path: str, **body: Any) -> httpx2.Response:
+    """An answer, of which no more is read than is taken."""
+    with client.stream(method, path, headers={"accept-encoding": "identity"}, **body) as response:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise httpx2.DecodingError("the answer is encoded, which was not asked for")
+        content, counter = bytearray(), TokenCounter()
+        for part in response.iter_raw():
+            content += part
+            too_many = counter.feed(part) > limits.UPSTREAM_ANSWER_TOKENS_MAX
+            if too_many or len(content) > _ANSWER.bytes_max:
+                raise AnswerTooLarge(_ANSWER.told())
+        return httpx2.Response(response.status_code, content=bytes(content), request=response.request)
 
 
 def _request(agent_id: JsonValue, correlation_id: JsonValue, given: JsonValue) -> JsonObject:

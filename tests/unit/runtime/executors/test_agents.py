@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
+from penstock.engine.state import RunState
 from penstock.runtime.executors.a2a_agents import A2aClients, AgentStatus, StatusListener
+from penstock.runtime.executors.a2a_tasks import TaskApiDelegate
 from penstock.runtime.executors.agent_port import A2aAgent, AgentTask
 from penstock.runtime.executors.agents import AgentConfig, AgentExecutor, McpAgent, SdkAgent, TaskApiAgent
 from penstock.runtime.executors.mcp_config import McpServerConfig, command_name
@@ -329,6 +332,35 @@ def task_api(
                 await executor.close()
 
     return bounded(work())
+
+
+@pytest.mark.parametrize(
+    ("output", "headers", "code"),
+    [
+        (b'"' + b"x" * limits.AGENT_ANSWER_BYTES_MAX + b'"', {}, "A2A_RESULT_TOO_LARGE"),
+        (b"[" + b"[]," * limits.UPSTREAM_ANSWER_TOKENS_MAX + b"1]", {}, "A2A_RESULT_TOO_LARGE"),
+        (b'"small"', {"content-encoding": "gzip"}, "A2A_PROVIDER_ERROR"),
+        (b'"small"', {}, None),
+    ],
+)
+def test_who_waits_for_a_task_in_a_thread_reads_no_more_than_is_taken(
+    output: bytes, headers: dict[str, str], code: str | None
+) -> None:
+    async def work() -> ActivityOutcome:
+        def respond(seen: Seen) -> Answer:
+            made = seen.method == "POST"
+            told = b'{"id": "t"}' if made else b'{"status": "completed", "output": ' + output + b"}"
+            return Answer(201, told, JSON) if made else Answer(200, told, {**JSON, **headers})
+
+        async with serving(respond) as server:
+            host = TaskApiDelegate(base_url=server.url("").rstrip("/"), api_key="k1", poll_interval_ms=1)
+            call = delegation({"diff": "x"})
+            return await asyncio.to_thread(host.perform, RunState(), call.activity)
+
+    outcome = bounded(work())
+    assert (error(outcome).code if code is not None else None) == code
+    if code is None:
+        assert done(outcome) == "small"
 
 
 def test_the_simple_task_api_is_polled_to_the_end() -> None:
