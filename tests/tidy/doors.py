@@ -29,7 +29,7 @@ CHANGING: dict[str, frozenset[str]] = {
         "put_key replace_key touch_keys record_call release_call forget_calls append_audit forget_audit"
         " put_resource put_resources delete_resource add_deliveries save_delivery forget_deliveries set_mark"
     ),
-    "Host": _names("register start send release adopt"),
+    "Host": _names("register start send try_move release adopt"),
     "Scheduler": _names("put change keep put_triggers follow follow_all drop_triggers pause run_now fire_due begin"),
     "Run": _names("answer signal update lease_activity submit cancel pause resume retry_activity fork"),
     "Penstock": _names("register start signal_with_start delete_ended"),

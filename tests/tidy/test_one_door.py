@@ -31,8 +31,9 @@ PORTS = {
 # The host's own machinery: it answers for nobody's call, but carries out what was called for. See decision 0030.
 MACHINERY = {
     "runtime/embedded_host.py": "Store.append Store.set_work",
+    "runtime/hosts/flat_path.py": "Store.append",
     "runtime/hosts/definitions.py": "Store.put_definition",
-    "runtime/driver.py": "Host.release Host.send Store.claim Store.set_work Store.strike_off",
+    "runtime/driver.py": "Host.release Host.send Host.try_move Store.claim Store.set_work Store.strike_off",
     "runtime/chains.py": "Host.start",
     "runtime/children.py": "Host.send Host.start",
     "runtime/run_effects.py": "Host.send",

@@ -3,8 +3,8 @@
 A caller may be cancelled at any `await`: a client hangs up, a timeout runs out. What is on its way to the disk is
 stored all the same, and so what follows from it has to happen all the same. A `Commit` is a future that cannot be
 cancelled: a task that is cancelled while it waits for one learns of it when the commit is settled, which takes as long
-as the disk takes. It costs no task and no turn of the loop. `CarriedThrough` is for what takes several steps, and has a
-task.
+as the disk takes. It costs no task and no turn of the loop. What follows from a commit is said with it (`and_then`) and
+happens in one piece with it, whoever waits. `CarriedThrough` is for what takes several steps, and has a task.
 
 Above it: the stores make commits, the host waits for them. Below it: asyncio.
 """
@@ -12,10 +12,11 @@ Above it: the stores make commits, the host waits for them. Below it: asyncio.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import copy_context
 from typing import Any, Generic, TypeVar
 
-__all__ = ["CarriedThrough", "Commit", "commit_of", "settled"]
+__all__ = ["CarriedThrough", "Commit", "commit_of", "in_this_context", "settled"]
 
 T = TypeVar("T")
 
@@ -23,11 +24,40 @@ T = TypeVar("T")
 class Commit(asyncio.Future[T], Generic[T]):
     """A future that no cancellation reaches; see above."""
 
-    __slots__ = ()
+    _follow: Callable[[T | None], None] | None = None
+
+    def and_then(self, follow: Callable[[T | None], None]) -> None:
+        """Do something once it is settled, before whoever waits for it goes on; it is given None if that failed."""
+        if self.done():
+            follow(None if self.exception() is not None else self.result())
+        else:
+            self._follow = follow
+
+    def settle(self, outcome: T) -> None:
+        """It is done. An error in what follows goes to whoever waits."""
+        if self._follow is not None:
+            try:
+                self._follow(outcome)
+            except Exception as error:
+                self.set_exception(error)
+                return
+        self.set_result(outcome)
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing was stored."""
+        if self._follow is not None:
+            self._follow(None)
+        self.set_exception(error)
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Refuse: what was handed to the store cannot be taken back."""
         return False
+
+
+def in_this_context(follow: Callable[[Any], None]) -> Callable[[Any], None]:
+    """What follows a commit, in the context of whoever asked for it: tasks that it begins have what they have set."""
+    context = copy_context()
+    return lambda outcome: context.run(follow, outcome)
 
 
 def settled(outcome: T) -> Commit[T]:
@@ -46,11 +76,11 @@ def commit_of(appending: Awaitable[T]) -> Commit[T]:
 
     def settle(done: asyncio.Future[T]) -> None:
         if done.cancelled():
-            commit.set_exception(asyncio.CancelledError())
+            commit.fail(asyncio.CancelledError())
         elif (error := done.exception()) is not None:
-            commit.set_exception(error)
+            commit.fail(error)
         else:
-            commit.set_result(done.result())
+            commit.settle(done.result())
 
     work.add_done_callback(settle)
     return commit

@@ -22,7 +22,7 @@ from penstock.engine.decide import decide
 from penstock.engine.inputs import AnswerInterrupt, CompleteActivity, FinishChild, Input, SendSignal, StartRun
 from penstock.engine.moves.plan import Plan
 from penstock.engine.moves.taking import take
-from penstock.engine.outcomes import Decision
+from penstock.engine.outcomes import Accepted, Decision
 from penstock.engine.questions import may_be_secret, secrets_of_answer
 from penstock.engine.state import RunState
 from penstock.runtime.guarded.threads import FairThreads
@@ -61,6 +61,15 @@ class Decider:
             if len(self._slow) > limits.SLOW_WORKFLOWS_REMEMBERED:
                 del self._slow[next(iter(self._slow))]
             return None
+
+    def try_take(self, workflow: Workflow, state: RunState, given: Input) -> Accepted | None:
+        """A decision that is a plain move; None for every other, and where that is not known without waiting."""
+        if workflow.hash in self._slow:
+            return None
+        try:
+            return take(self._plans.get(workflow.hash) or self._planned(workflow), state, given, self._prompt)
+        except WouldWait:
+            return None  # it is asked again as any other
 
     def _planned(self, workflow: Workflow) -> Plan:
         if len(self._plans) >= limits.PLANS_KEPT_MAX:

@@ -25,6 +25,7 @@ from penstock.engine.effects import (
     StartSuccessor,
     WakeUp,
 )
+from penstock.engine.outcomes import Decision
 from penstock.runtime.abandoned import AbandonedRuns, unattended
 from penstock.runtime.hosts.live import Committed, LiveRun
 from penstock.runtime.hosts.port import EffectHost
@@ -38,6 +39,7 @@ from penstock.runtime.performing import (
     input_of,
     unfit_outcome,
 )
+from penstock.runtime.ports import Appended
 from penstock.runtime.run_effects import RunEffects, activity_call
 from penstock.runtime.timer_loop import TimerLoop
 from penstock.runtime.turnstiles import Turnstile
@@ -78,6 +80,7 @@ class Driver:
     _loops: set[asyncio.Task[None]] = field(default_factory=set)
     _effects: RunEffects = field(init=False)
     _lease: WorkerLease = field(init=False)
+    _ownership: Ownership = field(init=False)  # that of the last attempt, which is nearly always that of the next one
     _silence: SilenceWatch = field(init=False)
     _timers: TimerLoop = field(init=False)
     abandoned: AbandonedRuns = field(init=False)
@@ -92,6 +95,7 @@ class Driver:
             on_lost=self._drop_everything,
             report=self.report,
         )
+        self._ownership = Ownership(self._lease, host.worker_id)
         self._silence = SilenceWatch(host.clock)
         self._timers = TimerLoop(host=host, report=self.report)
         self.abandoned = AbandonedRuns(host=host, pick_up=self._pick_up, report=self._told)
@@ -144,7 +148,9 @@ class Driver:
         await self._timers.fire()
 
     def _spawn(self, where: str, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-        task: asyncio.Task[None] = asyncio.ensure_future(self._guarded(where, work))
+        return self._kept(asyncio.create_task(self._guarded(where, work)))
+
+    def _kept(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -168,12 +174,15 @@ class Driver:
         live = committed.live
         if live.row.owner == self.host.worker_id or not live.row.has_work:
             self._dispatch(live, committed.effects, self._couriers.get(id(committed.given)))
-        self._timers.committed(live.row)
+        if live.row.wake_at is not None:
+            self._timers.committed(live.row)
         if live.row.terminal and live.state.parent_run_id is not None and live.state.continuation is None:
             tell = partial(self._effects.ended, live.state)
             self._spawn("parent", partial(self._patiently, "parent", tell))
 
     def _dispatch(self, live: LiveRun, effects: Sequence[Effect], courier: _Courier | None = None) -> None:
+        if courier is not None and self._hand_over(live, effects, courier):
+            return
         if live.tasks or live.deferred:
             wanted = {effect.effect_id for effect in effects}
             if live.tasks:
@@ -190,12 +199,32 @@ class Driver:
                 courier.following, task, courier = effect, courier.task, None
                 live.tasks[effect.effect_id] = task
             else:
-                live.tasks[effect.effect_id] = self._spawn(effect.effect_id, partial(self._perform, live, effect))
+                live.tasks[effect.effect_id] = self._begin(live, effect)
+
+    def _hand_over(self, live: LiveRun, effects: Sequence[Effect], courier: _Courier) -> bool:
+        """The usual case, in one go: one activity follows another, or nothing does, and nothing else is under way.
+
+        Whoever stored the result goes on with what it made due. False, and nothing done, in any other case.
+        """
+        if live.tasks or len(live.deferred) != 1 or len(effects) > 1 or self._draining:
+            return False  # the one that is deferred is the activity whose result was stored
+        if effects:
+            effect = effects[0]
+            if type(effect) is not PerformActivity or courier.task is None or live.state.mode == "host_mediated":
+                return False
+            if effect.effect_id in live.deferred:
+                return False
+            courier.following = effect
+            live.tasks[effect.effect_id] = courier.task
+        live.deferred.clear()
+        return True
+
+    def _begin(self, live: LiveRun, effect: Effect) -> asyncio.Task[None]:
+        if isinstance(effect, PerformActivity):
+            return self._kept(asyncio.create_task(self._perform_activities(live, effect)))
+        return self._spawn(effect.effect_id, partial(self._perform, live, effect))
 
     async def _perform(self, live: LiveRun, effect: Effect) -> None:
-        if isinstance(effect, PerformActivity):
-            await self._perform_activity(live, effect)
-            return
         live.deferred.add(effect.effect_id)
         live.tasks.pop(effect.effect_id, None)
         try:
@@ -212,40 +241,50 @@ class Driver:
         if isinstance(effect, StartSuccessor | CancelChild):
             await self._owe_less(live, effect)
 
-    async def _perform_activity(self, live: LiveRun, effect: PerformActivity) -> None:
+    async def _perform_activities(self, live: LiveRun, first: PerformActivity) -> None:
         """Perform an activity, store its result, and go on with what the result made due."""
-        courier = _Courier(asyncio.current_task(), effect)
-        while courier.following is not None:
-            effect, courier.following = courier.following, None
-            outcome = await self._attempt(live, effect)
-            # From here on the result is being stored: a commit must not cancel the task that makes it.
-            live.tasks.pop(effect.effect_id, None)
-            live.deferred.add(effect.effect_id)
-            if isinstance(outcome, ActivityDeferred):
-                return
-            live.users += 1  # it stays in memory until the outcome is stored
-            try:
-                await self._store(live.state.run_id, input_of(self.host.clock.now_ms(), effect, outcome), courier)
-            except Exception:
-                live.deferred.discard(effect.effect_id)  # nobody has it any more, and whoever looks for that finds it
-                raise
-            finally:
-                live.users -= 1
+        courier = _Courier(asyncio.current_task(), first)
+        try:
+            while (effect := courier.following) is not None:
+                courier.following = None
+                outcome = await self._attempt(live, effect)
+                # From here on the result is being stored: a commit must not cancel the task that makes it.
+                live.tasks.pop(effect.effect_id, None)
+                live.deferred.add(effect.effect_id)
+                if isinstance(outcome, ActivityDeferred):
+                    return
+                await self._store(live, effect, input_of(self.host.clock.now_ms(), effect, outcome), courier)
+        except Exception as error:  # a fault in one run must not stop the others
+            self.report(first.effect_id, error)
 
-    async def _store(self, run_id: str, given: inputs.Input, courier: _Courier) -> None:
+    async def _store(self, live: LiveRun, effect: Effect, given: inputs.Input, courier: _Courier) -> None:
         """Store an outcome; the work is done and must not be done twice."""
         wanted: inputs.Input | None = given
-        while wanted is not None:
-            self._couriers[id(wanted)] = courier
-            try:
-                decision = await self.host.send(run_id, wanted)
-            except Unavailable as error:
-                self.report(run_id, error)
-                await asyncio.sleep(_STORE_RETRY_SECONDS)
-                decision = await self._patiently(run_id, partial(self.host.send, run_id, wanted))
-            finally:
-                del self._couriers[id(wanted)]
-            wanted = unfit_outcome(wanted, decision)
+        live.users += 1  # it stays in memory until the outcome is stored
+        try:
+            while wanted is not None:
+                self._couriers[id(wanted)] = courier
+                try:
+                    commit = self.host.try_move(live, wanted)
+                    if commit is not None and isinstance(await commit, Appended):
+                        return
+                    decision = await self.host.send(live.state.run_id, wanted)
+                except Unavailable as error:
+                    decision = await self._insist(live.state.run_id, wanted, error)
+                finally:
+                    del self._couriers[id(wanted)]
+                wanted = unfit_outcome(wanted, decision)
+        except Exception:
+            live.deferred.discard(effect.effect_id)  # nobody has it any more, and whoever looks for that finds it
+            raise
+        finally:
+            live.users -= 1
+
+    async def _insist(self, run_id: str, given: inputs.Input, error: Unavailable) -> Decision:
+        """Offer an outcome again to a store that could not take it, until it can."""
+        self.report(run_id, error)
+        await asyncio.sleep(_STORE_RETRY_SECONDS)
+        return await self._patiently(run_id, partial(self.host.send, run_id, given))
 
     async def _patiently(self, where: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """What some work on the store gives, however long the store cannot; work that may be done again."""
@@ -259,7 +298,9 @@ class Driver:
                 nap = min(nap * 2, _STORE_RETRY_SECONDS_MAX)
 
     async def _attempt(self, live: LiveRun, effect: PerformActivity) -> ActivityOutcome:
-        ownership = Ownership(self._lease, live.row.owner or "")
+        ownership = self._ownership
+        if live.row.owner != ownership.holder:
+            ownership = self._ownership = Ownership(self._lease, live.row.owner or "")
         call = activity_call(live, effect, ownership)
         try:
             if not self._slots.try_enter():

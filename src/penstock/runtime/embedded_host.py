@@ -36,11 +36,12 @@ from penstock.engine.pending import effects_of, pending
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.runtime.chains import latest_in_chain, start_successor
-from penstock.runtime.commits import Commit, commit_of
+from penstock.runtime.commits import Commit, commit_of, in_this_context
 from penstock.runtime.deciding import Decider
 from penstock.runtime.folding import Folding
 from penstock.runtime.guarded.threads import FairThreads
 from penstock.runtime.hosts.definitions import StoredWorkflows
+from penstock.runtime.hosts.flat_path import FlatPath
 from penstock.runtime.hosts.live import Committed, LiveRun
 from penstock.runtime.hosts.transcripts import Transcript, Transcripts
 from penstock.runtime.platform import CallRecord
@@ -71,10 +72,6 @@ __all__ = ["EmbeddedHost"]
 _NOTHING = RunState()  # what there is of a run before it starts
 
 
-def _is_stored(commit: Commit[AppendOutcome]) -> bool:
-    return commit.done() and commit.exception() is None and isinstance(commit.result(), Appended)
-
-
 def _tell_nobody(committed: Committed) -> None:
     """Nobody listens."""
 
@@ -100,12 +97,14 @@ class EmbeddedHost(StoredWorkflows):
     _transcripts: Transcripts = field(default_factory=Transcripts)
     _watch: RunWatch = field(init=False)
     _decider: Decider = field(init=False)
+    try_move: Callable[[LiveRun, Input], Commit[AppendOutcome] | None] = field(init=False)  # see `flat_path`
     progress: ProgressBroadcast = field(init=False)  # what activities say while they are under way
 
     def __post_init__(self) -> None:
         self.progress = ProgressBroadcast(self.clock)
         self._watch = RunWatch(store=self.store)
         self._decider = Decider(self.evaluator, self.seals)
+        self.try_move = FlatPath(self._decider, self.store, self._moved).try_move
 
     # --- what documents say ----------------------------------------------------------------------
 
@@ -198,21 +197,14 @@ class EmbeddedHost(StoredWorkflows):
                 continue
             if isinstance(decision, Refused) or not decision.page:
                 return decision
-            effects = decision.effects
-            if effects is None:
-                effects = effects_of(live.workflow, decision, given.at)
+            effects = effects_of(live.workflow, decision, given.at) if decision.effects is None else decision.effects
             row = live.row
             owner = row.owner if row.has_work and row.owner is not None else self._owner_of(row.run_id)
             write = next_write(row, live.state.seq, decision, effects, owner=owner, call=call)
             commit = commit_of(self.store.append(write))
-            try:
-                outcome = await commit
-            except asyncio.CancelledError:
-                if _is_stored(commit):
-                    self._moved(live, decision, write, effects, given)
-                raise
-            if isinstance(outcome, Appended):
-                self._moved(live, decision, write, effects, given)
+            settled = partial(self._settled, live, replace(decision, effects=effects), write, given)
+            commit.and_then(in_this_context(settled))
+            if isinstance(await commit, Appended):
                 return decision
             await self._reload(live)
 
@@ -221,26 +213,27 @@ class EmbeddedHost(StoredWorkflows):
 
         The two are one piece: who is cancelled meanwhile hears of that when both are done.
         """
-        commit = commit_of(self.store.append(write))
-        try:
-            outcome = await commit
-        except asyncio.CancelledError:
-            if _is_stored(commit):
+
+        def settled(outcome: AppendOutcome | None) -> None:
+            if isinstance(outcome, Appended):
                 write.committed()
                 follow()
-            raise
-        if not isinstance(outcome, Appended):
-            return False
-        write.committed()
-        follow()
-        return True
 
-    def _moved(
-        self, live: LiveRun, decision: Accepted, write: RunWrite, effects: tuple[Effect, ...], given: Input
+        commit = commit_of(self.store.append(write))
+        commit.and_then(in_this_context(settled))
+        return isinstance(await commit, Appended)
+
+    def _settled(
+        self, live: LiveRun, decision: Accepted, write: RunWrite, given: Input, outcome: AppendOutcome | None
     ) -> None:
+        if isinstance(outcome, Appended):
+            self._moved(live, decision, write, given)
+
+    def _moved(self, live: LiveRun, decision: Accepted, write: RunWrite, given: Input) -> None:
+        """A decision with its effects was stored."""
         write.committed()
         live.state, live.row = decision.state, write.row
-        self._committed(Committed(live, decision.page, effects, given))
+        self._committed(Committed(live, decision.page, decision.effects or (), given))
 
     def subscribe(self, listener: Callable[[Committed], None] | None) -> None:
         """Tell somebody of each commit here, before whoever waits for it goes on; it must not block. None: nobody."""

@@ -42,12 +42,14 @@ from penstock.engine.inputs import Input, StartRun
 from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
+from penstock.runtime.commits import Commit
 from penstock.runtime.hosts.live import Committed, LiveRun
 from penstock.runtime.hosts.transcripts import Transcript
 from penstock.runtime.platform import CallRecord
 from penstock.runtime.ports import (
     ANY,
     AnyHash,
+    AppendOutcome,
     DefinitionOutcome,
     DefinitionRow,
     RunPage,
@@ -233,6 +235,12 @@ class EffectHost(RunHost, Protocol):
 
     def due(self, live: LiveRun, *, at: int | None = None) -> list[Effect]:
         """What is to be done for a run now, or at a moment."""
+
+    def try_move(self, live: LiveRun, given: Input, /) -> Commit[AppendOutcome] | None:
+        """As `send`, where nothing but the disk has to be waited for; None, and nothing done, where that is not so.
+
+        Another outcome than `Appended`, or an error, changed nothing. `send` takes the input in each of these cases.
+        """
 
     def may_perform(self, run_id: str) -> bool:
         """Whether the work of a run may be done here."""

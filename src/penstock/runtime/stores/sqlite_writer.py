@@ -335,9 +335,14 @@ def _apply(connection: sqlite3.Connection, batch: list[_AnyJob], *, together: bo
 
 def _deliver(batch: list[_AnyJob]) -> None:
     for job in batch:
-        if job.done():
+        if isinstance(job, _SharedJob):
+            if job.error is None:
+                job.settle(job.outcome)
+            else:
+                job.fail(job.error)
+        elif job.done():
             continue  # the caller gave up waiting; what was committed stays committed
-        if job.error is not None:
+        elif job.error is not None:
             job.set_exception(job.error)
         else:
             job.set_result(job.outcome)
