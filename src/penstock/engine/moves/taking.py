@@ -9,13 +9,15 @@ Above it: whoever decides live (`runtime.deciding`). Below it: `plan`, `turn`.
 
 from __future__ import annotations
 
+from operator import mul
+
 import msgspec
 from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.json import JsonValue, exceeds_values, is_flat, json_problem
 from penstock.definitions.expressions import EvaluationFailed, Evaluator
-from penstock.definitions.model import EndDetail
+from penstock.definitions.model import EndDetail, Node
 from penstock.engine.completion import result_violation
 from penstock.engine.effects import PerformActivity
 from penstock.engine.inputs import CompleteActivity, Input, StartRun
@@ -31,7 +33,8 @@ from penstock.engine.turn import Turn
 __all__ = ["take"]
 
 _encode = msgspec.json.Encoder().encode
-_ONE = b"1"  # as nearly all visits and attempts
+_ONCE = (1, 1, 1)  # visit, attempt and next visit of nearly all moves
+_ENCODED_ONCE = (b"1", b"1", b"1")
 
 
 def take(plan: Plan, state: RunState, given: Input, evaluator: Evaluator) -> Accepted | None:
@@ -55,22 +58,18 @@ def _complete(plan: Plan, before: RunState, given: CompleteActivity, evaluator: 
         return None
     if step.result_schema is not None and evaluator.violations(step.result_schema, result):
         return None
-    target_id = step.target.id
-    state = replace(before)
-    left = replace(scope, next=target_id, last_output=result, outputs={**scope.outputs, given.node_id: result})
-    state.scopes = {0: left}
-    made = step.constant
-    visits = before.visits
+    outputs = {**scope.outputs, given.node_id: result}
+    visits, target_id = before.visits, step.target.id
     visit = visits[target_id] + 1 if target_id in visits else 1
-    values: tuple[JsonValue, ...] = (given.visit, given.attempt, visit, result)
-    encoded = [
-        _ONE if given.visit == 1 else _encode(given.visit),
-        _ONE if given.attempt == 1 else _encode(given.attempt),
-        _ONE if visit == 1 else _encode(visit),
-        _encode(result),
-    ]
+    own, made = (given.visit, given.attempt, visit), step.constant
+    values: tuple[JsonValue, ...] = (*own, result)
+    head = _ENCODED_ONCE if own == _ONCE else tuple(map(_encode, own))
+    encoded = [*head, _encode(result)]
+    state = replace(before)
     if step.works_out:
-        worked_out = _worked_out(step, Turn(plan.workflow, state, at, evaluator), left)
+        scope = replace(scope, next=target_id, last_output=result, outputs=outputs)
+        state.scopes = {0: scope}
+        worked_out = _worked_out(step, Turn(plan.workflow, state, at, evaluator), scope)
         if worked_out is None:
             return None
         made = worked_out[0]
@@ -85,9 +84,15 @@ def _complete(plan: Plan, before: RunState, given: CompleteActivity, evaluator: 
     state.commands += step.commands
     state.steps += step.steps
     state.nodes_since_checkpoint += step.completed
-    effects = _arrive(step, state, visit, made)
+    state.last_node_id = target_id
+    state.visits = {**visits, target_id: visit}
     move = Move(step.shape, before.run_id, before.seq + 1, at, values, b",".join(encoded))
-    return Accepted(move, state, effects)
+    if step.effect is None:
+        _end(state, made)
+        return Accepted(move, state, ())
+    entered = _activation(step.target, visit, at, made)
+    state.scopes = {0: replace(scope, next=target_id, last_output=result, outputs=outputs, activation=entered)}
+    return Accepted(move, state, _enter(step, step.effect, state, entered))
 
 
 def _is_plain(state: RunState, scope: Scope, given: CompleteActivity, step: Step) -> bool:
@@ -114,7 +119,7 @@ def _is_small_json(value: JsonValue) -> bool:
 
 def _begin(plan: Plan, given: StartRun, evaluator: Evaluator) -> Accepted | None:
     step, at = plan.begin, given.at
-    if step is None or (not is_flat(given.input) and not _is_small_json(given.input)):
+    if step is None or step.effect is None or (not is_flat(given.input) and not _is_small_json(given.input)):
         return None
     opening = _opening(plan, step, given, evaluator)
     value = prepared_input(plan.workflow, given.input, evaluator)
@@ -134,8 +139,12 @@ def _begin(plan: Plan, given: StartRun, evaluator: Evaluator) -> Accepted | None
     state.history_bytes = _size(step.size, given.run_id, at, encoded) + names + members
     if state.history_bytes >= limits.HISTORY_BYTES_ADVISED:
         return None
-    effects = _arrive(step, state, 1, made[0])
-    return Accepted(Move(step.shape, given.run_id, 1, at, values, b",".join(encoded)), state, effects)
+    state.last_node_id = step.target.id
+    state.visits = {**state.visits, step.target.id: 1}
+    move = Move(step.shape, given.run_id, 1, at, values, b",".join(encoded))
+    entered = _activation(step.target, 1, at, made[0])
+    state.scopes = {0: replace(state.scopes[0], activation=entered)}
+    return Accepted(move, state, _enter(step, step.effect, state, entered))
 
 
 def _opening(plan: Plan, step: Step, given: StartRun, evaluator: Evaluator) -> Opening | None:
@@ -174,39 +183,41 @@ def _worked_out(step: Step, turn: Turn, scope: Scope) -> tuple[JsonValue] | None
     return (value,)
 
 
-def _arrive(step: Step, state: RunState, visit: int, made: JsonValue) -> tuple[PerformActivity, ...]:
-    """Bring a state to the step's target; what is due there."""
-    target, at = step.target, state.updated_at
-    state.last_node_id = target.id
-    state.visits = {**state.visits, target.id: visit}
-    if step.effect is None:
-        state.status = RunStatus.COMPLETED
-        state.result = made
-        state.scopes, state.active = {}, {}
-        return ()
+def _end(state: RunState, result: JsonValue) -> None:
+    """The run has ended."""
+    state.status = RunStatus.COMPLETED
+    state.result = result
+    state.scopes, state.active = {}, {}
+
+
+def _activation(target: Node, visit: int, at: int, arguments: JsonValue) -> Activation:
     deadline = None if target.timeout_ms is None else at + target.timeout_ms
-    entered = Activation(target.id, visit, Phase.REQUESTED, at, 1, made, deadline=deadline)
-    state.scopes = {0: replace(state.scopes[0], activation=entered)}
-    state.active = {(target.id, visit): 0}
+    return Activation(target.id, visit, Phase.REQUESTED, at, 1, arguments, deadline=deadline)
+
+
+def _enter(step: Step, effect: PerformActivity, state: RunState, entered: Activation) -> tuple[PerformActivity, ...]:
+    """What is due at the step's target, which the root of a state has entered."""
+    visit = entered.visit
+    state.active = {(entered.node_id, visit): 0}
     state.untrusted = state.untrusted or step.outside
-    key = f"{state.run_id}/{target.id}/{visit}"
-    effect = replace(
-        step.effect,
-        effect_id=f"{key}/1",
-        idempotency_key=in_tenant(state.tenant, key),
-        visit=visit,
-        arguments=made,
-        deadline=deadline,
+    key = f"{state.run_id}/{entered.node_id}/{visit}"
+    return (
+        replace(
+            effect,
+            effect_id=f"{key}/1",
+            idempotency_key=in_tenant(state.tenant, key),
+            visit=visit,
+            arguments=entered.arguments,
+            deadline=entered.deadline,
+        ),
     )
-    return (effect,)
 
 
 def _size(size: Size, run_id: str, at: int, encoded: list[bytes]) -> int:
     """How many bytes the payloads of a move have as JSON, as `evolve` counts them."""
     total = size.always + size.run_ids * len(_encode(run_id))
-    counts = size.values
-    for number, value in enumerate(encoded):
-        total += counts[number] * len(value)
+    counted: int = sum(map(mul, size.values, map(len, encoded)))  # what is not worked out has no bytes
+    total += counted
     if size.instants:
         total += sum(len(str(at + after)) for after in size.instants)
     return total
