@@ -12,6 +12,7 @@ from penstock.runtime.ports import (
     DefinitionChanged,
     DefinitionPage,
     DefinitionPut,
+    DefinitionRefused,
     DefinitionRow,
     Store,
 )
@@ -107,6 +108,38 @@ async def test_a_definition_is_put_only_in_place_of_the_expected_one(store: Stor
     assert await store.put_definition(definition(2), expected_hash="hash-2") == DefinitionPut()
     assert await store.put_definition(definition(3), expected_hash=ANY) == DefinitionPut()
     assert [row.hash for row in await versions(store)] == ["hash-3", "hash-2", "hash-1"]
+
+
+@on_every_store
+async def test_definitions_are_put_all_at_once_or_not_at_all(store: Store) -> None:
+    await store.put_definition(definition(1))
+    first, second = definition(2, name="pay"), definition(3)
+    refused = await store.put_definitions([(first, None), (second, "hash-9")])
+    assert refused == DefinitionRefused("refund", DefinitionChanged("hash-1"))
+    assert await store.definition_named("pay") is None
+    assert await store.definition("hash-2") is None
+    assert await versions(store) == [definition(1)]
+    assert await store.put_definitions([(first, None), (second, "hash-1")]) == DefinitionPut()
+    assert await store.definition_named("pay") == first
+    assert [row.hash for row in await versions(store)] == ["hash-3", "hash-1"]
+    again = [(definition(4, name="pay"), "hash-2"), (definition(5, name="pay"), "hash-4")]
+    assert await store.put_definitions(again) == DefinitionPut(), "the second follows the first"
+    newest = await store.definition_named("pay")
+    assert newest is not None
+    assert newest.hash == "hash-5"
+
+
+@on_every_store
+async def test_definitions_of_which_one_asks_for_a_name_of_the_other_are_not_put(store: Store) -> None:
+    tools: list[DefinitionRow] = [
+        replace(definition(number, name=name), document={"expose": {"tool": {"name": "same"}}})
+        for number, name in enumerate(("one", "two"))
+    ]
+    refused = await store.put_definitions([(row, None) for row in tools])
+    assert isinstance(refused, DefinitionRefused)
+    assert (refused.name, getattr(refused.outcome, "owner", None)) == ("two", "one")
+    assert await store.definitions() == ()
+    assert await store.put_definition(tools[1]) == DefinitionPut(), "nobody has the name"
 
 
 @on_every_store

@@ -55,6 +55,7 @@ OPERATIONS: list[Operation] = [
     lambda store: store.put_definition(definition(2)),
     lambda store: store.put_definition(definition(3), expected_hash="hash-2"),
     lambda store: store.put_definition(definition(4), expected_hash="hash-2"),  # a conflict
+    lambda store: store.put_definitions([(definition(5, name="a"), None), (definition(6), "hash-2")]),  # a conflict too
     lambda store: store.delete_definition("refund"),
     lambda store: store.put_definition(definition(2)),
     lambda store: store.delete_ended(before=AT + 10, limit=5),

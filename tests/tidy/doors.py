@@ -22,8 +22,8 @@ def _names(listed: str) -> frozenset[str]:
 # To ask for the newest run of a chain is reading: if nobody has started it yet, the host does what the history says.
 CHANGING: dict[str, frozenset[str]] = {
     "Store": _names(
-        "append claim set_work enlist beat strike_off put_definition delete_definition put_schedule delete_schedule"
-        " delete_runs delete_ended"
+        "append claim set_work enlist beat strike_off put_definition put_definitions delete_definition"
+        " put_schedule delete_schedule delete_runs delete_ended"
     ),
     "PlatformStore": _names(
         "put_key replace_key touch_keys record_call release_call forget_calls append_audit forget_audit"

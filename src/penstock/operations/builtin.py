@@ -9,6 +9,7 @@ from penstock.operations import (
     accepting,
     attending,
     audits,
+    bundles,
     control,
     disabling,
     execution_changes,
@@ -37,6 +38,7 @@ __all__ = ["builtin_operations", "internal_operations"]
 
 _MODULES = (
     workflows,
+    bundles,
     tasks,
     executions,
     execution_starts,

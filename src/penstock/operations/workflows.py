@@ -1,20 +1,20 @@
-"""Operations on workflows: create, read, change, delete, check, compare, move between servers.
+"""Operations on workflows: create, read, change, delete, check, compare.
 
 A workflow is known by the name in its document. Every change makes a version, known by the hash of the document; runs
 stay with the version they began with. The hash is the ETag: whoever changes a workflow can say which version they saw.
 
-Above it: the catalogue. Below it: `definitions`, the store's definitions. Starting runs is `executions`.
+Above it: the catalogue. Below it: `definitions`, the store's definitions. Starting runs is `executions`, moving
+workflows between servers is `bundles`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
-from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, NotFound, Rejected
 from penstock.base.json import JsonObject
 from penstock.definitions.findings import Severity
@@ -28,15 +28,11 @@ from penstock.operations.documents import checked_document, compiled, document_n
 from penstock.operations.start_rights import first_missing, needs_of, scopes_to_start, unknown_workflow
 from penstock.operations.views import Deleted
 from penstock.operations.workflow_views import (
-    Bundle,
     CreateWorkflow,
     DeleteWorkflow,
     Difference,
     DiffWorkflow,
-    ExportWorkflows,
     GetWorkflow,
-    Imported,
-    ImportWorkflows,
     ListWorkflows,
     UpdateWorkflow,
     ValidateWorkflow,
@@ -50,9 +46,18 @@ from penstock.operations.workflow_views import (
 )
 from penstock.runtime.names import name_taken
 from penstock.runtime.platform import CallRecord
-from penstock.runtime.ports import ANY, AnyHash, DefinitionChanged, DefinitionNameTaken, DefinitionRow
+from penstock.runtime.ports import ANY, AnyHash, DefinitionChanged, DefinitionNameTaken, DefinitionPut, DefinitionRow
 
-__all__ = ["OPERATIONS", "expected_hash", "found_definition", "put_workflow"]
+__all__ = [
+    "OPERATIONS",
+    "expected_hash",
+    "found_definition",
+    "has_triggers",
+    "not_put",
+    "put_workflow",
+    "refuse_loosening",
+    "refuse_triggers",
+]
 
 _EXAMPLE: JsonObject = {
     "penstock": "v1",
@@ -86,8 +91,8 @@ async def put_workflow(
     `answer` is what the call says of the version, which is kept with it.
     """
     services = context.services
-    await _refuse_triggers(context, workflow)
-    await _refuse_loosening(context, workflow)
+    await refuse_triggers(context, workflow)
+    refuse_loosening(context, workflow, await services.store.definition_named(workflow.name, tenant=context.tenant))
 
     def call(row: DefinitionRow) -> CallRecord:
         return context.call if answer is None else once.answered(context, answer(row))
@@ -95,14 +100,11 @@ async def put_workflow(
     outcome = await services.host.register(
         workflow, tenant=context.tenant, created_by=context.principal.id, expected_hash=expected_hash, call=call
     )
-    if isinstance(outcome, DefinitionChanged):
-        if expected_hash is None:
-            told = f"there is a workflow {workflow.name} already"
-            raise Conflict("WORKFLOW_EXISTS", told, "change it with workflow.update", {"hash": outcome.current_hash})
-        told = f"{workflow.name} was changed in between: its newest version is {outcome.current_hash}"
-        raise Conflict("PRECONDITION_FAILED", told, "read it again, and apply the change to that version")
-    if isinstance(outcome, DefinitionNameTaken):
-        raise name_taken(workflow.name, outcome)
+    if isinstance(outcome, DefinitionChanged) and expected_hash is None:
+        told = f"there is a workflow {workflow.name} already"
+        raise Conflict("WORKFLOW_EXISTS", told, "change it with workflow.update", {"hash": outcome.current_hash})
+    if not isinstance(outcome, DefinitionPut):
+        raise not_put(workflow.name, outcome)
     services.definitions_changed(context.tenant)
     await services.scheduler.follow(workflow.name, tenant=context.tenant)
     row = await services.store.definition(workflow.hash, tenant=context.tenant)
@@ -111,11 +113,29 @@ async def put_workflow(
     return row
 
 
-async def _refuse_triggers(context: Context, workflow: Workflow) -> None:
-    """A trigger starts executions in the name of whoever stored it: only who may start them may ask for one."""
-    if not any(trigger.get("enabled") is not False for trigger in workflow.triggers):
+def not_put(name: str, outcome: DefinitionChanged | DefinitionNameTaken) -> Conflict:
+    """Why a version was not stored."""
+    if isinstance(outcome, DefinitionNameTaken):
+        return name_taken(name, outcome)
+    told = f"{name} was changed in between: its newest version is {outcome.current_hash}"
+    return Conflict("PRECONDITION_FAILED", told, "read it again, and apply the change to that version")
+
+
+def has_triggers(workflow: Workflow) -> bool:
+    """Whether a workflow asks for executions that nobody starts by hand."""
+    return any(trigger.get("enabled") is not False for trigger in workflow.triggers)
+
+
+async def refuse_triggers(
+    context: Context, workflow: Workflow, newest: Mapping[str, DefinitionRow] | None = None
+) -> None:
+    """A trigger starts executions in the name of whoever stored it: only who may start them may ask for one.
+
+    `newest` has the workflows of the tenant as they will be, for whoever stores several at once.
+    """
+    if not has_triggers(workflow):
         return
-    needed = await scopes_to_start(context.services, context.tenant, [start_needs(workflow.document)])
+    needed = await scopes_to_start(context.services, context.tenant, [start_needs(workflow.document)], newest)
     missing = first_missing(context.principal, needed)
     if missing is not None:
         told = f"the triggers of {workflow.name} start executions, which needs the scope {missing}"
@@ -123,9 +143,8 @@ async def _refuse_triggers(context: Context, workflow: Workflow) -> None:
         raise Denied("SCOPE_REQUIRED", told, hint, {"scope": missing})
 
 
-async def _refuse_loosening(context: Context, workflow: Workflow) -> None:
+def refuse_loosening(context: Context, workflow: Workflow, current: DefinitionRow | None) -> None:
     """Refuse to take a scope out of a document to anybody who does not have it: they could start it then."""
-    current = await context.services.store.definition_named(workflow.name, tenant=context.tenant)
     kept = start_needs(workflow.document).scopes
     before = needs_of(context.services, current).scopes if current is not None else ()
     missing = first_missing(context.principal, [scope for scope in before if scope not in kept])
@@ -360,73 +379,6 @@ async def workflow_diff(context: Context, given: DiffWorkflow) -> Difference:
     return msgspec.convert(difference, Difference)
 
 
-@operation(
-    "workflow.export",
-    route=Route(method="GET", path="/workflows/export", query=("prefix",)),
-    scopes=("workflow:read",),
-    reads=True,
-)
-async def workflow_export(context: Context, given: ExportWorkflows) -> Bundle:
-    """Export workflows.
-
-    The newest documents in one piece, as workflow.import takes them.
-    """
-    found: list[dict[str, Any]] = []
-    cursor: str | None = None
-    while True:
-        page = await context.services.store.list_definitions(
-            tenant=context.tenant, prefix=given.prefix, limit=limits.PAGE_LIMIT_MAX, cursor=cursor
-        )
-        found.extend(row.document for row in page.rows)
-        cursor = page.next_cursor
-        if cursor is None:
-            return Bundle(workflows=found)
-
-
-def _all_named(arguments: JsonObject) -> str | None:
-    """The names of the workflows that are sent."""
-    documents = arguments.get("workflows")
-    names = [document_name(document) for document in documents] if isinstance(documents, list) else []
-    return ",".join(name for name in names if name is not None) or None
-
-
-@operation(
-    "workflow.import",
-    route=Route(method="POST", path="/workflows/import"),
-    scopes=("workflow:write",),
-    idempotent=True,
-    risk="medium",
-    subject=_all_named,
-    errors=("INVALID_DOCUMENT", "DOCUMENT_TOO_COSTLY", "NAME_TAKEN"),
-    examples=(
-        Example(
-            arguments={
-                "workflows": [
-                    {"penstock": "v1", "name": "greet", "nodes": [{"id": "done", "type": "end", "output": "hello"}]}
-                ]
-            }
-        ),
-    ),
-)
-async def workflow_import(context: Context, given: ImportWorkflows) -> Imported:
-    """Import workflows.
-
-    Checks all documents first and stores none if one is wrong. Names that exist are skipped unless `overwrite` is set.
-    """
-    workflows = [await compiled(context, document) for document in given.workflows]
-    imported: list[str] = []
-    overwritten: list[str] = []
-    skipped: list[str] = []
-    for workflow in workflows:
-        current = await context.services.store.definition_named(workflow.name, tenant=context.tenant)
-        if current is not None and (current.hash == workflow.hash or not given.overwrite):
-            skipped.append(workflow.name)
-            continue
-        await put_workflow(context, workflow, expected_hash=current.hash if current else None)
-        (overwritten if current else imported).append(workflow.name)
-    return Imported(imported=imported, overwritten=overwritten, skipped=skipped)
-
-
 OPERATIONS: tuple[Capability, ...] = (
     workflow_create,
     workflow_get,
@@ -436,6 +388,4 @@ OPERATIONS: tuple[Capability, ...] = (
     workflow_validate,
     workflow_versions,
     workflow_diff,
-    workflow_export,
-    workflow_import,
 )

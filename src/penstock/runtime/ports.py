@@ -38,6 +38,7 @@ __all__ = [
     "DefinitionPage",
     "DefinitionPut",
     "DefinitionReader",
+    "DefinitionRefused",
     "DefinitionRow",
     "RunChange",
     "RunPage",
@@ -250,6 +251,13 @@ class DefinitionNameTaken(msgspec.Struct, frozen=True):
     owner: str
 
 
+class DefinitionRefused(msgspec.Struct, frozen=True):
+    """Nothing was put: of several definitions, the one of this name was refused."""
+
+    name: str
+    outcome: DefinitionChanged | DefinitionNameTaken
+
+
 DefinitionOutcome: TypeAlias = DefinitionPut | DefinitionChanged | DefinitionNameTaken
 
 
@@ -432,6 +440,11 @@ class DefinitionChanges(Protocol):
         tool, prompt, resource and webhooks belong to it from then on, until a newest version does without them or the
         workflow is deleted; one that another workflow has is refused.
         """
+
+    async def put_definitions(
+        self, definitions: Sequence[tuple[DefinitionRow, str | None]], *, call: CallRecord | None = None
+    ) -> DefinitionPut | DefinitionRefused:
+        """Keep definitions one after the other, each with the hash that is expected: all of them, or none."""
 
     async def delete_definition(
         self,

@@ -169,8 +169,8 @@ class Workflows:
     ) -> Imported:
         """Import workflows.
 
-        Checks all documents first and stores none if one is wrong. Names that exist are skipped unless `overwrite`
-        is set.
+        Checks all documents first and stores all of them, or none if one is wrong or cannot be stored. Names that
+        exist are skipped unless `overwrite` is set.
         """
         return self._caller.invoke(
             "workflow.import",

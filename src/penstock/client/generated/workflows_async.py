@@ -179,8 +179,8 @@ class AsyncWorkflows:
     ) -> Imported:
         """Import workflows.
 
-        Checks all documents first and stores none if one is wrong. Names that exist are skipped unless `overwrite`
-        is set.
+        Checks all documents first and stores all of them, or none if one is wrong or cannot be stored. Names that
+        exist are skipped unless `overwrite` is set.
         """
         return await self._caller.invoke(
             "workflow.import",

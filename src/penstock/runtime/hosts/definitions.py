@@ -29,7 +29,20 @@ if TYPE_CHECKING:
 else:
     build = later("penstock.definitions.build")
 
-__all__ = ["StoredWorkflows"]
+__all__ = ["StoredWorkflows", "definition_row"]
+
+
+def definition_row(workflow: Workflow, *, tenant: str, created_by: str | None, at: int) -> DefinitionRow:
+    """A compiled workflow as a store keeps it."""
+    return DefinitionRow(
+        hash=workflow.hash,
+        name=workflow.name,
+        version=workflow.version,
+        document=workflow.document,
+        created_at=at,
+        tenant=tenant,
+        created_by=created_by,
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,15 +69,7 @@ class StoredWorkflows:
         """
         known = await self.store.definition_named(workflow.name, tenant=tenant) if expected_hash is ANY else None
         if known is None or known.hash != workflow.hash:
-            row = DefinitionRow(
-                hash=workflow.hash,
-                name=workflow.name,
-                version=workflow.version,
-                document=workflow.document,
-                created_at=self.clock.now_ms(),
-                tenant=tenant,
-                created_by=created_by,
-            )
+            row = definition_row(workflow, tenant=tenant, created_by=created_by, at=self.clock.now_ms())
             outcome = await self.store.put_definition(row, expected_hash=expected_hash, call=call(row))
             if not isinstance(outcome, DefinitionPut):
                 return outcome

@@ -24,6 +24,7 @@ from penstock.runtime.ports import (
     DefinitionOutcome,
     DefinitionPage,
     DefinitionPut,
+    DefinitionRefused,
     DefinitionRow,
     RunChange,
     RunPage,
@@ -267,6 +268,17 @@ class MemoryStore:
         self.before_write("put_definition")
         self.calls.check(call)
         outcome = self._definitions.put(definition, expected_hash)
+        if isinstance(outcome, DefinitionPut):
+            self.calls.keep(call)
+        return outcome
+
+    async def put_definitions(
+        self, definitions: Sequence[tuple[DefinitionRow, str | None]], *, call: CallRecord | None = None
+    ) -> DefinitionPut | DefinitionRefused:
+        """Keep definitions, all of them or none."""
+        self.before_write("put_definitions")
+        self.calls.check(call)
+        outcome = self._definitions.put_all(definitions)
         if isinstance(outcome, DefinitionPut):
             self.calls.keep(call)
         return outcome

@@ -5,7 +5,7 @@ Above it: `memory`. Nothing survives the process.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from penstock.runtime.ports import (
     DefinitionOutcome,
     DefinitionPage,
     DefinitionPut,
+    DefinitionRefused,
     DefinitionRow,
 )
 from penstock.runtime.stores.store_rules import (
@@ -54,6 +55,17 @@ class MemoryDefinitions:
                 definition = replace(definition, version=first.version, document=first.document)
             self._newest[definition.name, definition.tenant] = len(self._versions)
             self._versions.append(definition)
+        return DefinitionPut()
+
+    def put_all(self, definitions: Sequence[tuple[DefinitionRow, str | None]]) -> DefinitionPut | DefinitionRefused:
+        """Put definitions one after the other; none of them if one is refused."""
+        versions, newest = len(self._versions), dict(self._newest)
+        for definition, expected_hash in definitions:
+            outcome = self.put(definition, expected_hash)
+            if not isinstance(outcome, DefinitionPut):
+                del self._versions[versions:]
+                self._newest = newest
+                return DefinitionRefused(definition.name, outcome)
         return DefinitionPut()
 
     def _taken(self, definition: DefinitionRow) -> DefinitionNameTaken | None:

@@ -34,6 +34,8 @@ from penstock.runtime.ports import (
     ChangePage,
     DefinitionOutcome,
     DefinitionPage,
+    DefinitionPut,
+    DefinitionRefused,
     DefinitionRow,
     RunPage,
     RunPosition,
@@ -397,11 +399,17 @@ class SqliteStore:
         call: CallRecord | None = None,
     ) -> DefinitionOutcome:
         """Keep a definition and make it the newest of its name."""
-        document = encode_json(definition.document)
-        job = partial(
-            sqlite_definitions.put_definition, definition=definition, document=document, expected_hash=expected_hash
-        )
+        put, document = sqlite_definitions.put_definition, encode_json(definition.document)
+        job = partial(put, definition=definition, document=document, expected_hash=expected_hash)
         return await change(self.writer, job, call)
+
+    async def put_definitions(
+        self, definitions: Sequence[tuple[DefinitionRow, str | None]], *, call: CallRecord | None = None
+    ) -> DefinitionPut | DefinitionRefused:
+        """Keep definitions, all of them or none."""
+        given = [(row, encode_json(row.document), expected_hash) for row, expected_hash in definitions]
+        job = partial(sqlite_definitions.put_definitions, definitions=given)
+        return await change(self.writer, job, call, is_long=len(given) > 1)
 
     async def delete_definition(
         self,

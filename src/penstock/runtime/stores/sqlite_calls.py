@@ -27,7 +27,7 @@ from penstock.runtime.platform import (
     KeyNotReplaced,
     ResourceChanged,
 )
-from penstock.runtime.ports import DefinitionChanged, DefinitionNameTaken
+from penstock.runtime.ports import DefinitionChanged, DefinitionNameTaken, DefinitionRefused
 from penstock.runtime.stores.platform_rules import claim_lost
 from penstock.runtime.stores.sqlite_platform_audit import append_audit
 from penstock.runtime.stores.sqlite_rows import decode_json, encode_json
@@ -133,7 +133,7 @@ async def change(
 
 
 def _is_made(outcome: object) -> bool:
-    refusals = ResourceChanged | DefinitionChanged | DefinitionNameTaken | KeyNotReplaced
+    refusals = ResourceChanged | DefinitionChanged | DefinitionNameTaken | DefinitionRefused | KeyNotReplaced
     return outcome is not False and not isinstance(outcome, refusals)
 
 

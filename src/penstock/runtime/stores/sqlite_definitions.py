@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import OrderedDict
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import TypeAlias
 
@@ -21,6 +22,7 @@ from penstock.runtime.ports import (
     DefinitionOutcome,
     DefinitionPage,
     DefinitionPut,
+    DefinitionRefused,
     DefinitionRow,
 )
 from penstock.runtime.stores.sqlite_names import release_names, take_names
@@ -43,6 +45,7 @@ __all__ = [
     "delete_definition",
     "newest_definitions",
     "put_definition",
+    "put_definitions",
 ]
 
 _COLUMNS = "d.hash, v.name, d.version, d.document, v.created_at, v.tenant, v.created_by"
@@ -104,6 +107,21 @@ def put_definition(
         " ON CONFLICT DO UPDATE SET hash = excluded.hash, number = excluded.number",
         (*place, definition.hash, number),
     )
+    return DefinitionPut()
+
+
+def put_definitions(
+    connection: sqlite3.Connection, definitions: Sequence[tuple[DefinitionRow, bytes, str | None]]
+) -> DefinitionPut | DefinitionRefused:
+    """Keep definitions one after the other; none of them if one is refused."""
+    connection.execute("SAVEPOINT put_definitions")
+    for definition, document, expected_hash in definitions:
+        outcome = put_definition(connection, definition, document, expected_hash)
+        if not isinstance(outcome, DefinitionPut):
+            connection.execute("ROLLBACK TO put_definitions")
+            connection.execute("RELEASE put_definitions")
+            return DefinitionRefused(definition.name, outcome)
+    connection.execute("RELEASE put_definitions")
     return DefinitionPut()
 
 
