@@ -27,6 +27,8 @@ _PARAMETER = re.compile(r"\{(\w+)\}")
 _PLAIN = re.compile(r"[^{}]*")
 _TAKES_THE_REST = re.compile(r"\{\w+:path\}")
 _WRITTEN_SLASH = "%2F"
+_PATHS_KEPT = 1_024
+_KEPT_CHARACTERS_MAX = 200
 # Stands for a slash that parts nothing while a path is matched; no path can hold it, because it is no character.
 _HELD_SLASH = "\udc2f"
 
@@ -53,6 +55,8 @@ class Paths:
         self._root = _Node()
         self._exact: dict[str, Route] = {}
         """Paths without parameters."""
+        self._walked: dict[str, tuple[Route, dict[str, object]]] = {}
+        """Paths that were found in the tree lately."""
         self._patterns: list[BaseRoute] = []
         self._rest: list[BaseRoute] = []
         for route in routes:
@@ -95,11 +99,24 @@ class Paths:
             found = _tried(self._patterns, scope)
             if found is not None:
                 return found
+        known = self._walked.get(path)
+        if known is not None:
+            return known[0], dict(known[1])
         values: list[str] = []
         node = _walk(self._root, path.split("/")[1:], 0, values)
         if node is not None and node.route is not None:
-            return node.route, dict(zip(node.parameters, values, strict=True))
+            parameters: dict[str, object] = dict(zip(node.parameters, values, strict=True))
+            self._remember(path, node.route, parameters)
+            return node.route, dict(parameters)
         return _tried(self._rest, scope)
+
+    def _remember(self, path: str, route: Route, parameters: dict[str, object]) -> None:
+        """Keep the route of a path, which may be asked for again; those that are kept are few and short."""
+        if len(path) > _KEPT_CHARACTERS_MAX:
+            return
+        if len(self._walked) >= _PATHS_KEPT:
+            self._walked.clear()
+        self._walked[path] = (route, parameters)
 
     def _find_held(self, path: str, scope: Scope) -> Found | None:
         """The route of a path in which a slash is written as `%2F`."""

@@ -123,3 +123,21 @@ def test_a_path_has_as_many_parts_as_slashes_stand_in_it(parts: list[str]) -> No
     pattern, values = match
     assert "/" + "/".join(parts) == pattern.format(**values)
     assert pattern.count("/") == len(parts)
+
+
+def test_a_path_that_is_asked_for_again_has_parameters_of_its_own() -> None:
+    first, second = PATHS.find(scope_of("/runs/again")), PATHS.find(scope_of("/runs/again"))
+    assert first is not None
+    assert second is not None
+    assert first == second
+    first[1]["run_id"] = "changed"
+    assert found("/runs/again") == ("/runs/{run_id}", {"run_id": "again"})
+
+
+def test_no_more_paths_are_kept_than_a_bounded_number() -> None:
+    paths = Paths(ROUTES, Nothing())
+    for number in range(3_000):
+        assert paths.find(scope_of(f"/runs/{number}")) is not None
+    assert paths.find(scope_of(f"/runs/{'x' * 1_000}")) is not None
+    assert len(paths._walked) <= 1_024
+    assert all(len(path) <= 200 for path in paths._walked)
