@@ -64,6 +64,7 @@ else:
 __all__ = ["Penstock"]
 
 _LOGGER = logging.getLogger("penstock")
+_PROGRAM_TOLD = PROGRAM.told()
 
 
 class Penstock:
@@ -205,7 +206,7 @@ class Penstock:
             timeout_ms=timeout_ms,
             tenant=tenant,
             started_by=PROGRAM.principal,
-            starter=PROGRAM.told(),
+            starter=_PROGRAM_TOLD,
         )
         decision = await self.host.start(start, workflow_hash=chosen.hash, labels=dict(labels or {}))
         if isinstance(decision, Refused) and not (run_id and await self._is_theirs(decision, identity, tenant)):

@@ -55,8 +55,10 @@ def new_run_id(context: Context, chosen: str | None) -> tuple[str, bool]:
 
     With an idempotency key the id is made from the key: a call that is repeated after a crash finds its run.
     """
-    request = msgspec.structs.replace(context.request, operation=context.capability.name)
-    derived = once.derived_id(context.principal, request)
+    request, derived = context.request, None
+    if request.idempotency_key is not None:
+        named = msgspec.structs.replace(request, operation=context.capability.name)
+        derived = once.derived_id(context.principal, named)
     made = chosen or (f"r_{derived}" if derived else context.services.new_id())
     return id_in_tenant(context.tenant, made), chosen is not None or derived is not None
 

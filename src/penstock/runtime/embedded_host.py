@@ -476,7 +476,8 @@ class EmbeddedHost(StoredWorkflows):
 
     async def _wait_for_one(self, run_id: str, deadline: float) -> RunState | None:
         with self._watch.entered(run_id, after_seq=None) as ended:
-            state = await self.watched_state(run_id)
+            live = self._live.get(run_id)
+            state = live.state if live is not None and self._owns(live) else await self.read(run_id)
             if state is None or state.terminal:
                 return state
             await moved_within(ended, deadline - asyncio.get_running_loop().time())

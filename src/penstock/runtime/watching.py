@@ -119,8 +119,11 @@ class RunWatch:
         watched = self._watched.get(state.run_id)
         if watched is not None:
             watched.moved_here = True
+            is_over, seq = state.terminal, state.seq
             for moved, awaited in watched.waiting.items():
-                if awaited.is_met_by(state) and not moved.done() and awaited.wanted(state):
+                # As `is_met_by`, which would be called for every commit of every run that is waited for.
+                after = awaited.after_seq
+                if (is_over or (after is not None and seq > after)) and not moved.done() and awaited.wanted(state):
                     moved.set_result(state)
         for moved in self._for_any:
             if not moved.done():
