@@ -8,7 +8,7 @@ Above it: `app` runs it in a server. Below it: `endpoints`, `pages`, the gate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from starlette.middleware.cors import CORSMiddleware
@@ -114,10 +114,10 @@ class _Compression:
         self.app = app
         self._packing = GZipMiddleware(app, minimum_size=minimum_bytes, compresslevel=_GZIP_LEVEL)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Answer one request."""
         wanted = scope["type"] == "http" and _takes_gzip(scope["headers"])
-        await (self._packing if wanted else self.app)(scope, receive, send)
+        return (self._packing if wanted else self.app)(scope, receive, send)
 
 
 def _takes_gzip(headers: Iterable[tuple[bytes, bytes]]) -> bool:

@@ -33,6 +33,9 @@ _CLIENT_ERROR = 400
 # What counts as the status when the client left before it was answered.
 _LEFT = 499
 _NO_ROUTE = "none"
+_NO_GUESSING = (b"x-content-type-options", b"nosniff")
+_ASK_AGAIN = (b"cache-control", b"private, no-cache")
+_NOT_KEPT = (b"cache-control", b"no-store")
 
 
 class Outermost:
@@ -50,8 +53,7 @@ class Outermost:
             return
         began = time.perf_counter()
         request_id = _given_id(scope) or self._new_request_id()
-        state = scope.setdefault("state", {})
-        state["request_id"] = request_id
+        scope.setdefault("state", {})["request_id"] = request_id
         status = _LEFT
 
         def send_with_headers(message: Message) -> Awaitable[None]:
@@ -94,13 +96,11 @@ class Outermost:
 
 def _completed(given: Headers, request_id: str) -> Headers:
     """The headers of an answer, with those that every answer has."""
-    headers = list(given)
-    names = {name for name, _ in headers}
-    headers.append((b"x-request-id", request_id.encode()))
-    headers.append((b"x-content-type-options", b"nosniff"))
+    headers = [*given, (b"x-request-id", request_id.encode()), _NO_GUESSING]
+    names = {name for name, _ in given}
     if b"cache-control" not in names:
         # What has a version may be kept and asked about again; everything else is not for caches.
-        headers.append((b"cache-control", b"private, no-cache" if b"etag" in names else b"no-store"))
+        headers.append(_ASK_AGAIN if b"etag" in names else _NOT_KEPT)
     return headers
 
 

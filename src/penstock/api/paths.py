@@ -13,7 +13,7 @@ Above it: `application`. Below it: the library's routes, which know how to serve
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 from urllib.parse import unquote
@@ -133,22 +133,20 @@ class Paths:
             for name, value in values.items()
         }
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Serve one request."""
         found = self.find(scope) if scope["type"] == "http" else None
         if found is None:
-            await self._nothing(scope, receive, send)
-            return
+            return self._nothing(scope, receive, send)
         route, parameters = found
         scope["route"] = route
         scope["path_params"] = parameters
         if isinstance(route, Route):
             # Endpoints that are applications themselves look at the method, too.
-            await (route.handle if route.methods else route.app)(scope, receive, send)
-        else:
-            # Something that is mounted has its own idea of the path below it.
-            scope.update(route.matches(scope)[1])
-            await route.handle(scope, receive, send)
+            return (route.handle if route.methods else route.app)(scope, receive, send)
+        # Something that is mounted has its own idea of the path below it.
+        scope.update(route.matches(scope)[1])
+        return route.handle(scope, receive, send)
 
 
 def _with_held_slashes(scope: Scope) -> str | None:

@@ -69,15 +69,16 @@ def exceeds_depth(value: JsonValue, depth_max: int) -> bool:
 
 def exceeds_values(value: JsonValue, values_max: int) -> bool:
     """Say whether a value holds more than so many others; looks at no more than these."""
-    waiting: list[JsonValue] = [value]
+    waiting = [value] if isinstance(value, (list, dict)) else []
     count = 0
     while waiting:
         item = waiting.pop()
-        if isinstance(item, (list, dict)):  # a union is slower
-            count += len(item)
-            if count > values_max:
-                return True
-            waiting += item.values() if isinstance(item, dict) else item
+        count += len(item)
+        if count > values_max:
+            return True
+        for child in item.values() if isinstance(item, dict) else item:
+            if isinstance(child, (list, dict)):  # a union is slower
+                waiting.append(child)  # a generator would cost more than what it looks at
     return False
 
 

@@ -146,20 +146,21 @@ class FastPath:
     async def _answered(self, hot: Hot, caller: Caller, book: ToolBook, send: Send) -> bool:
         """Whether the request was answered here."""
         began, status = time.perf_counter(), "ok"
-        if hot.method in _PAGES:
+        if hot.method == CALL:
+            tool, added = self._plain_tool(hot, book), self._envelopes.get((CALL, hot.meta))
+            if tool is None or added is None:
+                return False
+            await send_json(send, 200, hot.prefix, await self._called(hot, caller, book, tool, added))
+        elif hot.method in _PAGES:
             page = self._pages.get((hot.method, hot.meta, id(book)))
             if page is None:
                 return False
             await send_json(send, 200, hot.prefix, page[1])
         else:
             added = self._envelopes.get((hot.method, hot.meta))
-            tool = self._plain_tool(hot, book) if hot.method == CALL else None
-            if added is None or (tool is None and hot.method == CALL):
+            if added is None:
                 return False
-            if tool is None:
-                status = await self._task(hot, structs.replace(caller, book=book), added, send)
-            else:
-                await send_json(send, 200, hot.prefix, await self._called(hot, caller, book, tool, added))
+            status = await self._task(hot, structs.replace(caller, book=book), added, send)
         self._counting.answered(hot.method, status, time.perf_counter() - began)
         return True
 

@@ -74,7 +74,10 @@ class Authenticator:
             self._proven.put(digest, found)
         now = self._clock.now_ms()
         _check_alive(found[0], now)
-        await self._note_use(found[0].key_id, now)
+        self._used_at[found[0].key_id] = now
+        if now - self._written_at >= limits.KEY_USE_GATHER_MS:
+            self._written_at = now
+            await self.flush()
         return found[1]
 
     def _forget_outdated(self) -> None:
@@ -120,12 +123,6 @@ class Authenticator:
         used, self._used_at = self._used_at, {}
         if used:
             await self._platform.touch_keys(used)
-
-    async def _note_use(self, key_id: str, now: int) -> None:
-        self._used_at[key_id] = now
-        if now - self._written_at >= limits.KEY_USE_GATHER_MS:
-            self._written_at = now
-            await self.flush()
 
 
 def _check_alive(key: KeyRow, now: int) -> None:

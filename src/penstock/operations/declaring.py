@@ -115,7 +115,8 @@ def _compiled(input_type: Any) -> CompiledSchema:
 
 def check_arguments(input_type: Any, arguments: JsonObject) -> Any:
     """The arguments as the handler takes them; `Rejected` with every violation when they do not fit."""
-    if exceeds_depth(arguments, limits.JSON_DEPTH_MAX):
+    plain = _are_plain(arguments)
+    if not plain and exceeds_depth(arguments, limits.JSON_DEPTH_MAX):
         told = f"the arguments are nested deeper than {limits.JSON_DEPTH_MAX} levels"
         raise Rejected("ARGUMENTS_TOO_DEEP", told, "send a flatter value")
     try:
@@ -124,7 +125,9 @@ def check_arguments(input_type: Any, arguments: JsonObject) -> Any:
         listed = _listed(input_type, arguments) or [{"pointer": "", "keyword": "type", "message": str(error)}]
     else:
         # To Python, `$` also means "before a line feed at the end"; to a schema it does not.
-        listed = _listed(input_type, arguments) if any(map(_ends_a_line, arguments.values())) else []
+        if plain or not any(map(_ends_a_line, arguments.values())):
+            return given
+        listed = _listed(input_type, arguments)
         if not listed:
             return given
     first = listed[0]
@@ -138,6 +141,17 @@ def _listed(input_type: Any, arguments: JsonObject) -> list[JsonValue]:
         {"pointer": item.instance_path, "keyword": item.keyword, "message": item.message}
         for item in violations(_compiled(input_type), arguments)
     ]
+
+
+def _are_plain(arguments: JsonObject) -> bool:
+    """Whether these are scalars and none of them ends a line, as in nearly every call: one look, and none further."""
+    for value in arguments.values():
+        if isinstance(value, str):
+            if value.endswith("\n"):
+                return False
+        elif isinstance(value, (list, dict)):
+            return False
+    return True
 
 
 def _ends_a_line(value: JsonValue) -> bool:

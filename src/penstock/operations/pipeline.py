@@ -163,7 +163,8 @@ class Gate:
             self.admission.charge(principal.id, capability.governance.bucket, began_at)
             self.admission.enter(principal.id)
             try:
-                begun = await self._begun(request, capability)
+                # A read stores nothing that could take a record along.
+                begun = CallRecord() if capability.only_reads else await self._begun(request, capability)
                 if isinstance(begun, Reply):
                     outcome = Answered(capability=capability, principal=principal, reply=begun, replayed=True)
                 else:
@@ -176,7 +177,11 @@ class Gate:
                         call=call,
                         presence=presence,
                     )
-                    outcome = await self._made(context, given)
+                    if capability.only_reads:
+                        reply = await self._executed(context, given)
+                        outcome = Answered(capability=capability, principal=principal, reply=reply)
+                    else:
+                        outcome = await self._made(context, given)
             finally:
                 self.admission.leave(principal.id)
         except PenstockError as error:
@@ -195,12 +200,8 @@ class Gate:
         return outcome
 
     async def _made(self, context: Context, given: Any) -> Outcome:
-        """Make a call that was let in. What it leaves is stored when this returns; that of a read is gathered later."""
+        """Make a call that was let in and may change something. What it leaves is stored when this returns."""
         capability, principal, call = context.capability, context.principal, context.call
-        if capability.only_reads:
-            # It stores nothing, so it leaves nothing that would have to be completed or taken back.
-            reply = await self._executed(context, given)
-            return Answered(capability=capability, principal=principal, reply=reply)
         try:
             reply = await self._executed(context, given)
             if not capability.annotations.read_only:
@@ -217,12 +218,7 @@ class Gate:
         return Answered(capability=capability, principal=principal, reply=reply)
 
     async def _begun(self, request: Request, capability: Capability) -> CallRecord | Reply[Any]:
-        """What a call leaves that is let in, for the store to take with its change; or the answer that it had before.
-
-        A read stores nothing that could take it along.
-        """
-        if capability.only_reads:
-            return CallRecord()
+        """What a call leaves that is let in, for the store to take with its change; or the answer that it had."""
         principal = request.principal
         claim = await self.keyed.begin(self.services, capability, principal, request)
         if isinstance(claim, Reply) or not self.services.audited:
@@ -288,7 +284,7 @@ class Gate:
         place = place_of(request, principal, capability, error.code if error else None)
         gather = principal is _NOBODY or (reads and error is None)
         try:
-            if gather and await self.trail.counted(place, now_ms):
+            if gather and self.trail.counted_in_time(place, now_ms):
                 return outcome
             replayed = isinstance(outcome, Answered) and outcome.replayed
             kept: AuditOutcome = "allowed" if error is None else "refused"

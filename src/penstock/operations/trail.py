@@ -108,7 +108,9 @@ class AuditTrail:
             await self._append([entry])
             return
         place = Place(entry.tenant, entry.principal, entry.surface, entry.operation, entry.subject, entry.code)
-        if await self.counted(place, entry.at):
+        if self.counted(place):
+            if self._is_over(entry.at):
+                await self.flush()
             return
         self._gathered[place] = entry
         if len(self._gathered) == 1:
@@ -116,16 +118,19 @@ class AuditTrail:
         if self._is_over(entry.at) or len(self._gathered) >= limits.AUDIT_READS_GATHERED_MAX:
             await self.flush()
 
-    async def counted(self, place: Place, now_ms: int) -> bool:
+    def counted(self, place: Place) -> bool:
         """Count what is gathered already and came again; False for what is not, which has to be written."""
         if place not in self._gathered:
             return False
         self._again[place] = self._again.get(place, 0) + 1
-        if self._is_over(now_ms):
-            await self.flush()
         return True
 
+    def counted_in_time(self, place: Place, now_ms: int) -> bool:
+        """The same of what need not be written now either; False, and nothing counted, if there is more to do."""
+        return not self._is_over(now_ms) and self.counted(place)
+
     def _is_over(self, now_ms: int) -> bool:
+        """Whether what is gathered is to be written."""
         return self._failing or now_ms - self._gathered_since >= limits.AUDIT_READS_GATHER_MS
 
     async def flush(self) -> None:
