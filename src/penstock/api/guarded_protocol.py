@@ -13,10 +13,13 @@ import asyncio
 from enum import Enum
 from secrets import token_hex
 from typing import Any, cast
+from urllib.parse import unquote
 
+import httptools
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from penstock.api.answer_cycle import AnswerCycle
 from penstock.api.incoming import note_arrival
 from penstock.api.joined_writes import JoinedWrites
 from penstock.api.problems import PROBLEM_MEDIA_TYPE, problem_body, problem_status
@@ -56,6 +59,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._newest_bytes = 0
         self._refusal: PenstockError | None = None
+        self._idle_since: float | None = None
+        """Since when the next request is waited for."""
+        self._idle_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base class
         """Wait for the first request, but not for ever."""
@@ -66,11 +72,15 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
         self._watch(_NOTHING)
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Read on, within the bounds."""
         self._newest_bytes = len(data)
+        self._idle_since = None
         super().data_received(data)
         phase = self._phase
         if phase is _HEAD:
@@ -107,7 +117,63 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refusal = _head_too_large()
         if self._refusal is not None:
             raise ValueError(self._refusal.message)
-        super().on_headers_complete()
+        self._begin_cycle()
+
+    def _begin_cycle(self) -> None:
+        """Hand the request to the application; behind one that is not answered yet, it waits."""
+        scope, parser = self.scope, self.parser
+        http_version = parser.get_http_version()
+        if http_version != "1.1":
+            scope["http_version"] = http_version
+        scope["method"] = parser.get_method().decode("ascii")
+        url = httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["raw_path"] = url.path
+        scope["query_string"] = url.query or b""
+        before: RequestResponseCycle | None = self.cycle
+        self.cycle = cycle = AnswerCycle(
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=http_version != "1.0" and parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        if before is None or before.response_complete:
+            self._start_asgi_task(cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
+
+    def on_response_complete(self) -> None:
+        """A request is answered: begin the next that is here, or wait for one, but not for ever."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        self._idle_since = self.loop.time()
+        if self._idle_timer is None:
+            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._look_whether_idle)
+
+    def _look_whether_idle(self) -> None:
+        """Hang up on a client that has asked nothing for too long. One timer serves all requests of a connection."""
+        self._idle_timer = None
+        if self._idle_since is None:
+            return  # the next answer sets another one
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self._idle_timer = self.loop.call_later(left, self._look_whether_idle)
+        else:
+            self.timeout_keep_alive_handler()
 
     def on_message_complete(self) -> None:
         """A request is here as a whole."""
@@ -133,7 +199,7 @@ class GuardedProtocol(HttpToolsProtocol):
         return True
 
     def _is_idle(self) -> bool:
-        return self._is_answered() and self.timeout_keep_alive_task is None and not self.transport.is_closing()
+        return self._is_answered() and self._idle_since is None and not self.transport.is_closing()
 
     def _watch(self, phase: _Phase) -> None:
         if self._timer is not None:
