@@ -23,7 +23,7 @@ from penstock.runtime.ports import DefinitionChanges, DefinitionReader
 
 __all__ = ["CASES", "END", "WAIT_SECONDS", "Bench", "Case", "HostBench", "ScriptedPerformer", "native", "step"]
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 
 
 @dataclass(slots=True)

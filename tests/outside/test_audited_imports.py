@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from penstock.runtime.platform import AuditQuery
 from penstock.runtime.stores.sqlite import SqliteStore
 from tests.outside.test_audited_changes import fail_audit, opened
 from tests.outside.test_repeated_calls import DyingWriter, KilledError, call, outcome
+from tests.waiting import until
 
 SECONDS_MAX = 60.0
 NIGHTLY = [{"id": "nightly", "schedule": {"cron": "0 3 * * *"}}]
@@ -136,6 +138,10 @@ def test_whoever_imports_triggers_must_be_able_to_start_the_children_that_come_w
     in_store(tmp_path, test)
 
 
+async def has_schedules(gate: Gate) -> bool:
+    return bool((await call(gate, "schedule.list"))["items"])
+
+
 def test_an_import_that_is_killed_after_any_commit_is_whole_and_hears_the_same_answer(tmp_path: Path) -> None:
     async def killed_after(lives: int) -> bool:
         path = tmp_path / f"{lives}.db"
@@ -155,8 +161,7 @@ def test_an_import_that_is_killed_after_any_commit_is_whole_and_hears_the_same_a
             gate.services = replace(gate.services, clock=later)
             assert await call(gate, "workflow.import", "the-key", workflows=ALL) == IMPORTED
             # A process that starts makes up for the schedules.
-            while not (await call(gate, "schedule.list"))["items"]:  # noqa: ASYNC110  # what it waits for says nothing
-                await asyncio.sleep(0.02)
+            await until(partial(has_schedules, gate))
             assert [told for told in await written(gate) if "replayed" not in told[2]] == (await written(gate))[:3]
         return True
 

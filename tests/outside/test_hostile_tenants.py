@@ -60,7 +60,7 @@ def test_a_server_that_is_busy_with_hostile_work_stops_in_time(tmp_path_factory:
 
 def _has_children(server: LiveServer) -> None:
     """Wait until the server has started workers."""
-    pid, deadline = server.running.pid, time.monotonic() + 30
+    pid, deadline = server.running.pid, time.monotonic() + 60
     while time.monotonic() < deadline:
         if any(path.read_text().strip() for path in Path(f"/proc/{pid}/task").glob("*/children")):
             return

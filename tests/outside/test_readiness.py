@@ -12,7 +12,7 @@ import pytest
 
 from tests.live.rest.servers import LiveServer, serving
 
-SECONDS_MAX = 30.0
+SECONDS_MAX = 60.0
 DOCUMENT = {"penstock": "v1", "name": "a", "nodes": [{"id": "done", "type": "end"}]}
 
 

@@ -31,6 +31,7 @@ from penstock.runtime.platform import AuditQuery, IdempotencyClaim
 from penstock.runtime.stores.sqlite import SqliteStore
 from tests.conformance.platform_stores import claimed
 from tests.live.rest.servers import serving
+from tests.waiting import until
 
 GREET = {"penstock": "v1", "name": "greet", "nodes": [{"id": "done", "type": "end", "output": "hello"}]}
 NAP = {
@@ -349,10 +350,10 @@ def test_a_server_that_is_killed_after_it_made_a_key_gives_the_same_answer(tmp_p
 
 
 async def until_listed(gate: Gate, case: Case, wanted: set[str]) -> None:
-    found = None
-    while found != wanted:
-        await asyncio.sleep(0.01)
-        found = await listed(gate, case)
+    async def is_so() -> bool:
+        return bool(await listed(gate, case) == wanted)
+
+    await until(is_so)
 
 
 def test_the_schedules_of_a_workflow_follow_it_after_a_crash_that_came_in_between(tmp_path: Path) -> None:

@@ -188,14 +188,24 @@ def _last_name(expression: ast.expr) -> str:
 
 
 def check_sleeps(source: str) -> list[str]:
-    """A test waits for an event or moves a fake clock; it does not sleep."""
+    """A test waits for an event, for a condition or moves a fake clock; it does not sleep.
+
+    `asyncio.sleep(0)` is no sleep: it lets others have their turn.
+    """
     problems = []
-    for node in nodes_of(source):
+    for node in nodes_of(source) if "sleep" in source else ():
         match node:
             case ast.Attribute(value=ast.Name(id="time"), attr="sleep"):
                 problems.append(f"line {node.lineno}: time.sleep")
-            case ast.ImportFrom(module="time", names=names) if any(alias.name == "sleep" for alias in names):
-                problems.append(f"line {node.lineno}: from time import sleep")
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="asyncio" | "anyio" as library), attr="sleep"), args=args
+            ):
+                if not (isinstance(args[0], ast.Constant) and args[0].value == 0):
+                    problems.append(f"line {node.lineno}: {library}.sleep; see tests/waiting.py")
+            case ast.ImportFrom(module="time" | "asyncio" | "anyio" as library, names=names) if any(
+                alias.name == "sleep" for alias in names
+            ):
+                problems.append(f"line {node.lineno}: from {library} import sleep")
             case _:
                 pass
     return problems

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from penstock.mcp_surface.options import McpOptions
 from penstock.operations.context import GateLimits
 from tests.live.mcp.workflows import ASK, GREET, NAP
 from tests.unit.api.conftest import Client, opened
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 _META = {
@@ -148,13 +149,6 @@ def calling(tool: str, number: int = 1, **arguments: Any) -> dict[str, Any]:
     return rpc("tools/call", {"name": tool, "arguments": arguments}, number)
 
 
-async def settle(is_so: Callable[[], bool]) -> None:
-    """Let everybody finish what they are at."""
-    async with asyncio.timeout(_SECONDS_MAX):
-        while not is_so():  # noqa: ASYNC110  # nobody tells of these
-            await asyncio.sleep(0.01)
-
-
 async def test_who_waits_for_a_person_keeps_nobody_out(tmp_path: Path) -> None:
     async with crowded(tmp_path, max_concurrent_requests=4) as client:
         session = await new_session(client, elicitation={})
@@ -169,7 +163,7 @@ async def test_who_waits_for_a_person_keeps_nobody_out(tmp_path: Path) -> None:
         assert ended.status == 200
         for line in asked:
             await line.hang_up()
-        await settle(lambda: client.gate.services.open_streams.count == 0)
+        await until(lambda: client.gate.services.open_streams.count == 0)
 
 
 async def test_one_key_cannot_take_every_place(tmp_path: Path) -> None:
@@ -177,7 +171,7 @@ async def test_one_key_cannot_take_every_place(tmp_path: Path) -> None:
         other = await another_key(client)
         session = await new_session(client)
         naps = [Line(client, session, calling("nap", number)).open() for number in range(1, 5)]
-        await settle(lambda: sum(client.gate.admission._in_flight.values()) == len(naps))
+        await until(lambda: sum(client.gate.admission._in_flight.values()) == len(naps))
         headers, body = modern("tools/list", {})
         refused = await client("POST", "/mcp", body, headers={**_HEADERS, **headers})
         assert refused.status == 503
@@ -192,7 +186,7 @@ async def test_a_header_that_nobody_looks_at_takes_no_call_out_of_the_count(tmp_
     async with crowded(tmp_path, max_concurrent_requests=4) as client:
         headers = {**await new_session(client), "mcp-method": "subscriptions/listen"}
         naps = [Line(client, headers, calling("nap", number)).open() for number in range(1, 5)]
-        await settle(lambda: sum(client.gate.admission._in_flight.values()) == len(naps))
+        await until(lambda: sum(client.gate.admission._in_flight.values()) == len(naps))
         refused = await client("POST", "/mcp", rpc("tools/list"), headers={**_HEADERS, **headers})
         assert refused.status == 503
         for line in naps:
@@ -225,7 +219,7 @@ async def test_one_key_cannot_have_every_session(tmp_path: Path, monkeypatch: py
             listed = await client("POST", "/mcp", rpc("tools/list"), headers={**_HEADERS, **session}, key=key)
             assert listed.status == 200
         living = Line(client, kept, method="GET", key=other).open()
-        await settle(lambda: living.status == 200)
+        await until(lambda: living.status == 200)
         await living.hang_up()
 
 
@@ -244,10 +238,10 @@ async def test_nothing_is_left_of_two_hundred_who_came_and_went(tmp_path: Path) 
                 Line(client, session, calling("refund_order", 100 * turn + number)).open() for number in range(10)
             ]
             for line in lines:
-                await settle(lambda line=line: line.status == 200 and bool(line.heard))  # type: ignore[misc]
+                await until(lambda line=line: line.status == 200 and bool(line.heard))  # type: ignore[misc]
             assert streams.count >= 30
             for line in lines:
                 await line.hang_up()
         assert (await client("DELETE", "/mcp", headers={**_HEADERS, **session})).status == 200
-        await settle(lambda: streams.count == 0 and telemetry.mcp_listening == 0)
-        await settle(lambda: len(asyncio.all_tasks()) <= before)
+        await until(lambda: streams.count == 0 and telemetry.mcp_listening == 0)
+        await until(lambda: len(asyncio.all_tasks()) <= before)

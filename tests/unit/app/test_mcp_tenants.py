@@ -12,7 +12,8 @@ import pytest
 
 from tests.live.mcp.workflows import ASK, GREET
 from tests.unit.api.conftest import Client
-from tests.unit.app.test_mcp_crowds import Line, calling, crowded, modern, new_session, rpc, settle
+from tests.unit.app.test_mcp_crowds import Line, calling, crowded, modern, new_session, rpc
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 _HEADERS = {"accept": "application/json, text/event-stream", "host": "127.0.0.1"}
@@ -158,7 +159,7 @@ async def test_a_key_that_was_revoked_hears_and_gets_nothing_more(tmp_path: Path
             Line(client, session, calling("nap"), key=key).open(),
         ]
         await lines[0].until("acknowledged")
-        await settle(lambda: lines[1].status == 200)
+        await until(lambda: lines[1].status == 200)
         services, key_id = client.gate.services, made["key"]["id"]
         if way == "here":
             assert (await client("POST", f"keys/{key_id}/revoke", {})).status == 200

@@ -18,6 +18,7 @@ from penstock.app.settings_rules import settings_problems
 from penstock.mcp_surface.options import McpOptions
 from tests.live.mcp.workflows import ALL
 from tests.unit.api.conftest import Answered, Client, opened
+from tests.waiting import until_found
 
 pytestmark = pytest.mark.anyio
 MOUNT = "/v1/mcp"
@@ -213,12 +214,13 @@ async def test_a_run_that_is_cancelled_meanwhile_says_so(tmp_path: Path) -> None
 
 async def begun(client: Client, workflow: str) -> str:
     """The id of the run of a workflow, once there is one that has begun."""
-    async with asyncio.timeout(30):
-        while True:
-            items = (await client("GET", f"workflows/{workflow}/executions")).json()["items"]
-            if items and items[0]["status"] not in ("pending", "running"):
-                return str(items[0]["execution_id"])
-            await asyncio.sleep(0.01)
+
+    async def look() -> str | None:
+        items = (await client("GET", f"workflows/{workflow}/executions")).json()["items"]
+        has_begun = items and items[0]["status"] not in ("pending", "running")
+        return str(items[0]["execution_id"]) if has_begun else None
+
+    return await until_found(look)
 
 
 async def test_who_hangs_up_before_the_answer_leaves_the_run_behind(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from tests.fixtures.upstream_server import make_upstream
 from tests.unit.operations.conftest import Caller
 from tests.unit.runtime.executors.asgi_server import serving_asgi, unused_port
 from tests.unit.runtime.executors.calls import call_of, done, error
+from tests.waiting import until, until_found
 from tests.zygote import piped_script
 
 pytestmark = pytest.mark.anyio
@@ -81,12 +82,12 @@ async def platform(tmp_path: Path, **servers: McpServerSettings) -> AsyncIterato
 
 async def until_seen(caller: Caller, server: str = "shop", status: str | None = None, name: str = "search") -> Any:
     """The tool of a server once there is one, and it stands as it should."""
-    while True:
+
+    async def look() -> Any:
         items = (await caller.call("upstream.tools", server=server))["items"]
-        found = next((item for item in items if item["name"] == name), None)
-        if found is not None and status in (None, found["status"]):
-            return found
-        await asyncio.sleep(0.02)
+        return next((item for item in items if item["name"] == name and status in (None, item["status"])), None)
+
+    return await until_found(look, SECONDS)
 
 
 def names(gate: Gate) -> Any:
@@ -265,8 +266,11 @@ async def test_a_restart_keeps_what_was_accepted_and_what_was_not(tmp_path: Path
             assert failed["error"]["code"] in ("MCP_CONNECTION_CLOSED", "MCP_CLIENT_ERROR")
             unreached = await caller.refusal("upstream.refresh", server="shop")
             assert unreached.code == "UPSTREAM_UNAVAILABLE"
-            while (await caller.call("upstream.list"))["items"][0]["status"] != "unavailable":  # noqa: ASYNC110
-                await asyncio.sleep(0.02)  # what it waits for is somebody else's
+
+            async def is_unavailable() -> bool:
+                return bool((await caller.call("upstream.list"))["items"][0]["status"] == "unavailable")
+
+            await until(is_unavailable)
 
 
 LOOK: JsonObject = {

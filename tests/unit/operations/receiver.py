@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,9 +16,9 @@ from penstock.runtime.deliveries import DeliveryDispatcher, DeliveryOptions
 from penstock.runtime.executors.webhook_sender import WebhookSender
 from tests.unit.operations.conftest import Caller
 
-__all__ = ["Received", "Receiver", "dispatching", "eventually", "receiving"]
+__all__ = ["Received", "Receiver", "dispatching", "receiving"]
 
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +92,6 @@ class Receiver:
         writer.write(f"HTTP/1.1 {status} Any\r\ncontent-length: 0\r\n{more}\r\n".encode())
         await writer.drain()
         return True
-
-
-async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until something holds that nobody tells us of."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not await holds():  # noqa: ASYNC110  # it is in the store, which has no event to wait for
-            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from tests.unit.operations.documents import ASK, BOTH_ASK, DOUBLE, PARENT, WAIT
 
 __all__ = ["ended", "read_stream", "run", "status", "streaming"]
 
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
 
 
 def run(open_caller: OpenGate, test: Callable[[Caller], Awaitable[None]], **choices: Any) -> None:

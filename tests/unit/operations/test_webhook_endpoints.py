@@ -12,7 +12,8 @@ from penstock.base.errors import Unavailable
 from penstock.operations.context import WebhookChoices
 from penstock.runtime.delivery_feed import DeliveryFeed
 from tests.unit.operations.conftest import Caller, OpenGate, change_services
-from tests.unit.operations.receiver import Receiver, dispatching, eventually, receiving
+from tests.unit.operations.receiver import Receiver, dispatching, receiving
+from tests.waiting import until
 
 GREET: dict[str, Any] = {
     "penstock": "v1",
@@ -65,7 +66,7 @@ async def settled(caller: Caller, endpoint_id: str, state: str, count: int = 1) 
         found[:] = page["items"]
         return len(found) >= count
 
-    await eventually(are_there)
+    await until(are_there)
     return found
 
 
@@ -260,7 +261,7 @@ def test_what_happened_before_a_webhook_was_made_is_not_told(open_caller: OpenGa
             await caller.call("workflow.execute", workflow_id="greet", execution_id="before", sync=True)
             clock = caller.gate.services.clock
             before = clock.now_ms()
-            await eventually(lambda: _answer(clock.now_ms() > before))
+            await until(lambda: _answer(clock.now_ms() > before))
             await listen(caller, receiver)
             await caller.call("workflow.execute", workflow_id="greet", execution_id="after")
             assert [event["subject"] for event in await receiver.events(1)] == ["after"]
@@ -353,7 +354,7 @@ def test_a_receiver_can_ask_for_more_time(open_caller: OpenGate) -> None:
             async def was_refused() -> bool:
                 return bool((await settled(caller, made["webhook"]["id"], "pending"))[0]["last_status"] == 429)
 
-            await eventually(was_refused)
+            await until(was_refused)
             next_at = await platform.next_delivery_at()
             assert next_at is not None
             assert next_at - clock.now_ms() > 3_000_000
@@ -535,7 +536,7 @@ def test_deliveries_to_a_deleted_webhook_are_put_aside(open_caller: OpenGate) ->
             async def is_dead() -> bool:
                 return bool((await caller.call("delivery.get", delivery_id=queued["id"]))["state"] == "dead")
 
-            await eventually(is_dead)
+            await until(is_dead)
 
     run(open_caller, test)
 

@@ -48,7 +48,7 @@ async def opened(folder: Path, address: str) -> AsyncIterator[Penstock]:
 async def waits_for(run: Run, status: str) -> None:
     state = await run.state()
     while await run.status() != status:
-        state = await run.host.wait(run.id, after_seq=state.seq, timeout_seconds=10) or state
+        state = await run.host.wait(run.id, after_seq=state.seq, timeout_seconds=60) or state
 
 
 def test_an_agent_asks_and_the_answer_reaches_its_task_through_another_process(tmp_path: Path) -> None:

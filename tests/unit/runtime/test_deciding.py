@@ -28,7 +28,7 @@ from penstock.runtime.embedded_host import EmbeddedHost
 from penstock.runtime.guarded.evaluator import GuardedEvaluator
 from penstock.runtime.stores.memory import MemoryStore
 
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 
 
 def adds(name: str, expression: str) -> JsonObject:

@@ -11,7 +11,7 @@ from penstock.runtime.turnstiles import Turnstile
 
 def run_bounded(work: Coroutine[object, object, None]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await work
 
     asyncio.run(bounded())

@@ -19,7 +19,7 @@ from penstock.runtime.ports import AppendOutcome, RunPosition, RunWrite, StoredR
 from penstock.runtime.stores.memory import MemoryStore
 from penstock.runtime.watching import RunWatch
 
-WAIT_SECONDS = 10
+WAIT_SECONDS = 60
 WAITS: JsonObject = {
     "penstock": "v1",
     "name": "waits",
