@@ -13,7 +13,7 @@ __all__ = ["bounded", "call_of", "done", "error"]
 T = TypeVar("T")
 
 
-def bounded(work: Coroutine[Any, Any, T], seconds: float = 60) -> T:
+def bounded(work: Coroutine[Any, Any, T], seconds: float = 120) -> T:
     """Run async code; a test that hangs fails instead."""
 
     async def main() -> T:

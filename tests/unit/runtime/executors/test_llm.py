@@ -246,7 +246,7 @@ def exchange(
     config: JsonObject,
     make: Callable[[WebServer], LlmProviderConfig] = compatible,
     *,
-    timeout_ms: int = 30_000,
+    timeout_ms: int = 60_000,
 ) -> tuple[ActivityOutcome, list[Seen]]:
     """One call through pydantic-ai to a server of our own."""
 
