@@ -173,7 +173,9 @@ class Driver:
             return
         live = committed.live
         if live.row.owner == self.host.worker_id or not live.row.has_work:
-            self._dispatch(live, committed.effects, self._couriers.get(id(committed.given)))
+            courier = self._couriers.get(id(committed.given))
+            if courier is None or not self._hand_over(live, committed.effects, courier):
+                self._dispatch(live, committed.effects, courier)
         if live.row.wake_at is not None:
             self._timers.committed(live.row)
         if live.row.terminal and live.state.parent_run_id is not None and live.state.continuation is None:
@@ -181,8 +183,6 @@ class Driver:
             self._spawn("parent", partial(self._patiently, "parent", tell))
 
     def _dispatch(self, live: LiveRun, effects: Sequence[Effect], courier: _Courier | None = None) -> None:
-        if courier is not None and self._hand_over(live, effects, courier):
-            return
         if live.tasks or live.deferred:
             wanted = {effect.effect_id for effect in effects}
             if live.tasks:
@@ -306,7 +306,7 @@ class Driver:
             if not self._slots.try_enter():
                 await self._slots.enter()
             try:
-                if not ownership.holds():
+                if not self._lease.holds(ownership.holder):
                     await ownership.confirm()
                 return await self.performer.perform(call)
             finally:

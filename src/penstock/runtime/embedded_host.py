@@ -231,7 +231,8 @@ class EmbeddedHost(StoredWorkflows):
 
     def _moved(self, live: LiveRun, decision: Accepted, write: RunWrite, given: Input) -> None:
         """A decision with its effects was stored."""
-        write.committed()
+        if write.call is not None:
+            write.committed()
         live.state, live.row = decision.state, write.row
         self._committed(Committed(live, decision.page, decision.effects or (), given))
 
@@ -274,7 +275,8 @@ class EmbeddedHost(StoredWorkflows):
         live = committed.live
         if self._loading and live.state.run_id in self._loading:
             self._outdated.add(live.state.run_id)
-        self._transcripts.committed(committed)
+        if self._transcripts.taken:
+            self._transcripts.committed(committed)
         self._watch.committed(live.state)
         self.on_commit(committed)
         if live.row.terminal and not live.tasks:
@@ -371,11 +373,14 @@ class EmbeddedHost(StoredWorkflows):
         """Count what a run takes, and drop others that were not used for longest and that nobody is busy with."""
         if self._live.get(live.state.run_id) is live:
             self._weights.note(live.state)
-        if self._has_surplus():
-            for item in [item for item in self._live.values() if not (item.tasks or item.users or item is live)]:
-                self._drop(item.state.run_id)
-                if not self._has_surplus():
-                    return
+        if len(self._live) > limits.LIVE_RUNS_MAX or self._weights.total > limits.LIVE_RUNS_BYTES_MAX:
+            self._make_room(live)
+
+    def _make_room(self, kept: LiveRun) -> None:
+        for item in [item for item in self._live.values() if not (item.tasks or item.users or item is kept)]:
+            self._drop(item.state.run_id)
+            if not self._has_surplus():
+                return
 
     def _has_surplus(self) -> bool:
         return len(self._live) > limits.LIVE_RUNS_MAX or self._weights.total > limits.LIVE_RUNS_BYTES_MAX

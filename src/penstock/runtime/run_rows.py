@@ -17,7 +17,7 @@ from penstock.runtime.ownership.epochs import next_owner
 from penstock.runtime.platform import CallRecord
 from penstock.runtime.ports import RunRow, RunWrite
 
-__all__ = ["first_row", "first_write", "is_work", "next_write"]
+__all__ = ["first_row", "first_write", "is_work", "next_move", "next_write"]
 
 
 def first_row(
@@ -82,6 +82,25 @@ def next_write(
     if isinstance(page, Move):
         return RunWrite(expected_seq=seq, expected_epoch=epoch, row=row, move=page, same_index=same_index, call=call)
     return RunWrite(expected_seq=seq, expected_epoch=epoch, row=row, records=page, same_index=same_index, call=call)
+
+
+def next_move(was: RunRow, move: Move, decision: Accepted) -> RunWrite:
+    """As `next_write`, for a plain move of a run that has work and an owner.
+
+    Nearly always one activity follows another and neither has a deadline: then the index stays as it is.
+    """
+    state, effects = decision.state, decision.effects or ()
+    if was.wake_at is None and state.deadline is None and effects and was.status == "waiting_activity":
+        effect = effects[0]
+        if isinstance(effect, PerformActivity) and effect.deadline is None and state.mode != "host_mediated":
+            return RunWrite(
+                expected_seq=move.first_seq - 1,
+                expected_epoch=was.epoch,
+                row=replace(was, seq=state.seq, updated_at=state.updated_at),
+                move=move,
+                same_index=True,
+            )
+    return next_write(was, move.first_seq - 1, decision, effects, owner=was.owner)
 
 
 def _index_of(decision: Accepted, effects: tuple[Effect, ...]) -> tuple[str, int | None, bool, bool]:

@@ -9,7 +9,7 @@ from penstock.engine.moves.taking import take
 from penstock.engine.outcomes import Accepted
 from penstock.engine.pages import Move
 from penstock.engine.state import RunState
-from penstock.runtime.run_rows import first_row, first_write, next_write
+from penstock.runtime.run_rows import first_row, first_write, next_move, next_write
 from tests.unit.engine.runs import T0, native, step
 
 
@@ -42,6 +42,9 @@ def test_status_timers_and_work_after_a_move_are_those_of_the_state() -> None:
                 as_records = Accepted(decision.records, decision.state, decision.effects)
                 by_move = next_write(row, state.seq, decision, effects, owner="me")
                 by_state = next_write(row, state.seq, as_records, effects, owner="me")
+                if row.has_work:  # as on the flat path
+                    assert isinstance(decision.page, Move)
+                    assert next_move(row, decision.page, decision) == by_move
                 assert by_move.row == by_state.row
                 assert by_move.same_index == by_state.same_index
                 assert by_move.history == by_state.records

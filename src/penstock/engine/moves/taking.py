@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from penstock.base import limits
+from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonValue, exceeds_values, is_flat, json_problem
 from penstock.definitions.expressions import EvaluationFailed, Evaluator
 from penstock.definitions.model import EndDetail, Node
@@ -205,7 +206,7 @@ def _enter(step: Step, effect: PerformActivity, state: RunState, entered: Activa
         replace(
             effect,
             effect_id=f"{key}/1",
-            idempotency_key=in_tenant(state.tenant, key),
+            idempotency_key=key if state.tenant == DEFAULT_TENANT else in_tenant(state.tenant, key),
             visit=visit,
             arguments=entered.arguments,
             deadline=entered.deadline,

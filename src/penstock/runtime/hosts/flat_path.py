@@ -17,11 +17,12 @@ from typing import TypeAlias
 
 from penstock.engine.inputs import Input
 from penstock.engine.outcomes import Accepted
+from penstock.engine.pages import Move
 from penstock.runtime.commits import Commit, commit_of
 from penstock.runtime.deciding import Decider
 from penstock.runtime.hosts.live import LiveRun
 from penstock.runtime.ports import Appended, AppendOutcome, RunWrite, StoredRunChanges
-from penstock.runtime.run_rows import next_write
+from penstock.runtime.run_rows import next_move
 
 __all__ = ["FlatPath"]
 
@@ -48,10 +49,10 @@ class FlatPath:
             return None
         try:
             decision = self._decider.try_take(live.workflow, live.state, given)
-            if decision is None:
+            if decision is None or not isinstance(decision.page, Move):
                 lock.leave()
                 return None
-            write = next_write(row, live.state.seq, decision, decision.effects or (), owner=row.owner)
+            write = next_move(row, decision.page, decision)
             commit = commit_of(self._store.append(write))
         except BaseException:
             lock.leave()

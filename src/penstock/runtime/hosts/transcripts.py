@@ -59,23 +59,23 @@ class Transcripts:
     """Those that are being taken."""
 
     def __init__(self) -> None:
-        self._taken: dict[str, list[Transcript]] = {}
+        self.taken: dict[str, list[Transcript]] = {}
 
     @contextmanager
     def of(self, run_id: str) -> Iterator[Transcript]:
         """Take one while the block lasts."""
         transcript = Transcript()
-        taken = self._taken.setdefault(run_id, [])
+        taken = self.taken.setdefault(run_id, [])
         taken.append(transcript)
         try:
             yield transcript
         finally:
             taken.remove(transcript)
-            if not taken and self._taken.get(run_id) is taken:
-                del self._taken[run_id]
+            if not taken and self.taken.get(run_id) is taken:
+                del self.taken[run_id]
 
     def committed(self, committed: Committed) -> None:
         """Note what was just stored here."""
-        if self._taken:
-            for transcript in self._taken.get(committed.live.state.run_id, ()):
+        if self.taken:
+            for transcript in self.taken.get(committed.live.state.run_id, ()):
                 transcript.take(committed.page, committed.live.row)

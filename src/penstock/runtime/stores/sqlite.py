@@ -341,7 +341,8 @@ class SqliteStore:
         append = prompt_form(write)
         if append is None:
             return self._append_large(write)
-        return self.writer.submit_with_others(self._append_runs, append)
+        writer = self._writer or self.writer
+        return writer.submit_with_others(self._append_runs, append)
 
     async def _append_large(self, write: RunWrite) -> AppendOutcome:
         append = await asyncio.to_thread(stored_form, write)
