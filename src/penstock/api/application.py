@@ -20,6 +20,7 @@ from penstock.api.answers import send_problem
 from penstock.api.endpoints import Busy, Endpoint
 from penstock.api.outermost import Outermost
 from penstock.api.paths import Paths
+from penstock.api.refusals import refusal_notes
 from penstock.base import limits
 from penstock.base.errors import NotFound
 from penstock.operations.pipeline import Gate
@@ -104,7 +105,7 @@ def build_application(
                 "Mcp-Session-Id",
             ],
         )
-    return Outermost(app, new_request_id, gate.services.telemetry)
+    return Outermost(app, new_request_id, gate.services.telemetry, refusal_notes(gate))
 
 
 class _Compression:

@@ -27,11 +27,12 @@ from penstock.api.answers import (
 )
 from penstock.api.arguments import ArgumentReader
 from penstock.api.incoming import bearer_of, headers_of, query_of, read_body, refuse_strange_path
+from penstock.api.refusals import AUDITED
 from penstock.api.sse import STREAM_HEADERS, close_stream, send_events
-from penstock.base.errors import LimitExceeded, PenstockError
+from penstock.base.errors import Denied, LimitExceeded, PenstockError
 from penstock.operations.capability import Capability, EventStream, Reply
 from penstock.operations.context import Credentials, Principal, Request
-from penstock.operations.pipeline import Answered, Gate, Outcome, RefusedCall
+from penstock.operations.pipeline import NOBODY, Answered, Gate, Outcome, RefusedCall
 
 __all__ = [
     "Busy",
@@ -77,21 +78,24 @@ def note_outcome(scope: Scope, outcome: Outcome) -> None:
     state = scope["state"]
     if outcome.capability is not None:
         state["operation"] = outcome.capability.name
-    if outcome.principal is not None:
-        state["principal"] = outcome.principal.id
+    if isinstance(outcome, RefusedCall):
+        state[AUDITED] = True
 
 
 async def authenticated(gate: Gate, scope: Scope, headers: Mapping[str, str], operation: str) -> Principal:
     """Who sent a request, noted for the log; `operation` is what is wanted of the gate first."""
-    scope["state"]["principal"] = "anonymous"
-    principal = await gate.authenticate(
-        Credentials(bearer=bearer_of(headers)),
-        surface="rest",
-        request_id=request_id_of(scope),
-        operation=operation,
-        remote=scope["client"][0] if scope.get("client") else None,
-    )
-    scope["state"]["principal"] = principal.id
+    state = scope["state"]
+    try:
+        state["principal"] = principal = await gate.authenticate(
+            Credentials(bearer=bearer_of(headers)),
+            surface="rest",
+            request_id=request_id_of(scope),
+            operation=operation,
+            remote=scope["client"][0] if scope.get("client") else None,
+        )
+    except Denied:
+        state["principal"], state[AUDITED] = NOBODY, True
+        raise
     return principal
 
 
@@ -119,6 +123,9 @@ class Endpoint:
                 headers = headers_of(scope)
                 outcome = await self._outcome(scope, receive, headers)
             except PenstockError as error:
+                wanted = self.operations.get("GET" if scope["method"] == "HEAD" else scope["method"])
+                if wanted is not None:
+                    scope["state"]["operation"] = wanted.name
                 await send_problem(send, scope, error)
                 return
             if isinstance(outcome, Answered) and isinstance(outcome.reply, EventStream):

@@ -10,9 +10,10 @@ Above it: `app.serving` hands it to uvicorn. Below it: uvicorn's protocol on htt
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from enum import Enum
 from secrets import token_hex
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 from urllib.parse import unquote
 
 import httptools
@@ -26,10 +27,18 @@ from penstock.api.problems import PROBLEM_MEDIA_TYPE, problem_body, problem_stat
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded, PenstockError, Rejected
 
-__all__ = ["GuardedProtocol"]
+__all__ = ["GuardedProtocol", "NoteUnread"]
 
 # The application answers with 408 when a body does not arrive; this much later nobody is waited for any more.
 _GRACE_SECONDS = 5.0
+
+
+NoteUnread: TypeAlias = Callable[[PenstockError, str, str | None], None]
+"""Hears what was refused, with the id of the answer and the address."""
+
+
+def _note_nothing(error: PenstockError, request_id: str, remote: str | None) -> None:
+    """For a server whose refusals nobody keeps."""
 
 
 class _Phase(Enum):
@@ -51,8 +60,9 @@ _SECONDS = {
 class GuardedProtocol(HttpToolsProtocol):
     """One connection."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, *given: Any, refused: NoteUnread = _note_nothing, **named: Any) -> None:
         super().__init__(*given, **named)
+        self._refused = refused
         self._phase = _NOTHING
         self._timed = _NOTHING
         self._timer: asyncio.TimerHandle | None = None
@@ -224,6 +234,7 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         if self._may_answer():
             request_id = token_hex(12)
+            self._refused(error, request_id, self.client[0] if self.client else None)
             body = problem_body(error, request_id=request_id, instance="")
             head = (
                 f"content-type: {PROBLEM_MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\n"

@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from penstock.api.endpoints import Busy, read_body, request_id_of, send_problem, send_response
+from penstock.api.refusals import AUDITED
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded, PenstockError
 from penstock.operations.pipeline import Gate
@@ -27,6 +28,8 @@ _ACCEPTED = 202
 
 class _Hooks:
     """Every address under /hooks."""
+
+    surface = "webhook"
 
     def __init__(self, gate: Gate, busy: Busy) -> None:
         self._gate = gate
@@ -56,7 +59,7 @@ class _Hooks:
     async def _answer(self, scope: Scope, receive: Receive) -> HookAnswer | PenstockError:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         body = await read_body(receive, scope, headers, self._gate.services.webhooks.max_body_bytes)
-        return await self._receiver.receive(
+        answer = await self._receiver.receive(
             HookRequest(
                 path=scope["path_params"]["path"],
                 method=scope["method"],
@@ -67,6 +70,8 @@ class _Hooks:
                 remote=scope["client"][0] if scope.get("client") else None,
             )
         )
+        scope["state"][AUDITED] = True  # the receiver, or the gate, has written down what became of it
+        return answer
 
 
 def hook_pages(gate: Gate, *, at_once_max: int = limits.REQUESTS_AT_ONCE_MAX) -> list[BaseRoute]:

@@ -59,7 +59,14 @@ def metrics_page(gate: Gate, metrics: Metrics, *, public: bool) -> BaseRoute:
             request_id = request_id_of(scope)
             principal = await authenticated(gate, scope, headers_of(scope), _OPERATION)
             outcome = await gate.call(
-                Request(operation=_OPERATION, arguments={}, principal=principal, surface="rest", request_id=request_id)
+                Request(
+                    operation=_OPERATION,
+                    arguments={},
+                    principal=principal,
+                    surface="rest",
+                    request_id=request_id,
+                    remote=scope["client"][0] if scope.get("client") else None,
+                )
             )
             note_outcome(scope, outcome)
             if isinstance(outcome, RefusedCall):

@@ -3,6 +3,8 @@
 A line in the log has the request id, who called what, the status and how long it took; never a key, a path with what
 callers wrote into it, a query or a body. Reads that went well are logged at `debug`, everything else at `info`.
 
+Whatever is answered with an error is on record when it leaves (`refusals`).
+
 Above it: the server. Below it: `application`.
 """
 
@@ -16,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.api.answers import Headers, send_problem
+from penstock.api.refusals import NoteRefusal
 from penstock.base.json import JsonObject
 from penstock.operations.errors import internal_error
 from penstock.operations.event_lines import log_event
@@ -41,8 +44,11 @@ _NOT_KEPT = (b"cache-control", b"no-store")
 class Outermost:
     """Gives each request an id, counts it, and answers for bugs."""
 
-    def __init__(self, app: ASGIApp, new_request_id: Callable[[], str], telemetry: Telemetry) -> None:
+    def __init__(
+        self, app: ASGIApp, new_request_id: Callable[[], str], telemetry: Telemetry, refused: NoteRefusal
+    ) -> None:
         self._app = app
+        self._refused = refused
         self._new_request_id = new_request_id
         self._telemetry = telemetry
 
@@ -71,6 +77,8 @@ class Outermost:
                 await send_problem(send_with_headers, scope, internal_error(request_id))
         finally:
             self._note(scope, status, time.perf_counter() - began)
+        if status >= _CLIENT_ERROR and (status != _LEFT or "code" in scope["state"]):
+            await self._refused(scope, status)
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         state, method = scope["state"], scope["method"]
@@ -87,7 +95,9 @@ class Outermost:
         if not _ACCESS.isEnabledFor(level):
             return
         fields: JsonObject = {"request_id": state["request_id"], "method": method[:20], "route": route}
-        fields.update({name: state[name] for name in ("operation", "principal", "code") if name in state})
+        if "principal" in state:
+            fields["principal"] = state["principal"].id
+        fields.update({name: state[name] for name in ("operation", "code") if name in state})
         fields.update({"status": status, "ms": round(seconds * 1000, 1)})
         if scope.get("client"):
             fields["remote"] = scope["client"][0]

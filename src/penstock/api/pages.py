@@ -26,6 +26,7 @@ from penstock.api.answers import (
     send_problem,
     send_response,
 )
+from penstock.api.refusals import AUDITED
 from penstock.base.errors import PenstockError
 from penstock.operations.systems import is_ready
 
@@ -33,6 +34,7 @@ __all__ = ["Page", "PageAnswer", "document_page", "page", "probe_pages"]
 
 _ALLOWED = "GET, HEAD, OPTIONS"
 _JSON = "application/json"
+_OK = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,8 @@ class Page:
             if method not in ("GET", "HEAD"):
                 raise method_not_allowed(method, _ALLOWED)
             answer = await self.content(scope)
+            if answer.status != _OK:
+                scope["state"][AUDITED] = True  # a page that says that something is wrong refuses nobody
         except PenstockError as error:
             await send_problem(send, scope, error)
             return

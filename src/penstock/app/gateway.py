@@ -125,7 +125,7 @@ async def open_gate(
         for task in beside:
             task.cancel()
         await asyncio.wait(beside)
-        await gate.flush()
+        await gate.flush(final=True)
         services.documents.close()
         hook_evaluator.close()
         services.hook_threads.close()

@@ -159,7 +159,7 @@ async def _called_as(surface: str, server: str, key: str, given: JsonObject) -> 
 async def _served(app: ASGIApp, options: ServerOptions, penstock: Penstock, gate: Gate) -> AsyncIterator[str]:
     """An application behind a listening server; its address."""
     logging.getLogger("penstock").setLevel(logging.ERROR)  # a driver reads answers, not a log of requests
-    told, server = asyncio.Event(), build_server(app, options)
+    told, server = asyncio.Event(), build_server(app, options, gate=gate)
     with listen(options.host, options.port) as listener:
         serving = asyncio.create_task(
             serve_until(told, server, listener, gate=gate, penstock=penstock, drain_seconds=options.drain_seconds)

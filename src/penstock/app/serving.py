@@ -7,14 +7,16 @@ Above it: `penstock serve` and `penstock dev`. Below it: `gateway`, `api`, uvico
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import uvicorn
@@ -31,6 +33,7 @@ from penstock.api.openwop import openwop_routes
 from penstock.api.openwop_discovery import openwop_pages
 from penstock.api.pages import document_page, probe_pages
 from penstock.api.reference_page import PAGE_HEADERS, reference_page
+from penstock.api.refusals import unread_refusals
 from penstock.app.dispatching import delivering
 from penstock.app.gateway import open_gate
 from penstock.app.health import checks_of
@@ -222,13 +225,19 @@ def _documents(gate: Gate, options: ServerOptions, mcp: Callable[[], JsonObject]
     return found
 
 
-def build_server(app: ASGIApp, options: ServerOptions, *, ready: Callable[[], None] | None = None) -> StoppableServer:
-    """The HTTP server of an application; `stopping.serve_until` runs it. `ready` hears when it listens."""
+def build_server(
+    app: ASGIApp, options: ServerOptions, *, gate: Gate, ready: Callable[[], None] | None = None
+) -> StoppableServer:
+    """The HTTP server of an application; `stopping.serve_until` runs it. `ready` hears when it listens.
+
+    What cannot be read as a request never comes to the application: it is on record by `gate`.
+    """
     config = uvicorn.Config(
         app,
         host=options.host,
         port=options.port,
-        http=GuardedProtocol,
+        # A class for uvicorn, which makes one for each connection.
+        http=cast("type[asyncio.Protocol]", partial(GuardedProtocol, refused=unread_refusals(gate))),
         ws="none",
         lifespan="off",
         access_log=False,

@@ -30,6 +30,9 @@ __all__ = [
 class PenstockError(Exception):
     """A failure with a stable `code`, a `message` for people, and a `hint` that says what to do next."""
 
+    on_record = False
+    """Whether the audit trail has it: the gate says so of what it refused."""
+
     def __init__(
         self,
         code: str,

@@ -18,6 +18,11 @@ __all__ = [
     "AGENT_TIMEOUT_MS_DEFAULT",
     "AUDIT_READS_GATHERED_MAX",
     "AUDIT_READS_GATHER_MS",
+    "AUDIT_REFUSALS_GATHER_MS",
+    "AUDIT_REFUSALS_KEPT_MAX",
+    "AUDIT_REFUSALS_UNWRITTEN_MAX",
+    "AUDIT_REFUSAL_ADDRESSES_MAX",
+    "AUDIT_REMOTE_CHARACTERS_MAX",
     "AUDIT_SUBJECT_CHARACTERS_MAX",
     "BODY_DEPTH_MAX",
     "BRANCH_STEPS_MAX",
@@ -622,6 +627,18 @@ EXECUTION_VIEW_BYTES_KEPT_MAX = 32_768
 AUDIT_READS_GATHER_MS = 60_000
 # Gathered reads in memory; more are written sooner.
 AUDIT_READS_GATHERED_MAX = 10_000
+# Refusals that anybody can cause (no key, no such route, a body that cannot be read, above a limit) are gathered for
+# this long, too: equal ones become one record.
+AUDIT_REFUSALS_GATHER_MS = 60_000
+# Different refusals of one tenant, or of all strangers, that have a record of their own in that time; one record counts
+# the rest. Each is written twice at most, so that a flood writes some 40 rows a minute, about 20 MB a day.
+AUDIT_REFUSALS_KEPT_MAX = 20
+# Addresses that the record of the rest names: enough to see whether it is one machine or many.
+AUDIT_REFUSAL_ADDRESSES_MAX = 10
+# Records of refusals that wait in memory while none can be written; more are lost with their counts.
+AUDIT_REFUSALS_UNWRITTEN_MAX = 1_000
+# An address as a proxy may tell it: the longest IPv6 address with a zone fits, and nobody can fill the trail with it.
+AUDIT_REMOTE_CHARACTERS_MAX = 64
 
 # What a record says a call was about: an id or a few names fit, and a caller cannot make the trail grow with it.
 AUDIT_SUBJECT_CHARACTERS_MAX = 200

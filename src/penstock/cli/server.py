@@ -138,7 +138,7 @@ async def open_server(
                 told=told,
                 listener=listener,
                 options=options,
-                http=build_server(app, options),
+                http=build_server(app, options, gate=gate),
             )
 
 

@@ -27,6 +27,7 @@ from penstock.mcp_surface.answer_forms import AnswerForm, UnreadableField, answe
 from penstock.mcp_surface.answer_links import AnswerLinks
 from penstock.mcp_surface.callers import Caller, ask_gate
 from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.refusals import AUDITED, CODE
 from penstock.mcp_surface.results import plain_text
 from penstock.mcp_surface.seals import SealedLink
 from penstock.operations.authentication import principal_of
@@ -101,8 +102,25 @@ class _Asked:
     question: QuestionView
 
 
+def _told(error: PenstockError) -> _Said:
+    """What is shown to somebody who is refused."""
+    if isinstance(error, NotFound):
+        return _NOWHERE
+    if isinstance(error, Denied):
+        return _Said(403, "Not allowed", f"<p>{escape(error.message)}.</p>")
+    return _Said(503, "Not now", f"<p>{escape(error.message)}. Try again in a moment.</p>")
+
+
+def _sender(scope: Scope) -> tuple[str, str | None]:
+    """The id of a request, and the address that it came from."""
+    client = scope.get("client")
+    return str(scope.get("state", {}).get("request_id", "")), client[0] if client else None
+
+
 class AnswerPage:
     """The pages of all questions."""
+
+    surface = "mcp"
 
     def __init__(self, gate: Gate, options: McpOptions) -> None:
         self._gate = gate
@@ -116,24 +134,23 @@ class AnswerPage:
             await _send(send, _Said(405, "Not this way", "<p>Open the page with a browser.</p>"), head=False)
             return
         token = str(scope.get("path_params", {}).get("token", ""))
-        request_id = str(scope.get("state", {}).get("request_id", ""))
+        state = scope.setdefault("state", {})
         try:
-            asked = await self._asked(token, request_id) if token else None
+            asked = await self._asked(token, scope) if token else None
             if asked is None:
-                said = await self._let_in(scope, receive, request_id) if method == "POST" else _DOOR
+                said = await self._let_in(scope, receive) if method == "POST" else _DOOR
             elif isinstance(asked, _Asked):
                 said = await self._answered(asked, scope, receive) if method == "POST" else _page(asked)
             else:
                 said = asked
-        except NotFound:
-            said = _NOWHERE
-        except Denied as error:
-            said = _Said(403, "Not allowed", f"<p>{escape(error.message)}.</p>")
         except PenstockError as error:
-            said = _Said(503, "Not now", f"<p>{escape(error.message)}. Try again in a moment.</p>")
+            state[CODE] = error.code
+            if error.on_record:
+                state[AUDITED] = True
+            said = _told(error)
         await _send(send, said, head=method == "HEAD")
 
-    async def _let_in(self, scope: Scope, receive: Receive, request_id: str) -> _Said:
+    async def _let_in(self, scope: Scope, receive: Receive) -> _Said:
         """Send somebody with a key of their own to the page of the question that they ask for."""
         given = await self._sent(scope, receive)
         if isinstance(given, _Said):
@@ -141,13 +158,13 @@ class AnswerPage:
         wanted = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         execution_id, named = wanted.get("execution", [""])[0], wanted.get("question", [""])[0]
         credentials = Credentials(bearer=given.get("key", [""])[0].strip())
+        request_id, remote = _sender(scope)
         try:
-            client = scope.get("client")
-            remote = client[0] if client else None
             principal = await self._gate.authenticate(credentials, surface="mcp", request_id=request_id, remote=remote)
         except Denied as error:
+            scope["state"].update({CODE: error.code, AUDITED: True})
             return replace(_DOOR, status=403, body=f'<p class="wrong" role="alert">{escape(error.message)}.</p>{_KEY}')
-        caller = Caller(principal=principal, request_id=request_id, address="")
+        caller = Caller(principal=principal, request_id=request_id, remote=remote, address="")
         view = await ask_gate(self._gate, caller, "execution.status", {"execution_id": execution_id})
         assert isinstance(view, ExecutionView)
         found = [item for item in view.waiting_for.questions if named in ("", item.interrupt_id)]
@@ -157,9 +174,9 @@ class AnswerPage:
         # Relative to this page: a proxy may have put something before its path.
         return replace(_DOOR, status=303, location="/".join(address.rsplit("/", 2)[1:]))
 
-    async def _asked(self, token: str, request_id: str) -> _Asked | _Said:
+    async def _asked(self, token: str, scope: Scope) -> _Asked | _Said:
         link = self._links.read(token)
-        caller = await self._caller(link, request_id) if link is not None else None
+        caller = await self._caller(link, scope) if link is not None else None
         if link is None or caller is None:
             return _NOWHERE
         view = await ask_gate(self._gate, caller, "execution.status", {"execution_id": link.execution_id})
@@ -167,7 +184,7 @@ class AnswerPage:
         found = [item for item in view.waiting_for.questions if item.interrupt_id == link.interrupt_id]
         return _Asked(caller, view, found[0]) if found else _TOO_LATE
 
-    async def _caller(self, link: SealedLink, request_id: str) -> Caller | None:
+    async def _caller(self, link: SealedLink, scope: Scope) -> Caller | None:
         """Whose question it is; None if their key is not good any more."""
         key = await self._gate.services.platform.key(link.key_id)
         if key is None or key.tenant != link.tenant:
@@ -175,7 +192,9 @@ class AnswerPage:
         principal = principal_of(key)
         if not await self._gate.authenticator.still_valid(principal):
             return None
-        return Caller(principal=principal, request_id=request_id)
+        scope["state"]["principal"] = principal
+        request_id, remote = _sender(scope)
+        return Caller(principal=principal, request_id=request_id, remote=remote)
 
     async def _answered(self, asked: _Asked, scope: Scope, receive: Receive) -> _Said:
         given = await self._sent(scope, receive)
@@ -194,6 +213,7 @@ class AnswerPage:
         try:
             await ask_gate(self._gate, asked.caller, "execution.answer", arguments, from_person=True)
         except PenstockError as error:
+            scope["state"].update({CODE: error.code, AUDITED: error.on_record})
             if error.code in _ANSWERED:
                 return _TOO_LATE
             if error.code not in ("ANSWER_INVALID", "VALUE_NOT_JSON"):

@@ -131,7 +131,8 @@ class Conversation:
             if self.render is not None:
                 raise
             if self.client.strict and error.code == "INVALID_ARGUMENTS":
-                raise ProtocolFault(INVALID_PARAMS, error.message, {"code": error.code, **error.details}) from None
+                data: JsonObject = {"code": error.code, **error.details}
+                raise ProtocolFault(INVALID_PARAMS, error.message, data, on_record=error.on_record) from None
             return error_result(error, self.book, self.tool)
         if isinstance(value, ExecutionResult):
             shown = execution_result(value, self.book, characters_max, page=self._page(), asked_for=True)
@@ -168,7 +169,7 @@ class Conversation:
         error = result.error
         if error is not None and error.code in self.desk.options.protocol_faults:
             data = marked({"execution_id": result.execution_id}, untrusted=result.untrusted)
-            raise ProtocolFault(INTERNAL_ERROR, error.message, data)
+            raise ProtocolFault(INTERNAL_ERROR, error.message, data, on_record=True)
         if self.render is not None:
             return {"resultType": "complete", **self.render(result)}
         characters_max = self.desk.options.result_characters
@@ -327,7 +328,10 @@ class Conversation:
             if ask is None or filled is None:
                 break
             # That may have taken an hour.
-            await self.desk.gate.recheck(self.caller.principal, surface="mcp", request_id=self.caller.request_id)
+            caller = self.caller
+            await self.desk.gate.recheck(
+                caller.principal, surface="mcp", request_id=caller.request_id, remote=caller.remote
+            )
             became = await self._give(result.execution_id, ask, filled)
             if became == "left":
                 return self._shown(await self._waited(result.execution_id), _LEFT_OPEN[filled.action])

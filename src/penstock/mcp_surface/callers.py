@@ -41,11 +41,23 @@ TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 class ProtocolFault(Exception):
     """A fault of the protocol: an error of JSON-RPC, not a result."""
 
-    def __init__(self, code: int, message: str, data: JsonValue = None) -> None:
+    def __init__(
+        self,
+        code: int,
+        message: str,
+        data: JsonValue = None,
+        *,
+        reason: str | None = None,
+        on_record: bool = False,
+    ) -> None:
         super().__init__(code, message)
         self.code = code
         self.message = message
         self.data = data
+        self.reason = reason
+        """Our code for it, where the number says too little."""
+        self.on_record = on_record
+        """Whether the audit trail has it: a call was made, and its outcome is told so."""
 
 
 def capabilities_missing(what: str, needed: JsonObject) -> ProtocolFault:

@@ -30,6 +30,7 @@ from penstock.mcp_surface.callers import (
     tasks_missing,
 )
 from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.refusals import note_error, note_refusal
 from penstock.mcp_surface.results import answer_result, error_result
 from penstock.mcp_surface.seals import state_seal
 from penstock.mcp_surface.tools import ToolShelf
@@ -67,11 +68,13 @@ class ToolCalls:
         book = caller.book or await self._shelf.of(caller.principal, caller.toolset)
         tool = book.find(name)
         if tool is None:
-            raise ProtocolFault(INVALID_PARAMS, f"Unknown tool: {name[:200]}")
+            note_refusal(self._gate, caller, name, "OPERATION_NOT_FOUND")
+            raise ProtocolFault(INVALID_PARAMS, f"Unknown tool: {name[:200]}", on_record=True)
         if tool.capability.populator == CATALOGUE:
             try:
                 looked_up = _looked_up(tool, book, arguments)
             except PenstockError as error:
+                note_error(self._gate, caller, tool.capability.name, error)
                 return error_result(error, book, tool)
             if not isinstance(looked_up, tuple):
                 return answer_result(looked_up, self._options.result_characters)

@@ -69,7 +69,10 @@ class Contents:
             found = None if address is None else await self._found(caller, uri, address, client)
         except LimitExceeded as error:
             # The code that limits have elsewhere says here that there is no such resource.
-            raise ProtocolFault(INTERNAL_ERROR, error.message, {"code": error.code, "hint": error.hint}) from None
+            data: JsonObject = {"code": error.code, "hint": error.hint}
+            raise ProtocolFault(
+                INTERNAL_ERROR, error.message, data, reason=error.code, on_record=error.on_record
+            ) from None
         if found is None:
             code = _RESOURCE_NOT_FOUND if legacy else INVALID_PARAMS
             raise ProtocolFault(code, f"Resource not found: {uri[:200]}", {"uri": uri[:200]})

@@ -17,7 +17,7 @@ from typing import Any
 from penstock.mcp_surface.book import Tool
 from penstock.operations.telemetry import Telemetry
 
-__all__ = ["CALL", "Counting", "reads_only"]
+__all__ = ["CALL", "Counting", "method_name", "reads_only"]
 
 CALL = "tools/call"
 _LISTEN = "subscriptions/listen"
@@ -57,20 +57,38 @@ def reads_only(method: str, tool: Tool | None) -> bool:
     return tool is not None and tool.capability.only_reads
 
 
+def method_name(method: str) -> str:
+    """A method as it is counted: one that there is not has no name of its own."""
+    return method if method in _METHODS else _UNKNOWN
+
+
 def _no_tool(ctx: Any, name: object) -> Tool | None:
     return None
 
 
-class Counting:
-    """Counts for one server. `tool_of` finds the tool that a request of the SDK's is about."""
+def _ignored(ctx: Any, method: str, error: Exception) -> None:
+    """For those who tell themselves what they refuse."""
 
-    def __init__(self, telemetry: Telemetry, tool_of: Callable[[Any, object], Tool | None] = _no_tool) -> None:
+
+class Counting:
+    """Counts for one server.
+
+    `tool_of` finds the tool that a request of the SDK's is about; `refused` hears of those that end with an error.
+    """
+
+    def __init__(
+        self,
+        telemetry: Telemetry,
+        tool_of: Callable[[Any, object], Tool | None] = _no_tool,
+        refused: Callable[[Any, str, Exception], None] = _ignored,
+    ) -> None:
         self._telemetry = telemetry
         self._tool_of = tool_of
+        self._refused = refused
 
     def answered(self, method: str, status: str, seconds: float) -> None:
         """A request was answered."""
-        named = method if method in _METHODS else _UNKNOWN
+        named = method_name(method)
         self._telemetry.mcp_requests.add((named, status))
         if method != _LISTEN:
             self._telemetry.mcp_seconds.add(seconds, (named,))
@@ -92,6 +110,9 @@ class Counting:
             status, called = "ok", _call_status(result)
         except asyncio.CancelledError:
             status = called = "left"
+            raise
+        except Exception as error:
+            self._refused(ctx, method_name(method), error)
             raise
         else:
             return result

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -25,6 +25,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.calls import Caller
 from penstock.mcp_surface.fast_wire import read_body, replayed
 from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.refusals import AUDITED, CODE, State, reason_of
 from penstock.mcp_surface.versions import (
     UNSUPPORTED,
     id_in,
@@ -70,8 +71,18 @@ class Engine(Protocol):
         """End every session and every stream."""
 
 
+class _Unwelcome(NamedTuple):
+    """Why a request is not let in, for its sender and for the log."""
+
+    status: int
+    words: str
+    reason: str
+
+
 class McpEdge:
     """The endpoint."""
+
+    surface = "mcp"
 
     def __init__(self, gate: Gate, options: McpOptions, load: Callable[[], Awaitable[Engine]]) -> None:
         self._gate = gate
@@ -91,17 +102,18 @@ class McpEdge:
         """Answer one request."""
         headers = _headers(scope)
         refused = self._unwelcome(scope, headers)
-        if refused is not None:
-            await _send_error(send, *refused)
-            return
         state = scope.setdefault("state", {})
+        if refused is not None:
+            state[CODE] = refused.reason
+            await _send_error(send, refused.status, refused.words)
+            return
         state[HEADERS_STATE] = headers
         if scope["method"] != "POST":
             await self._let_in(headers, scope, receive, send)
             return
         places = self._places
         if places.taken >= self._options.max_concurrent_requests + self._share:
-            await _send_busy(send)
+            await _send_busy(send, state)
             return
         state[_WORK_STATE] = work = _Work(places)
         try:
@@ -124,18 +136,23 @@ class McpEdge:
             principal = await self._gate.authenticate(credentials, surface="mcp", request_id=request_id, remote=remote)
             engine = self._engine or await self._loaded()
         except PenstockError as error:
+            state[CODE] = error.code
+            if error.on_record:
+                state[AUDITED] = True
             await _send_refusal(send, error, key_was_sent=credentials.bearer is not None)
             return
+        state["principal"] = principal
         work: _Work | None = state.get(_WORK_STATE)
         if work is not None:
             if self._is_too_much(principal):
-                await _send_busy(send)
+                await _send_busy(send, state)
                 return
             work.belongs_to(principal.id)
         only = self._options.protocol_version
         if only is not None:
             wrong = refused_version(only, scope)
             if wrong is not None:
+                state[CODE] = reason_of(UNSUPPORTED)
                 await _send_version_error(only, wrong, receive, send)
                 return
             scope, receive = with_header(only, scope), await _pinned(only, scope, receive)
@@ -148,7 +165,6 @@ class McpEdge:
             address=self._options.public_url or self._address(scope, headers),
         )
         state[CALLER_STATE] = caller
-        state["principal"] = principal.id
         await engine.handle(principal, scope, receive, send)
 
     async def load(self) -> None:
@@ -176,21 +192,23 @@ class McpEdge:
                 await self._engine.stop()
                 self._engine = None
 
-    def _unwelcome(self, scope: Scope, headers: _Headers) -> tuple[int, str] | None:
-        """The status and the words for a request that is not let in, whoever sends it."""
+    def _unwelcome(self, scope: Scope, headers: _Headers) -> _Unwelcome | None:
+        """Why a request is not let in, whoever sends it."""
         if self._closed:
-            return 503, "the server is stopping"
+            return _Unwelcome(503, "the server is stopping", "SERVER_STOPPING")
         if scope["method"] not in ("GET", "POST", "DELETE"):
-            return 405, f"use {_METHODS}"
+            return _Unwelcome(405, f"use {_METHODS}", "METHOD_NOT_ALLOWED")
         if b"origin" not in headers and headers.get(b"host", b"") in self._welcome_hosts:
             return None
         host = _text(headers, b"host") or ""
         allowed = self._options.allowed_hosts
         if allowed is not None and _name_of(host) not in allowed:
-            return 421, f"this server is not called {host[:100]}; set server.public_url to the address that clients use"
+            told = f"this server is not called {host[:100]}; set server.public_url to the address that clients use"
+            return _Unwelcome(421, told, "HOST_NOT_ALLOWED")
         origin = _text(headers, b"origin")
         if origin is not None and not self._is_welcome_origin(origin, host):
-            return 403, f"pages of {origin[:100]} may not call; list it in server.cors.origins"
+            told = f"pages of {origin[:100]} may not call; list it in server.cors.origins"
+            return _Unwelcome(403, told, "ORIGIN_NOT_ALLOWED")
         if len(self._welcome_hosts) < _HOSTS_KEPT:
             self._welcome_hosts[headers.get(b"host", b"")] = host
         return None
@@ -320,7 +338,8 @@ def _bearer(headers: _Headers) -> str | None:
     return value[len(_BEARER) :].strip().decode("latin-1") if value[: len(_BEARER)].lower() == _BEARER else None
 
 
-async def _send_busy(send: Send) -> None:
+async def _send_busy(send: Send, state: State) -> None:
+    state[CODE] = "TOO_MANY_REQUESTS_IN_FLIGHT"
     told = "the server works on as many MCP requests as it can; try again in a moment"
     await _send_error(send, 503, told, headers=((b"retry-after", b"1"),))
 

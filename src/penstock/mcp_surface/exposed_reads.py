@@ -41,14 +41,15 @@ def completed_output(result: ExecutionResult) -> JsonValue:
     data = marked(data, untrusted=result.untrusted)
     if result.error is not None:
         data["code"] = result.error.code
-        raise ProtocolFault(INTERNAL_ERROR, f"{result.error.code}: {result.error.message}", data)
+        raise ProtocolFault(INTERNAL_ERROR, f"{result.error.code}: {result.error.message}", data, on_record=True)
     where = result_uri(result.execution_id)
     data["uri"] = where
     if result.questions:
         told = f"waits for an answer: {plain_text(result.questions[0].prompt)}"
     else:
         told = f"has not ended yet (status: {result.status})"
-    raise ProtocolFault(INTERNAL_ERROR, f"The execution {result.execution_id} {told}. Read {where} later", data)
+    told = f"The execution {result.execution_id} {told}. Read {where} later"
+    raise ProtocolFault(INTERNAL_ERROR, told, data, on_record=True)
 
 
 def resource_contents(resource: ExposedResource, uri: str, output: JsonValue) -> list[JsonObject]:

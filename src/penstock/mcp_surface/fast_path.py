@@ -44,6 +44,7 @@ from penstock.mcp_surface.fast_wire import (
 )
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions import Kind, declared_kinds
+from penstock.mcp_surface.refusals import AUDITED, State, note_error
 from penstock.mcp_surface.results import answer_result, error_result, is_untrusted
 from penstock.mcp_surface.tasks import TaskCalls
 from penstock.mcp_surface.tools import ToolShelf
@@ -112,7 +113,7 @@ class FastPath:
             return
         caller: Caller = state[CALLER_STATE]
         book = self._shelf.at_hand(principal, caller.toolset) or await self._shelf.of(principal, caller.toolset)
-        if await self._answered(hot, caller, book, send):
+        if await self._answered(hot, caller, book, send, state):
             state["reads"] = True
             return
         # One look at the tools for a request, whoever answers it.
@@ -143,7 +144,7 @@ class FastPath:
             common = {name: value for name, value in added.items() if name in _ADDED}
             self._envelopes.put((hot.method, hot.meta), msgspec.json.encode(common))
 
-    async def _answered(self, hot: Hot, caller: Caller, book: ToolBook, send: Send) -> bool:
+    async def _answered(self, hot: Hot, caller: Caller, book: ToolBook, send: Send, state: State) -> bool:
         """Whether the request was answered here."""
         began, status = time.perf_counter(), "ok"
         if hot.method == CALL:
@@ -161,6 +162,8 @@ class FastPath:
             if added is None:
                 return False
             status = await self._task(hot, structs.replace(caller, book=book), added, send)
+            if status != "ok":
+                state[AUDITED] = True
         self._counting.answered(hot.method, status, time.perf_counter() - began)
         return True
 
@@ -210,8 +213,10 @@ class FastPath:
         try:
             task = await self._tasks.get(caller, hot.name, _kinds(hot.meta))
         except ProtocolFault as fault:
+            note_error(self._gate, caller, hot.method, fault)
             code, message, data = fault.code, fault.message, fault.data
         except PenstockError as error:
+            note_error(self._gate, caller, hot.method, error)
             code, message, data = mapping_of(error).json_rpc, error.message, {"code": error.code, "hint": error.hint}
         else:
             await send_json(send, 200, hot.prefix, result_bytes(task, added))

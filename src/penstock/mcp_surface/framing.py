@@ -47,6 +47,8 @@ class Frames:
     dispatch: Handle
     bytes_max: int
     takes_lists: bool
+    refused: Callable[[JsonObject], None]
+    """Hears of messages in a list that are refused; of others the status of the answer tells."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request of the handshake era whose body is a message, or several; refuse any other."""
@@ -57,7 +59,7 @@ class Frames:
             await self.dispatch(scope, replayed(came, receive), send)
             return
         if isinstance(value, list) and value and self.takes_lists:
-            await _Batch(self.dispatch, scope, receive, send).answer(value)
+            await _Batch(self, scope, receive, send).answer(value)
             return
         refused = _refusal(value, has_version=any(name == _VERSION for name, _ in scope["headers"]))
         if refused is not None:
@@ -101,8 +103,9 @@ async def _send_json(send: Send, answer: JsonObject, status: int = _WRONG) -> No
 class _Batch:
     """A list of messages, and the stream on which they are answered."""
 
-    def __init__(self, handle: Handle, scope: Scope, receive: Receive, send: Send) -> None:
-        self._handle = handle
+    def __init__(self, frames: Frames, scope: Scope, receive: Receive, send: Send) -> None:
+        self._handle = frames.dispatch
+        self._refused = frames.refused
         self._scope = scope
         self._receive = receive
         self._send = send
@@ -141,6 +144,7 @@ class _Batch:
             told = "Invalid Request: `initialize` must be sent alone"
             refused = error_message(message.get("id"), INVALID_REQUEST, told)
         if refused is not None:
+            self._refused(refused)
             await self._event(refused)
             return
         body = msgspec.json.encode(message)

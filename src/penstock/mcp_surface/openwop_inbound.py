@@ -98,7 +98,7 @@ class Inbound:
         error = view.get("error")
         told = error["message"] if isinstance(error, dict) else f"the run is {view['status']}"
         data: JsonObject = {**where, "status": view["status"], "error": error}
-        raise ProtocolFault(INTERNAL_ERROR, f"the model did not answer: {told}", data)
+        raise ProtocolFault(INTERNAL_ERROR, f"the model did not answer: {told}", data, on_record=True)
 
     async def elicit(self, caller: Caller, params: JsonObject) -> JsonObject:
         """Let a workflow ask a person; `pending` until somebody has answered."""
@@ -117,8 +117,8 @@ class Inbound:
             case "cancelled":
                 return {"action": "cancel", "_meta": where}
             case "failed":
-                error = waited.get("error")
-                raise ProtocolFault(INTERNAL_ERROR, "the question could not be asked", {**where, "error": error})
+                failed: JsonObject = {**where, "error": waited.get("error")}
+                raise ProtocolFault(INTERNAL_ERROR, "the question could not be asked", failed, on_record=True)
             case _:
                 return {"action": "pending", "_meta": where}
 
@@ -128,7 +128,8 @@ class Inbound:
         output, where = view.get("output"), _where(view)
         listed = output.get("roots") if isinstance(output, dict) else None
         if view["status"] != "completed" or not isinstance(listed, list):
-            raise ProtocolFault(INTERNAL_ERROR, "the roots could not be told", {**where, "error": view.get("error")})
+            data: JsonObject = {**where, "error": view.get("error")}
+            raise ProtocolFault(INTERNAL_ERROR, "the roots could not be told", data, on_record=True)
         return {"roots": [root for root in listed if isinstance(root, dict) and "uri" in root], "_meta": where}
 
     async def _handler(self, caller: Caller, kind: str) -> str:

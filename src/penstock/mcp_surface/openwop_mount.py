@@ -28,11 +28,12 @@ from penstock.mcp_surface.blocks import messages_at, result_at
 from penstock.mcp_surface.book import ToolBook
 from penstock.mcp_surface.calls import INVALID_PARAMS, Caller, Client, ProtocolFault, ToolCalls
 from penstock.mcp_surface.contents import Contents
-from penstock.mcp_surface.counting import CALL, Counting, reads_only
+from penstock.mcp_surface.counting import CALL, Counting, method_name, reads_only
 from penstock.mcp_surface.edge import CALLER_STATE, WHOLE_KEYS_STATE, McpEdge
 from penstock.mcp_surface.openwop_inbound import Inbound, idempotency_key, project_result
 from penstock.mcp_surface.openwop_json import as_json_only, spoken_to
 from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.refusals import MESSAGE, note_error, note_refusal, reason_of
 from penstock.mcp_surface.tools import ToolShelf
 from penstock.operations.context import Principal
 from penstock.operations.errors import mapping_of
@@ -56,6 +57,8 @@ Method: TypeAlias = Callable[[Caller, JsonObject], Awaitable[JsonObject]]
 
 class OpenwopMount:
     """The address: plain requests are answered here, everything else by `strict`, the endpoint of MCP."""
+
+    surface = "mcp"
 
     def __init__(self, gate: Gate, options: McpOptions, strict: ASGIApp) -> None:
         self._strict = strict
@@ -86,6 +89,7 @@ class _PlainEngine:
     """Requests without a handshake, one at a time."""
 
     def __init__(self, gate: Gate, options: McpOptions) -> None:
+        self._gate = gate
         self._options = options
         self._shelf = ToolShelf(gate, options)
         self._calls = ToolCalls(gate, self._shelf, options)
@@ -130,21 +134,30 @@ class _PlainEngine:
     async def _answer(self, state: dict[str, Any], body: bytes) -> JsonObject | None:
         """The answer to a message; None for one that wants none."""
         try:
+            return await self._answer_to(state, body)
+        except ProtocolFault as fault:
+            note_error(self._gate, state[CALLER_STATE], MESSAGE, fault)
+            return _error(None, fault.code, fault.message)
+
+    async def _answer_to(self, state: dict[str, Any], body: bytes) -> JsonObject | None:
+        try:
             message = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return _error(None, _PARSE_ERROR, "Parse error")
+            raise ProtocolFault(_PARSE_ERROR, "Parse error") from None
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-            return _error(None, _INVALID_REQUEST, "Invalid Request")
+            raise ProtocolFault(_INVALID_REQUEST, "Invalid Request")
         request_id, method, params = message.get("id"), message.get("method"), message.get("params", {})
         if not isinstance(method, str):
             # An answer to a question that nobody here asks; or nothing at all.
-            answers = "id" in message and ("result" in message or "error" in message)
-            return None if answers else _error(None, _INVALID_REQUEST, "Invalid Request")
+            if "id" in message and ("result" in message or "error" in message):
+                return None
+            raise ProtocolFault(_INVALID_REQUEST, "Invalid Request")
         if "id" not in message:
             return None
         if not isinstance(request_id, str | int) or isinstance(request_id, bool):
-            return _error(None, _INVALID_REQUEST, "the id must be a text or a whole number")
+            raise ProtocolFault(_INVALID_REQUEST, "the id must be a text or a whole number")
         if not isinstance(params, dict):
+            note_refusal(self._gate, state[CALLER_STATE], MESSAGE, reason_of(INVALID_PARAMS))
             return _error(request_id, INVALID_PARAMS, "params must be an object", {"params": "object"})
         return await self._result(state, request_id, method, params)
 
@@ -160,8 +173,10 @@ class _PlainEngine:
             status = called = "left"
             raise
         except ProtocolFault as fault:
+            note_error(self._gate, caller, method_name(method), fault)
             return _error(request_id, fault.code, fault.message, fault.data)
         except PenstockError as error:
+            note_error(self._gate, caller, method_name(method), error)
             data: JsonObject = {"code": error.code, "hint": error.hint, "details": error.details or None}
             return _error(request_id, mapping_of(error).json_rpc, error.message, data)
         finally:

@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import Any
 
 import anyio
@@ -51,6 +52,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from penstock.base import limits
 from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject
+from penstock.mcp_surface.callers import Caller
 from penstock.mcp_surface.edge import CALLER, CALLER_STATE
 from penstock.mcp_surface.framing import Frames
 from penstock.mcp_surface.legacy_sse import LegacySse
@@ -58,6 +61,7 @@ from penstock.mcp_surface.messages import BATCHING
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.pipe import Pipe
 from penstock.mcp_surface.pipe_frames import PipeFrames, unreadable
+from penstock.mcp_surface.refusals import heard
 from penstock.mcp_surface.resuming import TRANSPORT_STATE, EventMemory, ResumableTransport, SessionEvents
 from penstock.mcp_surface.versions import UNSUPPORTED, is_modern, only_message, pinned_initialize, unsupported
 from penstock.operations.context import Principal, Services
@@ -148,13 +152,20 @@ class _Sessions(StreamableHTTPSessionManager):
 class HttpEngine:
     """The SDK's Streamable HTTP, with and without sessions, for requests whose caller is known."""
 
-    def __init__(self, server: Server[Any], options: McpOptions, services: Services) -> None:
+    def __init__(
+        self,
+        server: Server[Any],
+        options: McpOptions,
+        services: Services,
+        refused: Callable[[Caller, JsonObject], None],
+    ) -> None:
         _beat_every(options.heartbeat_seconds)
         common: dict[str, Any] = {"app": server, "max_request_body_size": options.max_body_bytes}
         self._with_sessions = _Sessions(options, **common)
         self._without = StreamableHTTPSessionManager(**common, stateless=True)
         self._legacy = LegacySse(server, options, services)
         self._services = services
+        self._refused = refused
         self._bytes_max = options.max_body_bytes
         self._checking: asyncio.Future[None] | None = None
         self._ended: dict[str, None] = {}
@@ -218,11 +229,12 @@ class HttpEngine:
 
     async def _answer_within(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer; who takes nothing of the answer is not waited for."""
-        loop = asyncio.get_running_loop()
+        loop, state = asyncio.get_running_loop(), scope["state"]
         with suppress(TimeoutError):
             async with asyncio.timeout(None) as patience:
 
                 async def bounded(message: Message) -> None:
+                    heard(state, message)
                     patience.reschedule(loop.time() + limits.STREAM_SEND_SECONDS_MAX)
                     await send(message)
                     patience.reschedule(None)
@@ -237,7 +249,12 @@ class HttpEngine:
         version = _header(scope, _VERSION)
         if scope["method"] == "POST" and (version is None or version in HANDSHAKE_PROTOCOL_VERSIONS):
             lists = version in (None, BATCHING) and not self._legacy.serves(_path(scope), scope)
-            frames = Frames(dispatch=self._dispatched, bytes_max=self._bytes_max, takes_lists=lists)
+            frames = Frames(
+                dispatch=self._dispatched,
+                bytes_max=self._bytes_max,
+                takes_lists=lists,
+                refused=partial(self._refused, scope["state"][CALLER_STATE]),
+            )
             await frames.handle(scope, receive, send)
         else:
             await self._dispatched(scope, receive, send)

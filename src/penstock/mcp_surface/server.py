@@ -18,6 +18,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded, PenstockError
@@ -33,11 +34,12 @@ from penstock.mcp_surface.edge import resting
 from penstock.mcp_surface.log_messages import set_level
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions import Ask
+from penstock.mcp_surface.refusals import AUDITED, note_refusal, reason_of
 from penstock.mcp_surface.sdk import McpServer
 from penstock.mcp_surface.subscriptions import Subscriptions
 from penstock.mcp_surface.tasks import TASKS_EXTENSION, TaskCalls
 from penstock.mcp_surface.tools import ToolShelf
-from penstock.operations.errors import mapping_of
+from penstock.operations.errors import INTERNAL_ERROR, mapping_of
 from penstock.operations.pipeline import Gate
 
 __all__ = ["IDEMPOTENCY_META", "CallerOf", "build_mcp_server"]
@@ -80,12 +82,20 @@ class _Handlers:
         self.hears_logs = options.step_logs
         self.changes = Changes(gate, self.shelf, self.contents)
         self.subscriptions = Subscriptions(gate, self.changes, self.tasks, caller_of)
-        self.counting = Counting(gate.services.telemetry, self._tool_of)
+        self.counting = Counting(gate.services.telemetry, self._tool_of, self._refused)
+        self._gate = gate
 
     def _tool_of(self, context: Context, name: object) -> Tool | None:
         caller = self.caller_of(context)
         book = caller.book or self.shelf.last_of(caller.principal, caller.toolset)
         return book.find(name) if book is not None and isinstance(name, str) else None
+
+    def _refused(self, context: Context, method: str, error: Exception) -> None:
+        """Note a request that is answered with an error; then nobody else has to."""
+        if not isinstance(error, _Fault) or not error.on_record:
+            note_refusal(self._gate, self.caller_of(context), method, _reason(error))
+        if context.request is not None:
+            context.request.scope["state"][AUDITED] = True
 
     @asynccontextmanager
     async def serving(self, server: Server[Any]) -> AsyncIterator[None]:
@@ -198,15 +208,35 @@ class _Handlers:
 _COMPLETE: JsonObject = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 
+class _Fault(MCPError):
+    """An error of the protocol that was one of ours."""
+
+    reason: str | None = None
+    on_record = False
+
+
+def _reason(error: Exception) -> str:
+    """Our code for an error that the SDK answers a request with."""
+    if isinstance(error, _Fault) and error.reason is not None:
+        return error.reason
+    if isinstance(error, ValidationError):
+        return reason_of(types.INVALID_PARAMS)
+    return reason_of(error.error.code) if isinstance(error, MCPError) else INTERNAL_ERROR
+
+
 async def _faults_raised(work: Any) -> Any:
     """What some work gives; faults and refusals as errors of the protocol."""
     try:
         return await work
     except ProtocolFault as fault:
-        raise MCPError(code=fault.code, message=fault.message, data=fault.data) from None
+        known = _Fault(code=fault.code, message=fault.message, data=fault.data)
+        known.reason, known.on_record = fault.reason, fault.on_record
+        raise known from None
     except PenstockError as error:
         data = {"code": error.code, "hint": error.hint}
-        raise MCPError(code=mapping_of(error).json_rpc, message=error.message, data=data) from None
+        known = _Fault(code=mapping_of(error).json_rpc, message=error.message, data=data)
+        known.reason, known.on_record = error.code, error.on_record
+        raise known from None
 
 
 def _one_page(handler: Callable[[Context, Any], Awaitable[Any]]) -> Callable[[Context, Any], Awaitable[Any]]:

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.base.json import JsonObject
 from penstock.mcp_surface.calls import Caller
 from penstock.mcp_surface.edge import CALLER, CALLER_STATE, Engine
 from penstock.mcp_surface.fast_path import FastPath
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.pipe import Pipe
+from penstock.mcp_surface.refusals import MESSAGE, note_refusal, reason_in
 from penstock.mcp_surface.sdk import ERROR_STATUSES, HttpEngine, serve_pipe
 from penstock.mcp_surface.server import Context, build_mcp_server
 from penstock.mcp_surface.tools import ToolShelf
@@ -33,7 +35,12 @@ async def open_http_engine(gate: Gate, options: McpOptions) -> Engine:
         return caller
 
     shelf = ToolShelf(gate, options)
-    engine = HttpEngine(build_mcp_server(gate, options, caller_of, CALLER.get, shelf=shelf), options, gate.services)
+    server = build_mcp_server(gate, options, caller_of, CALLER.get, shelf=shelf)
+
+    def refused(caller: Caller, answer: JsonObject) -> None:
+        note_refusal(gate, caller, MESSAGE, reason_in(answer))
+
+    engine = HttpEngine(server, options, gate.services, refused)
     await engine.start()
     gate.services.telemetry.mcp_sessions = engine.sessions
     return FastPath(engine, gate, shelf, options, ERROR_STATUSES) if options.fast_path else engine

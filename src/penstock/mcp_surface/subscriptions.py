@@ -253,7 +253,9 @@ class _Listener:
     async def _tell_task(self, subscription: Subscription, task_id: str) -> None:
         caller = self._caller
         try:
-            await self._gate.recheck(caller.principal, surface="mcp", request_id=caller.request_id)
+            await self._gate.recheck(
+                caller.principal, surface="mcp", request_id=caller.request_id, remote=caller.remote
+            )
             task = await self._tasks.get(caller, task_id, kinds_of(self._context))
         except ProtocolFault:
             return  # it is gone

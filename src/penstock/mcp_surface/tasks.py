@@ -108,7 +108,7 @@ class TaskCalls:
             value = await ask_gate(self._gate, caller, "execution.status", {"execution_id": task_id})
         except PenstockError as error:
             if isinstance(error, NotFound) or error.code in ("SCOPE_REQUIRED", "INVALID_ARGUMENTS"):
-                raise ProtocolFault(INVALID_PARAMS, "Unknown task") from None
+                raise ProtocolFault(INVALID_PARAMS, "Unknown task", on_record=error.on_record) from None
             raise
         assert isinstance(value, ExecutionView)
         return value

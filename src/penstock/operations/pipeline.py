@@ -34,10 +34,13 @@ from penstock.operations.trail import STRANGERS, AuditTrail, place_of
 from penstock.runtime.commits import CarriedThrough
 from penstock.runtime.platform import AuditOutcome, CallRecord
 
-__all__ = ["Answered", "Gate", "Outcome", "RefusedCall"]
+__all__ = ["NOBODY", "Answered", "Gate", "Outcome", "RefusedCall"]
 
 _LOGGER = logging.getLogger("penstock.gate")
-_NOBODY = Principal(id="anonymous", tenant=STRANGERS, scopes=frozenset())
+# Whoever is above these can go on calling as fast as the network allows.
+_LIMITED = frozenset({"RATE_LIMITED", "CONCURRENCY_LIMITED"})
+NOBODY = Principal(id="anonymous", tenant=STRANGERS, scopes=frozenset())
+"""Whoever showed no valid key."""
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,29 +105,53 @@ class Gate:
             request = Request(
                 operation=operation,
                 arguments={},
-                principal=_NOBODY,
+                principal=NOBODY,
                 surface=surface,
                 request_id=request_id,
                 remote=remote,
             )
-            await self._refuse_stranger(error, request)
+            self._refuse_stranger(error, request)
             raise
 
-    async def recheck(self, principal: Principal, *, surface: Surface, request_id: str) -> None:
+    async def recheck(
+        self, principal: Principal, *, surface: Surface, request_id: str, remote: str | None = None
+    ) -> None:
         """Refuse a principal whose key was revoked, or expired, while a surface waited for somebody."""
         if await self.authenticator.still_valid(principal):
             return
         error = _revoked()
         request = Request(
-            operation="authenticate", arguments={}, principal=_NOBODY, surface=surface, request_id=request_id
+            operation="authenticate",
+            arguments={},
+            principal=NOBODY,
+            surface=surface,
+            request_id=request_id,
+            remote=remote,
         )
-        await self._refuse_stranger(error, request)
+        self._refuse_stranger(error, request)
         raise error
 
-    async def _refuse_stranger(self, error: Denied, request: Request) -> None:
-        await self._audit(request, RefusedCall(error=error), CallRecord(), self.services.clock.now_ms())
+    def _refuse_stranger(self, error: Denied, request: Request) -> None:
+        self.refused(request, error.code)
+        error.on_record = True
         named = self.catalogue.get(request.operation)
         self.services.telemetry.call(named.name if named else None, error.code, 0.0)
+
+    def refused(self, request: Request, code: str, *, failed: bool = False) -> None:
+        """Note a request that a surface refuses before it is a call: there is no route, no body, no such message.
+
+        Anybody can send such requests without end, so that they are gathered: this does nothing but count. `operation`
+        is the surface's word for what was wanted, and never what a caller wrote in full.
+        """
+        place = place_of(request, request.principal, None, code)
+        self.trail.refused(place, request, outcome="failed" if failed else "refused")
+
+    async def identified(self, credentials: Credentials) -> Principal:
+        """Who shows these credentials, for the record of a request that is refused anyway; `NOBODY` if nobody does."""
+        try:
+            return await self.authenticator.authenticate(credentials) if credentials.bearer else NOBODY
+        except PenstockError:
+            return NOBODY
 
     async def call(self, request: Request) -> Outcome:
         """Take a call of a known principal to an audited outcome. Never raises but for cancellation.
@@ -142,7 +169,10 @@ class Gate:
         except asyncio.CancelledError:
             if not presence.revoked or caller is None or caller.uncancel() > 0:
                 raise
-            return RefusedCall(error=_revoked(), capability=known)
+            error = _revoked()
+            if known is not None and known.only_reads:
+                self.refused(request, error.code)  # what may change something is carried through, and on record
+            return RefusedCall(error=error, capability=known)
         finally:
             presence.leave()
 
@@ -265,16 +295,15 @@ class Gate:
         """Wait for the calls that go on without their callers; for a process that stops."""
         await self._carried.finish()
 
-    async def flush(self) -> None:
-        """Write what was gathered: audit counts and uses of keys."""
-        await self.trail.flush()
+    async def flush(self, *, final: bool = False) -> None:
+        """Write what was gathered: audit counts and uses of keys; `final` for a process that stops."""
+        await self.trail.flush(final=final)
         await self.authenticator.flush()
 
     async def _audit(self, request: Request, outcome: Outcome, call: CallRecord, now_ms: int) -> Outcome:
         """Write down what came of a call, unless that was stored with what it changed.
 
-        What cannot be written down did not happen: the caller is told so. Only strangers hear what they would hear
-        anyway: who they are not.
+        What cannot be written down did not happen: the caller is told so.
         """
         principal, capability = request.principal, outcome.capability
         error = outcome.error if isinstance(outcome, RefusedCall) else None
@@ -282,7 +311,12 @@ class Gate:
             return outcome
         reads = capability is not None and capability.annotations.read_only
         place = place_of(request, principal, capability, error.code if error else None)
-        gather = principal is _NOBODY or (reads and error is None)
+        gather = reads and error is None
+        if error is not None:
+            error.on_record = True
+            if error.code in _LIMITED:
+                self.trail.refused(place, request)
+                return outcome
         try:
             if gather and self.trail.counted_in_time(place, now_ms):
                 return outcome
@@ -294,7 +328,7 @@ class Gate:
             await self.trail.write(entry, gather=gather)
         except PenstockError as failure:
             _LOGGER.exception("request %s has no audit record", request.request_id)
-            if principal is _NOBODY or call.stored or isinstance(error, Unavailable):
+            if call.stored or isinstance(error, Unavailable):
                 return outcome
             return RefusedCall(error=failure, capability=capability, principal=principal)
         return outcome

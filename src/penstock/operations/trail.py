@@ -1,12 +1,12 @@
 """The audit trail as the gate writes it: one record for every outcome, refusals included.
 
 The record of a change is stored with the change, in one transaction (`CallRecord`); what changed nothing has a record
-of its own, which is durable before the caller hears of it. Reads that were allowed, and calls of people who showed no
-valid key, are gathered: equal ones within a minute become one record with a count, so that neither polling
-nor somebody at the door fills the disk. What is gathered is written when the window ends and when the process stops; a
-crash may lose the count of the last minute. While records cannot be written, no call succeeds, and nothing is put off.
+of its own, which is durable before the caller hears of it. Reads that were allowed are gathered: equal ones within a
+minute become one record with a count, so that polling does not fill the disk. So are refusals that anybody can cause
+(`refusals`). What is gathered is written every few seconds, when the window ends and when the process stops; a crash
+may lose the count of the last minute. While records cannot be written, no call succeeds, and nothing is put off.
 
-Above it: `pipeline`, `app` (which flushes). Below it: the platform port, `governance.audit_chain`.
+Above it: `pipeline`, `app` (which flushes). Below it: `refusals`, the platform port, `governance.audit_chain`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from penstock.governance.audit_chain import ChainSeal
 from penstock.operations.capability import Capability
 from penstock.operations.context import Principal, Request, Services
 from penstock.operations.once import arguments_digest
+from penstock.operations.refusals import GatheredRefusals
 from penstock.runtime.platform import AuditEntry, AuditOutcome, Seal
 
 __all__ = ["STRANGERS", "AuditTrail", "Place", "place_of", "seal_with"]
@@ -70,6 +71,7 @@ class AuditTrail:
         self._again: dict[Place, int] = {}
         """How often what is gathered came again."""
         self._gathered_since = 0
+        self._refusals = GatheredRefusals()
         self._failing = False
         """Whether the last attempt to write failed: then nothing is put off any more."""
 
@@ -79,7 +81,7 @@ class AuditTrail:
         """What is written down about a call; of a read no digest, so that equal ones can be gathered."""
         details: JsonObject = {}
         if request.remote is not None:
-            details["remote"] = request.remote
+            details["remote"] = request.remote[: limits.AUDIT_REMOTE_CHARACTERS_MAX]
         if request.idempotency_key is not None:
             details["idempotency_key"] = request.idempotency_key
         if replayed:
@@ -100,6 +102,22 @@ class AuditTrail:
             details=details,
         )
 
+    def refused(self, place: Place, request: Request, *, outcome: AuditOutcome = "refused") -> None:
+        """Note a refusal that anybody can cause, to be written with others like it; nothing is written now."""
+        if not self._services.audited:
+            return
+        key = (*place[1:], request.remote)
+        if not self._refusals.counted(place.tenant, key, self._services.clock.now_ms()):
+            self._refusals.add(key, self.entry(place, request, outcome, reads=True))
+
+    def refused_entry(self, entry: AuditEntry) -> None:
+        """As `refused`, with an entry that is made already."""
+        remote = entry.details.get("remote")
+        place = (entry.principal, entry.surface, entry.operation, entry.subject, entry.code)
+        key = (*place, remote if isinstance(remote, str) else None)
+        if self._services.audited and not self._refusals.counted(entry.tenant, key, entry.at):
+            self._refusals.add(key, entry)
+
     async def write(self, entry: AuditEntry, *, gather: bool) -> None:
         """Note what happened; durable on return, unless it is gathered."""
         if not self._services.audited:
@@ -110,13 +128,13 @@ class AuditTrail:
         place = Place(entry.tenant, entry.principal, entry.surface, entry.operation, entry.subject, entry.code)
         if self.counted(place):
             if self._is_over(entry.at):
-                await self.flush()
+                await self._flush_reads()
             return
         self._gathered[place] = entry
         if len(self._gathered) == 1:
             self._gathered_since = entry.at
         if self._is_over(entry.at) or len(self._gathered) >= limits.AUDIT_READS_GATHERED_MAX:
-            await self.flush()
+            await self._flush_reads()
 
     def counted(self, place: Place) -> bool:
         """Count what is gathered already and came again; False for what is not, which has to be written."""
@@ -133,8 +151,22 @@ class AuditTrail:
         """Whether what is gathered is to be written."""
         return self._failing or now_ms - self._gathered_since >= limits.AUDIT_READS_GATHER_MS
 
-    async def flush(self) -> None:
-        """Write what was gathered; what cannot be written is kept for the next time, as far as there is room."""
+    async def flush(self, *, final: bool = False) -> None:
+        """Write what was gathered; what cannot be written is kept for the next time, as far as there is room.
+
+        Refusals that came again wait for the end of their minute, unless this is the last time.
+        """
+        await self._flush_reads()
+        refused = self._refusals.take(self._services.clock.now_ms(), final=final)
+        if not refused:
+            return
+        try:
+            await self._append(refused)
+        except PenstockError:
+            self._refusals.give_back(refused)
+            raise
+
+    async def _flush_reads(self) -> None:
         gathered, self._gathered = self._gathered, {}
         again, self._again = self._again, {}
         if not gathered:

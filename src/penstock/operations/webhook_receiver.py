@@ -246,6 +246,9 @@ class WebhookReceiver:
     async def _note(self, request: HookRequest, hook: Hook | None, answer: HookAnswer | PenstockError) -> None:
         """Write down what never came to the gate: gathered, so that nobody at the door can fill the disk."""
         refused = answer if isinstance(answer, PenstockError) else None
+        details = _details(answer)
+        if request.remote is not None:
+            details["remote"] = request.remote[: limits.AUDIT_REMOTE_CHARACTERS_MAX]
         entry = AuditEntry(
             at=self.gate.services.clock.now_ms(),
             tenant=hook.tenant if hook is not None else "-",
@@ -256,8 +259,11 @@ class WebhookReceiver:
             code=refused.code if refused is not None else None,
             subject=hook.trigger.path[: limits.AUDIT_SUBJECT_CHARACTERS_MAX] if hook is not None else None,
             request_id=request.request_id,
-            details=_details(answer),
+            details=details,
         )
+        if refused is not None:
+            self.gate.trail.refused_entry(entry)
+            return
         try:
             await self.gate.trail.write(entry, gather=True)
         except PenstockError:

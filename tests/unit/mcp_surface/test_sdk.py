@@ -32,6 +32,10 @@ _REQUESTS: list[dict[str, Any]] = [
 ]
 
 
+def _ignored(caller: object, answer: object) -> None:
+    """For engines whose refusals nobody keeps."""
+
+
 class OneByOne:
     """A client that says the next thing when the last one was answered."""
 
@@ -108,7 +112,7 @@ def test_who_takes_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, ve
         await asyncio.Event().wait()
 
     async def talk() -> None:
-        engine = HttpEngine(McpServer("test", version="1"), McpOptions(), cast("Services", services))
+        engine = HttpEngine(McpServer("test", version="1"), McpOptions(), cast("Services", services), _ignored)
         await engine.start()
         await asyncio.wait_for(engine.handle(somebody, scope, receive, stuck), 60)
         await engine.stop()
