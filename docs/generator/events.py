@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from docs.generator.markdown import code, page, prose, table
 from penstock.base import limits
+from penstock.engine.visits.changes import CHANGES
 from penstock.operations.execution_events import NODE_PHASES
 from penstock.runtime.run_events import ENDINGS, TEST_EVENT
 
@@ -65,8 +66,10 @@ def _parts() -> Iterator[str]:
     rows = [[code(name), prose(meaning), prose(members)] for name, (meaning, members) in STREAM_EVENTS.items()]
     yield table(["Event", "Meaning", "Members beside `execution_id`, `sequence` and `at`"], rows)
     yield "### Phases of a node"
+    records = {change: kind.__name__ for kind, change in CHANGES.items()}
     yield table(
-        ["Phase", "Record of the history"], [[code(phase), code(kind.__name__)] for kind, phase in NODE_PHASES.items()]
+        ["Phase", "Record of the history"],
+        [[code(phase), code(records[change])] for change, phase in NODE_PHASES.items()],
     )
     yield "## Webhooks"
     yield (

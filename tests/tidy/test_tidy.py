@@ -16,10 +16,6 @@ SOURCE = ROOT / "src"
 LONG_MODULES: dict[str, str] = {
     "src/penstock/base/limits.py": "a table: that every limit is found in one place is its point",
 }
-# Modules that name records by texts, each with its reason.
-NAMES_OF_RECORDS: dict[str, str] = {
-    "src/penstock/api/openwop_events.py": "a table of the wire: a surface sees rows as `execution.history` gives them",
-}
 
 # Files of the tests that may sleep, each with its reason. Waiting for something is none: see tests/waiting.py.
 MAY_SLEEP: dict[str, str] = {
@@ -92,7 +88,7 @@ def test_a_source_module_is_tidy(path: str) -> None:
 def test_records_are_named_by_their_types() -> None:
     paths = python_files("src", "benchmarks", "docs/generator", "examples")
     found = {path: checks.check_record_names(read(path), frozenset(TYPES)) for path in paths}
-    assert {path for path, problems in found.items() if problems} == set(NAMES_OF_RECORDS), found
+    assert {path: problems for path, problems in found.items() if problems} == {}
 
 
 def test_a_module_that_may_be_long_exists_and_is_long() -> None:

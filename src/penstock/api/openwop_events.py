@@ -3,7 +3,8 @@
 A record is at most one event, and the sequence number of an event is that of its record, counted from zero: whoever
 reads again gets the same events with the same numbers. Records without a published event type have none.
 
-Above it: `openwop_streams`. Below it: records as `execution.history` gives them; nothing else is known here.
+Above it: `openwop_streams`. Below it: records as `execution.history` gives them, and what each of them
+tells; nothing else is known here.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.operations.execution_events import Change, change_of
 
 __all__ = ["LAST_EVENTS", "STREAM_MODES", "event_of", "sequence_of", "wanted_types"]
 
@@ -121,29 +123,30 @@ def _reasoned(payload: Mapping[str, Any], types: Mapping[str, str]) -> JsonObjec
     return {"reason": payload["reason"]} if isinstance(payload.get("reason"), str) else {}
 
 
-_EVENTS: dict[str, tuple[str, Callable[[Mapping[str, Any], Mapping[str, str]], JsonObject | None]]] = {
-    "ExecutionStarted": ("run.started", _started),
-    "ExecutionCompleted": ("run.completed", _ended),
-    "ExecutionContinued": ("run.completed", _continued),
-    "ExecutionFailed": ("run.failed", _broken),
-    "ExecutionCancelled": ("run.cancelled", _reasoned),
-    "ExecutionPaused": ("run.paused", _reasoned),
-    "ExecutionResumed": ("run.resumed", _reasoned),
-    "NodeScheduled": ("node.started", _node_started),
-    "ActivityFailed": ("node.retried", _retried),
-    "CompleteNode": ("node.completed", _completed),
-    "FailNode": ("node.failed", _failed),
-    "RaiseInterrupt": ("node.suspended", _suspended("custom")),
-    "SignalWaitStarted": ("node.suspended", _suspended("external-event")),
-    "InterruptRaised": ("interrupt.requested", _asked),
-    "ActivityAsked": ("interrupt.requested", _asked),
-    "ResumeInterrupt": ("interrupt.resolved", _answered),
+_EVENTS: dict[Change, tuple[str, Callable[[Mapping[str, Any], Mapping[str, str]], JsonObject | None]]] = {
+    Change.RUN_STARTED: ("run.started", _started),
+    Change.RUN_COMPLETED: ("run.completed", _ended),
+    Change.RUN_CONTINUED: ("run.completed", _continued),
+    Change.RUN_FAILED: ("run.failed", _broken),
+    Change.RUN_CANCELLED: ("run.cancelled", _reasoned),
+    Change.RUN_PAUSED: ("run.paused", _reasoned),
+    Change.RUN_RESUMED: ("run.resumed", _reasoned),
+    Change.BEGUN: ("node.started", _node_started),
+    Change.ATTEMPT_FAILED: ("node.retried", _retried),
+    Change.COMPLETED: ("node.completed", _completed),
+    Change.FAILED: ("node.failed", _failed),
+    Change.ASKING: ("node.suspended", _suspended("custom")),
+    Change.SIGNAL_AWAITED: ("node.suspended", _suspended("external-event")),
+    Change.ASKED: ("interrupt.requested", _asked),
+    Change.ATTEMPT_ASKED: ("interrupt.requested", _asked),
+    Change.ANSWERED: ("interrupt.resolved", _answered),
 }
 
 
 def event_of(run_id: str, record: dict[str, Any], types: Mapping[str, str]) -> JsonObject | None:
     """The event of a record, if it has one; `types` are the types of the nodes by their ids."""
-    known = _EVENTS.get(record["name"])
+    change = change_of(record["name"])
+    known = None if change is None else _EVENTS.get(change)
     payload = known[1](record["payload"], types) if known is not None else None
     if known is None or payload is None:
         return None

@@ -34,9 +34,10 @@ from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.model import ACTIVITY_TYPES, Workflow
 from penstock.engine.questions import open_questions
-from penstock.engine.records import Record, commands
+from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
+from penstock.engine.visits import visits_of
 from penstock.runtime.performing import ActivityCall
 from penstock.runtime.ports import RunQuery
 from penstock.runtime.runs import Run
@@ -209,9 +210,7 @@ class WorkflowTester:
 
     async def path(self, *, run: Run | None = None) -> list[str]:
         """The nodes that the run has come to, in order."""
-        records = await self.history(run=run)
-        scheduled = (record.body_as(commands.ScheduleNode) for record in records)
-        return [body.node_id for body in scheduled if body is not None]
+        return [node_id for node_id, _ in visits_of(await self.history(run=run)).visits]
 
     def calls(self, node: str) -> list[ActivityCall]:
         """Every attempt of a node's activity, with its arguments."""

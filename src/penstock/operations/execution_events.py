@@ -14,36 +14,37 @@ from dataclasses import dataclass, field
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.evolve import apply
-from penstock.engine.records import Body, Record, commands, events
+from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.engine.transitions import Phase, RunStatus
+from penstock.engine.visits import Change, change_of
 from penstock.operations.views import instant
 from penstock.runtime.progress import Progress
 
-__all__ = ["EVENT_TYPES", "NODE_PHASES", "EventFold", "progress_data"]
+__all__ = ["EVENT_TYPES", "NODE_PHASES", "Change", "EventFold", "change_of", "progress_data"]
 
 EVENT_TYPES = ("status", "node", "output", "error", "complete", "progress")
 
-# What a record says about its node.
-NODE_PHASES: dict[type[Body], str] = {
-    events.NodeScheduled: "scheduled",
-    events.ActivityRequested: "started",
-    events.ActivityFailed: "attempt_failed",
-    events.ActivityCompleted: "attempt_completed",
-    events.ActivityOutcomeUnknown: "outcome_unknown",
-    events.ActivityRetried: "retried",
-    events.ActivityAsked: "waiting_input",
-    events.InterruptRaised: "waiting_input",
-    events.InterruptResumed: "answered",
-    events.SignalWaitStarted: "waiting_signal",
-    events.SignalReceived: "signalled",
-    events.TimerStarted: "waiting_timer",
-    events.TimerFired: "woken",
-    events.SubworkflowStarted: "waiting_child",
-    events.SubworkflowCompleted: "child_ended",
-    commands.CompleteNode: "completed",
-    commands.FailNode: "failed",
+# What a change of a visit is called here.
+NODE_PHASES: dict[Change, str] = {
+    Change.BEGUN: "scheduled",
+    Change.ATTEMPT_REQUESTED: "started",
+    Change.ATTEMPT_FAILED: "attempt_failed",
+    Change.ATTEMPT_COMPLETED: "attempt_completed",
+    Change.OUTCOME_UNKNOWN: "outcome_unknown",
+    Change.RETRIED: "retried",
+    Change.ATTEMPT_ASKED: "waiting_input",
+    Change.ASKED: "waiting_input",
+    Change.RESUMED: "answered",
+    Change.SIGNAL_AWAITED: "waiting_signal",
+    Change.SIGNALLED: "signalled",
+    Change.TIMER_STARTED: "waiting_timer",
+    Change.TIMER_FIRED: "woken",
+    Change.CHILD_STARTED: "waiting_child",
+    Change.CHILD_ENDED: "child_ended",
+    Change.COMPLETED: "completed",
+    Change.FAILED: "failed",
 }
 # Members of a record that are told along, by the names they have on this wire.
 _TOLD = {
@@ -93,8 +94,8 @@ class EventFold:
         before = self.reported
         self._apply(record)
         told: list[Event] = []
-        kind = record.body_type
-        phase = None if kind is None else NODE_PHASES.get(kind)
+        change = change_of(record.name)
+        phase = None if change is None else NODE_PHASES.get(change)
         if phase is not None and isinstance(record.payload.get("nodeId"), str):
             told.append(("node", self._node(record, phase)))
         if self.reported != before:

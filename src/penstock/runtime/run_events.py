@@ -17,7 +17,8 @@ from penstock.base import limits
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import format_instant
-from penstock.engine.records import Body, Record, events
+from penstock.engine.records import Record, events
+from penstock.engine.visits import Change, change_of
 from penstock.runtime.chains import own_labels
 from penstock.runtime.ports import RunRow
 
@@ -37,18 +38,18 @@ EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
 ENDINGS: tuple[EventType, ...] = ("run.completed", "run.failed", "run.cancelled")
 TEST_EVENT = "webhook.test"
 
-_TYPES: dict[type[Body], tuple[EventType, str]] = {
-    events.ExecutionStarted: ("run.started", "running"),
-    events.InterruptRaised: ("run.waiting", "waiting_input"),
-    events.ActivityAsked: ("run.waiting", "waiting_input"),
-    events.ActivityOutcomeUnknown: ("run.waiting", "waiting_decision"),
-    events.SignalWaitStarted: ("run.waiting", "waiting_signal"),
-    events.ExecutionPaused: ("run.paused", "paused"),
-    events.ExecutionResumed: ("run.resumed", "running"),
-    events.ExecutionCompleted: ("run.completed", "completed"),
-    events.ExecutionFailed: ("run.failed", "failed"),
-    events.ExecutionCancelled: ("run.cancelled", "cancelled"),
-    events.ExecutionContinued: ("run.continued", "completed"),
+_TYPES: dict[Change, tuple[EventType, str]] = {
+    Change.RUN_STARTED: ("run.started", "running"),
+    Change.ASKED: ("run.waiting", "waiting_input"),
+    Change.ATTEMPT_ASKED: ("run.waiting", "waiting_input"),
+    Change.OUTCOME_UNKNOWN: ("run.waiting", "waiting_decision"),
+    Change.SIGNAL_AWAITED: ("run.waiting", "waiting_signal"),
+    Change.RUN_PAUSED: ("run.paused", "paused"),
+    Change.RUN_RESUMED: ("run.resumed", "running"),
+    Change.RUN_COMPLETED: ("run.completed", "completed"),
+    Change.RUN_FAILED: ("run.failed", "failed"),
+    Change.RUN_CANCELLED: ("run.cancelled", "cancelled"),
+    Change.RUN_CONTINUED: ("run.continued", "completed"),
 }
 # Members of a record that are told, by their names on this wire.
 _TOLD = {
@@ -75,14 +76,14 @@ class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
 def run_events(records: Sequence[Record]) -> list[RunEvent]:
     """The events of one decision. What a fork carried over from another run happened there, and is not told again."""
     carried, forked_at = _carried(records)
-    taken = {_place(record) for record in records if record.body_type is events.SignalReceived}
+    taken = {_place(record) for record in records if change_of(record.name) is Change.SIGNALLED}
     told: list[RunEvent] = []
     for record in records:
-        kind = record.body_type
-        found = None if kind is None else _TYPES.get(kind)
+        change = change_of(record.name)
+        found = None if change is None else _TYPES.get(change)
         if found is None or (1 < record.seq <= carried):
             continue
-        if kind is events.SignalWaitStarted and _place(record) in taken:
+        if change is Change.SIGNAL_AWAITED and _place(record) in taken:
             continue  # the signal was there before anybody waited
         event_type, status = found
         told.append(

@@ -25,6 +25,7 @@ from penstock.engine.state import Activation, Child, Continuation, RunState
 from penstock.engine.status import run_status
 from penstock.engine.timers import Timer, timers_of
 from penstock.engine.transitions import Phase
+from penstock.engine.visits import visits_of
 from penstock.runtime.memory_host import HostedRun, MemoryHost
 from penstock.runtime.performing import ActivityAsks, ActivityDeferred, ActivityDone, ActivityError, ActivityOutcome
 from penstock.runtime.tracing import TraceLine, trace_lines
@@ -265,8 +266,7 @@ class _World:
         if failure is not None:
             error = {"code": failure.code, "message": failure.message, "node": failure.node_id}
         own = [record for run_id, record in self.log if run_id == _RUN_ID]
-        scheduled = (record.body_as(commands.ScheduleNode) for record in own)
-        path = tuple(body.node_id for body in scheduled if body is not None)
+        path = tuple(node_id for node_id, _ in visits_of(own).visits)
         return SimulationReport(
             status=run_status(state),
             result=state.result,

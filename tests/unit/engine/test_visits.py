@@ -12,7 +12,18 @@ from penstock.definitions.model import Workflow
 from penstock.engine.records import TYPES, Body, Record, commands, events, made
 from penstock.engine.records.union import AnyBody
 from penstock.engine.transitions import RunStatus
-from penstock.engine.visits import RunVisits, Visit, VisitError, VisitStatus, WaitKind, apply, visits_of
+from penstock.engine.visits import (
+    Change,
+    RunVisits,
+    Visit,
+    VisitError,
+    VisitStatus,
+    WaitKind,
+    apply,
+    change_of,
+    visits_of,
+)
+from penstock.engine.visits.changes import CHANGES
 from penstock.runtime.cases import script_of_case
 from penstock.runtime.simulation import SimulationReport, simulate
 from tests.unit.engine.runs import native, step
@@ -41,6 +52,14 @@ def only(visits: RunVisits, node_id: str) -> Visit:
 
 def test_the_closed_type_of_records_has_all_of_them() -> None:
     assert set(get_args(AnyBody)) == set(TYPES.values())
+
+
+def test_every_record_tells_a_change_of_its_own_or_knowingly_none() -> None:
+    assert set(CHANGES) == set(TYPES.values())
+    told = [change for change in CHANGES.values() if change is not None]
+    assert sorted(told) == sorted(Change)
+    assert change_of("ActivityFailed") is Change.ATTEMPT_FAILED
+    assert change_of("FromTheFuture") is None
 
 
 @pytest.mark.parametrize("kind", TYPES.values(), ids=lambda kind: kind.__name__)

@@ -8,6 +8,7 @@ Above it: every view of a run. Below it: the records. It is pure: no clock, no s
 and checks nothing, which is `evolve`'s task: a record that cannot follow is let pass.
 """
 
+from penstock.engine.visits.changes import Change, change_of
 from penstock.engine.visits.fold import apply, extend, fold, fold_with_state, visits_of
 from penstock.engine.visits.model import (
     FanOut,
@@ -22,6 +23,7 @@ from penstock.engine.visits.model import (
 )
 
 __all__ = [
+    "Change",
     "FanOut",
     "NodeVisits",
     "RunVisits",
@@ -32,6 +34,7 @@ __all__ = [
     "Wait",
     "WaitKind",
     "apply",
+    "change_of",
     "extend",
     "fold",
     "fold_with_state",
