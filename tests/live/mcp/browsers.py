@@ -1,10 +1,15 @@
-"""A real browser without a window, spoken to over a pipe: no driver is needed."""
+"""A real browser without a window, spoken to over a pipe: no driver is needed.
+
+It is the one of the machine where there is one, else the one that `requirements/node` pins: a package with a Chromium
+and the libraries that it needs, which is unpacked once into `.node` and wants neither root nor an installation.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
+import platform
 import select
 import shutil
 import subprocess
@@ -12,19 +17,57 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.mcp_pack.node import node_programs
+
 __all__ = ["Browser", "browsing"]
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SECONDS_MAX = 60.0
+_UNPACK_SECONDS_MAX = 300
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+# The package has a browser for this kind of machine only.
+_MACHINES = ("x86_64", "AMD64")
+_UNPACK = 'import chromium from "@sparticuz/chromium"; console.log(await chromium.executablePath());'
+# It unpacks its libraries only where it believes to be in that cloud.
+_IN_CLOUD = {"AWS_EXECUTION_ENV": "AWS_Lambda_nodejs22.x"}
 _START = (
     "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
 )
 _FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-sync")
+
+
+@cache
+def _installed() -> tuple[str, dict[str, str]] | None:
+    """The command of a browser and what its environment needs; None where there is none for this kind of machine."""
+    own = next((found for name in _NAMES if (found := shutil.which(name))), None)
+    if own is not None:
+        return own, {}
+    if platform.machine() not in _MACHINES:
+        return None
+    programs = node_programs()
+    # Beside the packages, so that it goes when they are installed anew.
+    unpacked, partial = programs.modules / ".chromium", programs.modules / ".chromium-partial"
+    with (programs.modules / ".chromium-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not unpacked.exists():
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            subprocess.run(
+                [programs.command, "--input-type=module", "--eval", _UNPACK],
+                cwd=programs.modules.parent,
+                env={**os.environ, **_IN_CLOUD, "TMPDIR": str(partial)},
+                stdout=subprocess.DEVNULL,
+                check=True,
+                timeout=_UNPACK_SECONDS_MAX,
+            )
+            partial.rename(unpacked)
+    libraries = os.pathsep.join([str(unpacked / "al2023" / "lib"), str(unpacked)])
+    return str(unpacked / "chromium"), {"LD_LIBRARY_PATH": libraries, "FONTCONFIG_PATH": str(unpacked / "fonts")}
 
 
 @dataclass(slots=True)
@@ -97,9 +140,11 @@ class Browser:
 
 @contextmanager
 def browsing(profile: Path) -> Iterator[Browser]:
-    """A browser until the block ends; the test is skipped where there is none."""
-    if CHROMIUM is None:
-        pytest.skip("there is no browser here")
+    """A browser until the block ends; the test is skipped where there is none for the kind of machine."""
+    installed = _installed()
+    if installed is None:
+        pytest.skip(f"there is no browser for a machine of the kind {platform.machine()}")
+    command, environment = installed
     # The browser reads from descriptor 3 and writes to 4; ours must be none of these.
     ends = [*os.pipe(), *os.pipe()]
     commands, sending, receiving, answers = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends)
@@ -107,9 +152,10 @@ def browsing(profile: Path) -> Iterator[Browser]:
         os.close(end)
     process = subprocess.Popen(
         [
-            *(sys.executable, "-c", _START, str(commands), str(answers), CHROMIUM, *_FLAGS),
+            *(sys.executable, "-c", _START, str(commands), str(answers), command, *_FLAGS),
             *(f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank"),
         ],
+        env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -120,10 +166,6 @@ def browsing(profile: Path) -> Iterator[Browser]:
     os.close(answers)
     browser = Browser(sending, receiving)
     try:
-        try:
-            browser.command("Browser.getVersion")
-        except (AssertionError, OSError):
-            pytest.skip("the browser does not start here")
         page = browser.command("Target.createTarget", url="about:blank")["targetId"]
         attached = browser.command("Target.attachToTarget", targetId=page, flatten=True)
         browser.session = attached["sessionId"]
