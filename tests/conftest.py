@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.durations import ModuleSeconds
+from tests.skips import Skips
 
 # Wall-clock limits per example say more about the machine than about the code, so there are none.
 settings.register_profile("local", deadline=None, max_examples=50)
@@ -34,6 +35,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where there are workers, the process that hears of all of them keeps the account."""
+    """Where there are workers, the process that hears of all of them keeps the accounts."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(ModuleSeconds(config))
+        config.pluginmanager.register(Skips())
