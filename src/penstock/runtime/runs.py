@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected, Unavailable
@@ -56,19 +58,22 @@ def refusal_error(refused: Refused) -> PenstockError:
     return kind(refused.code, refused.message, refused.hint, refused.details)
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """One run. Every method speaks to the store; nothing is remembered here."""
 
     id: str
-    host: RunHost = field(repr=False)
-    new_id: Callable[[], str] = field(repr=False)
-    caller: str = field(default="", repr=False)
+    host: RunHost
+    new_id: Callable[[], str]
+    caller: str = ""
     """Who asks; callers share what queries take."""
-    untrusted: bool = field(default=False, repr=False)
+    untrusted: bool = False
     """Whether they are outside: what they bring marks the run, see `engine.trust`."""
-    call: CallRecord | None = field(default=None, repr=False)
+    call: CallRecord | None = None
     """What their call leaves behind, stored with what it changes."""
+
+    def __repr__(self) -> str:
+        """The run, without what it is reached by."""
+        return f"Run(id={self.id!r})"
 
     async def state(self) -> RunState:
         """Everything known about the run."""

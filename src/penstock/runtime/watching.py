@@ -11,11 +11,13 @@ Above it: a host. Below it: the store's `positions`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from math import ceil
 from types import TracebackType
 from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -30,6 +32,10 @@ Moved: TypeAlias = "asyncio.Future[RunState | None]"
 """Done when a run has moved: with its state if that was here, with None if it was elsewhere or the run is gone."""
 
 Wanted: TypeAlias = "Callable[[RunState], bool]"
+
+# Who waits for shorter has a timer of their own, to the millisecond; for others a quarter of a second is nothing.
+_SHARED_SECONDS_MIN, _SHARED_TICK_SECONDS = 5.0, 0.25
+_TICKS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, set[Moved]]] = WeakKeyDictionary()
 
 
 def _anything(state: RunState) -> bool:
@@ -185,14 +191,44 @@ class _Entered(AbstractContextManager["Moved"]):
 
 
 async def moved_within(moved: Moved, timeout_seconds: float) -> None:
-    """Wait until a run has moved, or until time is up; one future less and two turns of the loop less than `wait`."""
-    timer = asyncio.get_running_loop().call_later(max(timeout_seconds, 0), _give_up, moved)
+    """Wait until a run has moved, or until time is up; one future less and two turns of the loop less than `wait`.
+
+    Nearly nobody waits until time is up, and a timer of one's own costs more than all the rest. So who waits for long
+    shares one with those who end at about the same time, and may wait for `_SHARED_TICK_SECONDS` more.
+    """
+    loop = asyncio.get_running_loop()
+    if timeout_seconds < _SHARED_SECONDS_MIN:
+        timer = loop.call_later(max(timeout_seconds, 0), _give_up, (moved,))
+        try:
+            await moved
+        finally:
+            timer.cancel()
+        return
+    waiting = _those_until(loop, ceil((loop.time() + timeout_seconds) / _SHARED_TICK_SECONDS))
+    waiting.add(moved)
     try:
         await moved
     finally:
-        timer.cancel()
+        waiting.discard(moved)
 
 
-def _give_up(moved: Moved) -> None:
-    if not moved.done():
-        moved.set_result(None)
+def _those_until(loop: asyncio.AbstractEventLoop, tick: int) -> set[Moved]:
+    """Those for whom time is up at a tick of a loop's clock."""
+    ticks = _TICKS.get(loop)
+    if ticks is None:
+        ticks = _TICKS[loop] = {}
+    waiting = ticks.get(tick)
+    if waiting is None:
+        waiting = ticks[tick] = set()
+        loop.call_at(tick * _SHARED_TICK_SECONDS, _time_is_up, ticks, tick)
+    return waiting
+
+
+def _time_is_up(ticks: dict[int, set[Moved]], tick: int) -> None:
+    _give_up(tuple(ticks.pop(tick)))
+
+
+def _give_up(waiting: Iterable[Moved]) -> None:
+    for moved in waiting:
+        if not moved.done():
+            moved.set_result(None)
