@@ -34,6 +34,7 @@ from penstock.operations.context import GateLimits, Principal, ServerParts, Serv
 from penstock.operations.keys import NewKey
 from penstock.operations.notifier import Notifier
 from penstock.operations.pipeline import Gate
+from penstock.operations.restoring import put_restores_on_record
 from penstock.operations.scheduled import fire_through
 from penstock.operations.upstream_board import Upstreams
 from penstock.runtime.guarded.evaluator import GuardedEvaluator
@@ -112,7 +113,7 @@ async def open_gate(
     )
     gate = Gate(catalogue, services, authenticator)
     if pepper is not None:
-        upstreams.act = accept_through(gate)
+        await _begin(gate, upstreams)
     beside = [
         asyncio.create_task(_flush_regularly(gate, retention or Retention())),
         asyncio.create_task(gate.key_watch.run()),
@@ -130,6 +131,12 @@ async def open_gate(
         hook_evaluator.close()
         services.hook_threads.close()
         services.view_threads.close()
+
+
+async def _begin(gate: Gate, upstreams: Upstreams) -> None:
+    """What a gate with the secret of its file does first: from then on what nobody asks for passes it too."""
+    upstreams.act = accept_through(gate)
+    await put_restores_on_record(gate)
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.app.pepper import FINGERPRINT_MARK
+from penstock.base.json import JsonObject
 from penstock.runtime.stores.sqlite_audit import IntegrityProblem, IntegrityReport
 from penstock.runtime.stores.sqlite_maintenance import (
     BackupResult,
@@ -42,9 +43,12 @@ def back_up_store(path: Path, target: Path, *, overwrite: bool = False) -> Backu
     return backup(path, target, overwrite=overwrite)
 
 
-def restore_store(source: Path, path: Path, *, force: bool = False) -> RestoreResult:
-    """Put a backup in the place of the file; nobody may have it open. What was there is kept."""
-    return restore(source, path, force=force)
+def restore_store(source: Path, path: Path, *, force: bool = False, note: JsonObject | None = None) -> RestoreResult:
+    """Put a backup in the place of the file, with a note of that in it; nobody may have it open.
+
+    What was there is kept.
+    """
+    return restore(source, path, force=force, note=note)
 
 
 def check_store(path: Path) -> IntegrityReport:

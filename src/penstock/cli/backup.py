@@ -18,11 +18,12 @@ from penstock.app.maintenance import (
     StoreStats,
     back_up_store,
     check_store,
-    restore_store,
     store_stats,
     vacuum_store,
 )
+from penstock.app.restoring import restore_on_record
 from penstock.base import limits
+from penstock.cli.configuration import command_settings
 from penstock.cli.report import console_for, count_words
 from penstock.cli.sessions import DatabaseOption, JsonOption, command_text, conduct, print_json
 from penstock.definitions.drawing_text import clean
@@ -71,19 +72,26 @@ def restore_command(
 
     The backup is checked first. A database that a process has open is not replaced: stop its workers before.
 
-    With --json: ok, path, kept_as (where the old database is now), runs and format_version.
+    The audit trails of the new database say that it was restored, by whom, and how far the old one had come.
+
+    With --json: ok, path, kept_as (where the old database is now), runs, format_version and not_on_record (why its
+    audit trails do not say so yet; null if they do).
     """
 
     async def work() -> int:
-        done = restore_store(source, database, force=force)
+        named = command_settings(flags={"storage.path": database}, as_json=as_json).settings.auth.pepper_file
+        pepper_file = Path(named) if named else None
+        done, pending = await restore_on_record(source, database, force=force, pepper_file=pepper_file)
         if as_json:
-            print_json({"ok": True, **asdict(done)})
+            print_json({"ok": True, **asdict(done), "not_on_record": pending})
             return 0
         console = console_for(sys.stdout)
         told = f" {clean(done.path)}: {count_words(done.runs, 'run')}"
         console.print(Text.assemble(("restored", "green"), told))
         if done.kept_as is not None:
             console.print(f"the database that was there is now {clean(done.kept_as)}")
+        if pending is not None:
+            console.print(f"not on record before somebody opens it with its secret: {clean(pending)}")
         console.print(f"go on with {command_text('worker', '--db', done.path)}")
         return 0
 

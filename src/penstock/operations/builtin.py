@@ -22,6 +22,7 @@ from penstock.operations import (
     registries_models,
     registries_schemas,
     registries_tools,
+    restoring,
     retained,
     scheduled,
     schedules,
@@ -62,7 +63,7 @@ _MODULES = (
 
 
 # What only the process itself calls.
-_INTERNAL = (scheduled, retained, disabling, accepting)
+_INTERNAL = (scheduled, retained, disabling, accepting, restoring)
 
 
 def internal_operations() -> tuple[Capability, ...]:

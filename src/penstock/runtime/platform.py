@@ -23,6 +23,7 @@ from penstock.governance.audit_chain import ChainHead, ChainSeal
 
 __all__ = [
     "ANY_ETAG",
+    "RESTORED_MARK",
     "AuditChains",
     "AuditEntry",
     "AuditOutcome",
@@ -51,6 +52,8 @@ __all__ = [
 ]
 
 ANY_ETAG = "*"
+RESTORED_MARK = "restored"
+"""Under this name a file says that it was put in the place of another one, until that is in its audit trails."""
 
 
 class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -449,3 +452,6 @@ class PlatformStore(Protocol):
 
     async def set_mark(self, name: str, value: JsonValue) -> None:
         """Keep a small value under a name."""
+
+    async def drop_mark(self, name: str, *, call: CallRecord | None = None) -> bool:
+        """Forget the value under a name; whether there was one."""

@@ -73,7 +73,14 @@ def test_a_backup_is_restored_and_what_was_there_is_kept(folder: Path) -> None:
         "go on with penstock worker --db penstock.db",
     ]
     told = json.loads(penstock("restore", "copy.db", "--db", "new.db", "--json").stdout)
-    assert told == {"ok": True, "path": "new.db", "kept_as": None, "runs": 3, "format_version": SCHEMA_VERSION}
+    assert told == {
+        "ok": True,
+        "path": "new.db",
+        "kept_as": None,
+        "runs": 3,
+        "format_version": SCHEMA_VERSION,
+        "not_on_record": None,
+    }
 
 
 def test_a_database_in_use_is_not_replaced(folder: Path) -> None:

@@ -55,8 +55,9 @@ COMPOSED: list[tuple[str, dict[str, Any], str]] = [
     ("upstream.call", {"server": "shop", "tool": "search"}, "shop/search"),
     ("upstream.define_call", {"server": "shop", "tool": "search"}, "shop/search"),
 ]
-# A new webhook has no name but the id that it gets; retention is about many things, and says how many.
-UNNAMED = {"webhook.create", "retention.forget_runs", "retention.forget_audit"}
+# A new webhook has no name but the id that it gets; retention is about many things, and says how many; a restored file
+# has a record for each backup and trail.
+UNNAMED = {"webhook.create", "retention.forget_runs", "retention.forget_audit", "store.restore"}
 CASES = [
     *((name, {member: "it"}, "it") for member, names in MEMBERS.items() for name in names.split()),
     *COMPOSED,

@@ -362,6 +362,16 @@ class MemoryPlatformStore:
         self.before_write("set_mark")
         self._marks[name] = value
 
+    async def drop_mark(self, name: str, *, call: CallRecord | None = None) -> bool:
+        """Forget the value under a name."""
+        self.before_write("drop_mark")
+        if name not in self._marks:
+            return False
+        self.calls.check(call)
+        del self._marks[name]
+        self.calls.keep(call)
+        return True
+
 
 def _later(one: int | None, other: int | None) -> int | None:
     return max((moment for moment in (one, other) if moment is not None), default=None)

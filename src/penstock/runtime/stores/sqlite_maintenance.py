@@ -18,13 +18,16 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from penstock.base.errors import Conflict, NotFound, Rejected, Unavailable
-from penstock.base.json import JsonValue
+from penstock.base.errors import Conflict, NotFound, PenstockError, Rejected, Unavailable
+from penstock.base.json import JsonObject, JsonValue
+from penstock.runtime.platform import RESTORED_MARK
 from penstock.runtime.stores.pages.shapes import altered_shapes
 from penstock.runtime.stores.sqlite_audit import IntegrityReport, audit, damaged_report
 from penstock.runtime.stores.sqlite_errors import explain, is_busy
 from penstock.runtime.stores.sqlite_payloads import altered_payloads
 from penstock.runtime.stores.sqlite_platform_resources import read_mark as stored_mark
+from penstock.runtime.stores.sqlite_platform_resources import set_mark
+from penstock.runtime.stores.sqlite_rows import encode_json
 from penstock.runtime.stores.sqlite_schema import connect, identify
 
 __all__ = ["BackupResult", "RestoreResult", "StoreStats", "backup", "check_integrity", "read_mark", "restore", "stats"]
@@ -87,8 +90,13 @@ def backup(path: str | Path, target: str | Path, *, overwrite: bool = False) -> 
     return BackupResult(path=str(goal), size_bytes=goal.stat().st_size, runs=runs, format_version=version)
 
 
-def restore(source: str | Path, path: str | Path, *, force: bool = False) -> RestoreResult:
-    """Put a backup in the place of a store that nobody has open; what was there is kept beside it."""
+def restore(
+    source: str | Path, path: str | Path, *, force: bool = False, note: JsonObject | None = None
+) -> RestoreResult:
+    """Put a backup in the place of a store that nobody has open; what was there is kept beside it.
+
+    `note` is left in the new file before it is in its place, with how the audit trails ended that were there.
+    """
     backup_file, goal = Path(source), Path(path)
     _must_exist(backup_file)
     if _is_same(backup_file, goal):
@@ -98,6 +106,11 @@ def restore(source: str | Path, path: str | Path, *, force: bool = False) -> Res
         raise Conflict("STORE_EXISTS", told, "name another file, or insist; the file that is there is kept")
     with _copied(backup_file, goal) as copy:
         version, runs = _verified(copy, backup_file)
+        if note is not None:
+            _leave_note(
+                copy,
+                {**note, "replaced": _trail_ends(goal), "kept_as": _free_name(goal).name if goal.exists() else None},
+            )
         kept_as = _replace(copy, goal, permissions_of=goal if goal.exists() else None)
     return RestoreResult(
         path=str(goal), kept_as=None if kept_as is None else str(kept_as), runs=runs, format_version=version
@@ -160,7 +173,7 @@ def read_mark(path: str | Path, name: str) -> JsonValue:
     connection = _opened(path)
     try:
         _version(connection, path)
-        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'marks'").fetchone() is None:
+        if not _has_table(connection, "marks"):
             return None
         return stored_mark(connection, name)
     except sqlite3.Error as error:
@@ -254,6 +267,42 @@ def _version(connection: sqlite3.Connection, path: str | Path) -> int:
     return version
 
 
+def _leave_note(copy: Path, note: JsonObject) -> None:
+    """Keep a note in a copy, beside what it says; files from before there were audit trails have no place for it."""
+    connection = connect(str(copy), mode="rw")
+    try:
+        if _has_table(connection, "marks"):
+            known = stored_mark(connection, RESTORED_MARK)
+            set_mark(connection, RESTORED_MARK, encode_json([*(known if isinstance(known, list) else []), note]))
+    except sqlite3.Error as error:
+        raise explain(error, str(copy)) from error
+    finally:
+        connection.close()
+
+
+def _trail_ends(path: Path) -> JsonObject:
+    """The last number and hash of every audit trail in a file; none of one that is too damaged to say."""
+    if not path.exists():
+        return {}
+    try:
+        connection = _opened(path)
+    except PenstockError:
+        return {}
+    try:
+        if not _has_table(connection, "audit_heads"):
+            return {}
+        found = connection.execute("SELECT tenant, last_seq, last_hash FROM audit_heads").fetchall()
+        return {str(tenant): [last_seq, last_hash] for tenant, last_seq, last_hash in found}
+    except sqlite3.Error:
+        return {}
+    finally:
+        connection.close()
+
+
+def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
+
+
 # --- taking the place of a file ------------------------------------------------------------------
 
 
@@ -273,12 +322,17 @@ def _replace(copy: Path, goal: Path, *, permissions_of: Path | None = None) -> P
 def _set_aside(path: Path) -> Path:
     """Move a store out of the way, with its log; refuses while anybody has it open."""
     with _alone_with(path):
-        number = 1
-        while (kept_as := path.with_name(f"{path.name}.before-{number}")).exists():
-            number += 1
+        kept_as = _free_name(path)
         for suffix in ("", *_COMPANIONS):
             with suppress(FileNotFoundError):
                 os.rename(f"{path}{suffix}", f"{kept_as}{suffix}")
+    return kept_as
+
+
+def _free_name(path: Path) -> Path:
+    number = 1
+    while (kept_as := path.with_name(f"{path.name}.before-{number}")).exists():
+        number += 1
     return kept_as
 
 

@@ -271,3 +271,9 @@ class SqlitePlatformStore:
         """Keep a small value under a name."""
         encoded = encode_json(value)
         await self._store.writer.submit(lambda connection: registry.set_mark(connection, name, encoded))
+
+    async def drop_mark(self, name: str, *, call: CallRecord | None = None) -> bool:
+        """Forget the value under a name."""
+        return await calls.change(
+            self._store.writer, lambda connection: registry.drop_mark(connection, name), call, is_long=True
+        )

@@ -29,6 +29,7 @@ from penstock.runtime.stores.sqlite_rows import decode_json
 
 __all__ = [
     "delete_resource",
+    "drop_mark",
     "put_resource",
     "put_resources",
     "read_all_resources",
@@ -144,3 +145,8 @@ def read_mark(connection: sqlite3.Connection, name: str) -> JsonValue:
 def set_mark(connection: sqlite3.Connection, name: str, value: bytes) -> None:
     """Keep a small value under a name."""
     connection.execute("INSERT INTO marks VALUES (?,?) ON CONFLICT DO UPDATE SET value = excluded.value", (name, value))
+
+
+def drop_mark(connection: sqlite3.Connection, name: str) -> bool:
+    """Forget the value under a name."""
+    return connection.execute("DELETE FROM marks WHERE name = ?", (name,)).rowcount > 0
