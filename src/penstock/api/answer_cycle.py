@@ -14,6 +14,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
+from penstock.api.joined_writes import JoinedWrites
+
 __all__ = ["AnswerCycle"]
 
 _KNOWN_NAMES = frozenset(
@@ -35,14 +37,21 @@ _KNOWN_NAMES = frozenset(
 # What uvicorn refuses in a value; a tab may stand in one.
 _CONTROLS = bytes([*range(0x09), *range(0x0A, 0x20), 0x7F])
 _LINE_END = b"\r\n"
+# What is larger is sent by itself: to copy it would cost more than the call that is saved.
+_JOINED_BYTES_MAX = 16_384
 
 
 class AnswerCycle(RequestResponseCycle):
     """One request and its answer."""
 
+    transport: JoinedWrites  # type: ignore[assignment]  # as its protocol has it
+    _head = b""
+    """The head of a usual answer, until its body comes."""
+
     async def send(self, message: Any) -> None:
         """Send a part of the answer."""
         if self.flow.write_paused or self.disconnected:
+            self._send_head()
             await super().send(message)
         elif not self.response_started:
             head = self._usual_head(message)
@@ -52,15 +61,22 @@ class AnswerCycle(RequestResponseCycle):
             self.response_started = True
             self.waiting_for_100_continue = False
             self.chunked_encoding = False
-            self.transport.write(head)
-        elif self._is_whole(message):
-            self.transport.write(message["body"])
+            self._head = head
+        elif self._head and self._is_whole(message):
+            self.transport.write_now(self._head + message["body"])
+            self._head = b""
             self.expected_content_length = 0
             self.response_complete = True
             self.message_event.set()
             self.on_response()
         else:
+            self._send_head()
             await super().send(message)
+
+    def _send_head(self) -> None:
+        if self._head and not self.disconnected:
+            self.transport.write(self._head)
+        self._head = b""
 
     def _usual_head(self, message: Any) -> bytes | None:
         """Status and headers as they go over the wire; None for those of another than the usual answer."""
@@ -85,14 +101,10 @@ class AnswerCycle(RequestResponseCycle):
         return head
 
     def _is_whole(self, message: Any) -> bool:
-        """Whether this is all of the body that the head has promised."""
+        """Whether this is all of the body that a usual head has promised, and little enough to be sent with it."""
         return (
-            self.keep_alive
-            and not self.response_complete
-            and self.chunked_encoding is False
-            and message["type"] == "http.response.body"
+            message["type"] == "http.response.body"
             and not message.get("more_body", False)
-            and len(message.get("body", b"")) == self.expected_content_length
+            and len(message.get("body", b"")) == self.expected_content_length <= _JOINED_BYTES_MAX
             and "body" in message
-            and self.scope["method"] != "HEAD"
         )

@@ -49,6 +49,11 @@ class JoinedWrites:
                 self._is_expected = True
                 self._loop.call_soon(self._turn_ended)
 
+    def write_now(self, data: bytes) -> None:
+        """Send a piece that no other belongs to, after what is held."""
+        self._send_held()
+        self._transport.write(data)
+
     def _turn_ended(self) -> None:
         self._is_expected = False
         self._send_held()

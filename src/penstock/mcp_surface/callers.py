@@ -16,7 +16,7 @@ from penstock.mcp_surface.book import ToolBook
 from penstock.mcp_surface.questions import Action, Ask, Kind
 from penstock.operations.capability import EventStream
 from penstock.operations.context import Principal, Request
-from penstock.operations.pipeline import Gate, RefusedCall
+from penstock.operations.pipeline import Answered, Gate, RefusedCall
 
 __all__ = [
     "INTERNAL_ERROR",
@@ -29,6 +29,7 @@ __all__ = [
     "ProtocolFault",
     "ask_gate",
     "capabilities_missing",
+    "plain_value",
     "tasks_missing",
 ]
 
@@ -143,6 +144,11 @@ async def ask_gate(gate: Gate, caller: Caller, operation: str, arguments: JsonOb
     outcome = await gate.call(request)
     if isinstance(outcome, RefusedCall):
         raise outcome.error
+    return plain_value(outcome)
+
+
+def plain_value(outcome: Answered) -> object:
+    """What a call was answered with; a stream is nothing that a tool can answer with."""
     if isinstance(outcome.reply, EventStream):
         raise ProtocolFault(INVALID_PARAMS, "this answers with a stream, which tools cannot")
     return outcome.reply.value

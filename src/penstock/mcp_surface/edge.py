@@ -133,7 +133,9 @@ class McpEdge:
         request_id = str(state.get("request_id", ""))
         remote = client[0] if client else None
         try:
-            principal = await self._gate.authenticate(credentials, surface="mcp", request_id=request_id, remote=remote)
+            principal = self._gate.recognised(credentials) or await self._gate.authenticate(
+                credentials, surface="mcp", request_id=request_id, remote=remote
+            )
             engine = self._engine or await self._loaded()
         except PenstockError as error:
             state[CODE] = error.code

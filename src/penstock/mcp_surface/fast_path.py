@@ -25,7 +25,7 @@ from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.mcp_surface.blocks import ERROR_META, UNTRUSTED_META
 from penstock.mcp_surface.book import Tool, ToolBook
-from penstock.mcp_surface.calls import Caller, ProtocolFault, ask_gate
+from penstock.mcp_surface.callers import Caller, ProtocolFault, plain_value
 from penstock.mcp_surface.counting import CALL, Counting, reads_only
 from penstock.mcp_surface.edge import CALLER_STATE, HEADERS_STATE, Engine
 from penstock.mcp_surface.fast_wire import (
@@ -49,10 +49,10 @@ from penstock.mcp_surface.results import answer_result, error_result, is_untrust
 from penstock.mcp_surface.tasks import TaskCalls
 from penstock.mcp_surface.tools import ToolShelf
 from penstock.mcp_surface.waiting import waiting_text
-from penstock.operations.context import Principal
+from penstock.operations.context import Principal, Request
 from penstock.operations.errors import mapping_of
 from penstock.operations.execution_views import ExecutionView
-from penstock.operations.pipeline import Gate
+from penstock.operations.pipeline import Gate, RefusedCall
 from penstock.operations.recent import Recent
 
 __all__ = ["FastPath"]
@@ -175,24 +175,28 @@ class FastPath:
         return tool
 
     async def _called(self, hot: Hot, caller: Caller, book: ToolBook, tool: Tool, added: bytes) -> bytes:
-        characters_max = self._options.result_characters
-        try:
-            value = await ask_gate(
-                self._gate,
-                caller,
-                tool.capability.name,
-                hot.arguments or {},
-                patience_seconds=self._options.patience_seconds,
+        operation, options = tool.capability.name, self._options
+        outcome = await self._gate.call(
+            Request(
+                operation=operation,
+                arguments=hot.arguments or {},
+                principal=caller.principal,
+                surface="mcp",
+                request_id=caller.request_id,
+                remote=caller.remote,
+                patience_seconds=options.patience_seconds,
             )
-        except PenstockError as error:
+        )
+        if isinstance(outcome, RefusedCall):
             self._counting.called(tool, "error")
-            return call_bytes(error_result(error, book, tool), added)
+            return call_bytes(error_result(outcome.error, book, tool), added)
         self._counting.called(tool, "ok")
-        shown, untrusted = self._shown(value), is_untrusted(tool.capability.name, value)
+        value = plain_value(outcome)
+        shown, untrusted = self._shown(value), is_untrusted(operation, value)
         if shown is not None:
             return answer_bytes(shown, added, _UNTRUSTED if untrusted else None)
-        page = self._options.answer_page(caller.address)
-        return call_bytes(answer_result(value, characters_max, page, untrusted=untrusted), added)
+        page = options.answer_page(caller.address)
+        return call_bytes(answer_result(value, options.result_characters, page, untrusted=untrusted), added)
 
     def _shown(self, value: object) -> bytes | None:
         """An answer in bytes; those who poll an execution that does not move are given the same object each time."""

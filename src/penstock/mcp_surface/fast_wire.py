@@ -304,13 +304,13 @@ def error_bytes(request_id: RequestId, code: int, message: str, data: JsonValue)
     return ascii_bytes({"jsonrpc": "2.0", "id": request_id, "error": error})
 
 
-async def send_json(send: Send, status: int, *parts: bytes) -> None:
+async def send_json(send: Send, status: int, beginning: bytes, rest: bytes = b"") -> None:
     """Answer with a JSON document."""
-    size = sum(map(len, parts))
+    size = len(beginning) + len(rest)
     headers = [(b"content-length", b"%d" % size), (b"content-type", b"application/json")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     if size > _JOINED_BYTES_MAX:
-        for part in parts[:-1]:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-        parts = parts[-1:]
-    await send({"type": "http.response.body", "body": b"".join(parts)})
+        await send({"type": "http.response.body", "body": beginning, "more_body": True})
+        await send({"type": "http.response.body", "body": rest})
+    else:
+        await send({"type": "http.response.body", "body": beginning + rest})

@@ -59,8 +59,10 @@ class Authenticator:
 
     async def authenticate(self, credentials: Credentials) -> Principal:
         """The principal of valid credentials; `Denied` with code UNAUTHENTICATED, KEY_REVOKED or KEY_EXPIRED."""
+        recognised = self.recognised(credentials)
+        if recognised is not None:
+            return recognised
         bearer = credentials.bearer or ""
-        self._forget_outdated()
         looked_up = self._looked_up
         digest = blake2b(bearer.encode("utf-8", "surrogatepass"), digest_size=32).digest()
         found = self._proven.get(digest)
@@ -78,6 +80,20 @@ class Authenticator:
         if now - self._written_at >= limits.KEY_USE_GATHER_MS:
             self._written_at = now
             await self.flush()
+        return found[1]
+
+    def recognised(self, credentials: Credentials) -> Principal | None:
+        """The principal of a key that was read since anything was stored, if nothing has to be said or written."""
+        self._forget_outdated()
+        bearer = credentials.bearer or ""
+        found = self._proven.get(blake2b(bearer.encode("utf-8", "surrogatepass"), digest_size=32).digest())
+        # What was proven stays; the row of the key must have been read since the store was changed last.
+        if found is None or self._looked_up.get(found[0].key_id) is not found[0]:
+            return None
+        key, now = found[0], self._clock.now_ms()
+        if now - self._written_at >= limits.KEY_USE_GATHER_MS or not _is_alive(key, now):
+            return None
+        self._used_at[key.key_id] = now
         return found[1]
 
     def _forget_outdated(self) -> None:
@@ -116,13 +132,17 @@ class Authenticator:
             if key is not None:
                 looked_up.put(key_id, key)
         now = self._clock.now_ms()
-        return key is not None and key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
+        return key is not None and _is_alive(key, now)
 
     async def flush(self) -> None:
         """Write down which keys were used."""
         used, self._used_at = self._used_at, {}
         if used:
             await self._platform.touch_keys(used)
+
+
+def _is_alive(key: KeyRow, now: int) -> bool:
+    return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
 
 
 def _check_alive(key: KeyRow, now: int) -> None:

@@ -113,6 +113,10 @@ class Gate:
             self._refuse_stranger(error, request)
             raise
 
+    def recognised(self, credentials: Credentials) -> Principal | None:
+        """Who shows these credentials, if that is known without waiting for anything; `authenticate` says it of all."""
+        return self.authenticator.recognised(credentials)
+
     async def recheck(
         self, principal: Principal, *, surface: Surface, request_id: str, remote: str | None = None
     ) -> None:

@@ -29,6 +29,9 @@ class Wire:
     def write(self, data: bytes) -> None:
         self.sent.append(data)
 
+    def write_now(self, data: bytes) -> None:
+        self.sent.append(data)
+
     def is_closing(self) -> bool:
         return self.closed
 

@@ -97,6 +97,17 @@ async def test_a_change_is_seen_at_once_and_has_another_revision(open_caller: Op
         assert not (await caller.gate.exposed.of("default")).tools
 
 
+async def test_a_workflow_that_calls_itself_read_only_leaves_its_record_with_its_start(open_caller: OpenGate) -> None:
+    async with open_caller() as caller:
+        await caller.call(
+            "workflow.create", document=exposed(DOUBLE, expose={"tool": {"annotations": {"read_only": True}}})
+        )
+        assert (await caller.gate.exposed.of("default")).tools["workflow:double"].annotations.read_only
+        await result(caller, "workflow:double", {"number": 4}, patience_seconds=20)
+        # Reads are gathered and written later; this one stored a run.
+        assert len((await caller.call("audit.list", operation="workflow:double"))["items"]) == 1
+
+
 async def test_what_another_process_changes_is_seen_after_a_moment(open_caller: OpenGate) -> None:
     async with open_caller() as caller, open_caller() as elsewhere:
         await caller.call("workflow.create", document=exposed(DOUBLE, title="Twice"))
