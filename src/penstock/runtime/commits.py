@@ -34,20 +34,23 @@ class Commit(asyncio.Future[T], Generic[T]):
             self._follow = follow
 
     def settle(self, outcome: T) -> None:
-        """It is done. An error in what follows goes to whoever waits."""
-        if self._follow is not None:
-            try:
-                self._follow(outcome)
-            except Exception as error:
-                self.set_exception(error)
-                return
+        """It is done: acknowledged first, so that whoever asked for it goes on before those who hear what follows."""
         self.set_result(outcome)
+        self._go_on(outcome)
 
     def fail(self, error: BaseException) -> None:
         """Nothing was stored."""
-        if self._follow is not None:
-            self._follow(None)
         self.set_exception(error)
+        self._go_on(None)
+
+    def _go_on(self, outcome: T | None) -> None:
+        if self._follow is None:
+            return
+        try:
+            self._follow(outcome)
+        except Exception as error:  # what was stored is stored, and others were stored with it
+            told = {"message": "what follows from a commit failed", "exception": error, "future": self}
+            self.get_loop().call_exception_handler(told)
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Refuse: what was handed to the store cannot be taken back."""
