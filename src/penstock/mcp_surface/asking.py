@@ -21,7 +21,7 @@ from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.answer_links import AnswerLinks
-from penstock.mcp_surface.blocks import marked
+from penstock.mcp_surface.blocks import marked, untrusted_meta
 from penstock.mcp_surface.book import Tool, ToolBook
 from penstock.mcp_surface.callers import (
     INTERNAL_ERROR,
@@ -230,7 +230,8 @@ class Conversation:
                 self.begun[:] = [str(news["execution_id"])]
             if self.client.report is not None:
                 node, what = news.get("node_id"), news.get("message") or news.get("status") or "goes on"
-                await self.client.report(float(count), f"{node}: {what}" if node else str(what))
+                told = f"{node}: {what}" if node else str(what)
+                await self.client.report(float(count), told, untrusted_meta(news))
 
         return observe
 

@@ -27,6 +27,7 @@ __all__ = [
     "messages_at",
     "plain_text",
     "result_at",
+    "untrusted_meta",
 ]
 
 ERROR_META = "penstock/error"
@@ -123,6 +124,11 @@ def marked(found: JsonObject, *, untrusted: bool) -> JsonObject:
         return found
     said = found.get("_meta")
     return {**found, "_meta": {**(said if isinstance(said, dict) else {}), UNTRUSTED_META: True}}
+
+
+def untrusted_meta(told: JsonObject) -> JsonObject:
+    """What the metadata of a notification says of words that may be of somebody outside."""
+    return {UNTRUSTED_META: True} if told.get("untrusted") is True else {}
 
 
 def messages_at(revision: str, found: JsonObject) -> JsonObject:

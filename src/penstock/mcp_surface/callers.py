@@ -105,8 +105,8 @@ class Filled:
 class Client:
     """What the client can do on this request."""
 
-    report: Callable[[float, str], Awaitable[None]] | None = None
-    """Tell it how far the call is."""
+    report: Callable[[float, str, JsonObject], Awaitable[None]] | None = None
+    """Tell it how far the call is, with what the metadata says of the words."""
     log: Callable[[int, JsonObject], Awaitable[None]] | None = None
     """Tell it what a step wrote into its log, and how important that is (in the numbers of the standard library)."""
     kinds: frozenset[Kind] = frozenset()

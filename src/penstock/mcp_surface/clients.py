@@ -20,7 +20,7 @@ from penstock.base.json import JsonObject
 from penstock.mcp_surface.callers import TASKS_EXTENSION, Client, Filled
 from penstock.mcp_surface.log_messages import logging_to
 from penstock.mcp_surface.questions import Ask, Kind, declared_kinds
-from penstock.mcp_surface.sdk import is_cancelled
+from penstock.mcp_surface.sdk import is_cancelled, notify
 
 __all__ = ["IDEMPOTENCY_META", "client_of", "filled_of", "kinds_of", "takes_tasks", "understood"]
 
@@ -38,8 +38,14 @@ def client_of(context: Context, params: types.InputResponseRequestParams) -> Cli
     kinds = kinds_of(context)
     key = meta.get(IDEMPOTENCY_META)
 
-    async def report(progress: float, message: str) -> None:
-        await session.report_progress(progress, message=message)
+    token = meta.get("progressToken", meta.get("progress_token"))
+
+    async def report(progress: float, message: str, about: JsonObject) -> None:
+        if not about:
+            await session.report_progress(progress, message=message)
+            return
+        params = {"progressToken": token, "progress": progress, "message": message, "_meta": about}
+        await notify(context, "notifications/progress", params)
 
     async def ask(question: Ask) -> Filled | None:
         return await _asked(context, question)
@@ -49,7 +55,7 @@ def client_of(context: Context, params: types.InputResponseRequestParams) -> Cli
 
     live = bool(kinds) and not modern and session.can_send_request
     return Client(
-        report=report if "progress_token" in meta or "progressToken" in meta else None,
+        report=report if token is not None else None,
         log=logging_to(context),
         kinds=kinds,
         ask=ask if live else None,

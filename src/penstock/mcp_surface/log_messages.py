@@ -18,6 +18,7 @@ from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from penstock.base.json import JsonObject
+from penstock.mcp_surface.blocks import untrusted_meta
 from penstock.mcp_surface.sdk import connection_of
 
 __all__ = ["logging_to", "set_level", "severity"]
@@ -64,7 +65,7 @@ def logging_to(context: Context) -> Callable[[int, JsonObject], Awaitable[None]]
             level=name,
             data=line.get("message"),
             logger=str(line.get("node_id")),
-            _meta={"penstock/execution_id": line.get("execution_id")},
+            _meta={"penstock/execution_id": line.get("execution_id"), **untrusted_meta(line)},
         )
         await context.session.send_notification(
             types.LoggingMessageNotification(params=told), related_request_id=context.request_id

@@ -170,7 +170,7 @@ class _Attendance:
             return
         place: JsonObject = {"execution_id": id_for_callers(self.context.tenant, state.run_id), "sequence": state.seq}
         for item in said:
-            told = progress_data(self.context.tenant, item)
+            told = progress_data(self.context.tenant, item, untrusted=state.untrusted)
             await self.observe({**place, **(told if item.level is None else {"log": told, "level": item.level})})
         if moved:
             await self.observe({**place, "status": run_status(state), "node_id": state.last_node_id})

@@ -155,8 +155,8 @@ class EventFold:
         return told
 
 
-def progress_data(tenant: str, said: Progress) -> JsonObject:
-    """What an attempt said about itself, for a stream."""
+def progress_data(tenant: str, said: Progress, *, untrusted: bool) -> JsonObject:
+    """What an attempt said about itself, for a stream; marked if the run has read what somebody outside wrote."""
     told: JsonObject = {
         "execution_id": id_for_callers(tenant, said.run_id),
         "at": instant(said.at),
@@ -165,4 +165,6 @@ def progress_data(tenant: str, said: Progress) -> JsonObject:
         "attempt": said.attempt,
     }
     more: JsonObject = {"value": said.value, "message": said.message, "details": said.details}
+    if untrusted:
+        more["untrusted"] = True
     return {**told, **{name: value for name, value in more.items() if value is not None}}

@@ -120,6 +120,8 @@ class _Reader:
     """How many events of the record after `seen` were told on an earlier connection."""
     fold: EventFold | None = None
     """Forgotten while nothing happens, and made again from the history when something does."""
+    untrusted: bool = False
+    """Whether the run has read what somebody outside wrote, as far as it was looked at: for good."""
     ended: bool = False
     waits: Moved | None = None
     """What is waited for; done when the run has moved."""
@@ -218,6 +220,7 @@ class _Reader:
                 if not records:
                     break
                 self.fold.skip(records)
+        self.untrusted = self.untrusted or self.fold.state.untrusted
         return self.fold
 
     async def _events_of(self, records: tuple[Record, ...]) -> list[StreamEvent]:
@@ -232,7 +235,7 @@ class _Reader:
                 if place > self.told:
                     events.append(StreamEvent(event=name, data=data, id=event_id))
             self.told = 0
-        self.seen, self.ended = records[-1].seq, fold.ended
+        self.seen, self.ended, self.untrusted = records[-1].seq, fold.ended, fold.state.untrusted
         return events
 
     def _progress_of(self, news: ProgressNews) -> list[StreamEvent]:
@@ -241,7 +244,7 @@ class _Reader:
         if "progress" not in self.wanted or self.ended:
             return []
         return [
-            StreamEvent(event="progress", data=progress_data(self.tenant, item))
+            StreamEvent(event="progress", data=progress_data(self.tenant, item, untrusted=self.untrusted))
             for item in taken
             if self.fold is None or self.fold.is_under_way(item.node_id, item.visit, item.attempt)
         ]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import closing
+from http.client import HTTPConnection
 from typing import Any
 
 import mcp_types as types
 import pytest
 
+from tests.live.mcp.broken_messages import META
 from tests.live.mcp.clients import ERAS, connected
-from tests.live.rest.servers import LiveServer
+from tests.live.rest.servers import SECONDS_MAX, LiveServer
 
 pytestmark = pytest.mark.anyio
 eras = pytest.mark.parametrize("era", ERAS)
@@ -26,6 +30,7 @@ async def lines_of(server: LiveServer, era: str, level: str | None) -> list[tupl
 
     async def hear(params: types.LoggingMessageNotificationParams) -> None:
         heard.append((params.level, params.logger, params.data))
+        assert (params.meta or {}).get("penstock/untrusted") is True, "a model chose the arguments"
 
     async with connected(server, era, logging_callback=hear) as client:
         meta: Any = {}
@@ -69,3 +74,29 @@ async def test_without_a_word_the_newest_era_hears_nothing(server: LiveServer) -
 async def test_the_server_says_that_it_has_logs(server: LiveServer, era: str) -> None:
     async with connected(server, era) as client:
         assert client.server_capabilities.logging is not None
+
+
+async def test_progress_of_a_run_that_a_model_called_is_marked(server: LiveServer) -> None:
+    """The step goes on when its progress was heard."""
+    nodes = [{"id": "first", "type": "step", "handler": "halfway"}, {"id": "done", "type": "end"}]
+    document = {"penstock": "v1", "name": "halfway", "expose": {"tool": True}, "nodes": nodes}
+    server.call("POST", "workflows", {"document": document})
+    plain = {**META, "io.modelcontextprotocol/clientCapabilities": {}}  # one that waits, and takes no tasks
+    params = {"name": "halfway", "arguments": {}, "_meta": {**plain, "progressToken": "p"}}
+    headers = {
+        "Authorization": f"Bearer {server.key}",
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "halfway",
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    with closing(HTTPConnection("127.0.0.1", server.port, timeout=SECONDS_MAX)) as connection:
+        connection.request("POST", "/mcp", json.dumps(message), headers)
+        answer = connection.getresponse()
+        lines = (line.decode() for line in iter(answer.readline, b""))
+        told = (json.loads(line[6:])["params"] for line in lines if "notifications/progress" in line)
+        said = next(item for item in told if item["message"] == "first: half of it")
+        (server.folder / "heard").touch()
+    assert (said["_meta"], said["progressToken"]) == ({"penstock/untrusted": True}, "p")

@@ -103,7 +103,16 @@ LEARN: dict[str, Any] = {
 ALL = (GREET, ASK, NAP, FAIL, BIG)
 
 TALKING_STEPS = """
+import asyncio
+import pathlib
 import penstock
+
+@penstock.step(name="halfway")
+async def halfway(*, context: penstock.StepContext) -> str:
+    while not pathlib.Path("heard").exists():
+        context.progress(0.5, "half of it")
+        await asyncio.sleep(0.01)
+    return "done"
 
 @penstock.step(name="talk")
 async def talk(token: str, *, context: penstock.StepContext) -> str:

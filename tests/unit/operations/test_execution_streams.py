@@ -12,7 +12,8 @@ from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded
 from penstock.operations.capability import StreamEvent
-from penstock.operations.context import Credentials
+from penstock.operations.context import Credentials, Request, Surface
+from penstock.operations.pipeline import Answered
 from penstock.runtime.performing import ActivityCall
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import workflow
@@ -259,11 +260,27 @@ def test_the_number_of_streams_is_limited_and_a_closed_one_makes_room(open_calle
     run(open_caller, test, streams_per_key=2, streams_max=3)
 
 
-def test_progress_is_told_live_without_an_id(open_caller: OpenGate) -> None:
+@pytest.mark.parametrize("surface", ["rest", "mcp"])
+def test_progress_is_told_live_without_an_id_and_marked_if_a_model_began_it(
+    open_caller: OpenGate, surface: Surface
+) -> None:
     async def test(caller: Caller) -> None:
-        await caller.call(
-            "workflow.execute", workflow_id="double", execution_id="x", input={"number": 1}, mode="host_mediated"
+        arguments: dict[str, Any] = {
+            "workflow_id": "double",
+            "execution_id": "x",
+            "input": {"number": 1},
+            "mode": "host_mediated",
+        }
+        begun = await caller.gate.call(
+            Request(
+                operation="workflow.execute",
+                arguments=arguments,
+                principal=await caller.principal(),
+                surface=surface,
+                request_id="test",
+            )
         )
+        assert isinstance(begun, Answered)
         await status(caller, "x", "waiting_activity")
         (activity,) = await caller.penstock.run("x").activities()
         call = ActivityCall(run_id="x", workflow_name="double", activity=activity)
@@ -280,6 +297,7 @@ def test_progress_is_told_live_without_an_id(open_caller: OpenGate) -> None:
                 0.5,
                 "half",
             )
+            assert data.get("untrusted", False) is (surface == "mcp")
 
     run(open_caller, test)
 
