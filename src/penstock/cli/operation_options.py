@@ -9,6 +9,7 @@ Above it: `operations`. Below it: the client's table of operations, `values`.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 
@@ -19,11 +20,13 @@ from penstock.cli.files import Unreadable, read_path
 from penstock.cli.values import UsageError, parse_value
 from penstock.client.table import Operation, Parameter
 
-__all__ = ["RESERVED", "option_of", "parameter_signature", "read_arguments"]
+__all__ = ["RESERVED", "option_of", "parameter_signature", "read_arguments", "words_of"]
 
 # Names that every command has for itself; an argument of that name gets its resource in front.
 RESERVED: Final = frozenset({"all", "db", "file", "idempotency-key", "json", "profile", "server"})
 _SOURCE: Final = "source"
+_RUNS: Final = "execution"
+_EXECUTION: Final = re.compile(r"\b(an )?execution(s?)\b(?!\.\w)", re.IGNORECASE)
 _CHOICES_SHOWN_MAX: Final = 5
 _TYPES: Final[Mapping[str, Any]] = {
     "text": str | None,
@@ -36,6 +39,16 @@ _TYPES: Final[Mapping[str, Any]] = {
     "list": list[str] | None,
 }
 _METAVARS: Final = {"integer": "N", "number": "NUMBER", "object": "JSON", "any": "JSON", "map": "KEY=VALUE"}
+
+
+def words_of(operation: Operation, text: str) -> str:
+    """What an operation says of itself, in the words of the command line: there an execution is called a run."""
+    return _EXECUTION.sub(_as_run, text) if operation.resource == _RUNS else text
+
+
+def _as_run(found: re.Match[str]) -> str:
+    told = f"{'a ' if found[1] else ''}run{found[2]}"
+    return told.capitalize() if found[0][0].isupper() else told
 
 
 def option_of(operation: Operation, parameter: Parameter) -> str:
@@ -55,9 +68,10 @@ def parameter_signature(operation: Operation) -> Iterator[inspect.Parameter]:
         required = parameter.required and parameter.name != _SOURCE
         info: Any
         if parameter.place == "path":
-            info = typer.Argument(metavar=parameter.name.upper(), help=_help(parameter))
+            info = typer.Argument(metavar=_place(operation, parameter), help=words_of(operation, _help(parameter)))
         else:
-            info = typer.Option(*_flags(operation, parameter), metavar=_metavar(parameter), help=_help(parameter))
+            told = words_of(operation, _help(parameter))
+            info = typer.Option(*_flags(operation, parameter), metavar=_metavar(parameter), help=told)
         yield inspect.Parameter(
             parameter.name,
             inspect.Parameter.KEYWORD_ONLY,
@@ -77,6 +91,10 @@ def _flags(operation: Operation, parameter: Parameter) -> list[str]:
     if parameter.kind == "boolean":
         return [f"{option}/--no-{option.removeprefix('--')}"]
     return [option]
+
+
+def _place(operation: Operation, parameter: Parameter) -> str:
+    return "RUN" if operation.resource == _RUNS and parameter.name == f"{_RUNS}_id" else parameter.name.upper()
 
 
 def _metavar(parameter: Parameter) -> str | None:

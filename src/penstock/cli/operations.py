@@ -18,7 +18,7 @@ import typer
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.endings import STILL_WAITING, finish, print_json
-from penstock.cli.operation_options import parameter_signature, read_arguments
+from penstock.cli.operation_options import parameter_signature, read_arguments, words_of
 from penstock.cli.showing import show_answer, show_event
 from penstock.cli.surfaces import CallSurface, open_surface
 from penstock.cli.targets import ProfileOption, ServerOption, TargetFileOption, choose_target
@@ -58,9 +58,8 @@ def operation_command(name: str) -> Callable[..., None]:
     ordered = sorted(parameters, key=lambda parameter: parameter.default is not inspect.Parameter.empty)
     command.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]  # what `inspect` looks at first
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
-    command.__doc__ = (
-        f"{operation.title}.\n\n{operation.description}" if operation.description else f"{operation.title}."
-    )
+    told = f"{operation.title}.\n\n{operation.description}" if operation.description else f"{operation.title}."
+    command.__doc__ = words_of(operation, told)
     return command
 
 

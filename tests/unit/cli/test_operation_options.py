@@ -1,11 +1,13 @@
 """Options of commands become the arguments of operations."""
 
+import inspect
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.cli.operation_options import RESERVED, option_of, parameter_signature, read_arguments
+from penstock.cli.operation_options import RESERVED, option_of, parameter_signature, read_arguments, words_of
+from penstock.cli.operations import operation_command
 from penstock.cli.values import UsageError
 from penstock.client.table import find_operation, operation_table
 
@@ -72,3 +74,20 @@ def test_an_export_can_be_imported_as_it_is(tmp_path: Path) -> None:
 def test_null_is_a_value_where_it_means_something() -> None:
     assert arguments("schedule.update", jitter="null", timezone="UTC") == {"jitter": None, "timezone": "UTC"}
     assert arguments("schedule.create", timezone="null") == {"timezone": "null"}
+
+
+@pytest.mark.parametrize("action", ["delete", "stream", "update", "wait"])
+def test_commands_about_runs_call_them_so(action: str) -> None:
+    command = operation_command(f"execution.{action}")
+    infos = [info for item in inspect.signature(command).parameters.values() for info in item.annotation.__metadata__]
+    shown = [str(command.__doc__), *(f"{info.metavar} {info.help}" for info in infos)]
+    assert not [text for text in shown if "execution" in text.replace("execution.signal", "").lower()]
+    assert any(text.startswith("RUN ") for text in shown)
+
+
+def test_other_commands_keep_the_words_of_their_operations() -> None:
+    operation = find_operation("workflow.execute")
+    assert words_of(operation, "An execution of it.") == "An execution of it."
+    assert words_of(find_operation("execution.wait"), "An execution, as `execution.list` has executions.") == (
+        "A run, as `execution.list` has runs."
+    )

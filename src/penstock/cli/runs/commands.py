@@ -13,6 +13,7 @@ from typing import Final
 import typer
 
 from penstock.cli.lazy import Place, lazy_group
+from penstock.cli.operation_options import words_of
 from penstock.client.table import find_operation
 
 __all__ = ["runs_group"]
@@ -74,7 +75,11 @@ def _places() -> dict[str, Place]:
     for action in _PLAIN:
         operation = find_operation(f"execution.{action}")
         found[action] = Place(
-            "penstock.cli.operations", "operation_command", f"{operation.title}.", None, operation.name
+            "penstock.cli.operations",
+            "operation_command",
+            words_of(operation, f"{operation.title}."),
+            None,
+            operation.name,
         )
     for other, name in _OTHER_NAMES.items():
         place = _COMMANDS[name]
