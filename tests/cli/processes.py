@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -67,6 +68,14 @@ nodes:
 """
 
 
+class _Piped(subprocess.Popen[str]):
+    """Stands for a fork, see `tests/zygote.py`; when it is dead, so is the fork."""
+
+    def kill(self) -> None:
+        """Kill the fork, with which this process ends."""
+        self.send_signal(signal.SIGUSR1)
+
+
 @dataclass(frozen=True)
 class Shop:
     """A folder with a database and workflows, and the commands that are run in it."""
@@ -104,7 +113,7 @@ class Shop:
     @contextmanager
     def start(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         """A command that goes on beside the test; it is killed at the end if it has not ended."""
-        process = subprocess.Popen(
+        process = _Piped(
             piped_command(*arguments),
             cwd=self.folder,
             env=self.environment(),

@@ -210,7 +210,7 @@ def test_a_run_is_started_as_the_user_of_the_machine_with_one_record_for_each_ch
     trail = [entry for entry in shop.json("audit", "list")["items"] if entry["operation"] in changes]
     # The second run finds the workflow as it is: nothing is stored, and nothing is said.
     told = [(entry["operation"], entry["subject"]) for entry in reversed(trail)]
-    assert told == [("workflow.create", None), ("workflow.execute", "greet"), ("workflow.execute", "greet")]
+    assert told == [("workflow.create", "greet"), ("workflow.execute", "greet"), ("workflow.execute", "greet")]
     me = f"os:{pwd.getpwuid(os.getuid()).pw_name}"
     assert {(entry["principal"], entry["surface"], entry["outcome"]) for entry in trail} == {(me, "cli", "allowed")}
     [started, *_] = shop.json("runs", "history", "r1")["items"]
