@@ -1,9 +1,10 @@
 """Changes through the gate under SIGKILL: every acknowledged change has exactly one audit record, and the other way.
 
-A process makes changes of many kinds through a gate on one file, notes each answer on the disk, and is killed at random
-moments; in half of its lives one audit insert of eight fails. Afterwards the file says what there is, and the trail
-says what was allowed. `acknowledged_without_audit` counts changes that took effect, answered or not, and have not
-exactly one record; `audit_without_change` counts records of allowed changes that did not take effect.
+A process makes changes of many kinds through a gate on one file, some of several things at once (imports, tools of
+other servers), notes each answer on the disk, and is killed at random moments; in half of its lives one audit insert of
+eight fails. Afterwards the file says what there is, and the trail says what was allowed. `acknowledged_without_audit`
+counts changes that took effect, answered or not, and have not exactly one record; `audit_without_change` counts records
+of allowed changes that did not take effect.
 
     python -m tests.torture.audited FOLDER SEED
 
@@ -26,11 +27,13 @@ from typing import Any
 
 from penstock.app.gateway import local_owner, open_gate
 from penstock.app.penstock import Penstock
+from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject
 from penstock.operations.context import GateLimits, Request
 from penstock.operations.pipeline import Answered, Gate
 from penstock.runtime.platform import AuditQuery
 from penstock.runtime.ports import RunQuery
+from penstock.runtime.upstream import ImportRules, UpstreamTool
 from tests.torture.worker import DurableLines, read_lines
 
 __all__ = ["Audited", "torment_changes"]
@@ -43,7 +46,11 @@ _FAILURES = (
     "CREATE TRIGGER no_audit BEFORE INSERT ON audit WHEN abs(random()) % 8 = 0 BEGIN SELECT RAISE(ABORT, 'no'); END"
 )
 # What a change is known by in the trail: its operation and request id; in the store: the name that it made.
-_KINDS = ("schema.create", "key.create", "webhook.create", "workflow.create", "workflow.execute")
+_SINGLE = ("schema.create", "key.create", "webhook.create", "workflow.create", "workflow.execute")
+# Calls that change several things at once are known by the subjects of their records.
+_IMPORT, _ACCEPT = "workflow.import", "upstream.accept"
+_KINDS = (*_SINGLE, _IMPORT, _ACCEPT)
+_AT_ONCE = 3
 
 
 @dataclass(slots=True)
@@ -56,8 +63,17 @@ class Audited:
     without_change: int = 0
 
 
-def _call(kind: str, name: str) -> dict[str, Any]:
+def _things(kind: str, name: str) -> list[str]:
+    """What a call makes."""
+    return [name] if kind in _SINGLE else [f"{name}-{number}" for number in range(_AT_ONCE)]
+
+
+def _call(kind: str, name: str, server: str) -> dict[str, Any]:
     match kind:
+        case "workflow.import":
+            return {"workflows": [{**_GREET, "name": one.replace("-", "_")} for one in _things(kind, name)]}
+        case "upstream.accept":
+            return {"server": server, "tools": ["*"]}
         case "schema.create":
             return {"id": name, "schema": {}}
         case "key.create":
@@ -77,10 +93,12 @@ async def _make(gate: Gate, random: Random, acknowledged: DurableLines, life: st
         number += 1
         kind = random.choice(_KINDS)
         name = f"c{life}-{random.randrange(10**9)}-{number}"
+        if kind == _ACCEPT and not await _listed(gate, life, name):
+            continue
         outcome = await gate.call(
             Request(
                 operation=kind,
-                arguments=_call(kind, name),
+                arguments=_call(kind, name, life),
                 principal=local_owner(),
                 surface="sdk",
                 request_id=name,
@@ -88,8 +106,21 @@ async def _make(gate: Gate, random: Random, acknowledged: DurableLines, life: st
             )
         )
         if isinstance(outcome, Answered):
-            acknowledged.append({"kind": kind, "name": name})
+            for thing in _things(kind, name):
+                acknowledged.append({"kind": kind, "name": thing})
         await asyncio.sleep(random.random() * 0.002)
+
+
+async def _listed(gate: Gate, server: str, name: str) -> bool:
+    """Let a server list new tools; whether that could be put on record."""
+    board = gate.services.upstreams
+    assert board is not None
+    board.rules = {**board.rules, server: ImportRules(prefix=server, tools=("*",), tenants=("*",))}
+    try:
+        await board.heard(server, tuple(UpstreamTool(name=one) for one in _things(_ACCEPT, name)))
+    except Unavailable:
+        return False
+    return True
 
 
 async def victim(folder: Path, seed: int) -> None:
@@ -147,8 +178,11 @@ async def _examine(folder: Path) -> Audited:
             )
             for record in page.records:
                 after = record.seq
-                if record.entry.operation in _KINDS and record.entry.request_id != "prepare":
-                    recorded[str(record.entry.request_id)] += 1
+                entry = record.entry
+                if entry.operation in _SINGLE and entry.request_id != "prepare":
+                    recorded[str(entry.request_id)] += 1
+                elif entry.operation in (_IMPORT, _ACCEPT) and "replayed" not in entry.details:
+                    recorded[str(entry.subject).rpartition("/")[2].replace("_", "-")] += 1
             if not page.has_more:
                 break
     told = {str(line["name"]) for line in read_lines(folder / "acknowledged.jsonl")}
@@ -166,6 +200,7 @@ async def _there(gate: Gate) -> set[str]:
     found = {row.resource_id for row in await platform.all_resources("schema")}
     for row in await platform.all_resources("webhook"):
         found.add(str(row.body["url"]).rpartition("/")[2])
+    found |= {row.resource_id.rpartition("/")[2] for row in await platform.all_resources("upstream_tool")}
     cursor: str | None = None
     while True:
         keys = await platform.keys(tenant=None, limit=200, cursor=cursor)
