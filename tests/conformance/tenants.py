@@ -44,6 +44,21 @@ async def a_run_and_its_definition_are_in_a_tenant(bench: Bench) -> None:
     assert kept.created_by == "ada"
 
 
+async def a_definition_is_found_by_who_put_it_and_the_newest_by_its_name(bench: Bench) -> None:
+    old, new = build_workflow(says("old")), build_workflow(says("new"))
+    for workflow in (old, new, new):
+        await bench.host.register(workflow, tenant="acme")
+    newest = await bench.host.workflow_named("child", tenant="acme")
+    assert newest is not None
+    assert newest.hash == new.hash
+    for workflow in (old, new):
+        for tenant, is_found in (("acme", True), ("default", False), (None, True)):
+            found = await bench.host.workflow(workflow.hash, tenant=tenant)
+            assert (found is not None) is is_found
+    page = await bench.definitions.definition_versions("child", tenant="acme", limit=10)
+    assert [row.hash for row in page.rows] == [new.hash, old.hash]
+
+
 async def a_run_of_nobody_in_particular_tells_nothing_of_tenants(bench: Bench) -> None:
     await bench.start(says("hello"))
     state = await bench.ended()
@@ -173,6 +188,7 @@ async def work_is_told_whose_it_is(bench: Bench) -> None:
 
 
 TENANT_CASES: tuple[Case, ...] = (
+    a_definition_is_found_by_who_put_it_and_the_newest_by_its_name,
     a_run_and_its_definition_are_in_a_tenant,
     a_run_of_nobody_in_particular_tells_nothing_of_tenants,
     a_child_is_found_and_runs_in_the_tenant_of_its_parent,

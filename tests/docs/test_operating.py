@@ -15,6 +15,7 @@ from penstock.app.penstock import Penstock
 from penstock.app.serving import ServerOptions, open_application
 from penstock.app.settings import Settings, settings_outline
 from penstock.app.settings_keys import every_setting
+from penstock.base import limits
 from penstock.operations.reasons import REASONS
 
 ROOT = Path(__file__).parents[2]
@@ -130,6 +131,20 @@ def test_settings_that_the_guide_names_exist_with_the_defaults_it_names() -> Non
         (settings.limits.concurrent_per_key, "| 256 |"),
         (settings.server.streams.max, "| 10,000, 2,000 |"),
         (settings.server.max_body_bytes / 1024 / 1024, "| 2 MiB |"),
+        (settings.limits.read_per_minute, "| 60,000, 12,000 for each key |"),
+        (settings.limits.write_per_minute, "| 60,000, 12,000 for each key |"),
+        (settings.server.sync_wait_max_seconds, "| 300 s |"),
+        (settings.server.streams.per_key, "| 10,000, 2,000 |"),
+        (limits.SCHEMA_VISITS_MAX, "| 100,000 visits"),
+        (limits.DOCUMENT_CHECK_MS_MAX / 1000, "| 20 s (`DOCUMENT_CHECK_MS_MAX`)"),
+        (limits.JQ_TIME_BUDGET_MS / 1000, "| 1 s (`JQ_TIME_BUDGET_MS`)"),
+        (limits.LIVE_RUNS_MAX, "| 1,000, and 128 MiB together (`LIVE_RUNS_BYTES_MAX`)"),
+        (limits.LIVE_RUNS_BYTES_MAX / 1024 / 1024, "| 1,000, and 128 MiB together (`LIVE_RUNS_BYTES_MAX`)"),
+        (limits.STORE_CHECKPOINT_PAGES, "whenever it has 10,000 pages"),
+        (limits.STORE_CHECK_BYTES_MAX / 1024 / 1024, "a file of up to 64 MiB"),
+        (limits.DRAIN_WAIT_SECONDS, "get its handle after 2 s"),
+        (limits.STREAM_HEARTBEAT_SECONDS, "the heartbeat of 15 s"),
+        (limits.LOOP_STALL_SECONDS * 1000, "above 100 ms"),
     ):
         assert (shown in GUIDE, f"{path:,.0f}" in shown) == (True, True), shown
 

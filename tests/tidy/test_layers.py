@@ -1,5 +1,6 @@
 """The import contracts hold for the project, and each is broken by what it is meant to catch."""
 
+import ast
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "penstock"
 LINT_IMPORTS = Path(sys.executable).parent / "lint-imports"
 
 
@@ -44,6 +46,8 @@ def complaints(output: str) -> dict[str, str]:
 # What is added to the project, and the one contract that complains of it. Each has a name of its own.
 VIOLATIONS = {
     "engine/violation_clock.py": ("import time\n", "Core is pure"),
+    "engine/violation_random.py": ("import uuid\n", "Core is pure"),
+    "definitions/violation_file.py": ("from pathlib import Path\n", "Core is pure"),
     "definitions/violation_async.py": ("from asyncio import sleep\n", "Core is pure"),
     # `console` imports nothing yet, so that an import of it from below closes no cycle.
     "definitions/violation_upwards.py": ("import penstock.console\n", "Layers"),
@@ -80,3 +84,43 @@ def test_the_project_keeps_every_contract(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
     assert "6 kept, 0 broken" in result.stdout
     assert complaints(result.stdout) == {}
+
+
+PURE = ("base", "definitions", "engine", "governance", "graph")
+# Ways to the outside that need no import, or one that pure code has for other reasons.
+_OUTSIDE = {"open", "print", "input", "breakpoint", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
+
+
+def looks_outside(source: str) -> list[str]:
+    """Calls that read a file, a clock or a person, or write to a screen."""
+    called = [ast.unparse(node.func) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    return [name for name in called if name in _OUTSIDE or ".".join(name.split(".")[-2:]) in _OUTSIDE]
+
+
+def test_pure_packages_call_nothing_that_looks_outside() -> None:
+    assert looks_outside("x = datetime.datetime.now()\nopen(x)\nfile.open()") == ["datetime.datetime.now", "open"]
+    found = {
+        str(path.relative_to(SOURCE)): told
+        for package in PURE
+        for path in (SOURCE / package).rglob("*.py")
+        if (told := looks_outside(path.read_text(encoding="utf-8")))
+    }
+    assert found == {}
+
+
+def foreign_imports(source: str) -> list[str]:
+    """What is imported that is neither ours nor the standard library's."""
+    names = [
+        name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [item.name for item in node.names])
+    ]
+    roots = [name.partition(".")[0] for name in names]
+    return [root for root in roots if root != "penstock" and root not in sys.stdlib_module_names]
+
+
+def test_base_needs_nothing_but_the_standard_library() -> None:
+    assert foreign_imports("import json, msgspec.json\nfrom httpx2 import Client") == ["msgspec", "httpx2"]
+    paths = sorted((SOURCE / "base").rglob("*.py"))
+    assert {path.name: told for path in paths if (told := foreign_imports(path.read_text(encoding="utf-8")))} == {}

@@ -1,10 +1,16 @@
 """What a process notes of a run that somebody waits for."""
 
+import asyncio
+from pathlib import Path
+
 import msgspec
 
+from penstock.app.penstock import Penstock
 from penstock.base import limits
+from penstock.base.json import JsonObject
+from penstock.definitions.build import build_workflow
 from penstock.engine.records import Record
-from penstock.runtime.hosts.transcripts import Transcript
+from penstock.runtime.hosts.transcripts import Transcript, Transcripts
 from penstock.runtime.ports import RunRow
 
 ROW = RunRow(
@@ -45,3 +51,35 @@ def test_a_transcript_is_bounded() -> None:
     transcript = taken(page(1, most), page(most + 1, most + 1))
     assert transcript.stored(most) is None
     assert transcript.stored(most + 1) is None
+
+
+def test_a_transcript_is_kept_as_long_as_somebody_takes_it() -> None:
+    transcripts = Transcripts()
+    with transcripts.of("r") as first:
+        with transcripts.of("r") as second, transcripts.of("other"):
+            assert first is not second
+        assert list(transcripts._taken) == ["r"]
+        assert transcripts._taken["r"] == [first]
+    assert transcripts._taken == {}
+
+
+def test_a_host_notes_what_it_stores_of_the_runs_that_are_waited_for(tmp_path: Path) -> None:
+    document: JsonObject = {
+        "penstock": "v1",
+        "name": "says",
+        "nodes": [{"id": "done", "type": "end", "output": "hello"}],
+    }
+
+    async def body() -> None:
+        async with Penstock.open(tmp_path / "penstock.db") as penstock:
+            await penstock.register(build_workflow(document))
+            host = penstock.host
+            with host.transcribed("one") as transcript, host.transcribed("two") as other:
+                run = await penstock.start("says", run_id="one")
+                await run.result()
+                whole = await penstock.store.load("one")
+                assert whole is not None
+                assert transcript.stored(whole.row.seq) == whole
+                assert other.stored(0) is None
+
+    asyncio.run(asyncio.wait_for(body(), 60))
