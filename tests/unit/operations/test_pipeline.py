@@ -67,6 +67,8 @@ def test_a_missing_scope_is_named(open_caller: OpenGate) -> None:
         error = await reader.refusal("workflow.create", document=GREET)
         assert error.code == "SCOPE_REQUIRED"
         assert error.details["scope"] == "workflow:write"
+        # Nothing is said about arguments to somebody who may not call at all.
+        assert (await reader.refusal("workflow.create", nonsense=1)).code == "SCOPE_REQUIRED"
 
     run(open_caller, test)
 

@@ -25,20 +25,40 @@ async def test_services_cannot_be_changed(open_caller: OpenGate) -> None:
                 setattr(caller.gate.services, field.name, None)
 
 
-def _assigned(tree: ast.AST) -> Iterator[ast.Attribute]:
-    """Attributes of something called services that are assigned."""
+def _is_services(owner: ast.expr) -> bool:
+    name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+    return name.strip("_") == "services"
+
+
+def _assigned(tree: ast.AST) -> Iterator[ast.expr]:
+    """Attributes of something called services that are assigned, deleted, or set by a function."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            owner = node.value
-            name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
-            if name.strip("_") == "services":
-                yield node
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and _is_services(node.value):
+            yield node
+        by_function = isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+            ("setattr", "setattr__", "delattr")
+        )
+        if by_function and isinstance(node, ast.Call) and node.args and _is_services(node.args[0]):
+            yield node
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "gate.services.clock = 1",
+        "services.clock += 1",
+        "del self._services.clock",
+        "setattr(gate.services, 'clock', 1)",
+        "object.__setattr__(services, 'clock', 1)",
+    ],
+)
+def test_whatever_puts_something_into_services_is_found(source: str) -> None:
+    assert len(list(_assigned(ast.parse(source)))) == 1
 
 
 def test_nothing_is_assigned_to_services() -> None:
-    assert list(_assigned(ast.parse("gate.services.clock = 1"))), "the search finds what it is for"
     found = [
-        f"{path.relative_to(SOURCES)}:{node.lineno} {node.attr}"
+        f"{path.relative_to(SOURCES)}:{node.lineno} {ast.unparse(node)}"
         for path in sorted(SOURCES.rglob("*.py"))
         for node in _assigned(ast.parse(path.read_text("utf-8")))
     ]
