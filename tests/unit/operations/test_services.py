@@ -15,6 +15,7 @@ from penstock.operations.notifier import Notifier
 from tests.unit.operations.conftest import OpenGate
 
 SOURCES = Path(penstock.__file__).parent
+_SETTING = ("setattr", "setattr__", "delattr", "delattr__")
 
 
 @pytest.mark.anyio
@@ -35,10 +36,7 @@ def _assigned(tree: ast.AST) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and _is_services(node.value):
             yield node
-        by_function = isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
-            ("setattr", "setattr__", "delattr")
-        )
-        if by_function and isinstance(node, ast.Call) and node.args and _is_services(node.args[0]):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(_SETTING) and _is_services(node.args[0]):
             yield node
 
 
