@@ -58,9 +58,9 @@ def test_a_transcript_is_kept_as_long_as_somebody_takes_it() -> None:
     with transcripts.of("r") as first:
         with transcripts.of("r") as second, transcripts.of("other"):
             assert first is not second
-        assert list(transcripts._taken) == ["r"]
-        assert transcripts._taken["r"] == [first]
-    assert transcripts._taken == {}
+        assert list(transcripts.taken) == ["r"]
+        assert transcripts.taken["r"] == [first]
+    assert transcripts.taken == {}
 
 
 def test_a_host_notes_what_it_stores_of_the_runs_that_are_waited_for(tmp_path: Path) -> None:
