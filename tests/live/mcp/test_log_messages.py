@@ -27,10 +27,11 @@ def server(streaming_server: LiveServer) -> LiveServer:
 async def lines_of(server: LiveServer, era: str, level: str | None) -> list[tuple[str, str | None, Any]]:
     """The lines that a client hears while it waits for the tool."""
     heard: list[tuple[str, str | None, Any]] = []
+    marks: list[Any] = []
 
     async def hear(params: types.LoggingMessageNotificationParams) -> None:
         heard.append((params.level, params.logger, params.data))
-        assert (params.meta or {}).get("penstock/untrusted") is True, "a model chose the arguments"
+        marks.append((params.meta or {}).get("penstock/untrusted"))
 
     async with connected(server, era, logging_callback=hear) as client:
         meta: Any = {}
@@ -43,6 +44,7 @@ async def lines_of(server: LiveServer, era: str, level: str | None) -> list[tupl
             meta = {types.LOG_LEVEL_META_KEY: level}
         result = await client.call_tool("talk", meta=meta)
         assert result.is_error is False
+    assert marks == [True] * len(heard), "a model chose the arguments"
     return heard
 
 
