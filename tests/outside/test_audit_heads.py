@@ -111,6 +111,21 @@ def test_forgetting_old_records_moves_the_sealed_beginning(tmp_path: Path) -> No
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))
 
 
+def test_forgetting_old_records_does_not_seal_what_somebody_altered(tmp_path: Path) -> None:
+    path = tmp_path / "penstock.db"
+
+    async def test() -> None:
+        async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
+            await some_changes(gate)
+        tamper(path, TAMPERED["the head is moved back with the end"][0])
+        async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
+            platform, seal = gate.services.platform, seal_with(gate.services.pepper)
+            await platform.forget_audit(tenant="default", before_seq=2, seal=seal)
+            assert (await call(gate, "audit.verify"))["reason"] == "head_altered"
+
+    asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))
+
+
 def test_the_trails_of_an_older_file_are_sealed_when_something_is_appended(tmp_path: Path) -> None:
     path = tmp_path / "penstock.db"
 

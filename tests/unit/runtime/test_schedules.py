@@ -177,6 +177,28 @@ def test_the_triggers_of_a_document_become_schedules() -> None:
     scheduled(test)
 
 
+def test_a_trigger_that_is_switched_off_makes_no_schedule_and_takes_away_the_one_it_had() -> None:
+    async def test(scheduler: Scheduler, clock: ManualClock) -> None:
+        trigger: JsonObject = {"schedule": {"cron": "0 3 * * *"}}
+        for enabled in (True, False):
+            document: JsonObject = {**AT_ONCE, "triggers": [{**trigger, "enabled": enabled}]}
+            await scheduler.put_triggers(build_workflow(document))
+            assert len(await scheduler.store.schedules()) == (1 if enabled else 0)
+
+    scheduled(test)
+
+
+def test_schedules_of_a_document_that_is_gone_go_too() -> None:
+    async def test(scheduler: Scheduler, clock: ManualClock) -> None:
+        gone: JsonObject = {**AT_ONCE, "name": "gone", "triggers": [{"schedule": {"cron": "0 3 * * *"}}]}
+        await scheduler.put_triggers(build_workflow(gone))
+        await scheduler.put("by hand", "gone", {"cron": "0 * * * *", "origin": "operation"})
+        await scheduler.follow("gone")  # nobody has registered it
+        assert [row.schedule_id for row in await scheduler.store.schedules()] == ["by hand"]
+
+    scheduled(test)
+
+
 def test_a_schedule_starts_runs_in_its_tenant() -> None:
     async def test(scheduler: Scheduler, clock: ManualClock) -> None:
         theirs: JsonObject = {**AT_ONCE, "nodes": [{"id": "e", "type": "end", "output": "theirs"}]}
