@@ -489,8 +489,9 @@ FAREWELL_SECONDS_MAX = 5.0
 LLM_TIMEOUT_MS_DEFAULT = 180_000
 # The answer of a model with everything around it, decompressed: models write a few hundred kilobytes at most.
 LLM_ANSWER_BYTES_MAX = 4_194_304
-# Values in it, each of which the provider's library checks by itself; a structured answer of a model has some hundred.
-LLM_ANSWER_TOKENS_MAX = 10_000
+# Values in it, each of which the provider's library checks by itself, some ten microseconds for each on the event loop;
+# a structured answer of a model has some hundred.
+LLM_ANSWER_TOKENS_MAX = 4_000
 # Ready-made clients for models, one per provider and model name; documents choose the names, so they are bounded.
 LLM_MODELS_CACHED_MAX = 64
 # Violations of an output schema that a model is shown for its one repair; more confuse it.
