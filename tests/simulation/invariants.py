@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from penstock.base.ids import next_in_chain
 from penstock.definitions.model import ActivityDetail, ForEachDetail, ItemErrorPolicy, ParallelDetail, Workflow
 from penstock.engine.evolve import fold
+from penstock.engine.questions import open_questions
 from penstock.engine.records import Record
 from penstock.engine.replay import Diverged, Replayed, replay
 from penstock.engine.state import COMPENSATION_PREFIX, RunState
@@ -41,8 +42,9 @@ def check_history(run: SimulatedRun) -> None:
     ends = [record for record in records if record.name in TERMINAL_RECORDS]
     require(len(ends) == int(state.terminal), f"{len(ends)} terminal records in a run that is {state.status}")
     require(not state.terminal or records[-1] is ends[0], "something follows the terminal record")
+    # A run that is being undone says so also while a step of that asks somebody something.
     require(
-        state.terminal or run_status(state) in NAMED_WAITS,
+        state.terminal or run_status(state) in NAMED_WAITS or bool(open_questions(state)),
         f"the run ended neither terminal nor in a named wait: {run_status(state)}",
     )
     require(not any(SECRET_VALUE.encode() in row for row in run.ledger.rows), "a resolved secret stands in the history")
