@@ -20,17 +20,17 @@ import msgspec
 from benchmarks.durable_load import Load, closed_loop
 from penstock.app.penstock import Penstock
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.build import build_workflow
+from penstock.definitions.build.workflow import build_workflow
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
-from penstock.runtime.driver import Driver
-from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.hosts.live import Committed
-from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityOutcome
-from penstock.runtime.ports import Appended, AppendOutcome, RunWrite
-from penstock.runtime.steps import step
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityOutcome
+from penstock.runtime.host.driver import Driver
+from penstock.runtime.host.embedded import EmbeddedHost
+from penstock.runtime.host.live import Committed
+from penstock.runtime.ports.runs import Appended, AppendOutcome, RunWrite
+from penstock.runtime.steps.registry import step
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock, new_run_id, new_worker_id
 
 __all__ = [

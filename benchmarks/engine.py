@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.build import build_workflow
+from penstock.definitions.build.workflow import build_workflow
 from penstock.definitions.model import Workflow
 from penstock.engine import Accepted, Record, Replayed, RunState, decide, fold, inputs, pending, replay
 from penstock.engine.effects import PerformActivity

@@ -26,11 +26,11 @@ from pathlib import Path
 import msgspec
 
 from penstock.base.ids import ENTROPY_BYTES, run_id_of
-from penstock.runtime.ports import RunQuery
-from penstock.runtime.stores.sqlite import SqliteStore
-from penstock.runtime.stores.sqlite_keys import first_key_of
-from penstock.runtime.stores.sqlite_schema import open_for_writing
-from penstock.runtime.stores.sqlite_text import indexed_text
+from penstock.runtime.ports.runs import RunQuery
+from penstock.runtime.stores.sqlite.format.schema import open_for_writing
+from penstock.runtime.stores.sqlite.runs.keys import first_key_of
+from penstock.runtime.stores.sqlite.runs.text_index import indexed_text
+from penstock.runtime.stores.sqlite.store import SqliteStore
 
 TARGET_RATIO, TARGET_RATIO_OF_TEXT = 2.0, 3.0
 SMALL, LARGE = 100, 100_000

@@ -8,8 +8,8 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from docs.generator.markdown import code, page, prose, table
-from penstock.cli.endings import EXIT_CODES
 from penstock.cli.main import app
+from penstock.cli.terminal.endings import EXIT_CODES
 
 __all__ = ["commands_page"]
 

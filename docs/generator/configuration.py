@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator, Mapping
 
 from docs.generator.markdown import code, page, prose, table
-from penstock.app.settings import settings_outline
-from penstock.app.settings_keys import Record, Section, Setting, Table
-from penstock.app.settings_load import CONFIG_VARIABLE, DEFAULT_FILE, OTHER_VARIABLES
-from penstock.app.settings_text import written
-from penstock.app.settings_words import expected
+from penstock.app.settings.keys import Record, Section, Setting, Table
+from penstock.app.settings.loading import CONFIG_VARIABLE, DEFAULT_FILE, OTHER_VARIABLES
+from penstock.app.settings.model import settings_outline
+from penstock.app.settings.text import written
+from penstock.app.settings.words import expected
 
 __all__ = ["MISTAKES", "configuration_page"]
 
@@ -24,7 +24,7 @@ MISTAKES: Mapping[str, str] = {
 
 def configuration_page() -> str:
     """Every setting."""
-    return page("Configuration", "the declarations in `app/settings.py`", _parts())
+    return page("Configuration", "the declarations in `app/settings/model.py`", _parts())
 
 
 def _parts() -> Iterator[str]:

@@ -3,18 +3,18 @@
 from collections.abc import Iterator
 
 from docs.generator.markdown import code, page, prose, table
-from penstock.api.problems import PROBLEM_SCHEMA
-from penstock.cli.endings import EXIT_CODES
+from penstock.cli.terminal.endings import EXIT_CODES
 from penstock.client.errors import CLIENT_REASONS
-from penstock.operations.errors import mapping_of
-from penstock.operations.reasons import REASONS, Reason
+from penstock.operations.catalogue.errors import mapping_of
+from penstock.operations.catalogue.reasons import REASONS, Reason
+from penstock.rest.problems import PROBLEM_SCHEMA
 
 __all__ = ["errors_page"]
 
 
 def errors_page() -> str:
     """Every reason code."""
-    return page("Errors", "`operations/reasons.py` and `operations/errors.py`", _parts())
+    return page("Errors", "`operations/catalogue/reasons.py` and `operations/catalogue/errors.py`", _parts())
 
 
 def _parts() -> Iterator[str]:

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from docs.generator.markdown import anchor, code, link, page, prose, table
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.fields import FRAGMENTS, RESERVED_IDS, SHARED_SHAPES, Condition, Field, Shape
-from penstock.definitions.fields_document import DOCUMENT, DOCUMENT_SHAPES
-from penstock.definitions.fields_nodes import NODE_PART_SHAPES, NODE_TABLES, NodeTable, node_shape
+from penstock.definitions.shapes.document import DOCUMENT, DOCUMENT_SHAPES
+from penstock.definitions.shapes.fields import FRAGMENTS, RESERVED_IDS, SHARED_SHAPES, Condition, Field, Shape
+from penstock.definitions.shapes.nodes import NODE_PART_SHAPES, NODE_TABLES, NodeTable, node_shape
 
 __all__ = ["OUTPUTS", "document_page", "nodes_page"]
 
@@ -50,12 +50,14 @@ _SPECIAL = {
 
 def nodes_page() -> str:
     """Every node type with its fields, and the objects inside of nodes."""
-    return page("Node types", "the tables in `definitions/fields_nodes.py` and `definitions/fields.py`", _nodes_parts())
+    return page(
+        "Node types", "the tables in `definitions/shapes/nodes.py` and `definitions/shapes/fields.py`", _nodes_parts()
+    )
 
 
 def document_page() -> str:
     """The top level of a native document."""
-    source = "the tables in `definitions/fields_document.py` and `definitions/fields.py`"
+    source = "the tables in `definitions/shapes/document.py` and `definitions/shapes/fields.py`"
     return page("The native document", source, _document_parts())
 
 

@@ -7,11 +7,11 @@ import msgspec
 
 from docs.generator.markdown import anchor, code, link, page, prose, table
 from penstock.base import limits
-from penstock.mcp_surface.book import BYTES_PER_TOKEN, Tool, ToolBook, catalogue_bytes
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.own_resources import TEMPLATES
-from penstock.mcp_surface.tools import tool_book
-from penstock.mcp_surface.toolsets import EVERYDAY, chosen_book
+from penstock.mcp_surface.resources.own import TEMPLATES
+from penstock.mcp_surface.tools.book import BYTES_PER_TOKEN, Tool, ToolBook, catalogue_bytes
+from penstock.mcp_surface.tools.registry import tool_book
+from penstock.mcp_surface.tools.toolsets import EVERYDAY, chosen_book
 from penstock.operations.builtin import builtin_operations
 
 __all__ = ["mcp_tools_page"]

@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.client.table import Kind, Operation, Parameter
 from penstock.operations.builtin import builtin_operations
-from penstock.operations.capability import Capability, Route
+from penstock.operations.catalogue.capability import Capability, Route
 
 __all__ = ["catalogue", "described_operations", "kind_of", "operations_file", "plain_schema"]
 

@@ -7,10 +7,10 @@ from docs.generator.client_views import result_types, view_schemas
 from docs.generator.markdown import anchor, code, link, page, prose, table
 from docs.generator.operations import catalogue, described_operations
 from penstock.base import limits
-from penstock.cli.operation_options import option_of
-from penstock.cli.resources import RESOURCES, group_of
+from penstock.cli.operations.options import option_of
+from penstock.cli.operations.resources import RESOURCES, group_of
 from penstock.client.table import Operation, Parameter, method_name, resource_attribute
-from penstock.operations.capability import Capability
+from penstock.operations.catalogue.capability import Capability
 
 __all__ = ["rest_page"]
 

@@ -25,10 +25,10 @@ from zlib import crc32
 
 from penstock import Penstock, Run, StepContext, step
 from penstock.engine.records import Record, events
-from penstock.runtime.executors.mcp_config import McpServerConfig
-from penstock.runtime.executors.mcp_tools import McpToolExecutor
-from penstock.runtime.steps import StepFailed
-from penstock.runtime.tracing import TraceLine, trace_lines
+from penstock.runtime.executors.mcp.config import McpServerConfig
+from penstock.runtime.executors.mcp.executor import McpToolExecutor
+from penstock.runtime.simulation.tracing import TraceLine, trace_lines
+from penstock.runtime.steps.registry import StepFailed
 
 EXAMPLE = Path(__file__).parents[1] / "refund-with-approval.yaml"
 SHOP = Path(__file__).with_name("shop_server.py")

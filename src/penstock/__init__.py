@@ -23,9 +23,9 @@ if TYPE_CHECKING:
         Rejected,
         Unavailable,
     )
-    from penstock.runtime.progress import Progress
+    from penstock.runtime.activities.progress import Progress
     from penstock.runtime.runs import Run, RunFailed
-    from penstock.runtime.steps import StepContext, StepFailed, step
+    from penstock.runtime.steps.registry import StepContext, StepFailed, step
 
 __all__ = [
     "Conflict",
@@ -57,15 +57,15 @@ _HOMES = {
     "NotFound": "penstock.base.errors",
     "Penstock": "penstock.app.penstock",
     "PenstockError": "penstock.base.errors",
-    "Progress": "penstock.runtime.progress",
+    "Progress": "penstock.runtime.activities.progress",
     "Rejected": "penstock.base.errors",
     "Run": "penstock.runtime.runs",
     "RunFailed": "penstock.runtime.runs",
-    "StepContext": "penstock.runtime.steps",
-    "StepFailed": "penstock.runtime.steps",
+    "StepContext": "penstock.runtime.steps.registry",
+    "StepFailed": "penstock.runtime.steps.registry",
     "Unavailable": "penstock.base.errors",
     "run": "penstock.app.loops",
-    "step": "penstock.runtime.steps",
+    "step": "penstock.runtime.steps.registry",
 }
 
 

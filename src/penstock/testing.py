@@ -7,6 +7,6 @@ Above it: tests of other people. Below it: `app.testing`, where everything is ex
 
 from __future__ import annotations
 
-from penstock.app.testing import NEVER, InTurn, Scripted, WorkflowTester, in_turn
+from penstock.app.testing.bench import NEVER, InTurn, Scripted, WorkflowTester, in_turn
 
 __all__ = ["NEVER", "InTurn", "Scripted", "WorkflowTester", "in_turn"]

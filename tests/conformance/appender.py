@@ -8,8 +8,8 @@ import asyncio
 import sys
 from itertools import count
 
-from penstock.runtime.ports import Appended
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.ports.runs import Appended
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.conformance.stores import start, step
 
 RUNS_AT_ONCE = 8

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.build import build_workflow
+from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import Accepted, Refused, Replayed, fold, inputs, replay
 from penstock.engine.state import RunState
-from penstock.runtime.chains import CHAIN_LABEL
-from penstock.runtime.performing import ActivityDone
+from penstock.runtime.activities.performing import ActivityDone
+from penstock.runtime.host.chains import CHAIN_LABEL
 from tests.conformance.hosts import WAIT_SECONDS, Bench, Case, native, step
 
 __all__ = ["CHAIN_CASES"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from penstock.runtime.embedded_host import EmbeddedHost
+from penstock.runtime.host.embedded import EmbeddedHost
 from tests.conformance.hosts import HostBench
 
 __all__ = ["Bench"]

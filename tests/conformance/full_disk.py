@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from penstock.base.errors import Unavailable
-from penstock.runtime.ports import Appended
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.ports.runs import Appended
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.conformance.stores import listed, start
 
 RUNS_MAX = 10_000

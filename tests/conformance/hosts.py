@@ -12,14 +12,20 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.build import build_workflow
+from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import Accepted, Refused, Replayed, fold, inputs, replay, run_status
 from penstock.engine.fork import fork
-from penstock.engine.questions import open_questions
 from penstock.engine.state import RunState
-from penstock.runtime.hosts.port import RunHost
-from penstock.runtime.performing import ActivityAsks, ActivityCall, ActivityDone, ActivityError, ActivityOutcome
-from penstock.runtime.ports import DefinitionChanges, DefinitionReader
+from penstock.engine.walk.questions import open_questions
+from penstock.runtime.activities.performing import (
+    ActivityAsks,
+    ActivityCall,
+    ActivityDone,
+    ActivityError,
+    ActivityOutcome,
+)
+from penstock.runtime.host.port import RunHost
+from penstock.runtime.ports.runs import DefinitionChanges, DefinitionReader
 
 __all__ = ["CASES", "END", "WAIT_SECONDS", "Bench", "Case", "HostBench", "ScriptedPerformer", "native", "step"]
 

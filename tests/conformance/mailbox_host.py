@@ -6,7 +6,7 @@ history, decides, and stores records, index row and what is due in one piece. Ef
 whoever is free, and their outcomes come back as letters. Timers are letters that are delivered later.
 
 Above it: the suites of `test_hosts` and `test_operations_on_hosts`. Below it: a store as the place of records, rows and
-definitions; the engine; what any host may use (`Decider`, `RunWatch`, `run_rows`, `RunEffects`).
+definitions; the engine; what any host may use (`Decider`, `RunWatch`, `rows`, `RunEffects`).
 """
 
 from __future__ import annotations
@@ -24,22 +24,32 @@ from msgspec.structs import replace
 from penstock.base.clock import Clock
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonValue
-from penstock.definitions.build import build_workflow
-from penstock.definitions.expressions import Evaluated, EvaluationFailed, Evaluator, Expression, InProcessEvaluator
-from penstock.definitions.json_schemas import CompiledSchema, Violation
+from penstock.definitions.build.workflow import build_workflow
+from penstock.definitions.jq.expressions import Evaluated, EvaluationFailed, Evaluator, Expression, InProcessEvaluator
 from penstock.definitions.model import Workflow
+from penstock.definitions.schemas.compiled import CompiledSchema, Violation
 from penstock.engine import fold, inputs
 from penstock.engine.effects import CancelChild, Effect, PerformActivity, StartSuccessor, WakeUp
 from penstock.engine.outcomes import Accepted, Decision, Refused
 from penstock.engine.pending import pending
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
-from penstock.runtime.chains import latest_in_chain, start_successor
-from penstock.runtime.deciding import Decider
-from penstock.runtime.hosts.transcripts import Transcript
-from penstock.runtime.performing import ActivityDeferred, ActivityError, AsyncPerformer, input_of, unfit_outcome
-from penstock.runtime.platform import CallRecord
-from penstock.runtime.ports import (
+from penstock.runtime.activities.performing import (
+    ActivityDeferred,
+    ActivityError,
+    AsyncPerformer,
+    input_of,
+    unfit_outcome,
+)
+from penstock.runtime.activities.progress import ProgressBroadcast
+from penstock.runtime.host.chains import latest_in_chain, start_successor
+from penstock.runtime.host.deciding import Decider
+from penstock.runtime.host.effects import RunEffects, activity_call
+from penstock.runtime.host.rows import first_row, first_write, next_write
+from penstock.runtime.host.transcripts import Transcript
+from penstock.runtime.host.waiters import Moved, RunWatch, Wanted, moved_within
+from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.ports.runs import (
     ANY,
     AnyHash,
     Appended,
@@ -52,11 +62,7 @@ from penstock.runtime.ports import (
     Store,
     StoredRun,
 )
-from penstock.runtime.progress import ProgressBroadcast
-from penstock.runtime.run_effects import RunEffects, activity_call
-from penstock.runtime.run_rows import first_row, first_write, next_write
 from penstock.runtime.sealing import AnswerSeals, Sealer
-from penstock.runtime.watching import Moved, RunWatch, Wanted, moved_within
 
 __all__ = ["MailboxHost", "input_from_bytes", "input_to_bytes"]
 

@@ -10,7 +10,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from penstock.runtime.platform import Claimed
+from penstock.runtime.ports.platform import Claimed
 from tests.conformance.platform_stores import SEAL, claim, claimed, entry, open_sqlite
 
 LANES = 4

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from penstock.base.json import JsonObject
 from penstock.governance.audit_chain import GENESIS_HASH, ChainOutcome, ChainSeal, verify_chain
-from penstock.runtime.platform import (
+from penstock.runtime.ports.platform import (
     AuditEntry,
     AuditQuery,
     AuditRecord,
@@ -28,9 +28,9 @@ from penstock.runtime.platform import (
     ResourceRow,
     Seal,
 )
-from penstock.runtime.stores.memory_platform import MemoryPlatformStore
-from penstock.runtime.stores.sqlite import SqliteStore
-from penstock.runtime.stores.sqlite_platform import SqlitePlatformStore
+from penstock.runtime.stores.memory.platform import MemoryPlatformStore
+from penstock.runtime.stores.sqlite.platform_store import SqlitePlatformStore
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.conformance.stores import AT, run_bounded
 
 __all__ = [

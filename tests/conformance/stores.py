@@ -15,9 +15,18 @@ from msgspec.structs import replace
 
 from penstock.base.json import JsonObject
 from penstock.engine.records import Record
-from penstock.runtime.ports import DefinitionRow, RunQuery, RunRow, RunWrite, ScheduleRow, Store, StoredRun, WorkerRow
-from penstock.runtime.stores.memory import MemoryStore
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.ports.runs import (
+    DefinitionRow,
+    RunQuery,
+    RunRow,
+    RunWrite,
+    ScheduleRow,
+    Store,
+    StoredRun,
+    WorkerRow,
+)
+from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.sqlite.store import SqliteStore
 
 __all__ = [
     "AT",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.build import build_workflow
+from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import Accepted, Refused, inputs
-from penstock.runtime.ports import RunQuery
+from penstock.runtime.ports.runs import RunQuery
 from tests.conformance.hosts import Bench, Case, native, step
 
 __all__ = ["TENANT_CASES"]

@@ -10,12 +10,12 @@ from typing import TypeAlias
 
 import pytest
 
-from penstock.runtime.driver import Driver
-from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.hosts.port import EffectHost, RunHost
-from penstock.runtime.ports import Store
-from penstock.runtime.stores.memory import MemoryStore
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.host.driver import Driver
+from penstock.runtime.host.embedded import EmbeddedHost
+from penstock.runtime.host.port import EffectHost, RunHost
+from penstock.runtime.ports.runs import Store
+from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock, new_worker_id
 from tests.conformance.chains import CHAIN_CASES
 from tests.conformance.hosts import CASES, Bench, Case, ScriptedPerformer

@@ -18,29 +18,24 @@ import pytest
 from penstock.app.gateway import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.app.storage import in_file
-from penstock.operations.context import GateLimits
-from penstock.runtime.executors.step import StepExecutor
-from penstock.runtime.routing import Router
-from penstock.runtime.steps import StepRegistry
+from penstock.operations.gate.context import GateLimits
+from penstock.runtime.activities.routing import Router
+from penstock.runtime.executors.step.executor import StepExecutor
+from penstock.runtime.steps.registry import StepRegistry
 from penstock.runtime.system import SystemClock
 from tests.conformance.mailbox_host import MailboxHost
-from tests.unit.operations import (
-    test_control,
-    test_execution_changes,
-    test_execution_streams,
-    test_executions,
-    test_exposed,
-    test_schedules,
-)
 from tests.unit.operations.conftest import Caller, OpenGate, double
+from tests.unit.operations.executions import test_changes, test_control_plane, test_reads, test_streams
+from tests.unit.operations.exposed import test_workflows
+from tests.unit.operations.schedules import test_operations
 
 SUBJECTS = (
-    test_executions,
-    test_execution_changes,
-    test_execution_streams,
-    test_control,
-    test_exposed,
-    test_schedules,
+    test_reads,
+    test_changes,
+    test_streams,
+    test_control_plane,
+    test_workflows,
+    test_operations,
 )
 
 

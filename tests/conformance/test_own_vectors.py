@@ -33,7 +33,7 @@ DOUBLED: JsonObject = minimal_published(
 @pytest.fixture(scope="module", params=[(), ("--sqlite",)], ids=["memory", "sqlite"])
 def ask(request: pytest.FixtureRequest) -> Iterator[Ask]:
     """What a harness answers to an operation."""
-    command = [sys.executable, "-m", "penstock.app.harness", *request.param]
+    command = [sys.executable, "-m", "penstock.app.conformance.harness", *request.param]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None

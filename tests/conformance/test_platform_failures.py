@@ -14,10 +14,10 @@ import pytest
 
 from penstock.base.errors import PenstockError
 from penstock.governance.audit_chain import ChainVerified
-from penstock.runtime.platform import ANY_ETAG, PlatformStore
-from penstock.runtime.stores.memory_platform import MemoryPlatformStore
-from penstock.runtime.stores.sqlite import SqliteStore
-from penstock.runtime.stores.sqlite_platform import SqlitePlatformStore
+from penstock.runtime.ports.platform import ANY_ETAG, PlatformStore
+from penstock.runtime.stores.memory.platform import MemoryPlatformStore
+from penstock.runtime.stores.sqlite.platform_store import SqlitePlatformStore
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.conformance.platform_stores import (
     AT,
     SEAL,

@@ -11,7 +11,7 @@ from penstock.base import limits
 from penstock.base.errors import Conflict, Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.governance.audit_chain import GENESIS_HASH, ChainSeal, ChainVerified, verify_chain
-from penstock.runtime.platform import (
+from penstock.runtime.ports.platform import (
     ANY_ETAG,
     AuditEntry,
     AuditQuery,

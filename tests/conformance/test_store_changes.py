@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.runtime.ports import ChangePage, Store
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.ports.runs import ChangePage, Store
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.conformance.stores import AT, on_every_store, run_bounded, start, step
 
 NOW = AT + 10_000_000

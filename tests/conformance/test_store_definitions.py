@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.errors import Rejected
-from penstock.runtime.ports import (
+from penstock.runtime.ports.runs import (
     ANY,
     DefinitionChanged,
     DefinitionPage,

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import PenstockError
-from penstock.runtime.ports import Appended, Store
-from penstock.runtime.stores.memory import MemoryStore
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.ports.runs import Appended, Store
+from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.conformance.stores import (
     AT,
     contents,

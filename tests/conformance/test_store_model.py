@@ -12,9 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
 from penstock.base.json import JsonObject
-from penstock.runtime.ports import ANY, AnyHash, RunQuery, RunRow, RunWrite, Store
-from penstock.runtime.stores.memory import MemoryStore
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.ports.runs import ANY, AnyHash, RunQuery, RunRow, RunWrite, Store
+from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.conformance.stores import AT, contents, definition, listed, record, schedule, start
 
 T = TypeVar("T")

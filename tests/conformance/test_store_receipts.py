@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import Conflict
-from penstock.runtime.platform import CallRecord, Claimed, Finished, InFlight, PlatformStore
-from penstock.runtime.ports import Store
-from penstock.runtime.stores.memory import MemoryStore
-from penstock.runtime.stores.memory_calls import MemoryCalls
-from penstock.runtime.stores.memory_platform import MemoryPlatformStore
-from penstock.runtime.stores.sqlite import SqliteStore
-from penstock.runtime.stores.sqlite_platform import SqlitePlatformStore
+from penstock.runtime.ports.platform import CallRecord, Claimed, Finished, InFlight, PlatformStore
+from penstock.runtime.ports.runs import Store
+from penstock.runtime.stores.memory.calls import MemoryCalls
+from penstock.runtime.stores.memory.platform import MemoryPlatformStore
+from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.sqlite.platform_store import SqlitePlatformStore
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.conformance.platform_stores import AT, claim, claimed, run_bounded, told
 from tests.conformance.stores import definition, schedule, start
 

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from penstock.base.ids import ENTROPY_BYTES, run_id_of
-from penstock.runtime.ports import RunQuery, Store, StoredRun
+from penstock.runtime.ports.runs import RunQuery, Store, StoredRun
 from tests.conformance.stores import AT, listed, on_every_store, schedule, start, step
 
 TENANTS = ("default", "acme", "other", "Acme", "")

@@ -11,7 +11,7 @@ from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.ids import ENTROPY_BYTES, run_id_of
 from penstock.base.json import JsonObject, JsonValue
-from penstock.runtime.ports import Appended, RunPosition, RunQuery, RunRow, SequenceConflict, Store, StoredRun
+from penstock.runtime.ports.runs import Appended, RunPosition, RunQuery, RunRow, SequenceConflict, Store, StoredRun
 from tests.conformance.stores import (
     AT,
     contents,

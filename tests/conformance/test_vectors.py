@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT.parent / "shared" / "vectors"
 DRIVER = VECTORS / "run_vectors.py"
-HARNESS = (sys.executable, "-m", "penstock.app.harness")
+HARNESS = (sys.executable, "-m", "penstock.app.conformance.harness")
 # The driver's own server looks twice a second whether it shall end, and every vector would wait for that.
 SOON = (
     "import runpy, socketserver, sys; socketserver.BaseServer.serve_forever.__defaults__ = (0.01,); "
@@ -77,8 +77,8 @@ def test_a_harness_that_drops_given_history_is_caught(tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text(
         "import asyncio, sys\n"
-        "from penstock.app import harness_kernel, harness\n"
-        "harness_kernel.Kernel.append = lambda self, run_id, rows: len(rows)\n"
+        "from penstock.app.conformance import harness, kernel\n"
+        "kernel.Kernel.append = lambda self, run_id, rows: len(rows)\n"
         "asyncio.run(harness.serve(sys.stdin, sys.stdout, sqlite=False))\n"
     )
     assert any(name.startswith("replay.") for name in drive(sys.executable, str(broken), only="replay.")["failed"])
@@ -88,12 +88,12 @@ def test_a_server_that_answers_otherwise_than_the_port_is_caught(tmp_path: Path)
     broken = tmp_path / "broken.py"
     broken.write_text(
         "import asyncio, sys\n"
-        "from penstock.app import harness, harness_mcp\n"
-        "published = harness_mcp._called\n"
+        "from penstock.app.conformance import harness, mcp\n"
+        "published = mcp._called\n"
         "async def call(client, function, arguments):\n"
         "    is_error, body = await published(client, function, arguments)\n"
         "    return is_error, {**body, 'more': 1}\n"
-        "harness_mcp._called = call\n"
+        "mcp._called = call\n"
         "asyncio.run(harness.serve(sys.stdin, sys.stdout, sqlite=False, surfaces=('port', 'mcp')))\n"
     )
     failed = drive(sys.executable, str(broken), only="parity.r2.linear")["failed"]

@@ -17,19 +17,19 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.build import build_workflow
+from penstock.definitions.build.workflow import build_workflow
 from penstock.definitions.model import Workflow
 from penstock.definitions.signature import sign_definition
 from penstock.definitions.validate import validate_document
 from penstock.engine.effects import PerformActivity
-from penstock.engine.evolve import fold
+from penstock.engine.folding.evolve import fold
 from penstock.engine.records import Record
 from penstock.engine.replay import Replayed, replay
 from penstock.engine.state import RunState
-from penstock.runtime.control_hosts import MemoryControl
-from penstock.runtime.control_plane import Answer, ControlPlane, Problem
-from penstock.runtime.memory_host import MemoryHost
-from penstock.runtime.performing import ActivityDone, ActivityError, ActivityOutcome, Unconfigured
+from penstock.runtime.activities.performing import ActivityDone, ActivityError, ActivityOutcome, Unconfigured
+from penstock.runtime.control_plane.functions import Answer, ControlPlane, Problem
+from penstock.runtime.control_plane.hosts import MemoryControl
+from penstock.runtime.host.memory import MemoryHost
 
 TOOL: JsonObject = {"server": "shop", "tool": "look"}
 TERMINAL = {"ExecutionCompleted", "ExecutionFailed", "ExecutionCancelled"}

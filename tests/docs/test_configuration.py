@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from docs.generator.configuration import MISTAKES
-from penstock.app.settings import settings_outline
-from penstock.app.settings_keys import every_setting
+from penstock.app.settings.keys import every_setting
+from penstock.app.settings.model import settings_outline
 
 ROOT = Path(__file__).parents[2]
 CODE = re.compile(r"(UNKNOWN|SETTINGS?|SECRET)_[A-Z_]+")
@@ -27,7 +27,7 @@ def test_every_mistake_is_described_and_every_described_mistake_exists() -> None
 
 def codes() -> Iterator[str]:
     """Every text of the modules about settings that looks like the code of a mistake, apart from exported names."""
-    for path in (ROOT / "src" / "penstock" / "app").glob("settings*.py"):
+    for path in (ROOT / "src" / "penstock" / "app" / "settings").glob("*.py"):
         for statement in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
                 continue

@@ -9,14 +9,14 @@ from typer.testing import CliRunner
 
 from docs.generator.events import CLOSED_EVENT, STREAM_EVENTS, WEBHOOK_EVENTS
 from docs.generator.sources import sources
-from penstock.cli import surface_coverage as looking
-from penstock.cli.endings import EXIT_CODES
+from penstock.cli.coverage import surfaces as looking
 from penstock.cli.main import app
+from penstock.cli.terminal.endings import EXIT_CODES
 from penstock.operations.builtin import builtin_operations
-from penstock.operations.errors import mapping_of
-from penstock.operations.execution_events import EVENT_TYPES as STREAM_EVENT_TYPES
-from penstock.operations.reasons import REASONS
-from penstock.runtime.run_events import EVENT_TYPES as WEBHOOK_EVENT_TYPES
+from penstock.operations.catalogue.errors import mapping_of
+from penstock.operations.catalogue.reasons import REASONS
+from penstock.operations.executions.events import EVENT_TYPES as STREAM_EVENT_TYPES
+from penstock.runtime.deliveries.events import EVENT_TYPES as WEBHOOK_EVENT_TYPES
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,8 +16,8 @@ from docs.generator.markdown import anchor
 from docs.generator.pages import PAGES
 from docs.generator.records import KEYS, RECORDS
 from docs.generator.transcripts import TRANSCRIPT_PAGES, refreshed
-from penstock.definitions.findings import Finding
 from penstock.definitions.model import NodeType
+from penstock.definitions.source.findings import Finding
 from penstock.definitions.validate import validate_source
 from penstock.engine.records import COMMANDS, EVENTS
 from tests.zygote import piped_folder
@@ -172,8 +172,8 @@ def test_every_finding_is_described_and_every_described_finding_exists() -> None
 
 def finding_codes() -> Iterator[str]:
     """Every text of the source that looks like a code, apart from exported names and words of other things."""
-    for folder in ("definitions", "cli", "app/project"):
-        for path in (ROOT / "src" / "penstock" / folder).glob("*.py"):
+    for folder in ("definitions", "cli/documents", "cli/terminal", "app/project"):
+        for path in (ROOT / "src" / "penstock" / folder).rglob("*.py"):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             exported = {id(node) for listed in exports(tree) for node in ast.walk(listed)}
             texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in exported]

@@ -11,10 +11,10 @@ from penstock.engine import inputs
 from penstock.engine.decide import decide
 from penstock.engine.outcomes import Accepted
 from penstock.engine.records import COMMANDS, EVENTS, Record
-from penstock.engine.starting import successor_start
 from penstock.engine.state import RunState
-from penstock.runtime.cases import script_of_case
-from penstock.runtime.simulation import SimulationReport, simulate
+from penstock.engine.walk.starting import successor_start
+from penstock.runtime.simulation.cases import script_of_case
+from penstock.runtime.simulation.dry_run import SimulationReport, simulate
 from tests.examples.cases import all_cases, load_example, workflows_by_name
 
 

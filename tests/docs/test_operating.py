@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock.api.exposition import Exposition
 from penstock.app.penstock import Penstock
-from penstock.app.serving import ServerOptions, open_application
-from penstock.app.settings import Settings, settings_outline
-from penstock.app.settings_keys import every_setting
+from penstock.app.serving.server import ServerOptions, open_application
+from penstock.app.settings.keys import every_setting
+from penstock.app.settings.model import Settings, settings_outline
 from penstock.base import limits
-from penstock.operations.reasons import REASONS
+from penstock.operations.catalogue.reasons import REASONS
+from penstock.rest.metrics.exposition import Exposition
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "guides" / "operating.md").read_text(encoding="utf-8")

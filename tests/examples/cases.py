@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.base.json import JsonObject
 from penstock.definitions.model import Workflow
-from penstock.definitions.source import SourceDocument, read_source
+from penstock.definitions.source.document import SourceDocument, read_source
 from penstock.definitions.validate import load_workflow
 
 ROOT = Path(__file__).parents[2]

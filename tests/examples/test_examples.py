@@ -12,12 +12,12 @@ from xml.etree import ElementTree
 import pytest
 
 from penstock.definitions.canonical import definition_hash
-from penstock.definitions.drawing import to_mermaid
-from penstock.definitions.drawing_svg import to_svg
-from penstock.definitions.source import SourceDocument, read_source
+from penstock.definitions.source.document import SourceDocument, read_source
 from penstock.definitions.validate import validate_source
-from penstock.runtime.cases import run_case
-from penstock.runtime.simulation import SimulationReport
+from penstock.drawing.mermaid import to_mermaid
+from penstock.drawing.svg import to_svg
+from penstock.runtime.simulation.cases import run_case
+from penstock.runtime.simulation.dry_run import SimulationReport
 from tests.examples.cases import (
     EXAMPLES,
     ROOT,

@@ -19,14 +19,14 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.json import JsonObject
-from penstock.definitions.build import build_workflow
+from penstock.definitions.build.workflow import build_workflow
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.pending import pending
 from penstock.engine.records import Record, record_of, row_of
 from penstock.engine.state import Activation, RunState
 from penstock.engine.status import run_status
-from penstock.engine.timers import timers_of
+from penstock.engine.walk.timers import timers_of
 
 __all__ = [
     "HISTORIES",

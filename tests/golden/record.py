@@ -20,13 +20,13 @@ from penstock import __version__
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.decide import decide
-from penstock.engine.evolve import fold
+from penstock.engine.folding.evolve import fold
 from penstock.engine.outcomes import Accepted, Decision
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
-from penstock.runtime import memory_host
-from penstock.runtime.cases import run_case
+from penstock.runtime.host import memory
+from penstock.runtime.simulation.cases import run_case
 from tests.examples.cases import all_cases, load_example, workflows_by_name
 from tests.golden.history import HISTORIES, Golden, Heading, due_ids, limited, portrait, row_bytes, step_of, write
 from tests.golden.scripted import scripted_runs
@@ -97,7 +97,7 @@ def examples() -> Iterator[Recording]:
     known = workflows_by_name()
     for case in all_cases():
         recorder = _Recorder(case.name)
-        with patch.object(memory_host, "decide", recorder.decide):
+        with patch.object(memory, "decide", recorder.decide):
             run_case(load_example(case.example), case.value, workflows=known)
         yield from recorder.runs.values()
 

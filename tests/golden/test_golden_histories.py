@@ -10,7 +10,7 @@ import pytest
 
 from penstock.definitions.model import NodeType, Workflow
 from penstock.engine.decide import decide
-from penstock.engine.evolve import fold
+from penstock.engine.folding.evolve import fold
 from penstock.engine.outcomes import Accepted
 from penstock.engine.records import COMMANDS, EVENTS, payload_of
 from penstock.engine.replay import Replayed, replay

@@ -11,18 +11,18 @@ from typing import cast
 import msgspec
 import pytest
 
-from penstock.api.openwop_events import LAST_EVENTS, event_of
-from penstock.cli.run_lines import Sheet, lines_of, text_of
-from penstock.cli.run_view import Mark, RunView, mark_of
-from penstock.engine.evolve import apply as apply_to_state
-from penstock.engine.questions import open_questions
+from penstock.cli.run.lines import Sheet, lines_of, text_of
+from penstock.cli.run.view import Mark, RunView, mark_of
+from penstock.engine.folding.evolve import apply as apply_to_state
 from penstock.engine.records import Record, commands
 from penstock.engine.state import RunState
 from penstock.engine.visits import RunVisits, VisitStatus, WaitKind, apply, visits_of
-from penstock.operations.execution_events import EventFold
-from penstock.operations.execution_nodes import NodeView, node_views
-from penstock.operations.execution_views import record_view
-from penstock.runtime.run_events import ENDINGS, run_events
+from penstock.engine.walk.questions import open_questions
+from penstock.openwop.events import LAST_EVENTS, event_of
+from penstock.operations.executions.events import EventFold
+from penstock.operations.executions.nodes import NodeView, node_views
+from penstock.operations.executions.views import record_view
+from penstock.runtime.deliveries.events import ENDINGS, run_events
 from tests.golden.history import Golden, golden_files, read
 
 FILES = golden_files()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.evolve import apply as apply_to_state
+from penstock.engine.folding.evolve import apply as apply_to_state
 from penstock.engine.records import Record, commands
 from penstock.engine.state import Activation, RunState
 from penstock.engine.status import run_status

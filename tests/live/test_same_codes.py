@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from penstock.base.json import JsonObject
 from penstock.cli.main import app
 from penstock.client.table import find_operation
-from penstock.operations.errors import mapping_of
-from penstock.operations.reasons import REASONS
+from penstock.operations.catalogue.errors import mapping_of
+from penstock.operations.catalogue.reasons import REASONS
 from tests.live.rest.servers import LiveServer
 
 ORDER = """\

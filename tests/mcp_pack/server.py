@@ -23,12 +23,12 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.app.gateway import create_owner_key, local_owner
-from penstock.app.serving import ServerOptions
+from penstock.app.serving.server import ServerOptions
 from penstock.base.json import JsonObject
-from penstock.cli.configuration import command_settings
-from penstock.cli.server import Started, open_server
-from penstock.cli.sessions import Workshop
-from penstock.operations.context import Request
+from penstock.cli.server.process import Started, open_server
+from penstock.cli.sessions.configuration import command_settings
+from penstock.cli.sessions.sessions import Workshop
+from penstock.operations.gate.context import Request
 from penstock.operations.pipeline import Gate, RefusedCall
 from tests.mcp_pack import steps
 

@@ -10,13 +10,13 @@ import pytest
 from penstock.base import limits
 from penstock.base.errors import PenstockError, Unavailable
 from penstock.base.json import JsonObject
-from penstock.definitions.build import build_workflow
-from penstock.runtime.driver import Driver
-from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.hosts.live import LiveRun
-from penstock.runtime.ports import Store
-from penstock.runtime.stores.memory import MemoryStore
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.definitions.build.workflow import build_workflow
+from penstock.runtime.host.driver import Driver
+from penstock.runtime.host.embedded import EmbeddedHost
+from penstock.runtime.host.live import LiveRun
+from penstock.runtime.ports.runs import Store
+from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step

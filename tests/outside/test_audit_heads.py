@@ -12,10 +12,10 @@ import pytest
 
 from penstock.app.gateway import open_gate
 from penstock.app.penstock import Penstock
+from penstock.operations.gate.audit_log import seal_with
 from penstock.operations.pipeline import Gate
-from penstock.operations.trail import seal_with
-from penstock.runtime.stores import sqlite_schema
-from penstock.runtime.stores.sqlite_maintenance import check_integrity
+from penstock.runtime.stores.sqlite.format import schema
+from penstock.runtime.stores.sqlite.maintenance.copies import check_integrity
 from tests.outside.test_repeated_calls import SECONDS_MAX, call
 
 TAMPERED = {
@@ -133,7 +133,7 @@ def test_the_trails_of_an_older_file_are_sealed_when_something_is_appended(tmp_p
         async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
             await some_changes(gate)
         older = "DROP TABLE audit_heads; DELETE FROM marks WHERE name LIKE 'audit%'; PRAGMA user_version = {}"
-        tamper(path, older.format(sqlite_schema.SCHEMA_VERSION - 1))
+        tamper(path, older.format(schema.SCHEMA_VERSION - 1))
         assert (await verify(path))["intact"]
         async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
             await some_changes(gate, first=3)

@@ -13,8 +13,8 @@ import pytest
 from penstock.app.gateway import open_gate
 from penstock.app.penstock import Penstock
 from penstock.operations.pipeline import Answered, Gate, RefusedCall
-from penstock.runtime.platform import AuditQuery
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.ports.platform import AuditQuery
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.outside.test_repeated_calls import CASES, SECONDS_MAX, Case, call, listed, outcome, prepared, written
 
 NAMES = [case.name or case.operation for case in CASES]

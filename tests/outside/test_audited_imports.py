@@ -17,8 +17,8 @@ from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.operations.pipeline import Answered, Gate, RefusedCall
-from penstock.runtime.platform import AuditQuery
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.ports.platform import AuditQuery
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.outside.test_audited_changes import fail_audit, opened
 from tests.outside.test_repeated_calls import DyingWriter, KilledError, call, outcome
 from tests.waiting import until

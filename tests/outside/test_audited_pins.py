@@ -18,10 +18,10 @@ from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.base.errors import Unavailable
 from penstock.operations.pipeline import Answered, Gate, RefusedCall
-from penstock.operations.upstream_board import Upstreams
-from penstock.runtime.platform import AuditQuery
-from penstock.runtime.stores.sqlite import SqliteStore
-from penstock.runtime.upstream import ImportRules, UpstreamTool, tool_hash
+from penstock.runtime.ports.platform import AuditQuery
+from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.upstreams.board import Upstreams
+from penstock.runtime.upstreams.tools import ImportRules, UpstreamTool, tool_hash
 from tests.outside.test_audited_changes import fail_audit
 from tests.outside.test_repeated_calls import DyingWriter, KilledError, call, outcome
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.app.gateway import local_owner, open_gate
 from penstock.app.penstock import Penstock
-from penstock.operations.capability import Reply
+from penstock.operations.catalogue.capability import Reply
 from penstock.operations.pipeline import Answered
 from tests.unit.operations.conftest import Caller
 

@@ -18,10 +18,10 @@ import pytest
 
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.scopes import scope_allows
-from penstock.operations.capability import Capability
+from penstock.operations.catalogue.capability import Capability
 from penstock.operations.pipeline import Answered
-from penstock.runtime.platform import KeyRow
-from penstock.runtime.ports import DefinitionRow, RunQuery, ScheduleRow
+from penstock.runtime.ports.platform import KeyRow
+from penstock.runtime.ports.runs import DefinitionRow, RunQuery, ScheduleRow
 from tests.live.tenants import BODIES
 from tests.outside.test_authority import GREET, HOOK, NIGHTLY, opened
 from tests.unit.operations.conftest import Caller

@@ -11,17 +11,17 @@ import pytest
 
 from penstock.base import limits
 from penstock.base.json import JsonObject
-from penstock.runtime.executors.a2a_agents import A2aClients
-from penstock.runtime.executors.agent_port import A2aAgent
-from penstock.runtime.executors.agents import AgentExecutor, TaskApiAgent
-from penstock.runtime.executors.http import HttpExecutor
-from penstock.runtime.executors.llm import LlmExecutor
-from penstock.runtime.executors.llm_pydantic import LlmProviderConfig, PydanticProvider
-from penstock.runtime.performing import ActivityCall, ActivityOutcome
+from penstock.runtime.activities.performing import ActivityCall, ActivityOutcome
+from penstock.runtime.executors.agents.a2a import A2aClients
+from penstock.runtime.executors.agents.delegate import AgentExecutor, TaskApiAgent
+from penstock.runtime.executors.agents.port import A2aAgent
+from penstock.runtime.executors.http.executor import HttpExecutor
+from penstock.runtime.executors.llm.executor import LlmExecutor
+from penstock.runtime.executors.llm.pydantic_ai import LlmProviderConfig, PydanticProvider
 from tests.outside.hostile_answers import ATTACKS, Attack, Request, Spoken, hostile_answers
 from tests.outside.loop_stalls import in_tries, watched_loop
+from tests.unit.runtime.executors.agents.test_delegate import delegation
 from tests.unit.runtime.executors.calls import bounded, call_of, done, error
-from tests.unit.runtime.executors.test_agents import delegation
 
 Executor = HttpExecutor | AgentExecutor | LlmExecutor
 

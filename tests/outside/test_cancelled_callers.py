@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from penstock.base.json import JsonObject
-from penstock.definitions.build import build_workflow
+from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import fold, inputs
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
-from penstock.runtime.control_hosts import HostControl
-from penstock.runtime.control_plane import ControlPlane
-from penstock.runtime.driver import Driver
-from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.ports import Store
+from penstock.runtime.control_plane.functions import ControlPlane
+from penstock.runtime.control_plane.hosts import HostControl
+from penstock.runtime.host.driver import Driver
+from penstock.runtime.host.embedded import EmbeddedHost
+from penstock.runtime.ports.runs import Store
 from penstock.runtime.runs import Run
-from penstock.runtime.stores.memory import MemoryStore
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step

@@ -10,13 +10,13 @@ import pytest
 
 from penstock.base import limits
 from penstock.base.json import JsonObject
-from penstock.definitions.build import build_workflow
+from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import inputs
 from penstock.engine.status import run_status
-from penstock.runtime.driver import Driver
-from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.schedules import Scheduler
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.host.driver import Driver
+from penstock.runtime.host.embedded import EmbeddedHost
+from penstock.runtime.schedules.schedules import Scheduler
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step

@@ -12,8 +12,8 @@ import penstock
 from penstock import Penstock, PenstockError
 from penstock.app.gateway import local_owner, open_gate
 from penstock.cli.main import app
-from penstock.operations.capability import Reply
-from penstock.operations.context import Request
+from penstock.operations.catalogue.capability import Reply
+from penstock.operations.gate.context import Request
 from penstock.operations.pipeline import Answered
 from tests.cli.processes import GREET, STEPS, Shop
 

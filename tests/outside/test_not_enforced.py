@@ -10,8 +10,8 @@ import pytest
 
 from penstock.app.gateway import local_owner, open_gate
 from penstock.app.penstock import Penstock
-from penstock.app.serving import ServerOptions
-from penstock.app.settings import AuthKeySettings, AuthSettings, Settings
+from penstock.app.serving.server import ServerOptions
+from penstock.app.settings.model import AuthKeySettings, AuthSettings, Settings
 from penstock.definitions.validate import validate_document
 from tests.unit.operations.conftest import Caller
 

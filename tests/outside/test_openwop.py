@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.runtime.executors.mcp_config import command_name
+from penstock.runtime.executors.mcp.config import command_name
 from tests.live.mcp.workflows import ASK, BIG
 from tests.live.rest.servers import Answer, LiveServer, serving
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from jsonschema_rs import Draft202012Validator
 
-from penstock.mcp_surface.results import ERROR_META
-from penstock.mcp_surface.tools import ToolShelf
+from penstock.mcp_surface.content.results import ERROR_META
+from penstock.mcp_surface.tools.registry import ToolShelf
 from tests.live.mcp.workflows import ASK, BIG, FAIL, GREET, NAP
 from tests.unit.mcp_surface.assistants import Assistant, assisted
 

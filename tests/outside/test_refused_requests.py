@@ -21,9 +21,9 @@ import pytest
 from penstock.app.gateway import open_gate
 from penstock.app.penstock import Penstock
 from penstock.base import limits
-from penstock.operations.refusals import VARIOUS
-from penstock.operations.trail import STRANGERS
-from penstock.runtime.platform import AuditEntry, AuditQuery
+from penstock.operations.gate.audit_log import STRANGERS
+from penstock.operations.gate.refusals import VARIOUS
+from penstock.runtime.ports.platform import AuditEntry, AuditQuery
 from tests.live.mcp.broken_messages import META
 from tests.live.rest.servers import SECONDS_MAX, LiveServer, serving
 

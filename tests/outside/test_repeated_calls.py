@@ -24,11 +24,11 @@ from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.base.errors import Conflict
-from penstock.operations.capability import Reply
-from penstock.operations.context import Credentials, Request
+from penstock.operations.catalogue.capability import Reply
+from penstock.operations.gate.context import Credentials, Request
 from penstock.operations.pipeline import Answered, Gate
-from penstock.runtime.platform import AuditQuery, IdempotencyClaim
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.ports.platform import AuditQuery, IdempotencyClaim
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.conformance.platform_stores import claimed
 from tests.live.rest.servers import serving
 from tests.waiting import until
@@ -46,7 +46,7 @@ COMMITS_MAX = 20
 
 KILLED_AFTER_PUT_KEY = """
 import os, runpy, signal, sys
-from penstock.runtime.stores.sqlite_platform import SqlitePlatformStore
+from penstock.runtime.stores.sqlite.platform_store import SqlitePlatformStore
 
 put_key = SqlitePlatformStore.put_key
 

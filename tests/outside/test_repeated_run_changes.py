@@ -19,11 +19,11 @@ import pytest
 from penstock.app.gateway import open_gate
 from penstock.app.penstock import Penstock
 from penstock.base.clock import ManualClock
-from penstock.operations.capability import Reply
+from penstock.operations.catalogue.capability import Reply
 from penstock.operations.pipeline import Answered, Gate, RefusedCall
-from penstock.runtime.platform import AuditQuery
-from penstock.runtime.steps import step
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.ports.platform import AuditQuery
+from penstock.runtime.steps.registry import step
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.outside.test_repeated_calls import SECONDS_MAX, Case, call, killed, outcome
 
 BEGUN_AT = 1_800_000_000_000

@@ -16,10 +16,10 @@ from penstock.app.gateway import local_owner, open_gate
 from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
 from penstock.cli.main import app
-from penstock.operations.acting import act
-from penstock.operations.context import Principal
-from penstock.runtime.platform import AuditQuery
-from penstock.runtime.stores.sqlite_maintenance import backup, restore
+from penstock.operations.gate.context import Principal
+from penstock.operations.internal_callers import act
+from penstock.runtime.ports.platform import AuditQuery
+from penstock.runtime.stores.sqlite.maintenance.copies import backup, restore
 from tests.outside.test_audited_changes import fail_audit
 
 SECONDS_MAX = 60.0

@@ -14,15 +14,15 @@ from penstock.app.penstock import Penstock
 from penstock.base.errors import PenstockError, Unavailable
 from penstock.definitions.validate import validate_document
 from penstock.engine.effects import PerformActivity
-from penstock.engine.questions import open_questions
 from penstock.engine.replay import Replayed, replay
-from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.performing import ActivityAsks, ActivityCall, ActivityDone, ActivityOutcome
+from penstock.engine.walk.questions import open_questions
+from penstock.runtime.activities.performing import ActivityAsks, ActivityCall, ActivityDone, ActivityOutcome
+from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.sealing import AnswerSeals
-from penstock.runtime.steps import step
+from penstock.runtime.steps.registry import step
 from tests.live.rest.servers import LiveServer, serving
+from tests.unit.mcp_surface.answer_page.test_page import Browser, asked
 from tests.unit.mcp_surface.assistants import assisted, exposed
-from tests.unit.mcp_surface.test_answer_page import Browser, asked
 from tests.zygote import run_command
 
 SECRET = "corr3ct-h0rse-battery"

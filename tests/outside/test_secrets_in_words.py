@@ -3,10 +3,10 @@
 import asyncio
 
 from penstock.engine.effects import PerformActivity
-from penstock.runtime.executors.step import StepExecutor
-from penstock.runtime.performing import ActivityCall, ActivityError
-from penstock.runtime.routing import Router
-from penstock.runtime.steps import StepRegistry, step
+from penstock.runtime.activities.performing import ActivityCall, ActivityError
+from penstock.runtime.activities.routing import Router
+from penstock.runtime.executors.step.executor import StepExecutor
+from penstock.runtime.steps.registry import StepRegistry, step
 
 SECRET = "s3cr3t-t0ken"
 

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
-from penstock.definitions.json_schemas import CompiledSchema, compile_schema, violations
-from penstock.mcp_surface.book import ToolBook
+from penstock.definitions.schemas.compiled import CompiledSchema, compile_schema, violations
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.server import INSTRUCTIONS
-from penstock.mcp_surface.tools import ToolShelf, tool_book
+from penstock.mcp_surface.tools.book import ToolBook
+from penstock.mcp_surface.tools.registry import ToolShelf, tool_book
 from penstock.operations.builtin import builtin_operations
 from tests.unit.mcp_surface.assistants import Assistant, assisted
 

@@ -12,13 +12,13 @@ import pytest
 
 from penstock.app.gateway import create_owner_key
 from penstock.app.penstock import Penstock
-from penstock.app.serving import ServerOptions, open_application
+from penstock.app.serving.server import ServerOptions, open_application
 from penstock.governance.webhook_signatures import sign_request
 from penstock.mcp_surface.options import McpOptions
 from penstock.operations.pipeline import Gate
-from penstock.runtime.executors.llm import LlmExecutor
-from penstock.runtime.executors.llm_mock import MockProvider
-from tests.unit.api.conftest import Client
+from penstock.runtime.executors.llm.executor import LlmExecutor
+from penstock.runtime.executors.llm.mock import MockProvider
+from tests.unit.rest.conftest import Client
 
 pytestmark = pytest.mark.anyio
 MARK = "penstock/untrusted"

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.base import limits
 from penstock.base.json import JsonObject
-from penstock.runtime.executors.mcp_config import McpServerConfig
-from penstock.runtime.performing import ActivityAsks, ActivityOutcome
+from penstock.runtime.activities.performing import ActivityAsks, ActivityOutcome
+from penstock.runtime.executors.mcp.config import McpServerConfig
 from tests.outside.hostile_upstream import hostile_http
 from tests.outside.loop_stalls import in_tries, watched_loop
 from tests.outside.test_upstream_isolation import PIPE, answered, called, executor_of

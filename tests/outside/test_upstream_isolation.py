@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.json import JsonObject
-from penstock.runtime.executors.mcp_config import McpServerConfig, command_name
-from penstock.runtime.executors.mcp_tools import McpToolExecutor
-from penstock.runtime.performing import ActivityAsks, ActivityCall, ActivityOutcome
-from penstock.runtime.upstream import NoGuard, ToolRefusal
+from penstock.runtime.activities.performing import ActivityAsks, ActivityCall, ActivityOutcome
+from penstock.runtime.executors.mcp.config import McpServerConfig, command_name
+from penstock.runtime.executors.mcp.executor import McpToolExecutor
+from penstock.runtime.upstreams.tools import NoGuard, ToolRefusal
 from tests.fixtures.mcp_tools_server import make_server
 from tests.outside.hostile_upstream import hostile_http, pipe_arguments
 from tests.unit.runtime.executors.asgi_server import serving_asgi

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from penstock.app.settings_items import ImportSettings, McpServerSettings
+from penstock.app.settings.items import ImportSettings, McpServerSettings
 from penstock.base import limits
 from penstock.base.json import JsonObject
 from tests.outside.hostile_upstream import pipe_arguments
-from tests.unit.app.test_upstreams import platform, until_seen
+from tests.unit.app.executors.test_upstreams import platform, until_seen
 
 pytestmark = pytest.mark.anyio
 # A few hundred bytes that stand for millions of visits.

@@ -16,9 +16,9 @@ from urllib.parse import urlencode, urlsplit
 import mcp_types as types
 import pytest
 
-from penstock.app.mcp_client import Manners, connect_mcp
-from penstock.app.mcp_places import HttpPlace
-from penstock.app.mcp_tasks import TaskFollower, TaskState, TaskWaits
+from penstock.app.mcp.client import Manners, connect_mcp
+from penstock.app.mcp.places import HttpPlace
+from penstock.app.mcp.tasks import TaskFollower, TaskState, TaskWaits
 from tests.live.mcp.clients import connected, text_of
 from tests.live.mcp.test_tasks import EXTENSION, ask
 from tests.live.rest.servers import SECONDS_MAX, Answer, LiveServer, serving

@@ -13,11 +13,11 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.decide import decide
-from penstock.engine.evolve import fold
+from penstock.engine.folding.evolve import fold
 from penstock.engine.outcomes import Refused
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
-from penstock.engine.timers import timers_of
+from penstock.engine.walk.timers import timers_of
 from tests.simulation.ledger import InvariantBroken, require
 
 __all__ = ["Continued", "check_cut", "continue_from", "essence", "input_of", "outline_of_records"]

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from penstock.base.ids import next_in_chain
 from penstock.definitions.model import ActivityDetail, ForEachDetail, ItemErrorPolicy, ParallelDetail, Workflow
-from penstock.engine.evolve import fold
-from penstock.engine.questions import open_questions
+from penstock.engine.folding.evolve import fold
 from penstock.engine.records import Record
 from penstock.engine.replay import Diverged, Replayed, replay
 from penstock.engine.state import COMPENSATION_PREFIX, RunState
 from penstock.engine.status import run_status
+from penstock.engine.walk.questions import open_questions
 from tests.simulation.cuts import essence
 from tests.simulation.ledger import TERMINAL_RECORDS, require
 from tests.simulation.world import SECRET_VALUE, SimulatedRun

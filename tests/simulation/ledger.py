@@ -20,7 +20,7 @@ from penstock.engine.effects import (
     StartSuccessor,
     WakeUp,
 )
-from penstock.engine.evolve import fold
+from penstock.engine.folding.evolve import fold
 from penstock.engine.inputs import Input
 from penstock.engine.records import Record, record_of, row_of
 from penstock.engine.state import RunState

@@ -13,16 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from penstock.base.json import JsonValue
-from penstock.definitions.build import build_workflow
-from penstock.definitions.findings import Severity
+from penstock.definitions.build.workflow import build_workflow
 from penstock.definitions.model import Workflow
+from penstock.definitions.source.findings import Severity
 from penstock.definitions.validate import validate_document
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
 from penstock.engine.pending import next_wake_up_at
 from penstock.engine.state import RunState
-from penstock.engine.timers import timers_of
 from penstock.engine.transitions import Phase
+from penstock.engine.walk.timers import timers_of
 from tests.simulation.cuts import check_cut
 from tests.simulation.invariants import check_chains, check_children, check_frames, check_history
 from tests.simulation.ledger import InvariantBroken, require

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.definitions.findings import Severity
+from penstock.definitions.source.findings import Severity
 from penstock.definitions.validate import validate_document
-from penstock.engine.evolve import _HANDLERS
-from penstock.engine.reading import Handler
+from penstock.engine.folding.evolve import _HANDLERS
+from penstock.engine.folding.reading import Handler
 from penstock.engine.records import Body, Record, commands, events
 from penstock.engine.state import RunState
 from tests.simulation.scenario import simulate_seed

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from penstock.base.json import JsonValue
-from penstock.definitions.expressions import InProcessEvaluator
+from penstock.definitions.jq.expressions import InProcessEvaluator
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.decide import decide
@@ -33,9 +33,9 @@ from penstock.engine.moves.plan import Plan
 from penstock.engine.moves.taking import take
 from penstock.engine.outcomes import Accepted, Decision, Refused
 from penstock.engine.pending import pending
-from penstock.engine.starting import successor_start
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
+from penstock.engine.walk.starting import successor_start
 from tests.simulation.ledger import Ledger, require
 
 __all__ = ["SECRET_VALUE", "Crashed", "Faults", "Flight", "SimulatedRun", "World"]

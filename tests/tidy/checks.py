@@ -51,7 +51,7 @@ _REGISTRY_HOSTS = tuple(
 )
 _MACHINE_PATH = re.compile(r"(?<![\w./~$}-])/(?:work|root|tmp|home|opt|Users)/")
 # Where the adapters of ports live, and what things of a port are called.
-_ADAPTER_MODULES = ("penstock.runtime.stores", "penstock.runtime.executors", "penstock.runtime.embedded_host")
+_ADAPTER_MODULES = ("penstock.runtime.stores", "penstock.runtime.executors", "penstock.runtime.host.embedded")
 _PORT_NAMES = ("store", "platform", "host", "storage", "evaluator", "performer")
 _UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
 

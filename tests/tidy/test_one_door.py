@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from penstock.app.penstock import Penstock
-from penstock.runtime.hosts.port import EffectHost, RunInputs, RunReader, WorkflowReader, WorkflowRegistry
-from penstock.runtime.platform import PlatformStore
-from penstock.runtime.ports import DefinitionChanges, ScheduleChanges, Store, StoredRunChanges, StoreReader
+from penstock.runtime.host.port import EffectHost, RunInputs, RunReader, WorkflowReader, WorkflowRegistry
+from penstock.runtime.ports.platform import PlatformStore
+from penstock.runtime.ports.runs import DefinitionChanges, ScheduleChanges, Store, StoredRunChanges, StoreReader
 from penstock.runtime.runs import Run
-from penstock.runtime.schedules import Scheduler
+from penstock.runtime.schedules.schedules import Scheduler
 from tests.tidy.doors import CHANGING, READING, handler_uses, made_contexts, reaches
 
 SOURCE = Path(__file__).parents[2] / "src" / "penstock"
@@ -30,42 +30,42 @@ PORTS = {
 
 # The host's own machinery: it answers for nobody's call, but carries out what was called for. See decision 0030.
 MACHINERY = {
-    "runtime/embedded_host.py": "Store.append Store.set_work",
-    "runtime/hosts/flat_path.py": "Store.append",
-    "runtime/hosts/definitions.py": "Store.put_definition",
-    "runtime/driver.py": "Host.release Host.send Host.try_move Store.claim Store.set_work Store.strike_off",
-    "runtime/chains.py": "Host.start",
-    "runtime/children.py": "Host.send Host.start",
-    "runtime/run_effects.py": "Host.send",
-    "runtime/timer_loop.py": "Host.send",
+    "runtime/host/embedded.py": "Store.append Store.set_work",
+    "runtime/host/flat_path.py": "Store.append",
+    "runtime/host/definitions.py": "Store.put_definition",
+    "runtime/host/driver.py": "Host.release Host.send Host.try_move Store.claim Store.set_work Store.strike_off",
+    "runtime/host/chains.py": "Host.start",
+    "runtime/host/children.py": "Host.send Host.start",
+    "runtime/host/effects.py": "Host.send",
+    "runtime/host/timers.py": "Host.send",
     "runtime/ownership/lease.py": "Store.beat Store.enlist Store.strike_off",
-    "runtime/deliveries.py": "PlatformStore.save_delivery",
-    "runtime/delivery_feed.py": "PlatformStore.add_deliveries PlatformStore.set_mark",
+    "runtime/deliveries/sending.py": "PlatformStore.save_delivery",
+    "runtime/deliveries/feed.py": "PlatformStore.add_deliveries PlatformStore.set_mark",
 }
 # What handlers work with: these have no way to a store but the one that they are handed.
 TOOLS_OF_HANDLERS = {
     "runtime/runs.py": "Host.adopt Host.send",
-    "runtime/control_hosts.py": "Host.adopt Host.register Host.send Host.start",
-    "runtime/control_plane.py": "Host.send Host.start",
-    "runtime/schedules.py": "Host.send Host.start Store.delete_schedule Store.put_schedule",
-    "operations/upstream_board.py": "PlatformStore.put_resources",
+    "runtime/control_plane/hosts.py": "Host.adopt Host.register Host.send Host.start",
+    "runtime/control_plane/functions.py": "Host.send Host.start",
+    "runtime/schedules/schedules.py": "Host.send Host.start Store.delete_schedule Store.put_schedule",
+    "runtime/upstreams/board.py": "PlatformStore.put_resources",
 }
 # The gate itself: what it keeps of keys, calls and outcomes.
 THE_GATE = {
-    "operations/authentication.py": "PlatformStore.touch_keys",
-    "operations/once.py": "PlatformStore.record_call PlatformStore.release_call",
-    "operations/trail.py": "PlatformStore.append_audit",
-    "operations/webhook_receiver.py": "PlatformStore.record_call PlatformStore.release_call",
+    "operations/gate/authentication.py": "PlatformStore.touch_keys",
+    "operations/gate/idempotency.py": "PlatformStore.record_call PlatformStore.release_call",
+    "operations/gate/audit_log.py": "PlatformStore.append_audit",
+    "operations/webhooks/receiver.py": "PlatformStore.record_call PlatformStore.release_call",
     "app/pepper.py": "PlatformStore.set_mark",
     "app/housekeeping.py": "PlatformStore.forget_calls PlatformStore.forget_deliveries",
 }
 # A program that has Penstock in it holds the host in its hands: no gate could keep it from anything.
 EMBEDDING = {
     "app/penstock.py": "Host.register Host.start Penstock.register Scheduler.put_triggers",
-    "app/testing.py": "Penstock.register Penstock.start",
-    "app/harness_kernel.py": "Host.adopt Host.send Host.start",
-    "app/harness_performers.py": "Store.put_definition",
-    "runtime/simulation.py": "Host.send Host.start",
+    "app/testing/bench.py": "Penstock.register Penstock.start",
+    "app/conformance/kernel.py": "Host.adopt Host.send Host.start",
+    "app/conformance/performers.py": "Store.put_definition",
+    "runtime/simulation/dry_run.py": "Host.send Host.start",
     "runtime/retention.py": "Store.delete_ended",
 }
 ALLOWED = {
@@ -152,7 +152,7 @@ def test_every_method_of_a_port_is_known_to_read_or_to_change(name: str) -> None
     ],
 )
 def test_a_module_that_reaches_past_the_gate_is_found(source: str, told: str) -> None:
-    assert any(told in complaint for complaint in complaints("api/endpoints.py", source))
+    assert any(told in complaint for complaint in complaints("rest/endpoints.py", source))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_module_that_reaches_past_the_gate_is_found(source: str, told: str) ->
     ],
 )
 def test_what_only_has_the_same_name_is_not_found(source: str) -> None:
-    assert complaints("api/endpoints.py", source) == []
+    assert complaints("rest/endpoints.py", source) == []
 
 
 def test_a_function_with_a_context_is_no_excuse_outside_of_the_operations() -> None:

@@ -28,9 +28,9 @@ MAY_SLEEP: dict[str, str] = {
     "tests/torture/pair.py": "work at times that are drawn by lot",
     "tests/torture/suspended.py": "work that takes a while, and the operator who looks now and then",
     "tests/torture/worker.py": "work at times that are drawn by lot",
-    "tests/unit/app/test_loop_watch.py": "what it tests is how long the loop stood still",
+    "tests/unit/app/serving/test_loop_watch.py": "what it tests is how long the loop stood still",
     "tests/unit/runtime/long_worker.py": "a step that lasts until it is cancelled",
-    "tests/unit/runtime/test_progress.py": "a step that says every few milliseconds how far it is",
+    "tests/unit/runtime/activities/test_progress.py": "a step that says every few milliseconds how far it is",
 }
 # Folders that are made by tools and hold nothing of ours; needed only where git cannot say what is ignored.
 # They know each other, and what they exchange.
@@ -209,14 +209,14 @@ def test_a_module_named_for_nothing_is_found() -> None:
     ],
 )
 def test_asking_which_adapter_it_is_is_found(use: str) -> None:
-    source = f"from penstock.runtime.stores.sqlite import SqliteStore\n\nfound = {use}\n"
+    source = f"from penstock.runtime.stores.sqlite.store import SqliteStore\n\nfound = {use}\n"
     [problem] = checks.check_port_use(source)
     assert problem.startswith("line 3: ")
 
 
 def test_making_an_adapter_and_asking_other_things_is_no_problem() -> None:
     source = """
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.stores.sqlite.store import SqliteStore
 
 store = SqliteStore("penstock.db")
 found = isinstance(outcome, Appended), getattr(error, "errno", None), type(value)

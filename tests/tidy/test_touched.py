@@ -25,7 +25,7 @@ def test_a_changed_module_reaches_its_own_tests_and_those_of_whoever_imports_it(
 ) -> None:
     found = distances(roots_of([DURATIONS], graph), graph)
     assert found["tests/unit/definitions/test_durations.py"] == 1
-    assert found["tests/unit/engine/test_timers.py"] > 1
+    assert found["tests/unit/engine/walk/test_timers.py"] > 1
     assert "tests/unit/base/test_json.py" not in found
 
 

@@ -29,11 +29,11 @@ from penstock.app.gateway import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject
-from penstock.operations.context import GateLimits, Request
+from penstock.operations.gate.context import GateLimits, Request
 from penstock.operations.pipeline import Answered, Gate
-from penstock.runtime.platform import AuditQuery
-from penstock.runtime.ports import RunQuery
-from penstock.runtime.upstream import ImportRules, UpstreamTool
+from penstock.runtime.ports.platform import AuditQuery
+from penstock.runtime.ports.runs import RunQuery
+from penstock.runtime.upstreams.tools import ImportRules, UpstreamTool
 from tests.torture.worker import DurableLines, read_lines
 
 __all__ = ["Audited", "torment_changes"]

@@ -31,16 +31,16 @@ from pathlib import Path
 
 from penstock.base import limits
 from penstock.base.json import JsonObject
-from penstock.definitions.build import build_workflow
+from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import inputs
 from penstock.engine.transitions import Phase
-from penstock.runtime.driver import Driver
-from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityOutcome
-from penstock.runtime.ports import RunQuery
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityOutcome
+from penstock.runtime.host.driver import Driver
+from penstock.runtime.host.embedded import EmbeddedHost
+from penstock.runtime.ports.runs import RunQuery
+from penstock.runtime.semaphores import Turnstile
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock, new_worker_id
-from penstock.runtime.turnstiles import Turnstile
 from tests.torture.worker import read_lines
 
 __all__ = ["Suspension", "suspend"]

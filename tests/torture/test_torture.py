@@ -13,10 +13,10 @@ import pytest
 
 from penstock.base.clock import ManualClock
 from penstock.base.json import JsonObject
-from penstock.definitions.build import build_workflow
+from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import inputs
-from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.stores.memory import MemoryStore
+from penstock.runtime.host.embedded import EmbeddedHost
+from penstock.runtime.stores.memory.runs import MemoryStore
 from tests.torture import killing, pair, torture
 from tests.torture.worker import Victim, read_lines
 from tests.torture.workflows import WORKFLOWS

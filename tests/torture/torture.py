@@ -32,11 +32,11 @@ from random import Random
 
 from penstock.base import limits
 from penstock.base.json import JsonObject
-from penstock.definitions.build import build_workflow
+from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import Replayed, fold, replay
 from penstock.engine.records import Record
-from penstock.runtime.ports import RunQuery, StoredRun
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.ports.runs import RunQuery, StoredRun
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.torture import killing
 from tests.torture.audited import torment_changes
 from tests.torture.suspended import suspend

@@ -23,17 +23,17 @@ from typing import Any, TypeVar
 
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
-from penstock.definitions.build import build_workflow
+from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import inputs
 from penstock.engine.outcomes import Accepted, Refused
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.engine.transitions import Phase
-from penstock.runtime.driver import Driver
-from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.hosts.live import Committed
-from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
+from penstock.runtime.host.driver import Driver
+from penstock.runtime.host.embedded import EmbeddedHost
+from penstock.runtime.host.live import Committed
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock, gone_workers, new_worker_id
 from tests.torture.workflows import WORKFLOWS
 

@@ -26,7 +26,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 def test_a_name_is_loaded_when_it_is_asked_for() -> None:
     loaded = modules_after("from penstock import step")
-    assert "penstock.runtime.steps" in loaded
+    assert "penstock.runtime.steps.registry" in loaded
     assert "penstock.app.penstock" not in loaded
 
 

@@ -4,7 +4,7 @@
         async with open_gate(penstock) as gate:
             outcome = await gate.call(Request(...))
 
-Above it: `serving`, the command line. Below it: the platform store, the catalogue, the gate.
+Above it: `serving.server`, the command line. Below it: the platform store, the catalogue, the gate.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from penstock.app.pepper import PEPPER_BYTES, pepper_path, unsealed_with
 from penstock.base.errors import PenstockError, Rejected
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
-from penstock.operations.accepting import accept_through
-from penstock.operations.acting import act
-from penstock.operations.authentication import Authenticator
 from penstock.operations.builtin import builtin_operations, internal_operations
-from penstock.operations.catalogue import Catalogue
-from penstock.operations.context import GateLimits, Principal, ServerParts, Services
+from penstock.operations.catalogue.catalogue import Catalogue
+from penstock.operations.gate.authentication import Authenticator
+from penstock.operations.gate.context import GateLimits, Principal, ServerParts, Services
+from penstock.operations.gate.notifier import Notifier
+from penstock.operations.internal_callers import act
 from penstock.operations.keys import NewKey
-from penstock.operations.notifier import Notifier
 from penstock.operations.pipeline import Gate
-from penstock.operations.restoring import put_restores_on_record
-from penstock.operations.scheduled import fire_through
-from penstock.operations.upstream_board import Upstreams
+from penstock.operations.schedules.starts import fire_through
+from penstock.operations.system.restoring import put_restores_on_record
+from penstock.operations.upstreams.accepting import accept_through
 from penstock.runtime.guarded.evaluator import GuardedEvaluator
 from penstock.runtime.system import new_key_material, new_run_id
+from penstock.runtime.upstreams.board import Upstreams
 
 __all__ = ["create_owner_key", "has_keys", "local_owner", "open_gate"]
 

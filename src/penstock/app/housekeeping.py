@@ -13,10 +13,10 @@ from itertools import islice
 
 from penstock.base import limits
 from penstock.base.json import JsonValue
-from penstock.operations.acting import act, system_principal
+from penstock.operations.internal_callers import act, system_principal
 from penstock.operations.pipeline import Gate
-from penstock.operations.retained import FORGET_AUDIT, FORGET_RUNS, Forgotten
-from penstock.runtime.platform import AuditQuery, PlatformStore
+from penstock.operations.system.retention import FORGET_AUDIT, FORGET_RUNS, Forgotten
+from penstock.runtime.ports.platform import AuditQuery, PlatformStore
 
 __all__ = ["Retention", "forget_calls", "forget_old"]
 

@@ -14,8 +14,8 @@ from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
 from penstock.base.scopes import EVERYTHING
 from penstock.definitions.model import Workflow
-from penstock.operations.acting import act, system_principal
-from penstock.operations.context import Principal, Surface
+from penstock.operations.gate.context import Principal, Surface
+from penstock.operations.internal_callers import act, system_principal
 from penstock.operations.pipeline import Gate
 
 __all__ = ["load_workflow_into"]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from penstock.app.pepper import FINGERPRINT_MARK
 from penstock.base.json import JsonObject
-from penstock.runtime.stores.sqlite_audit import IntegrityProblem, IntegrityReport
-from penstock.runtime.stores.sqlite_maintenance import (
+from penstock.runtime.stores.sqlite.format.space import VacuumResult, vacuum
+from penstock.runtime.stores.sqlite.maintenance.copies import (
     BackupResult,
     RestoreResult,
     StoreStats,
@@ -20,7 +20,7 @@ from penstock.runtime.stores.sqlite_maintenance import (
     restore,
     stats,
 )
-from penstock.runtime.stores.sqlite_space import VacuumResult, vacuum
+from penstock.runtime.stores.sqlite.maintenance.soundness import IntegrityProblem, IntegrityReport
 
 __all__ = [
     "BackupResult",

@@ -3,7 +3,7 @@
 Importing a library and asking for a secret take time: neither is spent on a start, or on runs that need neither. Both
 happen in a thread.
 
-Above it: `Penstock`, `executor_settings`. Below it: the executors, which it does not know.
+Above it: `Penstock`, `executors.configured`. Below it: the executors, which it does not know.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.base.errors import PenstockError, Unavailable
-from penstock.runtime.performing import ActivityCall, ActivityError, ActivityOutcome, AsyncPerformer
+from penstock.runtime.activities.performing import ActivityCall, ActivityError, ActivityOutcome, AsyncPerformer
 
 __all__ = ["ClosableExecutor", "OnDemand"]
 

@@ -17,49 +17,50 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.app.executors.upstreams import UpstreamLink
 from penstock.app.on_demand import ClosableExecutor, OnDemand
 from penstock.app.storage import Storage, in_file
-from penstock.app.upstreams import UpstreamLink
 from penstock.base.clock import Clock
 from penstock.base.errors import NotFound, Rejected
 from penstock.base.ids import DEFAULT_TENANT, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.later import later
-from penstock.definitions.findings import Severity
 from penstock.definitions.model import Workflow
+from penstock.definitions.source.findings import Severity
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
 from penstock.engine.starters import PROGRAM
-from penstock.runtime.driver import Driver
-from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.executors.step import StepExecutor
+from penstock.runtime.activities.performing import AsyncPerformer
+from penstock.runtime.activities.routing import Router, SecretResolver
+from penstock.runtime.executors.step.executor import StepExecutor
 from penstock.runtime.guarded.evaluator import GuardedEvaluator
-from penstock.runtime.hosts.live import Committed
-from penstock.runtime.hosts.port import RunHost
+from penstock.runtime.host.driver import Driver
+from penstock.runtime.host.embedded import EmbeddedHost
+from penstock.runtime.host.live import Committed
+from penstock.runtime.host.port import RunHost
 from penstock.runtime.names import name_taken
-from penstock.runtime.performing import AsyncPerformer
-from penstock.runtime.ports import DefinitionNameTaken, RunPage, RunQuery
+from penstock.runtime.ports.runs import DefinitionNameTaken, RunPage, RunQuery
 from penstock.runtime.retention import Retention
-from penstock.runtime.routing import Router, SecretResolver
 from penstock.runtime.runs import Run, refusal_error
-from penstock.runtime.schedules import Scheduler
+from penstock.runtime.schedules.schedules import Scheduler
 from penstock.runtime.sealing import AnswerSeals
 from penstock.runtime.secrets import EnvironmentSecrets
-from penstock.runtime.steps import StepRegistry
+from penstock.runtime.steps.registry import StepRegistry
 from penstock.runtime.system import SystemClock, gone_workers, new_run_id, new_worker_id
-from penstock.runtime.upstream import ToolGuard
+from penstock.runtime.upstreams.tools import ToolGuard
 
 if TYPE_CHECKING:
     from penstock.app import pepper
-    from penstock.definitions import build, validate
-    from penstock.operations import upstream_board
-    from penstock.runtime.executors import http
+    from penstock.definitions import validate
+    from penstock.definitions.build import workflow as build
+    from penstock.runtime.executors.http import executor
+    from penstock.runtime.upstreams import board
 else:
     pepper = later("penstock.app.pepper")
-    build = later("penstock.definitions.build")
+    build = later("penstock.definitions.build.workflow")
     validate = later("penstock.definitions.validate")
-    http = later("penstock.runtime.executors.http")
-    upstream_board = later("penstock.operations.upstream_board")
+    executor = later("penstock.runtime.executors.http.executor")
+    board = later("penstock.runtime.upstreams.board")
 
 __all__ = ["Penstock"]
 
@@ -274,12 +275,12 @@ def _guard(upstream: UpstreamLink, storage: Storage, host: RunHost) -> ToolGuard
     """What keeps changed tools of other servers from being called where no gate does; it accepts nothing itself."""
     if not upstream.rules or storage.platform is None:
         return None
-    guard: ToolGuard = upstream_board.Upstreams(platform=storage.platform(), clock=host.clock, rules=upstream.rules)
+    guard: ToolGuard = board.Upstreams(platform=storage.platform(), clock=host.clock, rules=upstream.rules)
     return guard
 
 
 def _http_executor() -> ClosableExecutor:
-    return http.HttpExecutor()
+    return executor.HttpExecutor()
 
 
 def _registry(steps: Iterable[Callable[..., Any]]) -> StepRegistry:

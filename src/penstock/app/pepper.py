@@ -17,8 +17,8 @@ import stat
 from pathlib import Path
 
 from penstock.base.errors import Rejected, Unavailable
-from penstock.operations.trail import seal_with
-from penstock.runtime.platform import AuditQuery, PlatformStore
+from penstock.operations.gate.audit_log import seal_with
+from penstock.runtime.ports.platform import AuditQuery, PlatformStore
 
 __all__ = ["FINGERPRINT_MARK", "PEPPER_BYTES", "fingerprint", "pepper_path", "read_pepper", "unsealed_with"]
 

@@ -17,8 +17,8 @@ from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
-from penstock.runtime.platform import RESTORED_MARK
-from penstock.runtime.stores.sqlite_schema import SCHEMA_VERSION
+from penstock.runtime.ports.platform import RESTORED_MARK
+from penstock.runtime.stores.sqlite.format.schema import SCHEMA_VERSION
 from penstock.runtime.system import SystemClock
 
 __all__ = ["restore_on_record"]

@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any
 
 from penstock.base.errors import Rejected
-from penstock.runtime.steps import is_step
+from penstock.runtime.steps.registry import is_step
 
 __all__ = ["StepModules", "load_steps"]
 

@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.base.later import later
-from penstock.runtime.platform import PlatformStore
-from penstock.runtime.ports import Store
-from penstock.runtime.stores.sqlite import SqliteStore
-from penstock.runtime.stores.sqlite_probe import StoreProbe
-from penstock.runtime.stores.sqlite_schema import Synchronous
+from penstock.runtime.ports.platform import PlatformStore
+from penstock.runtime.ports.runs import Store
+from penstock.runtime.stores.sqlite.format.schema import Synchronous
+from penstock.runtime.stores.sqlite.maintenance.probe import StoreProbe
+from penstock.runtime.stores.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
-    from penstock.runtime.stores import memory, sqlite_platform
+    from penstock.runtime.stores.memory import runs
+    from penstock.runtime.stores.sqlite import platform_store
 else:
-    memory = later("penstock.runtime.stores.memory")
-    sqlite_platform = later("penstock.runtime.stores.sqlite_platform")
+    runs = later("penstock.runtime.stores.memory.runs")
+    platform_store = later("penstock.runtime.stores.sqlite.platform_store")
 
 __all__ = ["Storage", "in_file", "in_memory"]
 
@@ -50,7 +51,7 @@ def in_file(path: str | Path, *, synchronous: Synchronous = "FULL") -> Storage:
     return Storage(
         store=store,
         file=store.path,
-        platform=lambda: sqlite_platform.SqlitePlatformStore(store),
+        platform=lambda: platform_store.SqlitePlatformStore(store),
         probe=StoreProbe(store).look,
         counts=lambda: {"commits": store.writer.commits, "jobs": store.writer.jobs},
     )
@@ -58,5 +59,5 @@ def in_file(path: str | Path, *, synchronous: Synchronous = "FULL") -> Storage:
 
 def in_memory() -> Storage:
     """Runs and definitions in memory, and nothing beside them."""
-    store = memory.MemoryStore()
+    store = runs.MemoryStore()
     return Storage(store=store, probe=store.workers)

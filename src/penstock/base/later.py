@@ -3,7 +3,7 @@
     if TYPE_CHECKING:
         from penstock.definitions import diff
     else:
-        diff = later("penstock.definitions.diff")
+        diff = later("penstock.definitions.diff.compare")
 
 The first branch is for people, type checkers and the contracts between layers, which see the import as any other; the
 second is what happens. It is for modules that few calls need and that take long to import: checks of documents, HTTP

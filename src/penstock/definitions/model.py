@@ -1,8 +1,8 @@
 """The compiled workflow: one model for published and native documents, ready to be walked by the engine.
 
-Above it: `engine` walks it, `diff` and `drawing` describe it. Below it: `build` makes it from an outline; expressions,
-templates and schemas in it are compiled already.
-It holds no behaviour beyond look-ups and knows nothing of runs.
+Above it: `engine` walks it, `diff.compare` and `drawing.mermaid` describe it. Below it: `build.workflow` makes it from
+an outline; expressions, templates and schemas in it are compiled already. It holds no behaviour beyond look-ups and
+knows nothing of runs.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TypeAlias
 import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.expressions import Expression
-from penstock.definitions.json_schemas import CompiledSchema
-from penstock.definitions.templates import Template
+from penstock.definitions.jq.expressions import Expression
+from penstock.definitions.jq.templates import Template
+from penstock.definitions.schemas.compiled import CompiledSchema
 
 __all__ = [
     "ACTIVITY_TYPES",

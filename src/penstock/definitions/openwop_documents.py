@@ -6,7 +6,7 @@
 becomes a document that exposes a tool and gives its arguments back. Nodes stand in a row, as the edges say. Texts in
 them are texts: what reads like an expression is not evaluated.
 
-Above it: `operations.openwop_packs`. Below it: `openwop_pack`. Pure.
+Above it: `operations.openwop_packs`. Below it: `shapes.openwop_pack`. Pure.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from hashlib import sha256
 from typing import Literal
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.json_schemas import CompiledSchema, compile_schema, violations
-from penstock.definitions.openwop_pack import PACK, PACK_NODES, PackNode
+from penstock.definitions.schemas.compiled import CompiledSchema, compile_schema, violations
+from penstock.definitions.shapes.openwop_pack import PACK, PACK_NODES, PackNode
 
 __all__ = ["PERSON_AGENT", "PackProblem", "PlacedNode", "native_document", "native_name", "placed_nodes"]
 

@@ -5,7 +5,7 @@ place says so, the place is secret: an alternative that was not taken marks it a
 be followed counts as a mark. What is secret is secret as a whole; nothing is looked for inside it.
 
 Above it: the engine, which records answers without what is secret in them; surfaces, which ask for it in another way;
-`check_secret_answers`. Below it: JSON. It keeps and encrypts nothing.
+`checks.secret_answers`. Below it: JSON. It keeps and encrypts nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue, json_pointer
-from penstock.definitions.json_schemas import CompiledSchema
-from penstock.definitions.schema_violations import Violation
-from penstock.definitions.templates import SECRET_MASK
+from penstock.definitions.jq.templates import SECRET_MASK
+from penstock.definitions.schemas.compiled import CompiledSchema
+from penstock.definitions.schemas.violations import Violation
 
 __all__ = ["ANY_MEMBER", "has_marks", "is_secret", "secret_paths", "secrets_in", "with_values", "without_values_of"]
 

@@ -1,6 +1,6 @@
 """What a workflow document asks of whoever starts it: its own scopes, and the workflows that it runs as children.
 
-Above it: `operations.start_rights`, which decides. Below it: `outline`.
+Above it: `operations.start_rights`, which decides. Below it: `outline.document`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from penstock.base.json import JsonObject
 from penstock.base.later import later
 
 if TYPE_CHECKING:
-    from penstock.definitions import outline
+    from penstock.definitions.outline import document as outline
 else:
-    outline = later("penstock.definitions.outline")
+    outline = later("penstock.definitions.outline.document")
 
 __all__ = ["ChildReference", "StartNeeds", "start_needs"]
 

@@ -1,8 +1,9 @@
 """All checks of a workflow document together, and loading: from text to findings and a compiled workflow.
 
 Above it: the command line, the operations that accept documents, and the runtime's definition cache. Below it: the
-checks (`check_schema`, `check_graph`, `check_edges`, `check_expressions`, `check_types`), `source`, and `build`.
-Every check runs on what it understands, even when another found mistakes, so that an author sees all of them at once.
+checks (`checks.shape.document`, `checks.graph`, `checks.edges`, `checks.expressions`, `checks.types`),
+`source.document`, and `build.workflow`. Every check runs on what it understands, even when another found mistakes, so
+that an author sees all of them at once.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ from typing import TypeAlias
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.limits import FINDINGS_MAX
-from penstock.definitions.build import build_workflow
-from penstock.definitions.check_decline import decline_findings
-from penstock.definitions.check_edges import edge_findings
-from penstock.definitions.check_exposure import exposure_findings
-from penstock.definitions.check_expressions import expression_findings
-from penstock.definitions.check_graph import graph_findings
-from penstock.definitions.check_schema import schema_findings
-from penstock.definitions.check_scopes import scope_findings
-from penstock.definitions.check_triggers import trigger_findings
-from penstock.definitions.check_types import type_findings
-from penstock.definitions.check_unenforced import unenforced_findings
-from penstock.definitions.findings import Finding, Position, Severity
-from penstock.definitions.guesses import Guesses
+from penstock.definitions.build.workflow import build_workflow
+from penstock.definitions.checks.decline import decline_findings
+from penstock.definitions.checks.edges import edge_findings
+from penstock.definitions.checks.exposure import exposure_findings
+from penstock.definitions.checks.expressions import expression_findings
+from penstock.definitions.checks.graph import graph_findings
+from penstock.definitions.checks.scopes import scope_findings
+from penstock.definitions.checks.shape.document import schema_findings
+from penstock.definitions.checks.triggers import trigger_findings
+from penstock.definitions.checks.types import type_findings
+from penstock.definitions.checks.unenforced import unenforced_findings
 from penstock.definitions.model import Workflow
-from penstock.definitions.outline import Outline, outline_of
-from penstock.definitions.source import SourceDocument, read_source
+from penstock.definitions.outline.document import Outline, outline_of
+from penstock.definitions.source.document import SourceDocument, read_source
+from penstock.definitions.source.findings import Finding, Position, Severity
+from penstock.definitions.source.guesses import Guesses
 
 __all__ = ["Beside", "Checked", "Loaded", "check_source", "load_workflow", "validate_document", "validate_source"]
 

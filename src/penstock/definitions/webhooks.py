@@ -1,6 +1,6 @@
 """Webhook triggers of a workflow, compiled: where requests arrive, how they are verified, and what they lead to.
 
-Above it: `check_triggers`, `operations.webhook_triggers`. Below it: `expressions`, `templates`, `json_schemas`. It
+Above it: `checks.triggers`, `operations.webhook_triggers`. Below it: `expressions`, `templates`, `schemas.compiled`. It
 verifies nothing and starts nothing.
 """
 
@@ -15,9 +15,9 @@ from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import parse_native_duration_ms
-from penstock.definitions.expressions import Expression, ExpressionProblem, load_expression
-from penstock.definitions.json_schemas import CompiledSchema, SchemaProblem, load_schema
-from penstock.definitions.templates import SECRET_REFERENCE, Template, TemplateProblem, load_template
+from penstock.definitions.jq.expressions import Expression, ExpressionProblem, load_expression
+from penstock.definitions.jq.templates import SECRET_REFERENCE, Template, TemplateProblem, load_template
+from penstock.definitions.schemas.compiled import CompiledSchema, SchemaProblem, load_schema
 
 __all__ = ["WebhookTrigger", "hook_path", "webhook_triggers"]
 

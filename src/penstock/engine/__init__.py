@@ -6,7 +6,7 @@ the beginning of another. No clock, no random, no I/O, no logging, no waiting.
 """
 
 from penstock.engine.decide import decide
-from penstock.engine.evolve import evolve, fold
+from penstock.engine.folding.evolve import evolve, fold
 from penstock.engine.fork import fork
 from penstock.engine.outcomes import Accepted, Decision, Refused
 from penstock.engine.pending import next_wake_up_at, pending, pending_activities

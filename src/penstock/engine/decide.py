@@ -14,28 +14,28 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from penstock.base import limits
-from penstock.definitions.expressions import Evaluator, InProcessEvaluator
+from penstock.definitions.jq.expressions import Evaluator, InProcessEvaluator
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
-from penstock.engine.activities import (
+from penstock.engine.outcomes import Accepted, Decision, Refused
+from penstock.engine.records import commands, events
+from penstock.engine.retries import GiveUp, RetryAt, next_attempt
+from penstock.engine.state import Child, RunState
+from penstock.engine.transitions import Phase
+from penstock.engine.values import refuse_unfit
+from penstock.engine.walk.activities import (
     ask_in_activity,
     complete_activity,
     fail_activity,
     report_outcome_unknown,
     retry_activity,
 )
-from penstock.engine.advance import settle
-from penstock.engine.leases import lease_activity
-from penstock.engine.outcomes import Accepted, Decision, Refused
-from penstock.engine.questions import answer_interrupt
-from penstock.engine.records import commands, events
-from penstock.engine.retries import GiveUp, RetryAt, next_attempt
-from penstock.engine.starting import start_run
-from penstock.engine.state import Child, RunState
-from penstock.engine.timers import fire_timer
-from penstock.engine.transitions import Phase
-from penstock.engine.turn import Turn
-from penstock.engine.values import refuse_unfit
+from penstock.engine.walk.advance import settle
+from penstock.engine.walk.leases import lease_activity
+from penstock.engine.walk.questions import answer_interrupt
+from penstock.engine.walk.starting import start_run
+from penstock.engine.walk.timers import fire_timer
+from penstock.engine.walk.turn import Turn
 
 __all__ = ["decide"]
 

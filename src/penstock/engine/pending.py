@@ -7,8 +7,8 @@ It decides nothing: an effect is due because a record says so.
 from __future__ import annotations
 
 from penstock.base.ids import DEFAULT_TENANT
+from penstock.definitions.jq.templates import answer_reference
 from penstock.definitions.model import ActivityDetail, Workflow
-from penstock.definitions.templates import answer_reference
 from penstock.engine.effects import (
     CancelChild,
     DeliverSignal,
@@ -20,9 +20,9 @@ from penstock.engine.effects import (
 )
 from penstock.engine.outcomes import Accepted
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, Dialogue, RunState
-from penstock.engine.timers import soonest_timer_at, timers_of
 from penstock.engine.transitions import Phase
-from penstock.engine.turn import detail_of, parallel_span
+from penstock.engine.walk.timers import soonest_timer_at, timers_of
+from penstock.engine.walk.turn import detail_of, parallel_span
 
 __all__ = ["effects_of", "in_tenant", "next_wake_up_at", "pending", "pending_activities"]
 

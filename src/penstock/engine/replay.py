@@ -21,18 +21,18 @@ from msgspec.structs import replace
 
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.expressions import Evaluator, InProcessEvaluator
+from penstock.definitions.jq.expressions import Evaluator, InProcessEvaluator
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
-from penstock.engine.activities import without_own_keys
 from penstock.engine.decide import decide
-from penstock.engine.evolve import apply
+from penstock.engine.folding.evolve import apply
+from penstock.engine.folding.reading import secrets_of
 from penstock.engine.outcomes import Refused
-from penstock.engine.reading import secrets_of
 from penstock.engine.records import Body, OfAVisit, Record, commands, events, given, identity
 from penstock.engine.state import RunState
-from penstock.engine.timers import timers_of
 from penstock.engine.transitions import Phase
+from penstock.engine.walk.activities import without_own_keys
+from penstock.engine.walk.timers import timers_of
 
 __all__ = ["Diverged", "ReplayOutcome", "Replayed", "replay"]
 

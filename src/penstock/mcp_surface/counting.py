@@ -3,8 +3,8 @@
 No label has words that a client chose: methods and tools that there are not count as `unknown`. A call of a tool is
 `ok`, an `error` that the model hears of, `refused` by the protocol, a `task`, or a question (`input_required`).
 
-Above it: `server` puts it around every request that the SDK dispatches, `fast_path` tells what it answers. Below it:
-`operations.telemetry`. Nothing here knows the SDK.
+Above it: `server` puts it around every request that the SDK dispatches, `fast_path.path` tells what it answers. Below
+it: `operations.telemetry`. Nothing here knows the SDK.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from penstock.mcp_surface.book import Tool
-from penstock.operations.telemetry import Telemetry
+from penstock.mcp_surface.tools.book import Tool
+from penstock.operations.gate.telemetry import Telemetry
 
 __all__ = ["CALL", "Counting", "method_name", "reads_only"]
 

@@ -18,9 +18,9 @@ import msgspec
 from starlette.types import Message
 
 from penstock.base.errors import PenstockError
-from penstock.mcp_surface.callers import Caller, ProtocolFault
-from penstock.operations.context import Request
-from penstock.operations.errors import INTERNAL_ERROR
+from penstock.mcp_surface.questions.callers import Caller, ProtocolFault
+from penstock.operations.catalogue.errors import INTERNAL_ERROR
+from penstock.operations.gate.context import Request
 from penstock.operations.pipeline import Gate
 
 __all__ = ["AUDITED", "CODE", "MESSAGE", "State", "heard", "note_error", "note_refusal", "reason_in", "reason_of"]

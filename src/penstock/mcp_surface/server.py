@@ -1,6 +1,7 @@
 """The MCP server: the SDK's low-level server with handlers that translate and decide nothing.
 
-Above it: `app` serves it over HTTP, the command line over a pipe. Below it: `calls`, `contents`, `tools`; the SDK.
+Above it: `app` serves it over HTTP, the command line over a pipe. Below it: `calls`, `contents`, `tools.registry`; the
+SDK.
 """
 
 from __future__ import annotations
@@ -23,23 +24,23 @@ from pydantic import ValidationError
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded, PenstockError
 from penstock.base.json import JsonObject
-from penstock.mcp_surface.blocks import messages_at, result_at
-from penstock.mcp_surface.book import Tool
-from penstock.mcp_surface.calls import Caller, Client, Filled, ProtocolFault, ToolCalls, tasks_missing
-from penstock.mcp_surface.changes import Changes
-from penstock.mcp_surface.clients import IDEMPOTENCY_META, client_of, filled_of, kinds_of, takes_tasks, understood
-from penstock.mcp_surface.contents import Contents
+from penstock.mcp_surface.calls.calls import Caller, Client, Filled, ProtocolFault, ToolCalls, tasks_missing
+from penstock.mcp_surface.content.blocks import messages_at, result_at
 from penstock.mcp_surface.counting import Counting
-from penstock.mcp_surface.edge import resting
-from penstock.mcp_surface.log_messages import set_level
+from penstock.mcp_surface.eras.clients import IDEMPOTENCY_META, client_of, filled_of, kinds_of, takes_tasks, understood
+from penstock.mcp_surface.eras.edge import resting
+from penstock.mcp_surface.eras.log_messages import set_level
+from penstock.mcp_surface.eras.sdk import McpServer
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.questions import Ask
+from penstock.mcp_surface.questions.forms import Ask
 from penstock.mcp_surface.refusals import AUDITED, note_refusal, reason_of
-from penstock.mcp_surface.sdk import McpServer
-from penstock.mcp_surface.subscriptions import Subscriptions
+from penstock.mcp_surface.resources.contents import Contents
+from penstock.mcp_surface.subscriptions.changes import Changes
+from penstock.mcp_surface.subscriptions.subscriptions import Subscriptions
 from penstock.mcp_surface.tasks import TASKS_EXTENSION, TaskCalls
-from penstock.mcp_surface.tools import ToolShelf
-from penstock.operations.errors import INTERNAL_ERROR, mapping_of
+from penstock.mcp_surface.tools.book import Tool
+from penstock.mcp_surface.tools.registry import ToolShelf
+from penstock.operations.catalogue.errors import INTERNAL_ERROR, mapping_of
 from penstock.operations.pipeline import Gate
 
 __all__ = ["IDEMPOTENCY_META", "CallerOf", "build_mcp_server"]

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.base.json import JsonObject
-from penstock.mcp_surface.calls import Caller
-from penstock.mcp_surface.edge import CALLER, CALLER_STATE, Engine
-from penstock.mcp_surface.fast_path import FastPath
+from penstock.mcp_surface.calls.calls import Caller
+from penstock.mcp_surface.eras.edge import CALLER, CALLER_STATE, Engine
+from penstock.mcp_surface.eras.sdk import ERROR_STATUSES, HttpEngine, serve_pipe
+from penstock.mcp_surface.fast_path.path import FastPath
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.pipe import Pipe
 from penstock.mcp_surface.refusals import MESSAGE, note_refusal, reason_in
-from penstock.mcp_surface.sdk import ERROR_STATUSES, HttpEngine, serve_pipe
 from penstock.mcp_surface.server import Context, build_mcp_server
-from penstock.mcp_surface.tools import ToolShelf
-from penstock.operations.context import Principal
+from penstock.mcp_surface.tools.registry import ToolShelf
+from penstock.mcp_surface.wire.pipe import Pipe
+from penstock.operations.gate.context import Principal
 from penstock.operations.pipeline import Gate
 
 __all__ = ["open_http_engine", "serve_stdio"]

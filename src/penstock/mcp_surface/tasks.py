@@ -3,7 +3,7 @@
 A task is an execution and its id is the execution's id: there is nothing else to store, and everything about it is read
 and changed through the gate with the caller's own key. A failed execution is a completed task whose result is an error.
 
-Above it: `server`. Below it: `waiting`, the views of executions. Nothing here knows the SDK.
+Above it: `server`. Below it: `content.waits`, the views of executions. Nothing here knows the SDK.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import msgspec
 
 from penstock.base.errors import NotFound, PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.answer_links import AnswerLinks
-from penstock.mcp_surface.asking import ALREADY_ANSWERED
-from penstock.mcp_surface.callers import (
+from penstock.mcp_surface.calls.conversation import ALREADY_ANSWERED
+from penstock.mcp_surface.content.results import execution_result
+from penstock.mcp_surface.content.waits import is_for_person, status_line
+from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.questions.callers import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     TASKS_EXTENSION,
@@ -25,15 +27,13 @@ from penstock.mcp_surface.callers import (
     ProtocolFault,
     ask_gate,
 )
-from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.questions import CLIENT_KINDS, Ask, Kind, ask_of, input_requests, with_whole_key
-from penstock.mcp_surface.results import execution_result
-from penstock.mcp_surface.tools import ToolShelf
-from penstock.mcp_surface.waiting import is_for_person, status_line
-from penstock.operations.approvals import may_ask_caller
-from penstock.operations.attending import ExecutionResult
-from penstock.operations.execution_views import ExecutionView
-from penstock.operations.execution_waits import QuestionView
+from penstock.mcp_surface.questions.forms import CLIENT_KINDS, Ask, Kind, ask_of, input_requests, with_whole_key
+from penstock.mcp_surface.questions.links import AnswerLinks
+from penstock.mcp_surface.tools.registry import ToolShelf
+from penstock.operations.executions.approvals import may_ask_caller
+from penstock.operations.executions.views import ExecutionView
+from penstock.operations.executions.waiting import ExecutionResult
+from penstock.operations.executions.waits import QuestionView
 from penstock.operations.pipeline import Gate
 from penstock.operations.views import MCP_TASK_STATUS
 

@@ -5,35 +5,18 @@ Above it: `app` fills the catalogue with these. Below it: one module per resourc
 
 from __future__ import annotations
 
-from penstock.operations import (
-    accepting,
-    attending,
-    audits,
-    bundles,
-    control,
-    disabling,
-    execution_changes,
-    execution_messages,
-    execution_starts,
-    execution_streams,
-    executions,
-    keys,
-    registries_agents,
-    registries_models,
-    registries_schemas,
-    registries_tools,
-    restoring,
-    retained,
-    scheduled,
-    schedules,
-    systems,
-    tasks,
-    upstreams,
-    webhook_endpoints,
-    webhook_triggers,
-    workflows,
-)
-from penstock.operations.capability import Capability
+from penstock.operations import keys
+from penstock.operations.catalogue.capability import Capability
+from penstock.operations.executions import changes, control_plane, messages, reads, starts, streams, waiting
+from penstock.operations.registries import agents, models, schemas, tools
+from penstock.operations.schedules import operations
+from penstock.operations.schedules import starts as scheduled
+from penstock.operations.system import audits, health, restoring, retention
+from penstock.operations.upstreams import accepting
+from penstock.operations.upstreams import operations as upstreams
+from penstock.operations.webhooks import disabling, endpoints, triggers
+from penstock.operations.workflows import bundles, tasks
+from penstock.operations.workflows import operations as workflows
 
 __all__ = ["builtin_operations", "internal_operations"]
 
@@ -41,29 +24,29 @@ _MODULES = (
     workflows,
     bundles,
     tasks,
-    executions,
-    execution_starts,
-    attending,
-    execution_changes,
-    execution_messages,
-    execution_streams,
-    schedules,
-    control,
+    reads,
+    starts,
+    waiting,
+    changes,
+    messages,
+    streams,
+    operations,
+    control_plane,
     keys,
     audits,
-    registries_schemas,
-    registries_models,
-    registries_tools,
-    registries_agents,
+    schemas,
+    models,
+    tools,
+    agents,
     upstreams,
-    webhook_endpoints,
-    webhook_triggers,
-    systems,
+    endpoints,
+    triggers,
+    health,
 )
 
 
 # What only the process itself calls.
-_INTERNAL = (scheduled, retained, disabling, accepting, restoring)
+_INTERNAL = (scheduled, retention, disabling, accepting, restoring)
 
 
 def internal_operations() -> tuple[Capability, ...]:

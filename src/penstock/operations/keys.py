@@ -23,14 +23,14 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.base.scopes import EVERYTHING, SCOPE_HINT, is_scope, likely_scope, scope_allows
 from penstock.definitions.durations import parse_native_duration_ms
 from penstock.governance.keys import ParsedKey, derived_key, hash_secret
-from penstock.operations import once
-from penstock.operations.capability import Capability, Example, Reply, Route
-from penstock.operations.context import Context, Services
-from penstock.operations.declaring import operation
-from penstock.operations.start_rights import needed_scopes
+from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.gate import idempotency
+from penstock.operations.gate.context import Context, Services
+from penstock.operations.gate.start_rights import needed_scopes
 from penstock.operations.views import instant
-from penstock.operations.workflow_views import Cursor, Limit
-from penstock.runtime.platform import KeyNotReplaced, KeyRow
+from penstock.operations.workflows.views import Cursor, Limit
+from penstock.runtime.ports.platform import KeyNotReplaced, KeyRow
 
 __all__ = ["OPERATIONS", "NewKey", "is_operator"]
 
@@ -293,7 +293,7 @@ async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
     warnings = await _unneeded(context.services, tenant, given.scopes)
     made, reply = _new_key(context, row, warnings)
     context.call.about(made.key_id)
-    await context.services.platform.put_key(made, call=once.answered(context, reply))
+    await context.services.platform.put_key(made, call=idempotency.answered(context, reply))
     return reply
 
 
@@ -359,7 +359,7 @@ async def key_revoke(context: Context, given: OneKey) -> KeyView:
         return _view(row, now)
     row = msgspec.structs.replace(row, revoked_at=now)
     view = _view(row, now)
-    await context.services.platform.put_key(row, call=once.answered(context, Reply(value=view)))
+    await context.services.platform.put_key(row, call=idempotency.answered(context, Reply(value=view)))
     context.services.keys_changed()
     return view
 
@@ -396,7 +396,7 @@ async def key_rotate(context: Context, given: RotateKey) -> Reply[NewKey]:
     ended = (
         msgspec.structs.replace(old, expires_at=ends_at) if overlap_ms else msgspec.structs.replace(old, revoked_at=now)
     )
-    outcome = await context.services.platform.replace_key(ended, made, call=once.answered(context, reply))
+    outcome = await context.services.platform.replace_key(ended, made, call=idempotency.answered(context, reply))
     if isinstance(outcome, KeyNotReplaced):
         hint = f"rotate its successor {outcome.successor}" if outcome.successor else "create a new one"
         raise Conflict("KEY_NOT_ACTIVE", f"the key {old.name} was replaced or revoked already", hint)

@@ -20,19 +20,19 @@ from penstock.base import limits
 from penstock.base.errors import Denied, PenstockError, Unavailable
 from penstock.base.json import exceeds_values
 from penstock.base.scopes import missing_scope
-from penstock.operations.admission import Admission
-from penstock.operations.authentication import Authenticator
-from penstock.operations.capability import Capability, EventStream, Reply
-from penstock.operations.catalogue import Catalogue
-from penstock.operations.context import Context, Credentials, Principal, Request, Services, Surface
-from penstock.operations.errors import internal_error
-from penstock.operations.exposed import ExposedWorkflows
-from penstock.operations.key_watch import KeyWatch
-from penstock.operations.once import KeyedCalls
-from penstock.operations.presence import Presence
-from penstock.operations.trail import STRANGERS, AuditTrail, place_of
-from penstock.runtime.commits import CarriedThrough
-from penstock.runtime.platform import AuditOutcome, CallRecord
+from penstock.operations.catalogue.capability import Capability, EventStream, Reply
+from penstock.operations.catalogue.catalogue import Catalogue
+from penstock.operations.catalogue.errors import internal_error
+from penstock.operations.exposed.workflows import ExposedWorkflows
+from penstock.operations.gate.audit_log import STRANGERS, AuditTrail, place_of
+from penstock.operations.gate.authentication import Authenticator
+from penstock.operations.gate.context import Context, Credentials, Principal, Request, Services, Surface
+from penstock.operations.gate.idempotency import KeyedCalls
+from penstock.operations.gate.key_expiry import KeyWatch
+from penstock.operations.gate.presence import Presence
+from penstock.operations.gate.rate_limits import Admission
+from penstock.runtime.host.commits import CarriedThrough
+from penstock.runtime.ports.platform import AuditOutcome, CallRecord
 
 __all__ = ["NOBODY", "Answered", "Gate", "Outcome", "RefusedCall"]
 

@@ -1,6 +1,6 @@
 """The ETag of something registered: a hash of its body, equal for equal bodies however they were written.
 
-Above it: the registries, `deliveries`. Below it: canonical JSON.
+Above it: the registries, `deliveries.sending`. Below it: canonical JSON.
 """
 
 from __future__ import annotations

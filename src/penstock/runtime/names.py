@@ -6,7 +6,7 @@ Above it: operations and programs that store workflows. Below it: the outcome of
 from __future__ import annotations
 
 from penstock.base.errors import Conflict
-from penstock.runtime.ports import DefinitionNameTaken
+from penstock.runtime.ports.runs import DefinitionNameTaken
 
 __all__ = ["name_taken"]
 

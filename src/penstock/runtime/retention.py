@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import Rejected
-from penstock.runtime.ports import StoredRunChanges
+from penstock.runtime.ports.runs import StoredRunChanges
 
 __all__ = ["Retention"]
 

@@ -15,27 +15,27 @@ from msgspec.structs import replace
 from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected, Unavailable
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.expressions import EvaluationFailed, ExpressionProblem, NotAnExpression, load_expression
+from penstock.definitions.jq.expressions import EvaluationFailed, ExpressionProblem, NotAnExpression, load_expression
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.effects import PerformActivity
+from penstock.engine.folding.trust import from_outside
 from penstock.engine.fork import fork
 from penstock.engine.outcomes import Accepted, Refused
 from penstock.engine.pending import pending_activities
-from penstock.engine.questions import OpenQuestion, open_questions
 from penstock.engine.records import Record, commands
 from penstock.engine.starters import Starter
 from penstock.engine.state import RunState, Scope
 from penstock.engine.status import run_status
 from penstock.engine.transitions import RunStatus
-from penstock.engine.trust import from_outside
-from penstock.engine.turn import Turn
 from penstock.engine.values import NOT_JSON
-from penstock.runtime.chains import own_labels
-from penstock.runtime.hosts.port import RunHost
-from penstock.runtime.leasing import lease_ms_of, leased, leased_activity
-from penstock.runtime.platform import CallRecord
-from penstock.runtime.progress import Progress, ProgressNews
+from penstock.engine.walk.questions import OpenQuestion, open_questions
+from penstock.engine.walk.turn import Turn
+from penstock.runtime.activities.progress import Progress, ProgressNews
+from penstock.runtime.control_plane.leasing import lease_ms_of, leased, leased_activity
+from penstock.runtime.host.chains import own_labels
+from penstock.runtime.host.port import RunHost
+from penstock.runtime.ports.platform import CallRecord
 
 __all__ = ["Run", "RunFailed", "refusal_error"]
 

@@ -18,7 +18,7 @@ from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, R
 
 from penstock import Penstock
 from penstock.base import limits
-from penstock.definitions.build import build_workflow
+from penstock.definitions.build.workflow import build_workflow
 from tests.live.mcp.clients import SUBSCRIPTION_ID, connected, listened, listening, new_session, soon
 from tests.live.mcp.workflows import ALL
 from tests.live.rest.servers import LiveServer

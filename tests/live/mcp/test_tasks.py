@@ -10,9 +10,9 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from penstock.app.mcp_client import Manners, connect_mcp
-from penstock.app.mcp_places import HttpPlace
-from penstock.app.mcp_tasks import TaskFollower, TaskState
+from penstock.app.mcp.client import Manners, connect_mcp
+from penstock.app.mcp.places import HttpPlace
+from penstock.app.mcp.tasks import TaskFollower, TaskState
 from tests.live.mcp.workflows import ALL
 from tests.live.rest.servers import SECONDS_MAX, LiveServer, serving
 

@@ -12,7 +12,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from penstock.runtime.executors.mcp_config import command_name
+from penstock.runtime.executors.mcp.config import command_name
 from tests.live.mcp.clients import ERAS, connected, error_of, text_of
 from tests.live.rest.servers import LiveServer, serving
 

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.app.settings import Settings, settings_outline
-from penstock.app.settings_forms import ALLOWED_HOST, NETWORK, SECRET_NAME
-from penstock.app.settings_items import AgentSettings, McpServerSettings, ModelSettings
-from penstock.app.settings_keys import (
+from penstock.app.settings.forms import ALLOWED_HOST, NETWORK, SECRET_NAME
+from penstock.app.settings.items import AgentSettings, McpServerSettings, ModelSettings
+from penstock.app.settings.keys import (
     Anything,
     Choice,
     Form,
@@ -29,8 +28,9 @@ from penstock.app.settings_keys import (
     Texts,
     Whole,
 )
-from penstock.app.settings_rules import settings_problems
-from penstock.app.settings_secrets import CommandReference, EnvironmentReference, FileReference
+from penstock.app.settings.model import Settings, settings_outline
+from penstock.app.settings.rules import settings_problems
+from penstock.app.settings.secrets import CommandReference, EnvironmentReference, FileReference
 from penstock.base.limits import DURATION_MS_MAX
 
 # Anything a file may contain; `~` at the beginning is somebody's home, which is another path when it is read.

@@ -19,16 +19,16 @@ from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.base.errors import LimitExceeded, NotFound, Unavailable
 from penstock.base.json import JsonObject
-from penstock.definitions.build import build_workflow
-from penstock.operations.acting import act
-from penstock.operations.admission import Admission
-from penstock.operations.authentication import principal_of
-from penstock.operations.context import GateLimits, Principal
+from penstock.definitions.build.workflow import build_workflow
+from penstock.operations.gate.authentication import principal_of
+from penstock.operations.gate.context import GateLimits, Principal
+from penstock.operations.gate.rate_limits import Admission
+from penstock.operations.internal_callers import act
 from penstock.operations.pipeline import Gate
-from penstock.runtime.platform import AuditQuery
-from penstock.runtime.ports import RunQuery
-from penstock.runtime.schedules import NotAllowed, Postponed, Started
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.ports.platform import AuditQuery
+from penstock.runtime.ports.runs import RunQuery
+from penstock.runtime.schedules.schedules import NotAllowed, Postponed, Started
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.outside.test_audited_changes import fail_audit
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from penstock.app.serving import ServerOptions
-from penstock.operations.authentication import Authenticator
-from penstock.operations.context import Credentials, Principal
-from penstock.runtime.platform import AuditQuery, KeyRow
-from tests.unit.api.conftest import HELLO, Answered, Client, opened
+from penstock.app.serving.server import ServerOptions
+from penstock.operations.gate.authentication import Authenticator
+from penstock.operations.gate.context import Credentials, Principal
+from penstock.runtime.ports.platform import AuditQuery, KeyRow
+from tests.unit.rest.conftest import HELLO, Answered, Client, opened
 
 pytestmark = pytest.mark.anyio
 TOOL = {**HELLO, "name": "tool", "expose": {"tool": True}}

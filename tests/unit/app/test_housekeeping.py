@@ -10,9 +10,9 @@ from penstock.app.housekeeping import Retention, forget_old
 from penstock.app.penstock import Penstock
 from penstock.base.clock import ManualClock
 from penstock.base.json import JsonObject
+from penstock.operations.gate.audit_log import seal_with
 from penstock.operations.pipeline import Gate
-from penstock.operations.trail import seal_with
-from penstock.runtime.platform import AuditEntry, AuditQuery, DeliveryRow
+from penstock.runtime.ports.platform import AuditEntry, AuditQuery, DeliveryRow
 
 NOW = 1_767_225_600_000
 DAY = 24 * 60 * 60 * 1000

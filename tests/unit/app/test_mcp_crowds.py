@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from penstock.app.serving import ServerOptions
+from penstock.app.serving.server import ServerOptions
 from penstock.base import limits
 from penstock.mcp_surface.options import McpOptions
-from penstock.operations.context import GateLimits
+from penstock.operations.gate.context import GateLimits
 from tests.live.mcp.workflows import ASK, GREET, NAP
-from tests.unit.api.conftest import Client, opened
+from tests.unit.rest.conftest import Client, opened
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from tests.live.mcp.workflows import ASK, GREET
-from tests.unit.api.conftest import Client
 from tests.unit.app.test_mcp_crowds import Line, calling, crowded, modern, new_session, rpc
+from tests.unit.rest.conftest import Client
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.app.settings import Settings
-from penstock.app.settings_load import InvalidSettings, load_settings
-from penstock.app.settings_view import settings_document
-from penstock.app.upstreams import import_rules
-from penstock.definitions.findings import Finding
+from penstock.app.executors.upstreams import import_rules
+from penstock.app.settings.loading import InvalidSettings, load_settings
+from penstock.app.settings.model import Settings
+from penstock.app.settings.view import settings_document
+from penstock.definitions.source.findings import Finding
 
 PASTED = """
 mcpServers:

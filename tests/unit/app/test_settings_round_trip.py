@@ -10,10 +10,10 @@ import yaml
 from hypothesis import HealthCheck, given
 from hypothesis import settings as run
 
-from penstock.app.settings import Settings
-from penstock.app.settings_load import load_settings
-from penstock.app.settings_schema import settings_schema
-from penstock.app.settings_view import settings_document, settings_environment, settings_view
+from penstock.app.settings.json_schema import settings_schema
+from penstock.app.settings.loading import load_settings
+from penstock.app.settings.model import Settings
+from penstock.app.settings.view import settings_document, settings_environment, settings_view
 from tests.unit.app.strategies import settings
 
 

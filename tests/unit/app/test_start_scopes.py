@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock.app.serving import ServerOptions
+from penstock.app.serving.server import ServerOptions
 from penstock.mcp_surface.options import McpOptions
-from tests.unit.api.conftest import HELLO, Answered, Client, opened
+from tests.unit.rest.conftest import HELLO, Answered, Client, opened
 
 pytestmark = pytest.mark.anyio
 SCOPE = "shop:refund"

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.app.step_modules import StepModules, load_steps
 from penstock.base.errors import Rejected
-from penstock.runtime.steps import StepRegistry
+from penstock.runtime.steps.registry import StepRegistry
 
 STEPS = "from penstock import step\n\n@step\ndef hello() -> str:\n    return 'hello'\n\ndef helper(): ...\n"
 

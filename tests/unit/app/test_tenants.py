@@ -9,12 +9,12 @@ import pytest
 
 from penstock import Penstock
 from penstock.base.errors import Conflict, NotFound
-from penstock.engine.evolve import fold
+from penstock.engine.folding.evolve import fold
 from penstock.engine.fork import fork
-from penstock.runtime.control_hosts import HostControl
-from penstock.runtime.control_plane import ListQuery
-from penstock.runtime.ports import RunQuery
-from penstock.runtime.stores.sqlite_maintenance import check_integrity
+from penstock.runtime.control_plane.functions import ListQuery
+from penstock.runtime.control_plane.hosts import HostControl
+from penstock.runtime.ports.runs import RunQuery
+from penstock.runtime.stores.sqlite.maintenance.copies import check_integrity
 
 HELLO = """\
 penstock: v1

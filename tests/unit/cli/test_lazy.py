@@ -40,7 +40,7 @@ def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
 def test_help_imports_no_command_and_nothing_of_the_product(arguments: tuple[str, ...]) -> None:
     loaded = loaded_by(*arguments)
     assert [name for name in SERVER if name in loaded] == []
-    assert "penstock.cli.run" not in loaded
+    assert "penstock.cli.run.command" not in loaded
 
 
 def test_a_call_to_a_server_imports_nothing_of_a_server() -> None:
@@ -52,7 +52,9 @@ def test_a_call_to_a_server_imports_nothing_of_a_server() -> None:
 
 def test_serving_does_not_import_the_commands_of_operations() -> None:
     loaded = loaded_by("serve", "--help")
-    assert [name for name in loaded if name.startswith(("penstock.client", "penstock.cli.operation"))] == []
+    assert [name for name in loaded if name.startswith(("penstock.client", "penstock.cli.operations."))] == [
+        "penstock.cli.operations.resources"
+    ]
 
 
 def test_a_command_that_does_not_exist_is_answered_with_one_that_does() -> None:

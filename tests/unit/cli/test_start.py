@@ -24,51 +24,56 @@ LATER = (
     "pydantic_ai",
     "rich",
     "yaml",
-    "penstock.api.exposition",
-    "penstock.api.openapi",
-    "penstock.app.executor_models",
-    "penstock.app.harness",
-    "penstock.cli.documents",
-    "penstock.cli.report",
-    "penstock.definitions.build",
-    "penstock.definitions.diff",
-    "penstock.definitions.drawing",
-    "penstock.definitions.drawing_layout",
-    "penstock.definitions.outline",
-    "penstock.definitions.schema",
-    "penstock.definitions.source_yaml",
+    "penstock.rest.metrics.exposition",
+    "penstock.rest.openapi.document",
+    "penstock.app.executors.models",
+    "penstock.app.conformance.harness",
+    "penstock.cli.documents.reading",
+    "penstock.cli.terminal.report",
+    "penstock.definitions.build.workflow",
+    "penstock.definitions.diff.compare",
+    "penstock.drawing.mermaid",
+    "penstock.drawing.layout",
+    "penstock.definitions.outline.document",
+    "penstock.definitions.shapes.json_schema",
+    "penstock.definitions.source.yaml_reader",
     "penstock.definitions.validate",
-    "penstock.runtime.cases",
-    "penstock.runtime.control_hosts",
-    "penstock.runtime.control_plane",
-    "penstock.runtime.executors.a2a_agents",
-    "penstock.runtime.executors.agents",
-    "penstock.runtime.executors.http",
-    "penstock.runtime.executors.llm",
-    "penstock.runtime.executors.mcp_tools",
-    "penstock.runtime.executors.step_processes",
+    "penstock.runtime.simulation.cases",
+    "penstock.runtime.control_plane.hosts",
+    "penstock.runtime.control_plane.functions",
+    "penstock.runtime.executors.agents.a2a",
+    "penstock.runtime.executors.agents.delegate",
+    "penstock.runtime.executors.http.executor",
+    "penstock.runtime.executors.llm.executor",
+    "penstock.runtime.executors.mcp.executor",
+    "penstock.runtime.executors.step.processes",
     "penstock.runtime.executors.webhook_sender",
-    "penstock.runtime.memory_host",
-    "penstock.runtime.simulation",
+    "penstock.runtime.host.memory",
+    "penstock.runtime.simulation.dry_run",
 )
 
 
 @pytest.fixture(scope="module")
 def imported() -> frozenset[str]:
     """The modules that are there once `penstock serve` is imported."""
-    program = "import json, sys, penstock.cli.serve; print(json.dumps(sorted(sys.modules)))"
+    program = "import json, sys, penstock.cli.server.serve; print(json.dumps(sorted(sys.modules)))"
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     return frozenset(json.loads(finished.stdout))
 
 
 @pytest.mark.parametrize("module", LATER)
 def test_a_server_starts_without(module: str, imported: frozenset[str]) -> None:
-    told = f"penstock.cli.serve imports {module}: import it where it is used, with penstock.base.later"
+    told = f"penstock.cli.server.serve imports {module}: import it where it is used, with penstock.base.later"
     assert module not in imported, told
 
 
 def test_a_server_starts_with_what_it_needs(imported: frozenset[str]) -> None:
-    assert {"uvicorn", "starlette.routing", "penstock.app.serving", "penstock.runtime.stores.sqlite"} <= imported
+    assert {
+        "uvicorn",
+        "starlette.routing",
+        "penstock.app.serving.server",
+        "penstock.runtime.stores.sqlite.store",
+    } <= imported
 
 
 def test_a_command_without_options_converts_nothing() -> None:

@@ -1,13 +1,13 @@
 """Runs for the tests of views: simulated in memory, so that their records are real."""
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.cli.run_lines import Sheet, header_of, lines_of, text_of
-from penstock.cli.run_view import RunView
+from penstock.cli.run.lines import Sheet, header_of, lines_of, text_of
+from penstock.cli.run.view import RunView
 from penstock.definitions.model import Workflow
 from penstock.definitions.validate import load_workflow
 from penstock.engine.records import Record
-from penstock.runtime.cases import script_of_case
-from penstock.runtime.simulation import SimulationReport, simulate
+from penstock.runtime.simulation.cases import script_of_case
+from penstock.runtime.simulation.dry_run import SimulationReport, simulate
 
 
 def workflow_of(text: str) -> Workflow:

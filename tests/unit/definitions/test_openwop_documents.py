@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.base.json import JsonObject
-from penstock.definitions.build import build_workflow
-from penstock.definitions.findings import Severity
+from penstock.definitions.build.workflow import build_workflow
 from penstock.definitions.openwop_documents import PackProblem, native_document, native_name
-from penstock.definitions.openwop_pack import PACK_NODES
+from penstock.definitions.shapes.openwop_pack import PACK_NODES
+from penstock.definitions.source.findings import Severity
 from penstock.definitions.validate import validate_document
 
 PACK = "core.openwop.mcp."

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import Rejected
-from penstock.definitions.json_schemas import CompiledSchema, load_schema
+from penstock.definitions.schemas.compiled import CompiledSchema, load_schema
 from penstock.definitions.secret_answers import secret_paths, secrets_in, with_values
 
 SECRET: dict[str, Any] = {"type": "string", "writeOnly": True}

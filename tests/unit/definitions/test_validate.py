@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.limits import DOCUMENT_DEPTH_MAX, FINDINGS_MAX
-from penstock.definitions.findings import Finding, Severity
 from penstock.definitions.model import Format
+from penstock.definitions.source.findings import Finding, Severity
 from penstock.definitions.validate import load_workflow, validate_document, validate_source
 from tests.unit.definitions.documents import (
     SHARED,

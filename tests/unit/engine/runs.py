@@ -9,14 +9,14 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.build import build_workflow
-from penstock.definitions.findings import Severity
+from penstock.definitions.build.workflow import build_workflow
 from penstock.definitions.model import Workflow
+from penstock.definitions.source.findings import Severity
 from penstock.definitions.validate import validate_document
 from penstock.engine import inputs
 from penstock.engine.decide import decide
 from penstock.engine.effects import Effect
-from penstock.engine.evolve import fold
+from penstock.engine.folding.evolve import fold
 from penstock.engine.outcomes import Accepted, Decision, Refused
 from penstock.engine.pending import pending
 from penstock.engine.records import Record

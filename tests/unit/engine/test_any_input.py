@@ -9,8 +9,8 @@ from penstock.engine import inputs
 from penstock.engine.pending import pending
 from penstock.engine.replay import Replayed, replay
 from penstock.engine.status import published_phase
-from penstock.engine.timers import timers_of
 from penstock.engine.transitions import Phase
+from penstock.engine.walk.timers import timers_of
 from tests.unit.engine.runs import Run, begin, native, step
 
 BRANCHES: list[JsonValue] = [

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine import inputs
 from penstock.engine.decide import decide
-from penstock.engine.evolve import fold
+from penstock.engine.folding.evolve import fold
 from penstock.engine.outcomes import Accepted, Refused
 from penstock.engine.state import RunState
 from tests.unit.engine.runs import T0, Run, begin, native, published, start, step

@@ -6,7 +6,7 @@ from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine import inputs
 from penstock.engine.effects import DeliverSignal, PerformActivity, StartChild
-from penstock.engine.evolve import fold
+from penstock.engine.folding.evolve import fold
 from penstock.engine.fork import fork
 from penstock.engine.replay import Replayed, replay
 from tests.unit.engine.runs import Run, begin, native, published, step

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.build import build_workflow
-from penstock.definitions.expressions import InProcessEvaluator
+from penstock.definitions.build.workflow import build_workflow
+from penstock.definitions.jq.expressions import InProcessEvaluator
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.decide import decide
 from penstock.engine.effects import PerformActivity
-from penstock.engine.evolve import fold
+from penstock.engine.folding.evolve import fold
 from penstock.engine.moves.plan import Plan
 from penstock.engine.moves.taking import take
 from penstock.engine.outcomes import Accepted

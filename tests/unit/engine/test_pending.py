@@ -3,7 +3,7 @@
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine import inputs
 from penstock.engine.effects import PerformActivity, WakeUp
-from penstock.engine.evolve import fold
+from penstock.engine.folding.evolve import fold
 from penstock.engine.pending import next_wake_up_at, pending, pending_activities
 from tests.unit.engine.runs import T0, begin, native, published, step
 

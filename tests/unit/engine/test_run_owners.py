@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from penstock.base.json import JsonObject
-from penstock.definitions.build import build_workflow
+from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import inputs
-from penstock.engine.evolve import fold
+from penstock.engine.folding.evolve import fold
 from penstock.engine.fork import fork
 from penstock.engine.records import Record
 from penstock.engine.replay import Replayed, replay
 from penstock.engine.starters import Starter
-from penstock.engine.starting import successor_start
-from penstock.runtime.control_hosts import _owned
-from penstock.runtime.memory_host import MemoryHost
+from penstock.engine.walk.starting import successor_start
+from penstock.runtime.control_plane.hosts import _owned
+from penstock.runtime.host.memory import MemoryHost
 
 ASKS: JsonObject = {
     "penstock": "v1",

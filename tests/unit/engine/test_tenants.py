@@ -4,13 +4,13 @@ from penstock.base.json import JsonObject
 from penstock.engine import inputs
 from penstock.engine.decide import decide
 from penstock.engine.effects import PerformActivity
-from penstock.engine.evolve import fold
+from penstock.engine.folding.evolve import fold
 from penstock.engine.fork import fork
 from penstock.engine.outcomes import Accepted
 from penstock.engine.pending import pending
 from penstock.engine.replay import Replayed, replay
-from penstock.engine.starting import successor_start
 from penstock.engine.state import RunState
+from penstock.engine.walk.starting import successor_start
 from tests.unit.engine.runs import T0, native, step
 
 

@@ -1,7 +1,6 @@
 """The tables of states and transitions agree with each other and with the code that reads them."""
 
-from penstock.engine.advance import _MOVES, _OVER
-from penstock.engine.evolve import _HANDLERS
+from penstock.engine.folding.evolve import _HANDLERS
 from penstock.engine.records import COMMANDS, EVENTS, TYPES, Body, commands, events
 from penstock.engine.status import _WAITS
 from penstock.engine.transitions import (
@@ -13,6 +12,7 @@ from penstock.engine.transitions import (
     Phase,
     RunStatus,
 )
+from penstock.engine.walk.advance import _MOVES, _OVER
 
 # Ready by what is in them: bodies that can start or join, signals that wait in the buffer.
 SOMETIMES_READY = {Phase.FORKED, Phase.AWAITING_SIGNAL}

@@ -24,8 +24,8 @@ from penstock.engine.visits import (
     visits_of,
 )
 from penstock.engine.visits.changes import CHANGES
-from penstock.runtime.cases import script_of_case
-from penstock.runtime.simulation import SimulationReport, simulate
+from penstock.runtime.simulation.cases import script_of_case
+from penstock.runtime.simulation.dry_run import SimulationReport, simulate
 from tests.unit.engine.runs import native, step
 
 AT = 1_000

@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from penstock.app.executor_settings import equipped
+from penstock.app.executors.configured import equipped
 from penstock.app.gateway import local_owner, open_gate
-from penstock.app.mcp_mounting import mcp_options
 from penstock.app.penstock import Penstock
-from penstock.app.settings import Settings
+from penstock.app.serving.mcp import mcp_options
+from penstock.app.settings.model import Settings
 from penstock.base.json import JsonObject
-from penstock.mcp_surface.calls import Caller, Client, Filled, ToolCalls
+from penstock.mcp_surface.calls.calls import Caller, Client, Filled, ToolCalls
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.questions import Kind
+from penstock.mcp_surface.questions.forms import Kind
 from penstock.mcp_surface.tasks import TaskCalls
-from penstock.mcp_surface.tools import ToolShelf
+from penstock.mcp_surface.tools.registry import ToolShelf
 from tests.unit.operations.conftest import Caller as GateCaller
 
 __all__ = ["SAID", "Assistant", "accept", "assisted", "exposed"]

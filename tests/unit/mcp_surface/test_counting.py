@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.operations.telemetry import Telemetry
-from tests.unit.mcp_surface.test_fast_path import META, asked, opened
+from penstock.operations.gate.telemetry import Telemetry
+from tests.unit.mcp_surface.fast_path.test_path import META, asked, opened
 
 pytestmark = pytest.mark.anyio
 

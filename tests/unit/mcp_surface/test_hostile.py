@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.mcp_surface.blocks import content_blocks
-from penstock.mcp_surface.tools import ToolShelf
+from penstock.mcp_surface.content.blocks import content_blocks
+from penstock.mcp_surface.tools.registry import ToolShelf
 from tests.unit.mcp_surface.assistants import accept, assisted
 
 pytestmark = pytest.mark.anyio

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from penstock.api.openapi import openapi_document
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.tools import tool_book
+from penstock.mcp_surface.tools.registry import tool_book
 from penstock.operations.builtin import builtin_operations
+from penstock.rest.openapi.document import openapi_document
 
 OPERATIONS = builtin_operations()
 DOCUMENT: dict[str, Any] = openapi_document(OPERATIONS, version="1", base_path="/api/v0")

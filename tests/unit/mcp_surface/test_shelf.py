@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.mcp_surface.book import BYTES_PER_TOKEN, ToolBook
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.tools import ToolShelf
+from penstock.mcp_surface.tools.book import BYTES_PER_TOKEN, ToolBook
+from penstock.mcp_surface.tools.registry import ToolShelf
 from tests.unit.operations.conftest import Caller, OpenGate, open_caller
 from tests.unit.operations.documents import DOUBLE
 

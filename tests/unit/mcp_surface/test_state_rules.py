@@ -10,8 +10,8 @@ import pytest
 
 from penstock.app.gateway import open_gate
 from penstock.app.penstock import Penstock
-from penstock.mcp_surface.calls import ProtocolFault
-from penstock.mcp_surface.seals import SealedState, state_seal
+from penstock.mcp_surface.calls.calls import ProtocolFault
+from penstock.mcp_surface.questions.seals import SealedState, state_seal
 from tests.unit.mcp_surface.assistants import Assistant, accept, assisted, exposed
 from tests.unit.operations.conftest import Caller as GateCaller
 

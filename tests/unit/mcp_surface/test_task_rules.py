@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import Denied
-from penstock.mcp_surface.calls import ProtocolFault
+from penstock.mcp_surface.calls.calls import ProtocolFault
 from tests.unit.mcp_surface.assistants import Assistant, accept, assisted, exposed
 
 pytestmark = pytest.mark.anyio

@@ -14,10 +14,10 @@ import pytest
 from penstock.app.gateway import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.base.errors import Denied, PenstockError
-from penstock.operations.capability import EventStream, Reply
-from penstock.operations.context import Credentials, GateLimits, Principal, Request
+from penstock.operations.catalogue.capability import EventStream, Reply
+from penstock.operations.gate.context import Credentials, GateLimits, Principal, Request
 from penstock.operations.pipeline import Answered, Gate, Outcome, RefusedCall
-from penstock.runtime.steps import step
+from penstock.runtime.steps.registry import step
 
 
 @step(name="double")

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from penstock.governance.webhook_signatures import Verified, verify_request
-from penstock.operations.disabling import disable_through
-from penstock.runtime.deliveries import DeliveryDispatcher, DeliveryOptions
+from penstock.operations.webhooks.disabling import disable_through
+from penstock.runtime.deliveries.sending import DeliveryDispatcher, DeliveryOptions
 from penstock.runtime.executors.webhook_sender import WebhookSender
 from tests.unit.operations.conftest import Caller
 

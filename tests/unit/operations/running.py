@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from penstock.operations.capability import EventStream, StreamEvent
+from penstock.operations.catalogue.capability import EventStream, StreamEvent
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import ASK, BOTH_ASK, DOUBLE, PARENT, WAIT
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.operations.capability import Reply
-from penstock.operations.context import Credentials
+from penstock.operations.catalogue.capability import Reply
+from penstock.operations.gate.context import Credentials
 from penstock.operations.pipeline import Answered
 from tests.unit.operations.conftest import Caller, OpenGate
 

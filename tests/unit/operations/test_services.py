@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.operations.context import Services
-from penstock.operations.notifier import Notifier
+from penstock.operations.gate.context import Services
+from penstock.operations.gate.notifier import Notifier
 from tests.unit.operations.conftest import OpenGate
 
 SOURCES = Path(penstock.__file__).parent

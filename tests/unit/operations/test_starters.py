@@ -11,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.governance.webhook_signatures import sign_request
-from penstock.operations.webhook_receiver import HookAnswer, WebhookReceiver
-from penstock.operations.webhook_requests import HookRequest
+from penstock.operations.webhooks.receiver import HookAnswer, WebhookReceiver
+from penstock.operations.webhooks.requests import HookRequest
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.running import WAIT_SECONDS
 

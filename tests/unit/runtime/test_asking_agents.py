@@ -9,9 +9,9 @@ import pytest
 
 from penstock import Penstock
 from penstock.base.errors import Rejected
-from penstock.runtime.executors.a2a_agents import A2aClients
-from penstock.runtime.executors.agent_port import A2aAgent
-from penstock.runtime.executors.agents import AgentExecutor
+from penstock.runtime.executors.agents.a2a import A2aClients
+from penstock.runtime.executors.agents.delegate import AgentExecutor
+from penstock.runtime.executors.agents.port import A2aAgent
 from penstock.runtime.runs import Run
 from tests.fixtures.a2a_agent import Agent, agent_app
 from tests.unit.runtime.executors.asgi_server import serving_asgi, unused_port

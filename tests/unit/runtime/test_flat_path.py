@@ -11,17 +11,17 @@ import pytest
 
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject
-from penstock.definitions.build import build_workflow
+from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import inputs
 from penstock.engine.outcomes import Accepted
-from penstock.runtime.commits import Commit, in_this_context
-from penstock.runtime.driver import Driver
-from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.hosts.live import LiveRun
-from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityOutcome
-from penstock.runtime.ports import Appended, SequenceConflict, Store
-from penstock.runtime.stores.memory import MemoryStore
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityOutcome
+from penstock.runtime.host.commits import Commit, in_this_context
+from penstock.runtime.host.driver import Driver
+from penstock.runtime.host.embedded import EmbeddedHost
+from penstock.runtime.host.live import LiveRun
+from penstock.runtime.ports.runs import Appended, SequenceConflict, Store
+from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.hosts import END, native, step
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from penstock import Penstock
-from penstock.runtime.driver import Driver
-from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.ports import RunPosition
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.host.driver import Driver
+from penstock.runtime.host.embedded import EmbeddedHost
+from penstock.runtime.ports.runs import RunPosition
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.hosts import ScriptedPerformer
 

@@ -13,12 +13,12 @@ from penstock.base.json import JsonObject
 from penstock.engine import inputs
 from penstock.engine.outcomes import Accepted, Refused
 from penstock.engine.status import run_status
-from penstock.runtime.driver import Driver
-from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.performing import ActivityCall, ActivityOutcome
-from penstock.runtime.ports import RunRow, Store
-from penstock.runtime.stores.memory import MemoryStore
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.activities.performing import ActivityCall, ActivityOutcome
+from penstock.runtime.host.driver import Driver
+from penstock.runtime.host.embedded import EmbeddedHost
+from penstock.runtime.ports.runs import RunRow, Store
+from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step

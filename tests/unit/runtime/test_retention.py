@@ -10,9 +10,9 @@ from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.base.errors import Rejected
-from penstock.runtime.ports import Store
+from penstock.runtime.ports.runs import Store
 from penstock.runtime.retention import Retention
-from penstock.runtime.stores.memory import MemoryStore
+from penstock.runtime.stores.memory.runs import MemoryStore
 from tests.conformance.stores import AT, listed, on_every_store, run_bounded, start
 
 DAY_MS = 24 * 60 * 60 * 1000

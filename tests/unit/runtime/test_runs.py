@@ -9,7 +9,7 @@ import pytest
 
 from penstock import Penstock, RunFailed, step
 from penstock.base.errors import Conflict, NotFound, Rejected, Unavailable
-from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityOutcome
+from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityOutcome
 
 ASK = """\
 penstock: v1

@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as some
 
-from penstock.runtime.routing import Router
+from penstock.runtime.activities.routing import Router
 from penstock.runtime.secrets import EnvironmentSecrets, secret_name
 
 _TENANTS = some.from_regex(r"[a-z0-9][a-z0-9_-]{0,8}", fullmatch=True).filter(lambda name: name != "default")

@@ -8,10 +8,10 @@ import msgspec
 from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.base.json import JsonObject
-from penstock.definitions.build import build_workflow
+from penstock.definitions.build.workflow import build_workflow
 from penstock.engine.records import Record
-from penstock.runtime.hosts.transcripts import Transcript, Transcripts
-from penstock.runtime.ports import RunRow
+from penstock.runtime.host.transcripts import Transcript, Transcripts
+from penstock.runtime.ports.runs import RunRow
 
 ROW = RunRow(
     run_id="r", workflow_name="w", workflow_version="1", definition_hash="0", status="running", seq=0, created_at=0,

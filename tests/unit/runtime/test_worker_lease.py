@@ -13,15 +13,15 @@ from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject
 from penstock.engine import inputs
 from penstock.engine.status import run_status
-from penstock.runtime.driver import Driver
-from penstock.runtime.embedded_host import EmbeddedHost
-from penstock.runtime.executors.step_threads import DaemonThreads, confirmed_in_thread
+from penstock.runtime.activities.performing import ActivityCall, ActivityOutcome
+from penstock.runtime.executors.step.threads import DaemonThreads, confirmed_in_thread
+from penstock.runtime.host.driver import Driver
+from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ownership.lease import Ownership, WorkerLease
 from penstock.runtime.ownership.silence import SilenceWatch
-from penstock.runtime.performing import ActivityCall, ActivityOutcome
-from penstock.runtime.ports import WorkerRow
-from penstock.runtime.stores.memory import MemoryStore
-from penstock.runtime.turnstiles import Turnstile
+from penstock.runtime.ports.runs import WorkerRow
+from penstock.runtime.semaphores import Turnstile
+from penstock.runtime.stores.memory.runs import MemoryStore
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
 from tests.unit.runtime.executors.calls import bounded, call_of

@@ -12,13 +12,13 @@ from typing import Any
 
 from penstock.app.project.findings import PROJECT_CODES, project_findings
 from penstock.app.project.known import Known, known_in
-from penstock.app.settings import Settings
+from penstock.app.settings.model import Settings
 from penstock.base.json import JsonObject
 from penstock.definitions.claims import ClaimedName, claimed_names
-from penstock.definitions.findings import Finding, Severity
 from penstock.definitions.model import Workflow
-from penstock.definitions.outline import is_native
-from penstock.definitions.source import SourceDocument, read_source
+from penstock.definitions.outline.document import is_native
+from penstock.definitions.source.document import SourceDocument, read_source
+from penstock.definitions.source.findings import Finding, Severity
 from penstock.definitions.validate import Beside, load_workflow
 
 __all__ = ["PROJECT_CODES", "ProjectFile", "declared_names", "load_project", "project_check"]

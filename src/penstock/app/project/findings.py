@@ -15,13 +15,13 @@ from collections.abc import Collection, Iterator
 from penstock.app.project.known import Known
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.findings import Finding, Severity, suggestion
+from penstock.definitions.jq.templates import LiteralTemplate, compile_template
 from penstock.definitions.openwop_documents import PERSON_AGENT
-from penstock.definitions.outline import OutlineNode, outline_of
-from penstock.definitions.templates import LiteralTemplate, compile_template
-from penstock.runtime.step_binding import BindingProblem
-from penstock.runtime.steps import RegisteredStep
-from penstock.runtime.timetables import timetable_of
+from penstock.definitions.outline.document import OutlineNode, outline_of
+from penstock.definitions.source.findings import Finding, Severity, suggestion
+from penstock.runtime.schedules.timetables import timetable_of
+from penstock.runtime.steps.binding import BindingProblem
+from penstock.runtime.steps.registry import RegisteredStep
 
 __all__ = ["PROJECT_CODES", "project_findings"]
 

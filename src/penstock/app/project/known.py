@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.app.settings import Settings
-from penstock.app.settings_secrets import EnvironmentReference, FileReference
+from penstock.app.settings.model import Settings
+from penstock.app.settings.secrets import EnvironmentReference, FileReference
 from penstock.app.step_modules import load_steps
 from penstock.base.errors import PenstockError
 from penstock.runtime.secrets import SECRET_PREFIX
-from penstock.runtime.steps import StepRegistry
+from penstock.runtime.steps.registry import StepRegistry
 
 __all__ = ["Known", "known_in"]
 

@@ -10,17 +10,17 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.app.settings import Settings
-from penstock.app.settings_load import InvalidSettings, load_settings
-from penstock.cli.configuration import ChosenDatabaseOption, ConfigOption
+from penstock.app.settings.loading import InvalidSettings, load_settings
+from penstock.app.settings.model import Settings
 from penstock.cli.doctor.machine import clock_checks, disk_checks, port_checks
 from penstock.cli.doctor.project import executor_checks, workflow_checks
 from penstock.cli.doctor.store import permission_checks, secret_checks, store_checks
-from penstock.cli.endings import finish, print_json
-from penstock.cli.mcp_checks import Check, is_well, print_check, print_summary
-from penstock.cli.mcp_entries import entry_checks
-from penstock.cli.mcp_install import surroundings
-from penstock.cli.sessions import JsonOption
+from penstock.cli.mcp.install.command import surroundings
+from penstock.cli.mcp.install.entries import entry_checks
+from penstock.cli.sessions.configuration import ChosenDatabaseOption, ConfigOption
+from penstock.cli.sessions.sessions import JsonOption
+from penstock.cli.terminal.checks import Check, is_well, print_check, print_summary
+from penstock.cli.terminal.endings import finish, print_json
 
 __all__ = ["doctor_command"]
 

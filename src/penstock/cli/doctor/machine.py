@@ -16,10 +16,10 @@ from penstock.app.listening import listen
 from penstock.app.maintenance import store_stats
 from penstock.base import limits
 from penstock.base.errors import PenstockError
-from penstock.cli.configuration import is_store
-from penstock.cli.mcp_checks import Check
+from penstock.cli.sessions.configuration import is_store
+from penstock.cli.terminal.checks import Check
 from penstock.definitions.durations import format_instant
-from penstock.operations.systems import is_ready
+from penstock.operations.system.health import is_ready
 from penstock.runtime.system import SystemClock
 
 __all__ = ["clock_checks", "disk_checks", "port_checks"]

@@ -10,18 +10,18 @@ import socket
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from penstock.app.executor_settings import check_extras
+from penstock.app.executors.configured import check_extras
+from penstock.app.executors.secret_checks import secret_problems
 from penstock.app.project.files import load_project
-from penstock.app.secret_checks import secret_problems
-from penstock.app.settings import Settings
-from penstock.app.settings_items import McpServerSettings
+from penstock.app.settings.items import McpServerSettings
+from penstock.app.settings.model import Settings
 from penstock.app.workflow_paths import expand_paths
 from penstock.base import limits
 from penstock.base.errors import PenstockError
-from penstock.cli.files import SourceText, read_sources
-from penstock.cli.mcp_checks import Check
-from penstock.cli.report import count_words
-from penstock.definitions.findings import Severity
+from penstock.cli.terminal.checks import Check
+from penstock.cli.terminal.files import SourceText, read_sources
+from penstock.cli.terminal.report import count_words
+from penstock.definitions.source.findings import Severity
 
 __all__ = ["executor_checks", "workflow_checks"]
 

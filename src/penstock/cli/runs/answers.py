@@ -16,7 +16,7 @@ import typer
 
 from penstock.base.errors import Conflict, PenstockError, Rejected
 from penstock.base.json import JsonObject, JsonValue
-from penstock.cli.asking import Abandoned, ask_answer
+from penstock.base.text import clean
 from penstock.cli.runs.calls import (
     IdempotencyOption,
     JsonOption,
@@ -34,9 +34,9 @@ from penstock.cli.runs.calls import (
     present,
     tell,
 )
-from penstock.cli.terminal import TerminalConversation, can_ask
-from penstock.cli.values import UsageError, loose_value, parse_value
-from penstock.definitions.drawing_text import clean
+from penstock.cli.terminal.asking import Abandoned, ask_answer
+from penstock.cli.terminal.lines import TerminalConversation, can_ask
+from penstock.cli.terminal.values import UsageError, loose_value, parse_value
 
 __all__ = ["answer_command"]
 

@@ -18,13 +18,13 @@ import typer
 
 from penstock.base.errors import NotFound
 from penstock.base.json import JsonObject, JsonValue
-from penstock.cli.endings import finish, print_json
-from penstock.cli.report import console_for
-from penstock.cli.run_names import CANDIDATES_MAX, meant_run
-from penstock.cli.surfaces import CallSurface, open_surface
-from penstock.cli.targets import ProfileOption, ServerOption, TargetFileOption, choose_target
+from penstock.base.text import clean
+from penstock.cli.run_ids import CANDIDATES_MAX, meant_run
+from penstock.cli.sessions.surfaces import CallSurface, open_surface
+from penstock.cli.sessions.targets import ProfileOption, ServerOption, TargetFileOption, choose_target
+from penstock.cli.terminal.endings import finish, print_json
+from penstock.cli.terminal.report import console_for
 from penstock.client.table import find_operation
-from penstock.definitions.drawing_text import clean
 
 __all__ = [
     "IdempotencyOption",

@@ -14,8 +14,6 @@ from typing import Annotated, Any
 import typer
 
 from penstock.base.json import JsonObject
-from penstock.cli.endings import command_text
-from penstock.cli.report import console_for
 from penstock.cli.runs.calls import (
     IdempotencyOption,
     JsonOption,
@@ -34,7 +32,9 @@ from penstock.cli.runs.calls import (
     present,
     tell,
 )
-from penstock.cli.values import UsageError, parse_value
+from penstock.cli.terminal.endings import command_text
+from penstock.cli.terminal.report import console_for
+from penstock.cli.terminal.values import UsageError, parse_value
 
 __all__ = [
     "cancel_command",

@@ -13,7 +13,7 @@ from typing import Final
 import typer
 
 from penstock.cli.lazy import Place, lazy_group
-from penstock.cli.operation_options import words_of
+from penstock.cli.operations.options import words_of
 from penstock.client.table import find_operation
 
 __all__ = ["runs_group"]
@@ -75,7 +75,7 @@ def _places() -> dict[str, Place]:
     for action in _PLAIN:
         operation = find_operation(f"execution.{action}")
         found[action] = Place(
-            "penstock.cli.operations",
+            "penstock.cli.operations.commands",
             "operation_command",
             words_of(operation, f"{operation.title}."),
             None,

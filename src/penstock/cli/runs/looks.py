@@ -20,9 +20,7 @@ from rich.text import Text
 from penstock.base.errors import Denied, NotFound
 from penstock.base.ids import chain_of, generation_of
 from penstock.base.json import JsonObject
-from penstock.cli.endings import print_json
-from penstock.cli.report import console_for
-from penstock.cli.run_source import record_of
+from penstock.cli.run.source import record_of
 from penstock.cli.runs.calls import (
     JsonOption,
     ProfileOption,
@@ -36,15 +34,17 @@ from penstock.cli.runs.calls import (
     present,
 )
 from penstock.cli.runs.reports import Surroundings, print_row_table, print_run
-from penstock.cli.traces import trace_text
-from penstock.cli.values import parse_since
-from penstock.definitions.build import build_workflow
+from penstock.cli.terminal.endings import print_json
+from penstock.cli.terminal.report import console_for
+from penstock.cli.terminal.traces import trace_text
+from penstock.cli.terminal.values import parse_since
+from penstock.definitions.build.workflow import build_workflow
 from penstock.definitions.durations import format_instant, parse_instant_ms
 from penstock.definitions.model import Workflow
 from penstock.engine.records import Record
 from penstock.engine.visits import RunVisits
-from penstock.runtime.chains import CHAIN_LABEL
-from penstock.runtime.tracing import shorten, trace_lines
+from penstock.runtime.host.chains import CHAIN_LABEL
+from penstock.runtime.simulation.tracing import shorten, trace_lines
 
 __all__ = ["history_command", "list_command", "query_command", "show_command"]
 

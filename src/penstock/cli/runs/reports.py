@@ -16,12 +16,12 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.cli.endings import command_text
-from penstock.cli.report import console_for
-from penstock.cli.run_lines import length_text
-from penstock.definitions.drawing_text import clean
+from penstock.base.text import clean
+from penstock.cli.run.lines import length_text
+from penstock.cli.terminal.endings import command_text
+from penstock.cli.terminal.report import console_for
 from penstock.definitions.durations import parse_instant_ms
-from penstock.runtime.tracing import shorten
+from penstock.runtime.simulation.tracing import shorten
 
 __all__ = ["Surroundings", "print_row_table", "print_run", "status_style"]
 

@@ -12,19 +12,19 @@ from typing import Annotated, Final
 import typer
 
 from penstock.app.gateway import open_gate
-from penstock.cli.configuration import ConfigOption, command_settings
-from penstock.cli.displays import display_for
-from penstock.cli.endings import finish
-from penstock.cli.following import Follower
-from penstock.cli.run import finish_watching
-from penstock.cli.run_lookup import say_nobody_works
-from penstock.cli.run_source import RunSource, calls_of_gate, calls_of_surface
+from penstock.cli.run.command import finish_watching
+from penstock.cli.run.displays import display_for
+from penstock.cli.run.following import Follower
+from penstock.cli.run.source import RunSource, calls_of_gate, calls_of_surface
+from penstock.cli.run.watching import WatchedPlace, watch
 from penstock.cli.runs.calls import JsonOption, ProfileOption, RunArgument, ServerOption, TargetFileOption
-from penstock.cli.sessions import SecretsOption, StepsOption, Workshop, opened
-from penstock.cli.surfaces import open_surface
-from penstock.cli.targets import FileTarget, ServerTarget, choose_target
-from penstock.cli.values import UsageError
-from penstock.cli.watching import WatchedPlace, watch
+from penstock.cli.sessions.configuration import ConfigOption, command_settings
+from penstock.cli.sessions.run_lookup import say_nobody_works
+from penstock.cli.sessions.sessions import SecretsOption, StepsOption, Workshop, opened
+from penstock.cli.sessions.surfaces import open_surface
+from penstock.cli.sessions.targets import FileTarget, ServerTarget, choose_target
+from penstock.cli.terminal.endings import finish
+from penstock.cli.terminal.values import UsageError
 from penstock.client.table import find_operation
 from penstock.runtime.system import SystemClock
 

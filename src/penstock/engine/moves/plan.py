@@ -13,15 +13,15 @@ import msgspec
 from msgspec.structs import replace
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.json_schemas import CompiledSchema
+from penstock.definitions.jq.templates import LiteralTemplate, Template, template_secrets
 from penstock.definitions.model import ActivityDetail, EndDetail, Node, Workflow
-from penstock.definitions.templates import LiteralTemplate, Template, template_secrets
+from penstock.definitions.schemas.compiled import CompiledSchema
 from penstock.engine.effects import PerformActivity
+from penstock.engine.folding.reading import size_of
+from penstock.engine.folding.trust import is_outside
 from penstock.engine.moves.probing import BEGIN_VALUES, MADE, MOVE_VALUES, Found, probe_begin, probe_move
 from penstock.engine.pages import Field, Shape
-from penstock.engine.reading import size_of
 from penstock.engine.state import RunState
-from penstock.engine.trust import is_outside
 
 __all__ = ["Opening", "Plan", "Size", "Step"]
 

@@ -17,19 +17,19 @@ from msgspec.structs import replace
 from penstock.base import limits
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonValue, exceeds_values, is_flat, json_problem
-from penstock.definitions.expressions import EvaluationFailed, Evaluator
+from penstock.definitions.jq.expressions import EvaluationFailed, Evaluator
 from penstock.definitions.model import EndDetail, Node
-from penstock.engine.completion import result_violation
 from penstock.engine.effects import PerformActivity
 from penstock.engine.inputs import CompleteActivity, Input, StartRun
 from penstock.engine.moves.plan import Opening, Plan, Size, Step
 from penstock.engine.outcomes import Accepted, Refused
 from penstock.engine.pages import Move
 from penstock.engine.pending import in_tenant
-from penstock.engine.starting import prepared_input, start_run, unfit_id
 from penstock.engine.state import Activation, RunState, Scope
 from penstock.engine.transitions import Phase, RunStatus
-from penstock.engine.turn import Turn
+from penstock.engine.walk.completion import result_violation
+from penstock.engine.walk.starting import prepared_input, start_run, unfit_id
+from penstock.engine.walk.turn import Turn
 
 __all__ = ["take"]
 

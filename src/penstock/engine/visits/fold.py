@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, assert_never, cast
 
-from penstock.engine.evolve import apply_body
+from penstock.engine.folding.evolve import apply_body
 from penstock.engine.records import Body, Record, commands, events
 from penstock.engine.records.union import (
     AnyBody,

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
-from penstock.runtime.executors.mcp_config import CLIENT
-from penstock.runtime.performing import (
+from penstock.runtime.activities.performing import (
     ActivityAsks,
     ActivityCall,
     ActivityDone,
@@ -24,6 +23,7 @@ from penstock.runtime.performing import (
     ActivityOutcome,
     AsyncPerformer,
 )
+from penstock.runtime.executors.mcp.config import CLIENT
 
 __all__ = ["ROOTS", "ClientRoots", "ForClients"]
 

@@ -3,7 +3,7 @@
 The name of a receiver is resolved for each connection and every address is checked, so that a name that was harmless
 when the endpoint was registered leads nowhere else now. Redirects are not followed, answers are not read.
 
-Above it: `app` hands it to `runtime.deliveries`. Below it: `guarded_transport`, httpx2.
+Above it: `app` hands it to `runtime.deliveries`. Below it: `transport`, httpx2.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import httpx2
 
 from penstock.base import limits
 from penstock.runtime.address_guard import AddressDenied, AddressGuard
-from penstock.runtime.deliveries import NotSent, OutgoingEvent, Sent
+from penstock.runtime.deliveries.sending import NotSent, OutgoingEvent, Sent
+from penstock.runtime.executors.certificates import trust
 from penstock.runtime.executors.failures import shortened
-from penstock.runtime.executors.guarded_transport import GuardedTransport, Resolver, resolve_host
-from penstock.runtime.executors.trust import trust
+from penstock.runtime.executors.transport import GuardedTransport, Resolver, resolve_host
 
 __all__ = ["WebhookSender"]
 

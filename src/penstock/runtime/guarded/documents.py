@@ -16,17 +16,19 @@ from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.later import later
-from penstock.definitions.findings import Finding
-from penstock.definitions.json_schemas import SchemaProblem, compile_schema
-from penstock.definitions.schema_cost import pattern_units
+from penstock.definitions.schemas.compiled import SchemaProblem, compile_schema
+from penstock.definitions.schemas.cost import pattern_units
+from penstock.definitions.source.findings import Finding
 from penstock.runtime.guarded.pool import WorkerDied, WorkerPool
 from penstock.runtime.guarded.threads import FairThreads
 
 if TYPE_CHECKING:
-    from penstock.definitions import diff, source, validate
+    from penstock.definitions import validate
+    from penstock.definitions.diff import compare
+    from penstock.definitions.source import document as source
 else:
-    diff = later("penstock.definitions.diff")
-    source = later("penstock.definitions.source")
+    compare = later("penstock.definitions.diff.compare")
+    source = later("penstock.definitions.source.document")
     validate = later("penstock.definitions.validate")
 
 __all__ = ["DocumentChecks"]
@@ -88,7 +90,7 @@ class DocumentChecks:
     def _difference(self, before: JsonObject, after: JsonObject) -> JsonObject:
         texts = msgspec.json.encode(before), msgspec.json.encode(after)
         if all(len(text) <= limits.DOCUMENT_IN_PROCESS_BYTES_MAX for text in texts):
-            return diff.diff_documents(before, after).to_json()
+            return compare.diff_documents(before, after).to_json()
         told: JsonObject = self._exchange(b'"difference"', *texts)
         if "error" in told:
             raise _too_costly(f"the documents cannot be compared: {told['error']}")

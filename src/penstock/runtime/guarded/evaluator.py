@@ -16,7 +16,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.expressions import (
+from penstock.definitions.jq.expressions import (
     Evaluated,
     EvaluationFailed,
     Expression,
@@ -26,7 +26,7 @@ from penstock.definitions.expressions import (
     input_text,
     path_value,
 )
-from penstock.definitions.json_schemas import CompiledSchema, Violation, apply_defaults, is_prompt, violations
+from penstock.definitions.schemas.compiled import CompiledSchema, Violation, apply_defaults, is_prompt, violations
 from penstock.runtime.guarded.pool import WorkerDied, WorkerPool
 
 __all__ = ["GuardedEvaluator"]

@@ -20,13 +20,14 @@ import msgspec
 from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.base.later import later
-from penstock.definitions.expressions import Evaluated, ExpressionProblem, compile_expression, evaluate_text
-from penstock.definitions.json_schemas import SchemaProblem, compile_schema, violations
+from penstock.definitions.jq.expressions import Evaluated, ExpressionProblem, compile_expression, evaluate_text
+from penstock.definitions.schemas.compiled import SchemaProblem, compile_schema, violations
 
 if TYPE_CHECKING:
-    from penstock.definitions import diff, validate
+    from penstock.definitions import validate
+    from penstock.definitions.diff import compare
 else:
-    diff = later("penstock.definitions.diff")
+    compare = later("penstock.definitions.diff.compare")
     validate = later("penstock.definitions.validate")
 
 if sys.platform != "win32":
@@ -98,7 +99,7 @@ def _source(text: msgspec.Raw) -> JsonObject:
 
 
 def _difference(before: msgspec.Raw, after: msgspec.Raw) -> JsonObject:
-    return diff.diff_documents(msgspec.json.decode(before), msgspec.json.decode(after)).to_json()
+    return compare.diff_documents(msgspec.json.decode(before), msgspec.json.decode(after)).to_json()
 
 
 def _schema_problem(schema: msgspec.Raw) -> JsonObject:

@@ -1,11 +1,11 @@
 """Who owns a run after a decision, and in which epoch.
 
-Above it: `run_rows`, for every decision that is stored. A takeover of an owner that is gone is the store's `claim`.
+Above it: `host.rows`, for every decision that is stored. A takeover of an owner that is gone is the store's `claim`.
 """
 
 from __future__ import annotations
 
-from penstock.runtime.ports import RunRow
+from penstock.runtime.ports.runs import RunRow
 
 __all__ = ["next_owner"]
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import Unavailable
-from penstock.runtime.ports import WorkStore
+from penstock.runtime.ports.runs import WorkStore
 
 __all__ = ["Ownership", "WorkerLease"]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from penstock.base import limits
 from penstock.base.clock import Clock
-from penstock.runtime.ports import WorkerRow
+from penstock.runtime.ports.runs import WorkerRow
 
 __all__ = ["SilenceWatch"]
 

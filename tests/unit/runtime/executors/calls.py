@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.effects import PerformActivity
-from penstock.runtime.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
+from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
 
 __all__ = ["bounded", "call_of", "done", "error"]
 

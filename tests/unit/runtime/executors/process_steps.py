@@ -4,7 +4,7 @@ import os
 import sys
 from dataclasses import dataclass
 
-from penstock.runtime.steps import StepContext, StepFailed, step
+from penstock.runtime.steps.registry import StepContext, StepFailed, step
 
 __all__ = ["add", "crash", "fail", "leave", "raise_bug", "spin", "where"]
 

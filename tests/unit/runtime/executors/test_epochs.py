@@ -8,15 +8,15 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.base.clock import ManualClock
-from penstock.runtime.executors.http import HttpExecutor
-from penstock.runtime.executors.step import StepExecutor
+from penstock.runtime.activities.performing import ActivityCall
+from penstock.runtime.executors.http.executor import HttpExecutor
+from penstock.runtime.executors.step.executor import StepExecutor
 from penstock.runtime.ownership.lease import Ownership, WorkerLease
-from penstock.runtime.performing import ActivityCall
-from penstock.runtime.steps import StepContext, StepRegistry
-from penstock.runtime.stores.memory import MemoryStore
+from penstock.runtime.steps.registry import StepContext, StepRegistry
+from penstock.runtime.stores.memory.runs import MemoryStore
 from tests.unit.runtime.executors import process_steps
 from tests.unit.runtime.executors.calls import bounded, call_of, done
-from tests.unit.runtime.executors.test_mcp_tools import executor_of, script, tool
+from tests.unit.runtime.executors.mcp.test_executor import executor_of, script, tool
 from tests.unit.runtime.executors.web_server import Answer, serving
 
 GAP_MS = 30_000

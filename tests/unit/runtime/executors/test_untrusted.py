@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.base.json import JsonValue
-from penstock.runtime.executors.llm_prompts import lay_over
+from penstock.runtime.executors.llm.prompts import lay_over
 from penstock.runtime.executors.untrusted import Fence, fence_for, text_of, wrap_untrusted
 
 MARK = re.compile(r"</?\s*untrusted", re.IGNORECASE)

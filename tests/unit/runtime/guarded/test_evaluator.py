@@ -15,7 +15,7 @@ import pytest
 
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.expressions import (
+from penstock.definitions.jq.expressions import (
     Evaluated,
     EvaluationFailed,
     Expression,
@@ -25,7 +25,7 @@ from penstock.definitions.expressions import (
     compile_expression,
     load_expression,
 )
-from penstock.definitions.json_schemas import CompiledSchema, compile_schema, load_schema, violations
+from penstock.definitions.schemas.compiled import CompiledSchema, compile_schema, load_schema, violations
 from penstock.runtime.guarded import worker as guarded_worker
 from penstock.runtime.guarded.documents import DocumentChecks
 from penstock.runtime.guarded.evaluator import GuardedEvaluator
@@ -180,7 +180,7 @@ def test_a_worker_that_was_killed_is_replaced() -> None:
 def test_the_worker_ends_when_its_server_does() -> None:
     program = (
         "import os, sys\n"
-        "from penstock.definitions.expressions import compile_expression\n"
+        "from penstock.definitions.jq.expressions import compile_expression\n"
         "from penstock.runtime.guarded.evaluator import GuardedEvaluator\n"
         "guarded = GuardedEvaluator()\n"
         "guarded.evaluate(compile_expression('[range(2)]'), None)\n"

@@ -9,10 +9,10 @@ import pytest
 from penstock.base.errors import CorruptHistory, Rejected, Unavailable
 from penstock.engine.pages import Field, RecordShape, Shape, expand
 from penstock.engine.records import Record
-from penstock.runtime.stores import sqlite_schema
-from penstock.runtime.stores.pages.shapes import SHAPE_TABLE, ShapeNumbers
-from penstock.runtime.stores.sqlite import SqliteStore
-from penstock.runtime.stores.sqlite_maintenance import backup, check_integrity
+from penstock.runtime.stores.sqlite.format import schema
+from penstock.runtime.stores.sqlite.maintenance.copies import backup, check_integrity
+from penstock.runtime.stores.sqlite.pages.shapes import SHAPE_TABLE, ShapeNumbers
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.conformance.stores import AT, run_bounded, start
 from tests.conformance.test_store_moves import SHAPE, moved, records_of
 
@@ -130,7 +130,7 @@ def test_a_file_of_the_format_before_moves_is_read_and_written_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "store.db"
-    monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", 7)
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", 7)
     first = start("r_1")
 
     async def older() -> None:
@@ -153,7 +153,7 @@ def test_a_file_of_the_format_before_moves_is_read_and_written_on(
     assert rows(path, "SELECT * FROM history WHERE first_seq = 1") == before
     found = load(path, "r_1")
     assert found == [*first.records, *records_of("r_1", 3, first.row.created_at + 2, 1, "new")]
-    monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", 7)
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", 7)
     with pytest.raises(Rejected) as refused:
         load(path, "r_1")
     assert refused.value.code == "STORE_TOO_NEW"

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from penstock.runtime.ports import Appended, StoredRun
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.ports.runs import Appended, StoredRun
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.conformance.stores import listed, record, run_bounded, start
 
 ROOT = Path(__file__).parents[4]

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import CorruptHistory, PenstockError, Rejected, Unavailable
-from penstock.runtime.ports import Appended, StoredRun
-from penstock.runtime.stores import sqlite_schema
-from penstock.runtime.stores.sqlite import SqliteStore
+from penstock.runtime.ports.runs import Appended, StoredRun
+from penstock.runtime.stores.sqlite.format import schema
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.conformance.privileges import as_ordinary_user
 from tests.conformance.stores import contents, listed, run_bounded, start, step
 from tests.unit.runtime.stores.holding import held
@@ -387,13 +387,13 @@ def version_of(path: Path) -> int:
 def test_a_file_of_a_newer_release_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     make(path)
-    foreign_database(path, f"PRAGMA user_version = {sqlite_schema.SCHEMA_VERSION + 1}")
+    foreign_database(path, f"PRAGMA user_version = {schema.SCHEMA_VERSION + 1}")
     before = path.read_bytes()
-    check(refusal_of(path), "STORE_TOO_NEW", "store.db", f"format {sqlite_schema.SCHEMA_VERSION + 1}")
+    check(refusal_of(path), "STORE_TOO_NEW", "store.db", f"format {schema.SCHEMA_VERSION + 1}")
     assert path.read_bytes() == before
 
 
-NEXT = sqlite_schema.SCHEMA_VERSION + 1
+NEXT = schema.SCHEMA_VERSION + 1
 GOOD = "CREATE TABLE extras (name TEXT PRIMARY KEY); ALTER TABLE runs ADD COLUMN region TEXT NOT NULL DEFAULT 'here';"
 
 
@@ -402,9 +402,9 @@ def newer_release(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Become a release with two more migrations."""
 
     def become(last: str) -> None:
-        monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", NEXT + 1)
-        migrations = {**sqlite_schema._MIGRATIONS, NEXT: GOOD, NEXT + 1: last}
-        monkeypatch.setattr(sqlite_schema, "_MIGRATIONS", migrations)
+        monkeypatch.setattr(schema, "SCHEMA_VERSION", NEXT + 1)
+        migrations = {**schema._MIGRATIONS, NEXT: GOOD, NEXT + 1: last}
+        monkeypatch.setattr(schema, "_MIGRATIONS", migrations)
 
     return become
 

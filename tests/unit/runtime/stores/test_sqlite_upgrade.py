@@ -8,12 +8,12 @@ import pytest
 
 from penstock.base.errors import Unavailable
 from penstock.base.ids import ENTROPY_BYTES, run_id_of
-from penstock.runtime.ports import DefinitionRow, ScheduleRow
-from penstock.runtime.stores import sqlite_schema
-from penstock.runtime.stores.sqlite import SqliteStore
-from penstock.runtime.stores.sqlite_keys import first_key_of
-from penstock.runtime.stores.sqlite_maintenance import backup, check_integrity, stats
-from penstock.runtime.stores.sqlite_rows import encode_json
+from penstock.runtime.ports.runs import DefinitionRow, ScheduleRow
+from penstock.runtime.stores.sqlite.columns import encode_json
+from penstock.runtime.stores.sqlite.format import schema
+from penstock.runtime.stores.sqlite.maintenance.copies import backup, check_integrity, stats
+from penstock.runtime.stores.sqlite.runs.keys import first_key_of
+from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.conformance.stores import AT, definition, listed, record, run_bounded, start, step
 
 FIRST_FORMAT = """
@@ -160,7 +160,7 @@ def test_a_file_of_the_first_format_becomes_current_and_loses_nothing(tmp_path: 
 
     run_bounded(scenario())
     connection = sqlite3.connect(path)
-    assert connection.execute("PRAGMA user_version").fetchone() == (sqlite_schema.SCHEMA_VERSION,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (schema.SCHEMA_VERSION,)
     connection.execute("INSERT INTO runs_text (runs_text) VALUES ('integrity-check')")
     connection.close()
 
@@ -178,9 +178,9 @@ def test_a_file_of_the_first_format_can_be_looked_at_and_copied_as_it_is(tmp_pat
 
 def test_an_sqlite_without_an_index_of_texts_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        sqlite_schema,
+        schema,
         "_MIGRATIONS",
-        {**sqlite_schema._MIGRATIONS, 4: "CREATE VIRTUAL TABLE t USING no_such_module (a)"},
+        {**schema._MIGRATIONS, 4: "CREATE VIRTUAL TABLE t USING no_such_module (a)"},
     )
 
     async def scenario() -> None:

@@ -1,1 +1,0 @@
-"""The REST projection of the catalogue."""

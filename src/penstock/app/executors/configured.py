@@ -1,0 +1,220 @@
+"""Executors and secrets as the settings say: MCP servers, models, agents, HTTP.
+
+    async with equipped(settings) as tools:
+        async with Penstock.open(storage=storage_of(settings), executors=tools.executors, secrets=tools.secrets): ...
+
+A library that is not installed is missed here, at the start. Libraries are imported, and secrets read, when something
+first needs them: a run that calls no model waits for neither, and a key that is missing fails only what needs it.
+
+Above it: the commands that perform work. Below it: the executors; `extras` loads those with libraries of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.app.executors.extras import load_executor, require_extra
+from penstock.app.executors.secret_sources import ReferenceSecrets, private_texts, resolve_secret
+from penstock.app.executors.upstreams import UpstreamLink, import_rules
+from penstock.app.on_demand import ClosableExecutor, OnDemand
+from penstock.app.settings.items import AgentSettings, McpServerSettings
+from penstock.app.settings.model import Settings
+from penstock.app.storage import Storage, in_file
+from penstock.base import limits
+from penstock.base.errors import Rejected, Unavailable
+from penstock.base.later import later
+from penstock.runtime.activities.performing import AsyncPerformer
+from penstock.runtime.activities.routing import SecretResolver
+from penstock.runtime.executors.mcp.config import McpServerConfig
+from penstock.runtime.secrets import ChainSecrets, EnvironmentSecrets, FileSecrets
+
+if TYPE_CHECKING:
+    from penstock.app.executors import models as executor_models
+    from penstock.runtime.executors import client_asks
+    from penstock.runtime.executors.agents import delegate as agents_executor
+    from penstock.runtime.executors.agents import person, port
+    from penstock.runtime.executors.http import executor
+    from penstock.runtime.executors.llm import executor as llm
+    from penstock.runtime.executors.mcp import executor as mcp_tools
+else:
+    executor_models = later("penstock.app.executors.models")
+    port = later("penstock.runtime.executors.agents.port")
+    agents_executor = later("penstock.runtime.executors.agents.delegate")
+    client_asks = later("penstock.runtime.executors.client_asks")
+    executor = later("penstock.runtime.executors.http.executor")
+    llm = later("penstock.runtime.executors.llm.executor")
+    mcp_tools = later("penstock.runtime.executors.mcp.executor")
+    person = later("penstock.runtime.executors.agents.person")
+
+__all__ = ["Equipment", "check_extras", "equipped", "looking_upstream", "secrets_of", "storage_of"]
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equipment:
+    """What performs activities, and where it finds secrets: two arguments of `Penstock.open`."""
+
+    executors: Mapping[str, AsyncPerformer]
+    secrets: SecretResolver
+    upstream: UpstreamLink = field(default_factory=UpstreamLink)
+    """The servers whose tools are imported."""
+
+
+@asynccontextmanager
+async def equipped(settings: Settings, *, secret_folder: Path | None = None) -> AsyncIterator[Equipment]:
+    """The executors that the settings ask for, until the block ends; `Unavailable` names an extra that is missing."""
+    check_extras(settings)
+    secrets = secrets_of(settings, secret_folder)
+    async with AsyncExitStack() as stack:
+        reach = settings.http
+        requests = OnDemand(
+            make=lambda: executor.HttpExecutor(allow_private=reach.allow_private, allow_hosts=reach.allow_hosts)
+        )
+        stack.push_async_callback(requests.close)
+        executors: dict[str, AsyncPerformer] = {"http": requests}
+        link = UpstreamLink(rules=import_rules(settings.mcp_servers))
+        tools = link.tools = _tool_executor(settings, secrets, link)
+        if tools is not None:
+            stack.push_async_callback(tools.close)
+        executors["tool_call"] = client_asks.ForClients(member="server", own=client_asks.ClientRoots(), others=tools)
+        models = OnDemand(make=lambda: llm.LlmExecutor(executor_models.model_providers(settings.models, secrets)))
+        stack.push_async_callback(models.close)
+        # Without a model of the server's there is still the one of whoever starts a run.
+        others = models if settings.models else None
+        executors["llm_call"] = client_asks.ForClients(member="provider", own=models, others=others)
+        agents = _agent_executor(settings, secrets, tools)
+        stack.push_async_callback(agents.close)
+        executors["agent_delegate"] = agents
+        yield Equipment(executors=executors, secrets=secrets, upstream=link)
+
+
+@asynccontextmanager
+async def looking_upstream(settings: Settings) -> AsyncIterator[UpstreamLink]:
+    """The servers whose tools are imported, for a process that performs nothing, until the block ends."""
+    link = UpstreamLink(rules=import_rules(settings.mcp_servers), watches=False)
+    link.tools = _tool_executor(settings, secrets_of(settings), link) if link.rules else None
+    try:
+        yield link
+    finally:
+        if link.tools is not None:
+            await link.tools.close()
+
+
+def secrets_of(settings: Settings, folder: Path | None = None) -> SecretResolver:
+    """Where secrets are looked for: a folder named by a flag, then `PENSTOCK_SECRET_…`, then what the settings list."""
+    if folder is not None and not folder.is_dir():
+        raise Rejected("SECRET_FOLDER_MISSING", f"{folder} is not a folder", "check the path after --secret-file")
+    named = ReferenceSecrets(settings.secrets)
+    if folder is None:
+        return ChainSecrets(EnvironmentSecrets(), named)
+    return ChainSecrets(FileSecrets(folder), EnvironmentSecrets(), named)
+
+
+def storage_of(settings: Settings, path: Path | None = None) -> Storage:
+    """The storage that the settings name, or the same at another path; whoever takes it opens and closes the store."""
+    return in_file(path or settings.storage.path, synchronous=settings.storage.synchronous)
+
+
+def check_extras(settings: Settings) -> None:
+    """Miss what is not installed before anything starts; `Unavailable` says what to install."""
+    if any(model.provider != "mock" for model in settings.models.values()):
+        require_extra("llm")
+    if any(agent.type == "a2a" for agent in settings.agents.values()):
+        require_extra("a2a")
+    for name, model in settings.models.items():
+        if model.provider == "anthropic" and find_spec("anthropic") is None:
+            told = f"the model {name} is served by anthropic, whose library is not installed"
+            raise Unavailable("EXTRA_NOT_INSTALLED", told, "install penstock[anthropic]")
+
+
+def _tool_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLink) -> OnDemand | None:
+    listed = {name: server for name, server in settings.mcp_servers.items() if not server.disabled}
+    if not listed:
+        return None
+    servers = {name: _server(server, None) for name, server in listed.items()}
+
+    def preparation(name: str) -> Callable[[], None]:
+        return lambda: servers.update({name: _server(listed[name], secrets)})
+
+    def make() -> ClosableExecutor:
+        made: ClosableExecutor = mcp_tools.McpToolExecutor(
+            servers,
+            allow_commands=settings.mcp_allow_commands,
+            on_progress=link.told,
+            guard=link,
+            guarded=frozenset(link.rules),
+            run_ended=link.run_ended,
+        )
+        return made
+
+    return OnDemand(
+        make=make,
+        name_of=lambda call: call.activity.config.get("server"),
+        prepare={name: preparation(name) for name, server in listed.items() if server.env or server.headers},
+    )
+
+
+def _server(server: McpServerSettings, secrets: SecretResolver | None) -> McpServerConfig:
+    """A server as its executor takes it; without a resolver, without what may hold secrets."""
+    return McpServerConfig(
+        command=server.command,
+        args=server.args,
+        env={} if secrets is None else private_texts(server.env, secrets),
+        cwd=server.cwd,
+        url=server.url,
+        headers={} if secrets is None else private_texts(server.headers, secrets),
+        protocol=server.protocol,
+        timeout_ms=None if server.timeout is None else server.timeout // _MILLISECOND,
+    )
+
+
+def _agent_executor(settings: Settings, secrets: SecretResolver, tools: AsyncPerformer | None) -> OnDemand:
+    listed = settings.agents
+    agents: dict[str, agents_executor.AgentConfig] = {name: _agent(agent, None) for name, agent in listed.items()}
+
+    def preparation(name: str) -> Callable[[], None]:
+        return lambda: agents.update({name: _agent(listed[name], secrets)})
+
+    def make() -> ClosableExecutor:
+        speaks_a2a = any(agent.type == "a2a" for agent in listed.values())
+        agents[person.PERSON_AGENT] = agents_executor.SdkAgent(person.ask_person)
+        return agents_executor.AgentExecutor(
+            agents, a2a=load_executor("a2a").A2aClients() if speaks_a2a else None, tools=tools
+        )
+
+    return OnDemand(
+        make=make,
+        name_of=lambda call: (call.activity.delegate or {}).get("agentId", call.activity.config.get("agent_id")),
+        prepare={
+            name: preparation(name) for name, agent in listed.items() if agent.api_key is not None or agent.headers
+        },
+    )
+
+
+def _agent(agent: AgentSettings, secrets: SecretResolver | None) -> agents_executor.AgentConfig:
+    """An agent as its executor takes it; without a resolver, without what may hold secrets."""
+    key = None if agent.api_key is None or secrets is None else resolve_secret(agent.api_key)
+    poll_ms = None if agent.poll_interval is None else agent.poll_interval // _MILLISECOND
+    match agent.type:
+        case "mcp":
+            return agents_executor.McpAgent(server=agent.server or "", tool=agent.tool or "")
+        case "task_api":
+            poll_interval_ms = limits.AGENT_POLL_MS_DEFAULT if poll_ms is None else poll_ms
+            return agents_executor.TaskApiAgent(
+                base_url=agent.url or "", api_key=key, poll_interval_ms=poll_interval_ms
+            )
+        case "a2a":
+            return port.A2aAgent(
+                url=agent.url or "",
+                api_key=key,
+                headers={} if secrets is None else private_texts(agent.headers, secrets),
+                trusted_origins=agent.trusted_origins,
+                poll_interval_ms=poll_ms,
+            )

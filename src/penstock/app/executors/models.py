@@ -1,0 +1,122 @@
+"""Language models as the settings list them, as providers that the `llm_call` executor asks.
+
+Models with the same provider, address and key share one provider, and so one pool of connections. The first of a kind
+goes by the name of its kind (`provider: anthropic` in a document), others by kind and their first model. If there is
+only one model, it also serves nodes that name none.
+
+Above it: `configured`. Below it: `extras` loads the library when a model is first asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from penstock.app.executors.extras import load_executor
+from penstock.app.executors.secret_sources import private_texts, resolve_secret
+from penstock.app.settings.items import ModelSettings
+from penstock.app.settings.secrets import describe_reference
+from penstock.base.errors import PenstockError
+from penstock.base.json import JsonValue
+from penstock.runtime.activities.routing import SecretResolver
+from penstock.runtime.executors.llm.mock import MockProvider, script_from_json
+from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmProvider, LlmRequest
+
+__all__ = ["model_providers"]
+
+_DEFAULT = "default"
+_MOCK = "mock"
+_COMPATIBLE = "openai-compatible"
+
+
+def model_providers(models: Mapping[str, ModelSettings], secrets: SecretResolver) -> dict[str, LlmProvider]:
+    """The providers by the names that documents may use for them."""
+    providers: dict[str, LlmProvider] = {}
+    groups: list[tuple[ModelSettings, dict[str, str]]] = []
+    for name, model in models.items():
+        aliases = next((aliases for first, aliases in groups if _share(first, model)), None)
+        if aliases is None:
+            aliases = {}
+            groups.append((model, aliases))
+        aliases[name] = model.model or name
+    if len(models) == 1:
+        [(name, model)] = models.items()
+        groups[0][1].setdefault(_DEFAULT, model.model or name)
+    for model, aliases in groups:
+        first = next(iter(aliases))
+        called = model.provider if model.provider not in providers else f"{model.provider}-{first}"
+        providers[called] = _provider(called, model, aliases, secrets)
+    return providers
+
+
+def _share(first: ModelSettings, second: ModelSettings) -> bool:
+    if first.provider == _MOCK:
+        return False  # each has a script of its own
+    shared = ("provider", "base_url", "api_key", "needs_key", "headers", "prices")
+    return all(getattr(first, name) == getattr(second, name) for name in shared)
+
+
+def _provider(called: str, model: ModelSettings, aliases: dict[str, str], secrets: SecretResolver) -> LlmProvider:
+    if model.provider == _MOCK:
+        replies: Any = model.replies
+        script: JsonValue = replies
+        return MockProvider(script_from_json(script) or {}, aliases)
+    return _ProviderOnDemand(called=called, settings=model, models=aliases, secrets=secrets)
+
+
+@dataclass(slots=True, kw_only=True)
+class _ProviderOnDemand:
+    """A provider whose library is imported and whose key is read when it is first asked."""
+
+    called: str
+    settings: ModelSettings
+    models: Mapping[str, str]
+    secrets: SecretResolver = field(repr=False)
+    _made: LlmProvider | None = None
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def ask(self, request: LlmRequest) -> LlmAnswer:
+        """Send one request."""
+        try:
+            async with self._lock:
+                if self._made is None:
+                    self._made = await asyncio.to_thread(self._make)
+        except PenstockError as error:
+            told = f"{error.message}; {error.hint}" if error.hint else error.message
+            return LlmFailure(error=f"{self.called}: {told}", code="LLM_CREDENTIALS_MISSING")
+        return await self._made.ask(request)
+
+    async def close(self) -> None:
+        """Close the provider if it was made."""
+        if self._made is not None:
+            await self._made.close()
+
+    def _make(self) -> LlmProvider:
+        library, settings = load_executor("llm"), self.settings
+        prices = settings.prices
+        made: LlmProvider = library.PydanticProvider(
+            self.called,
+            library.LlmProviderConfig(
+                kind=settings.provider,
+                base_url=settings.base_url,
+                api_key=self._key(),
+                api_key_name=None if settings.api_key is None else describe_reference(settings.api_key),
+                needs_key=settings.provider != _COMPATIBLE if settings.needs_key is None else settings.needs_key,
+                headers=private_texts(settings.headers, self.secrets),
+                models=self.models,
+                prices=None
+                if prices is None
+                else library.TokenPrices(
+                    input_per_million=Decimal(str(prices.input_per_million)),
+                    output_per_million=Decimal(str(prices.output_per_million)),
+                ),
+            ),
+        )
+        return made
+
+    def _key(self) -> str | None:
+        reference = self.settings.api_key
+        return None if reference is None else resolve_secret(reference)

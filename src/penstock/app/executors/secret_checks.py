@@ -1,0 +1,60 @@
+"""Which of the secrets that settings refer to cannot be read.
+
+Above it: `penstock config validate --secrets`. Below it: `executors.secret_sources`. Values are read and let go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from penstock.app.executors.configured import secrets_of
+from penstock.app.executors.secret_sources import fill_text, resolve_secret
+from penstock.app.settings.model import Settings
+from penstock.app.settings.secrets import SecretReference
+from penstock.base.errors import Unavailable
+from penstock.base.json import JsonObject
+
+__all__ = ["SecretProblem", "secret_problems"]
+
+
+class SecretProblem(Struct, frozen=True):
+    """What is wrong with a secret, and the key that needs it; a warning does not keep it from being read."""
+
+    name: str
+    message: str
+    is_warning: bool = False
+
+    def to_json(self) -> JsonObject:
+        """The problem as a JSON object."""
+        severity = "warning" if self.is_warning else "error"
+        return {"name": self.name, "message": self.message, "severity": severity}
+
+
+def secret_problems(settings: Settings) -> Iterator[SecretProblem]:
+    """Secrets that cannot be read, and files with secrets that everybody can read."""
+    secrets = secrets_of(settings)
+    for name, needed in _needed(settings):
+        warnings: list[str] = []
+        try:
+            if isinstance(needed, str):
+                fill_text(needed, secrets)
+            else:
+                resolve_secret(needed, warn=warnings.append)
+        except Unavailable as error:
+            yield SecretProblem(name, f"{error.message}; {error.hint}" if error.hint else error.message)
+        yield from (SecretProblem(name, warning, is_warning=True) for warning in warnings)
+
+
+def _needed(settings: Settings) -> Iterator[tuple[str, str | SecretReference]]:
+    for name, reference in settings.secrets.items():
+        yield f"secrets.{name}", reference
+    for name, server in settings.mcp_servers.items():
+        for member in ("env", "headers"):
+            yield from ((f"mcp_servers.{name}.{member}.{key}", text) for key, text in getattr(server, member).items())
+    for section, items in (("models", settings.models), ("agents", settings.agents)):
+        for name, item in items.items():
+            if item.api_key is not None:
+                yield f"{section}.{name}.api_key", item.api_key
+            yield from ((f"{section}.{name}.headers.{key}", text) for key, text in item.headers.items())

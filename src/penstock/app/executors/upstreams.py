@@ -1,0 +1,157 @@
+"""Other MCP servers whose tools are imported: from the settings to a board that the gate and the executor share.
+
+Connections are made in the background once the gate is open: a server that cannot be reached holds nothing up, and is
+tried again. A process that performs nothing connects only when it is told to look.
+
+Above it: `gateway`, the commands. Below it: `configured` has the executor that speaks to servers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from penstock.app.on_demand import OnDemand
+from penstock.app.settings.items import McpServerSettings, ToolRuleSettings
+from penstock.base.errors import PenstockError, Unavailable
+from penstock.runtime.activities.performing import ActivityCall
+from penstock.runtime.host.port import RunHost
+from penstock.runtime.upstreams.tools import (
+    ImportRules,
+    NoGuard,
+    ServerState,
+    ToolGuard,
+    ToolRefusal,
+    ToolRule,
+    UpstreamTool,
+)
+
+if TYPE_CHECKING:
+    from penstock.runtime.upstreams.board import Upstreams
+
+__all__ = ["UpstreamLink", "import_rules"]
+
+_LOGGER = logging.getLogger("penstock.upstream")
+# How long one wait for the end of a run lasts; then there is another.
+_PATIENCE_SECONDS = 600.0
+
+
+def import_rules(servers: Mapping[str, McpServerSettings]) -> dict[str, ImportRules]:
+    """What the settings import; servers that are disabled, or of which nothing is said, are left out."""
+    return {
+        name: ImportRules(
+            prefix=wanted.prefix or name,
+            tools=wanted.tools,
+            accept=wanted.accept,
+            tenants=wanted.tenants,
+            rules={pattern: _rule(rule) for pattern, rule in wanted.governance.items()},
+        )
+        for name, server in servers.items()
+        if not server.disabled and (wanted := server.import_) is not None
+    }
+
+
+def _rule(said: ToolRuleSettings) -> ToolRule:
+    return ToolRule(
+        scopes=said.scopes,
+        risk=said.risk,
+        read_only=said.read_only,
+        destructive=said.destructive,
+        idempotent=said.idempotent,
+        open_world=said.open_world,
+        title=said.title,
+        description=said.description,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class UpstreamLink:
+    """Between the executor that speaks to servers and whoever decides about their tools. It is a guard itself."""
+
+    rules: Mapping[str, ImportRules] = field(default_factory=dict)
+    tools: OnDemand | None = None
+    """The executor; None where nobody connects to servers."""
+    watches: bool = True
+    """Whether connections are kept open; a process that performs nothing only looks when it is told to."""
+    guard: ToolGuard = field(default_factory=NoGuard)
+    host: RunHost | None = None
+
+    async def heard(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
+        """A server has listed its tools."""
+        await self.guard.heard(server, tools)
+
+    async def refusal(self, tenant: str, server: str, tool: str) -> ToolRefusal | None:
+        """Why a tool must not be called now."""
+        return await self.guard.refusal(tenant, server, tool)
+
+    def state(self, server: str, state: ServerState) -> None:
+        """The connection to a server stands differently."""
+        self.guard.state(server, state)
+
+    def told(self, call: ActivityCall, news: Any) -> None:
+        """A tool says how far it is."""
+        if self.host is None:
+            return
+        if news.total:
+            self.host.progress.progress(call, min(max(news.progress / news.total, 0.0), 1.0), news.message)
+        else:
+            self.host.progress.heartbeat(call, {"progress": news.progress, "message": news.message})
+
+    async def run_ended(self, run_id: str) -> None:
+        """Wait until a run has ended."""
+        while self.host is not None:
+            state = await self.host.wait_for_end(run_id, timeout_seconds=_PATIENCE_SECONDS)
+            if state is None or state.terminal:
+                return
+
+    def attach(self, host: RunHost, guard: ToolGuard | None) -> None:
+        """Belong to the runs of a host; what the guard refuses is refused here too when there is no gate."""
+        self.host = host
+        self.guard = guard or self.guard
+
+    async def look(self, server: str) -> None:
+        """List the tools of a server now; `Unavailable` if it cannot be reached."""
+        try:
+            executor: Any = await self._executor(server)
+            await executor.look(server)
+        except PenstockError:
+            raise
+        except Exception as error:  # whatever the server, the network or the library does
+            told = f"{server} cannot be reached: {str(error) or type(error).__name__}"
+            raise Unavailable(
+                "UPSTREAM_UNAVAILABLE", told, "look at its log, and at its entry in mcp_servers"
+            ) from error
+
+    @asynccontextmanager
+    async def attended(self, board: Upstreams) -> AsyncIterator[None]:
+        """Keep connections to the servers until the block ends."""
+        before, self.guard = self.guard, board
+        board.connections = self if self.tools is not None else None
+        names = tuple(self.rules) if self.watches and self.tools is not None else ()
+        watching = [asyncio.create_task(self._watch(name), name=f"upstream {name}") for name in names]
+        try:
+            yield
+        finally:
+            for task in watching:
+                task.cancel()
+            if watching:
+                await asyncio.wait(watching)
+            self.guard = before
+
+    async def _executor(self, server: str) -> Any:
+        if self.tools is None:
+            raise Unavailable("UPSTREAM_UNAVAILABLE", "this process is not connected to other servers")
+        return await self.tools.ready(server)
+
+    async def _watch(self, server: str) -> None:
+        try:
+            executor: Any = await self._executor(server)
+        except PenstockError as error:
+            self.guard.state(server, ServerState(status="unavailable", error=error.message))
+            _LOGGER.warning("%s: %s", server, error)
+            return
+        await executor.watch(server).run()

@@ -1,0 +1,1 @@
+"""A server: one process with the store, the driver, the gate and its surfaces. Read `server` first."""

@@ -1,0 +1,96 @@
+"""Events of runs on their way to others, for as long as a server runs.
+
+Above it: `server`. Below it: `runtime.deliveries`, and the sender that says where events may go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penstock import __version__
+from penstock.base.later import later
+from penstock.operations.pipeline import Gate
+from penstock.operations.webhooks.disabling import disable_through
+from penstock.runtime.deliveries.sending import (
+    DeliveryDispatcher,
+    DeliveryOptions,
+    NotSent,
+    OutgoingEvent,
+    Sender,
+    Sent,
+)
+
+if TYPE_CHECKING:
+    from penstock.runtime.executors import webhook_sender
+else:
+    webhook_sender = later("penstock.runtime.executors.webhook_sender")
+
+__all__ = ["delivering"]
+
+_LOGGER = logging.getLogger("penstock.webhooks")
+
+
+@asynccontextmanager
+async def delivering(gate: Gate, *, timeout_seconds: float, attempts_max: int) -> AsyncIterator[DeliveryDispatcher]:
+    """Queue and send events until the block ends."""
+    services = gate.services
+    dispatcher = DeliveryDispatcher(
+        platform=services.platform,
+        store=services.store,
+        host=services.host,
+        clock=services.clock,
+        pepper=services.pepper,
+        sender=_SenderOnDemand(allow_private=services.webhooks.allow_private_addresses),
+        disable=disable_through(gate),
+        options=DeliveryOptions(
+            source=services.webhooks.address(services.base_path),
+            user_agent=f"penstock/{__version__}",
+            timeout_seconds=timeout_seconds,
+            attempts_max=attempts_max,
+        ),
+        report=_report,
+    )
+    services.nudge_deliveries.listen(dispatcher.nudge)
+    dispatcher.start()
+    try:
+        yield dispatcher
+    finally:
+        # Nobody sends from now on; what is queued waits for the next start.
+        services.nudge_deliveries.leave(dispatcher.nudge)
+        await dispatcher.stop()
+
+
+@dataclass(slots=True, kw_only=True)
+class _SenderOnDemand:
+    """Sends events; what it needs for that is loaded with the first one."""
+
+    allow_private: bool
+    _made: Sender | None = None
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def send(self, event: OutgoingEvent) -> Sent | NotSent:
+        """Send one request."""
+        return await (self._made or await self._ready()).send(event)
+
+    async def _ready(self) -> Sender:
+        async with self._lock:
+            if self._made is None:
+                self._made = await asyncio.to_thread(self._make)
+            return self._made
+
+    def _make(self) -> Sender:
+        return webhook_sender.WebhookSender(allow_private=self.allow_private)
+
+    async def close(self) -> None:
+        """Close the connections, if there are any."""
+        if self._made is not None:
+            await self._made.close()
+
+
+def _report(where: str, error: BaseException) -> None:
+    _LOGGER.error("work on %s failed; it is tried again", where, exc_info=error)

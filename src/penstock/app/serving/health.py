@@ -1,0 +1,44 @@
+"""Whether a server is well: its store, looked at by using it, and the runs that this process should get on with.
+
+Above it: `server`, for `/readyz` and `system.health`. Below it: the probe of the storage, the driver's watchdog.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+
+from penstock.app.penstock import Penstock
+from penstock.base.errors import PenstockError
+from penstock.operations.system.health import RUNS_CHECK
+
+__all__ = ["checks_of"]
+
+# A store that takes longer to answer is one that callers wait for.
+_SLOW_SECONDS = 5.0
+
+
+def checks_of(penstock: Penstock) -> Callable[[], Awaitable[dict[str, str]]]:
+    """Looks at everything: a name and `ok`, or what is wrong."""
+
+    async def look() -> dict[str, str]:
+        return {"store": await _store(penstock), RUNS_CHECK: _runs(penstock)}
+
+    return look
+
+
+async def _store(penstock: Penstock) -> str:
+    started = time.perf_counter()
+    try:
+        await penstock.storage.probe()
+    except PenstockError as error:
+        return error.code
+    except OSError:
+        return "STORE_UNREACHABLE"
+    return "ok" if time.perf_counter() - started < _SLOW_SECONDS else "slow"
+
+
+def _runs(penstock: Penstock) -> str:
+    """How many runs of this process do not move, whatever the watchdog does; their ids are in the log."""
+    stuck = 0 if penstock.driver is None else len(penstock.driver.abandoned.stuck)
+    return f"{stuck} stuck" if stuck else "ok"

@@ -1,0 +1,122 @@
+"""Watches the event loop: everything waits while one piece of work does not let go of it.
+
+The loop notes every few milliseconds that it turns. A thread looks at that note; when it is old, it looks at what the
+loop's thread is doing. A stall is measured by the loop itself when it is over, logged with where it was, how much of it
+was computing and for how much of it no processor was free (the rest is a call that blocks, or threads of our own that
+have the interpreter), and counted.
+
+Above it: `stopping`, which begins it when the server listens: what takes time before that keeps nobody waiting.
+Below it: `operations.telemetry`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+import time
+from contextlib import suppress
+from types import FrameType
+
+from penstock.base import limits
+from penstock.base.json import JsonObject
+from penstock.operations.gate.telemetry import Telemetry
+
+__all__ = ["LoopWatch"]
+
+_LOGGER = logging.getLogger("penstock")
+_FRAMES_TOLD = 8
+_OWN = "/penstock/"
+# Frames of the machinery of imports: who imports is above them.
+_IMPORTING = "<frozen importlib"
+
+
+class _Unscheduled:
+    """For how long a thread was ready to run and had no processor, as the kernel counts it; 0 where it does not."""
+
+    def __init__(self) -> None:
+        self._file = -1
+        with suppress(OSError):
+            self._file = os.open(f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY)
+
+    def seconds(self) -> float:
+        try:
+            return int(os.pread(self._file, 64, 0).split()[1]) / 1e9 if self._file >= 0 else 0.0
+        except (OSError, ValueError, IndexError):
+            return 0.0
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+class LoopWatch:
+    """The note of one event loop, and the thread that looks at it."""
+
+    def __init__(self, telemetry: Telemetry, loop: asyncio.AbstractEventLoop) -> None:
+        self._telemetry = telemetry
+        self._loop = loop
+        self._thread_id = threading.get_ident()
+        self._noted = time.monotonic()
+        self._computed = time.thread_time()
+        self._unscheduled = _Unscheduled()
+        self._waited = 0.0
+        self._where: list[str] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = threading.Event()
+        self._looking = threading.Thread(target=self._look, name="penstock-loop-watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin; call this in the loop's thread."""
+        self._noted, self._computed, self._waited = time.monotonic(), time.thread_time(), self._unscheduled.seconds()
+        self._timer = self._loop.call_later(limits.LOOP_NOTE_SECONDS, self._note)
+        self._looking.start()
+
+    def stop(self) -> None:
+        """End, whether it has begun or not."""
+        self._stopped.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._looking.is_alive():
+            self._looking.join(limits.LOOP_STALL_SECONDS * 10)
+        self._unscheduled.close()
+
+    def _note(self) -> None:
+        now, computed, waited = time.monotonic(), time.thread_time(), self._unscheduled.seconds()
+        stalled = now - self._noted - limits.LOOP_NOTE_SECONDS
+        if stalled > limits.LOOP_STALL_SECONDS:
+            self._tell(stalled, computed - self._computed, waited - self._waited)
+        self._noted, self._computed, self._waited, self._where = now, computed, waited, []
+        self._timer = self._loop.call_later(limits.LOOP_NOTE_SECONDS, self._note)
+
+    def _tell(self, stalled: float, computing: float, unscheduled: float) -> None:
+        self._telemetry.loop_stalled(stalled)
+        fields: JsonObject = {
+            "stalled_ms": round(stalled * 1000),
+            "computing_ms": round(computing * 1000),
+            "unscheduled_ms": round(unscheduled * 1000),
+            "where": list(self._where),
+        }
+        _LOGGER.warning("event_loop_stalled", extra={"fields": fields})
+
+    def _look(self) -> None:
+        """In a thread of its own: find out where the loop is while it does not turn."""
+        while not self._stopped.wait(limits.LOOP_STALL_SECONDS / 2):
+            if time.monotonic() - self._noted > limits.LOOP_STALL_SECONDS and not self._where:
+                frame = sys._current_frames().get(self._thread_id)
+                self._where = _told(frame)
+
+
+def _told(frame: FrameType | None) -> list[str]:
+    """The innermost calls, as module, line and function."""
+    told: list[str] = []
+    while frame is not None and len(told) < _FRAMES_TOLD:
+        code = frame.f_code
+        _, ours, path = code.co_filename.rpartition(_OWN)
+        if not code.co_filename.startswith(_IMPORTING):
+            told.append(f"{path if ours else code.co_filename.rpartition('/')[2]}:{frame.f_lineno} {code.co_name}")
+        frame = frame.f_back
+    return told

@@ -1,0 +1,168 @@
+"""MCP in a server: its endpoint, its health, and the SDK only when somebody comes.
+
+Above it: `server`, `penstock mcp`. Below it: `mcp_surface`, which is imported in two parts: what needs no SDK at once,
+the rest by the first request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import ipaddress
+from contextlib import suppress
+from types import ModuleType
+from urllib.parse import urlsplit
+
+import msgspec
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Scope
+
+from penstock import __version__
+from penstock.app.settings.model import Settings
+from penstock.base import limits
+from penstock.base.errors import PenstockError
+from penstock.base.ids import DEFAULT_TENANT
+from penstock.mcp_surface.answer_page.page import AnswerPage
+from penstock.mcp_surface.eras.edge import Engine, McpEdge
+from penstock.mcp_surface.options import MESSAGES_PATH, SSE_PATH, McpOptions
+from penstock.operations.pipeline import Gate
+from penstock.rest.pages import PageAnswer, page
+
+__all__ = ["McpMount", "load_mcp", "mcp_options"]
+
+_MODULE = "penstock.mcp_surface.serving"
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+
+
+def mcp_options(settings: Settings) -> McpOptions:
+    """As the settings say."""
+    server, mcp = settings.server, settings.server.mcp
+    return McpOptions(
+        version=__version__,
+        enabled=mcp.enabled and mcp.transport != "stdio",
+        path=mcp.path,
+        base_path=server.base_path,
+        tool_prefix=mcp.tool_prefix,
+        tool_names=mcp.tool_names,
+        exclude_endpoints=mcp.exclude_endpoints,
+        output_schemas=mcp.output_schemas,
+        toolset=mcp.toolset,
+        catalogue_bytes=mcp.catalogue_bytes,
+        fast_path=mcp.fast_path,
+        max_concurrent_requests=mcp.max_concurrent_requests,
+        max_body_bytes=server.max_body_bytes,
+        patience_seconds=mcp.request_timeout.total_seconds(),
+        on_disconnect=mcp.on_disconnect,
+        step_logs=mcp.step_logs,
+        protocol_version=None if mcp.protocol_version == "auto" else mcp.protocol_version,
+        sse_first=mcp.transport == "sse",
+        heartbeat_seconds=mcp.sse_heartbeat_interval.total_seconds(),
+        retry_ms=round(mcp.sse_retry_interval.total_seconds() * 1000),
+        close_after_seconds=None if mcp.sse_close_after is None else mcp.sse_close_after.total_seconds(),
+        openwop_mount=server.openwop.mcp,
+        sampling_bridge=bool(settings.models),
+        models=_model_names(settings),
+        public_url=server.public_url,
+        allowed_hosts=_allowed_hosts(server.host, server.public_url),
+        allowed_origins=server.cors.origins,
+    )
+
+
+def _model_names(settings: Settings) -> frozenset[str]:
+    """The server's own models; one that is alone is the default, as for nodes that name none."""
+    alone = ("default",) if len(settings.models) == 1 else ()
+    return frozenset((*settings.models, *alone))
+
+
+def _allowed_hosts(host: str, public_url: str | None) -> tuple[str, ...] | None:
+    """The names that a server answers to; any, if others reach it and nobody said how."""
+    public = (urlsplit(public_url).hostname or "",) if public_url else ()
+    if _is_loopback(host):
+        return (*_THIS_MACHINE, *public)
+    return (*_THIS_MACHINE, host.lower(), *public) if public else None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def load_mcp() -> ModuleType:
+    """The part of the surface that needs the SDK, which takes most of a second to import."""
+    # An import makes no garbage; looking for some takes a fifth of its time, and later as long again and again.
+    gc.disable()
+    try:
+        return importlib.import_module(_MODULE)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+class McpMount:
+    """The routes of MCP, and their end."""
+
+    def __init__(self, gate: Gate, options: McpOptions) -> None:
+        self._gate = gate
+        self._options = options
+        self._edge = McpEdge(gate, options, self._load)
+        self._closing: asyncio.Task[None] | None = None
+        self._warming: asyncio.Task[None] | None = None
+        gate.services.open_streams.listen(self._look)
+
+    def _look(self) -> None:
+        """When the server stops, streams of clients end first: nobody shall wait for them."""
+        if self._gate.services.open_streams.ending and self._closing is None:
+            self._closing = asyncio.ensure_future(self._edge.close())
+
+    async def _load(self) -> Engine:
+        # In a thread: the import takes most of a second, and others are being answered.
+        module = await asyncio.to_thread(load_mcp)
+        engine: Engine = await module.open_http_engine(self._gate, self._options)
+        return engine
+
+    @property
+    def endpoint(self) -> ASGIApp:
+        """What answers clients, wherever it is put."""
+        return self._edge
+
+    def routes(self) -> list[BaseRoute]:
+        """What to put beside the operations."""
+        if not self._options.enabled:
+            return []
+        own = self._options.path
+        older = [Route(own + path, self._edge) for path in (SSE_PATH, MESSAGES_PATH)]
+        answer, answering = self._options.answer_path, AnswerPage(self._gate, self._options)
+        pages = [Route(path, answering) for path in (answer, f"{answer}/{{token}}")]
+        return [page(f"{own}/healthz", self._health), Route(own, self._edge), *older, *pages]
+
+    async def _health(self, scope: Scope) -> PageAnswer:
+        return PageAnswer(body=msgspec.json.encode({"status": "ok"}), media_type="application/json", status=200)
+
+    async def __aenter__(self) -> McpMount:
+        """Nothing to do before somebody comes, but to be ready for those who can be expected."""
+        if self._options.enabled:
+            self._warming = asyncio.create_task(self._warm())
+        return self
+
+    async def _warm(self) -> None:
+        """Load the libraries soon after the start if there is a workflow that assistants shall see."""
+        await asyncio.sleep(limits.MCP_WARM_AFTER_SECONDS)
+        # What goes wrong here goes wrong again when somebody comes, who then hears of it.
+        with suppress(PenstockError):
+            shown = await self._gate.exposed.of(DEFAULT_TENANT)
+            if shown.tools or shown.prompts or shown.resources:
+                # If the server stops meanwhile, this goes on; the edge waits for it and then ends what was loaded.
+                await asyncio.shield(self._edge.load())
+
+    async def __aexit__(self, *_: object) -> None:
+        """End every session and every stream."""
+        self._gate.services.open_streams.leave(self._look)
+        if self._warming is not None:
+            self._warming.cancel()
+            await asyncio.gather(self._warming, return_exceptions=True)
+        if self._closing is not None:
+            await self._closing
+        await self._edge.close()

@@ -1,0 +1,255 @@
+"""A server: one process with the store, the driver, the gate and its surfaces, until it is told to stop.
+
+`stopping` says how it ends.
+
+Above it: `penstock serve` and `penstock dev`. Below it: `gateway`, `api`, uvicorn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from itertools import count
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+import uvicorn
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
+
+from penstock import __version__
+from penstock.app.gateway import open_gate
+from penstock.app.housekeeping import Retention
+from penstock.app.listening import is_loopback
+from penstock.app.penstock import Penstock
+from penstock.app.serving.deliveries import delivering
+from penstock.app.serving.health import checks_of
+from penstock.app.serving.mcp import McpMount, mcp_options
+from penstock.app.serving.metrics import measured
+from penstock.app.serving.openwop import OpenwopMcp
+from penstock.app.serving.stopping import StoppableServer
+from penstock.app.settings.model import Settings
+from penstock.base import limits
+from penstock.base.json import JsonObject
+from penstock.base.later import later
+from penstock.mcp_surface.options import McpOptions
+from penstock.openwop.discovery import openwop_pages
+from penstock.openwop.runs import openwop_routes
+from penstock.operations.gate.context import GateLimits, ServerParts, WebhookChoices
+from penstock.operations.gate.telemetry import Telemetry
+from penstock.operations.pipeline import Gate
+from penstock.rest.application import RestOptions, build_application
+from penstock.rest.endpoints import Busy
+from penstock.rest.hooks import hook_pages
+from penstock.rest.metrics.page import Metrics, metrics_page
+from penstock.rest.openapi.reference_page import PAGE_HEADERS, reference_page
+from penstock.rest.pages import document_page, probe_pages
+from penstock.rest.protocol.guarded import GuardedProtocol
+from penstock.rest.refusals import unread_refusals
+
+if TYPE_CHECKING:
+    from penstock.rest.openapi import document
+else:
+    document = later("penstock.rest.openapi.document")
+
+__all__ = ["ServerOptions", "build_server", "open_application"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """The operator's choices."""
+
+    host: str = "127.0.0.1"
+    port: int = 5151
+    drain_seconds: float = limits.DRAIN_SECONDS
+    public_url: str | None = None
+    pepper_file: Path | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    rest: RestOptions = field(default_factory=RestOptions)
+    mcp: McpOptions = field(default_factory=McpOptions)
+    openwop_seam: bool = False
+    """Whether tests may put workflows in over the OpenWOP wire; never where others reach the server."""
+    gate: GateLimits = field(default_factory=GateLimits)
+    webhooks: WebhookChoices = field(default_factory=WebhookChoices)
+    delivery_timeout_seconds: float = limits.WEBHOOK_DELIVERY_SECONDS_MAX
+    delivery_attempts_max: int = limits.WEBHOOK_ATTEMPTS_MAX
+    retention: Retention = field(default_factory=Retention)
+
+    @classmethod
+    def of(cls, settings: Settings) -> ServerOptions:
+        """As the settings say."""
+        server, per_key = settings.server, settings.limits
+        return cls(
+            host=server.host,
+            port=server.port,
+            drain_seconds=server.drain_seconds,
+            public_url=server.public_url,
+            pepper_file=Path(settings.auth.pepper_file) if settings.auth.pepper_file else None,
+            trusted_proxies=server.trusted_proxies,
+            rest=RestOptions(
+                base_path=server.base_path,
+                cors_origins=server.cors.origins,
+                max_body_bytes=server.max_body_bytes,
+                max_concurrent_requests=server.max_concurrent_requests,
+                gzip_min_bytes=server.gzip_min_bytes,
+                docs_enabled=server.docs_enabled,
+                metrics_public=settings.telemetry.metrics_public,
+            ),
+            mcp=mcp_options(settings),
+            openwop_seam=server.openwop.seam,
+            gate=GateLimits(
+                read_per_minute=per_key.read_per_minute,
+                write_per_minute=per_key.write_per_minute,
+                admin_per_minute=per_key.admin_per_minute,
+                concurrent_per_key=per_key.concurrent_per_key,
+                idempotency_ttl_ms=int(settings.idempotency.ttl.total_seconds() * 1000),
+                sync_wait_seconds=server.sync_wait_seconds,
+                sync_wait_max_seconds=server.sync_wait_max_seconds,
+                stream_heartbeat_seconds=server.streams.heartbeat_seconds,
+                stream_retry_ms=int(server.streams.retry_seconds * 1000),
+                streams_max=server.streams.max,
+                streams_per_key=server.streams.per_key,
+                key_expiry_ms=_milliseconds(settings.auth.keys.default_expiry),
+            ),
+            webhooks=WebhookChoices(
+                public_url=server.public_url,
+                max_body_bytes=settings.webhooks.max_body_bytes,
+                allow_unsigned=settings.webhooks.allow_unsigned,
+                allow_private_addresses=settings.webhooks.allow_private_addresses,
+            ),
+            delivery_timeout_seconds=settings.webhooks.deliver_timeout_seconds,
+            delivery_attempts_max=settings.webhooks.max_attempts,
+            retention=Retention(
+                runs_ms=_milliseconds(settings.retention.runs),
+                audit_ms=_milliseconds(settings.audit.retention),
+                deliveries_ms=_milliseconds(settings.webhooks.retention),
+            ),
+        )
+
+
+def _milliseconds(duration: timedelta | None) -> int | None:
+    return None if duration is None else int(duration.total_seconds() * 1000)
+
+
+_PROCESS = token_hex(8)
+_NUMBERS = count(1)
+
+
+def new_request_id() -> str:
+    """A fresh request id: which process it was, and the how-manieth request of it. Nobody else's begins like these."""
+    return f"{_PROCESS}{next(_NUMBERS):08x}"
+
+
+@asynccontextmanager
+async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncIterator[tuple[ASGIApp, Gate]]:
+    """The ASGI application on an open store, and its gate."""
+    checks, telemetry = checks_of(penstock), Telemetry()
+    metrics = Metrics(telemetry)
+    opening = open_gate(
+        penstock,
+        chosen=options.gate,
+        pepper_file=options.pepper_file,
+        retention=options.retention,
+        server=ServerParts(
+            base_path=options.rest.base_path,
+            webhooks=options.webhooks,
+            checks=checks,
+            telemetry=telemetry,
+            read_metrics=metrics.numbers,
+        ),
+    )
+    async with opening as gate:
+        mcp = McpMount(gate, options.mcp)
+        openwop = OpenwopMcp(gate, options.mcp, mcp)
+        pages = [
+            *probe_pages(checks),
+            metrics_page(gate, metrics, public=options.rest.metrics_public),
+            *_documents(gate, options, openwop.claim),
+            *hook_pages(gate, at_once_max=options.rest.max_concurrent_requests),
+        ]
+        pages.extend(mcp.routes())
+        busy = Busy(options.rest.max_concurrent_requests)
+        pages.extend(
+            openwop_routes(
+                gate,
+                busy,
+                max_body_bytes=options.rest.max_body_bytes,
+                version=__version__,
+                mount=openwop.application,
+                seam=options.openwop_seam and is_loopback(options.host),
+            )
+        )
+        sending = delivering(
+            gate, timeout_seconds=options.delivery_timeout_seconds, attempts_max=options.delivery_attempts_max
+        )
+        async with sending, mcp, openwop:
+            with measured(penstock, gate.services):
+                app = build_application(gate, options.rest, new_request_id=new_request_id, pages=pages, busy=busy)
+                yield app, gate
+
+
+def _documents(gate: Gate, options: ServerOptions, mcp: Callable[[], JsonObject]) -> list[BaseRoute]:
+    """What the server says about itself."""
+
+    def described() -> JsonObject:
+        return document.openapi_document(
+            gate.catalogue.all(),
+            version=__version__,
+            base_path=options.rest.base_path,
+            server_url=options.public_url,
+        )
+
+    def revision() -> int:
+        return gate.catalogue.revision
+
+    found = [
+        document_page("/openapi.json", lambda: msgspec.json.encode(described()), revision=revision),
+        *openwop_pages(
+            version=__version__,
+            max_body_bytes=options.rest.max_body_bytes,
+            server_url=options.public_url,
+            mcp=mcp,
+        ),
+    ]
+    if options.rest.docs_enabled:
+        html = "text/html; charset=utf-8"
+        found.append(
+            document_page("/docs", lambda: reference_page(described()), html, revision=revision, headers=PAGE_HEADERS)
+        )
+    return found
+
+
+def build_server(
+    app: ASGIApp, options: ServerOptions, *, gate: Gate, ready: Callable[[], None] | None = None
+) -> StoppableServer:
+    """The HTTP server of an application; `stopping.serve_until` runs it. `ready` hears when it listens.
+
+    What cannot be read as a request never comes to the application: it is on record by `gate`.
+    """
+    config = uvicorn.Config(
+        app,
+        host=options.host,
+        port=options.port,
+        # A class for uvicorn, which makes one for each connection.
+        http=cast("type[asyncio.Protocol]", partial(GuardedProtocol, refused=unread_refusals(gate))),
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        # What goes wrong in a request is logged by the application, with its id.
+        log_level="critical",
+        server_header=False,
+        proxy_headers=bool(options.trusted_proxies),
+        forwarded_allow_ips=list(options.trusted_proxies),
+        timeout_graceful_shutdown=max(1, round(options.drain_seconds)),
+        timeout_keep_alive=75,
+    )
+    server = StoppableServer(config)
+    server.ready = ready
+    return server

@@ -1,0 +1,153 @@
+"""How a server stops: in order, within a time that the operator chose, and without holding anybody up.
+
+Once it is told to stop it takes no more connections. Streams end, so that their readers connect again, elsewhere or
+later, and go on where they were. Requests under way are answered; those that only wait for a run get its handle after a
+moment. Then activities under way may finish, and what is left goes on at the next start.
+
+Above it: `server` makes the server, the commands say when to stop. Below it: uvicorn, the gate, the driver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+
+from penstock.app.penstock import Penstock
+from penstock.app.serving.loop_watch import LoopWatch
+from penstock.base import limits
+from penstock.operations.pipeline import Gate
+
+__all__ = ["Drained", "StoppableServer", "end_within", "serve_until", "signals_heard"]
+
+_LOGGER = logging.getLogger("penstock")
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained:
+    """How a server ended: requests that were cut off, and activities that are left for the next start."""
+
+    requests_cut_off: int
+    activities_left: int
+
+
+class StoppableServer(uvicorn.Server):
+    """uvicorn's server. Says when it listens, leaves signals to the command, and waits for no reader that is stuck."""
+
+    ready: Callable[[], None] | None = None
+    watch: LoopWatch | None = None
+    requests_cut_off: int = 0
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are heard by whoever started this server."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        if self.started and self.ready is not None:
+            self.ready()
+        if self.started and self.watch is not None:
+            self.watch.start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer what is under way; what is left after the time that there is, is cut off."""
+        stuck = asyncio.get_running_loop().call_later(limits.STREAM_END_SECONDS, self._leave_stuck_readers)
+        await super().shutdown(sockets)
+        stuck.cancel()
+        self.requests_cut_off = len(self.server_state.tasks)
+
+    def _leave_stuck_readers(self) -> None:
+        """Hang up on streams whose reader takes nothing: their last word would wait for it for ever."""
+        for connection in list(self.server_state.connections):
+            if _is_stuck(connection):
+                connection.transport.abort()
+
+
+def _is_stuck(connection: Any) -> bool:
+    """Only a stream has no declared length; a large answer that is read slowly is waited for like any other."""
+    cycle = getattr(connection, "cycle", None)
+    return bool(cycle is not None and cycle.chunked_encoding and connection.flow.write_paused)
+
+
+async def serve_until(
+    told: asyncio.Event,
+    server: StoppableServer,
+    listener: socket.socket,
+    *,
+    gate: Gate,
+    penstock: Penstock,
+    drain_seconds: float,
+) -> Drained:
+    """Serve until told to stop, then drain; how that went."""
+    loop = asyncio.get_running_loop()
+    watch = server.watch = LoopWatch(gate.services.telemetry, loop)
+    serving = asyncio.ensure_future(server.serve(sockets=[listener]))
+    telling = asyncio.ensure_future(told.wait())
+    try:
+        await asyncio.wait({serving, telling}, return_when=asyncio.FIRST_COMPLETED)
+        deadline = loop.time() + drain_seconds
+        server.should_exit = True
+        gate.services.open_streams.end()
+        patience = loop.call_later(min(limits.DRAIN_WAIT_SECONDS, drain_seconds / 2), penstock.host.stop_waiting)
+        await serving
+        patience.cancel()
+        left = 0
+        if penstock.driver is not None:
+            left = await penstock.driver.drain(timeout_seconds=max(deadline - loop.time(), 0))
+        return Drained(requests_cut_off=server.requests_cut_off, activities_left=left)
+    finally:
+        watch.stop()
+        telling.cancel()
+        with suppress(asyncio.CancelledError):
+            await telling
+
+
+def end_within(seconds: float) -> None:
+    """End this process after some time, whatever its threads and its event loop are busy with then.
+
+    What is under way goes on at the next start, as after a power failure.
+    """
+    ending = threading.Timer(seconds, _end_now, (seconds,))
+    ending.daemon = True
+    ending.name = "penstock-end"
+    ending.start()
+
+
+def _end_now(seconds: float) -> None:
+    busy = sorted(thread.name for thread in threading.enumerate() if not thread.daemon)
+    _LOGGER.error("server_ended_late", extra={"fields": {"seconds": seconds, "busy_threads": list(busy)}})
+    os._exit(os.EX_SOFTWARE)
+
+
+@contextmanager
+def signals_heard(first: Callable[[], None], second: Callable[[int], None]) -> Iterator[None]:
+    """Hear SIGINT and SIGTERM: the first of them asks to stop, another one ends the process."""
+    loop = asyncio.get_running_loop()
+    heard = False
+
+    def hear(number: int) -> None:
+        nonlocal heard
+        if heard:
+            second(number)
+        heard = True
+        first()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, hear, number)
+    try:
+        yield
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,190 @@
+"""Settings that come by name, as many as an operator wants: MCP servers, models, agents.
+
+Above it: `model`. Below it: `keys`, `secrets`. What is built from them is in `executors.configured`.
+"""
+
+# No `from __future__ import annotations`: the annotations are the declarations, and are read at run time.
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from penstock.app.settings.forms import PATH, SCOPE, TOOL_PREFIX, URL
+from penstock.app.settings.keys import Key
+from penstock.app.settings.secrets import CommandReference, EnvironmentReference, FileReference
+
+__all__ = [
+    "AgentSettings",
+    "ImportSettings",
+    "ItemProblem",
+    "McpServerSettings",
+    "ModelSettings",
+    "TokenPriceSettings",
+    "ToolRuleSettings",
+]
+
+# The references of `SecretReference`, spelt out where annotations are read at run time.
+_References = EnvironmentReference | FileReference | CommandReference
+
+
+class ItemProblem(Struct, frozen=True):
+    """What is wrong between the members of an item."""
+
+    member: str
+    message: str
+    hint: str | None = None
+
+
+class ToolRuleSettings(Struct, frozen=True, kw_only=True):
+    """What holds for an imported tool; what its server says about itself counts for nothing of this."""
+
+    scopes: Annotated[tuple[str, ...], Key("Scopes that a caller needs beside `upstream:run`.", form=SCOPE)] = ()
+    risk: Annotated[Literal["low", "medium", "high", "critical"], Key("How much harm a call can do.")] = "medium"
+    read_only: Annotated[bool, Key("Whether a call changes nothing.")] = False
+    destructive: Annotated[
+        bool | None, Key("Whether a call may delete or overwrite; unless set, it may if it is not `read_only`.")
+    ] = None
+    idempotent: Annotated[
+        bool, Key("Whether a call may be made twice; only then is one with an unknown outcome repeated.")
+    ] = False
+    open_world: Annotated[bool, Key("Whether it reaches out of the server's own data.")] = True
+    title: Annotated[str | None, Key("What it is called, in place of the server's word.")] = None
+    description: Annotated[str | None, Key("What models are told about it, in place of the server's words.")] = None
+
+
+class ImportSettings(Struct, frozen=True, kw_only=True):
+    """Which tools of a server are in the catalogue, and what holds for them."""
+
+    prefix: Annotated[
+        str | None, Key("What the names of its tools begin with; the name of the server unless set.", form=TOOL_PREFIX)
+    ] = None
+    tools: Annotated[
+        tuple[str, ...],
+        Key("The tools that may be imported, by name or pattern (`search`, `read_*`); none unless set."),
+    ] = ()
+    accept: Annotated[
+        Literal["manual", "first"],
+        Key(
+            "Who accepts a tool that is new: `manual` waits for somebody, `first` takes it as it is first seen. "
+            "One that changes later always waits."
+        ),
+    ] = "manual"
+    tenants: Annotated[tuple[str, ...], Key("The tenants that have them; `*` stands for all.")] = ("default",)
+    governance: Annotated[
+        Mapping[str, ToolRuleSettings], Key("What holds for a tool, by name or pattern; the exact name counts first.")
+    ] = {}
+
+
+class McpServerSettings(Struct, frozen=True, kw_only=True):
+    """A server that is started as a program (`command`) or reached over HTTP (`url`)."""
+
+    command: Annotated[str | None, Key("The program to start; `mcp_allow_commands` must list it.")] = None
+    args: Annotated[tuple[str, ...], Key("What the program is started with.")] = ()
+    env: Annotated[
+        Mapping[str, str | _References], Key("Variables for the program; `${secret:NAME}` stands for a secret.")
+    ] = {}
+    cwd: Annotated[str | None, Key("The folder to start the program in.", form=PATH)] = None
+    url: Annotated[str | None, Key("The address of the server.", form=URL)] = None
+    headers: Annotated[
+        Mapping[str, str | _References], Key("Headers of every request; `${secret:NAME}` stands for a secret.")
+    ] = {}
+    protocol: Annotated[
+        str, Key("`auto`, `legacy` (servers that know only the older handshake), or a protocol version.")
+    ] = "auto"
+    timeout: Annotated[timedelta | None, Key("How long a call may take when its node does not say.", minimum=0.001)] = (
+        None
+    )
+    type: Annotated[str | None, Key("Written by some MCP clients; it says nothing that is needed here.")] = None
+    disabled: Annotated[bool, Key("Whether to leave the server out.")] = False
+    import_: Annotated[
+        ImportSettings | None, Key("Which of its tools are in the catalogue, for every caller; none unless set.")
+    ] = None
+
+    def problems(self) -> Iterator[ItemProblem]:
+        """A server is reached in exactly one way."""
+        if (self.command is None) == (self.url is None):
+            yield ItemProblem("", "must have either `command` (a program) or `url` (an address)")
+        if self.url is not None:
+            for name in ("args", "env", "cwd"):
+                if getattr(self, name):
+                    yield ItemProblem(name, "is for servers that are started with `command`")
+        elif self.headers:
+            yield ItemProblem("headers", "is for servers that are reached with `url`")
+
+
+class TokenPriceSettings(Struct, frozen=True, kw_only=True):
+    """What a million tokens cost in US dollars."""
+
+    input_per_million: Annotated[float, Key("Dollars for a million tokens of input.", minimum=0)]
+    output_per_million: Annotated[float, Key("Dollars for a million tokens of output.", minimum=0)]
+
+
+class ModelSettings(Struct, frozen=True, kw_only=True):
+    """A language model under the name that documents use for it; `default` serves nodes that name none."""
+
+    provider: Annotated[
+        str,
+        Key("Who serves it: `openai`, `anthropic`, … , `openai-compatible` (any such address), or `mock` (a script)."),
+    ]
+    model: Annotated[str | None, Key("The provider's name for it; the name of the entry if this is left out.")] = None
+    base_url: Annotated[str | None, Key("Where it is served, if not at the provider's usual address.", form=URL)] = None
+    api_key: Annotated[_References | None, Key("Where the provider's key is to be found.")] = None
+    needs_key: Annotated[
+        bool | None, Key("Whether a missing key is an error; unless set, it is for all but `openai-compatible`.")
+    ] = None
+    headers: Annotated[
+        Mapping[str, str | _References], Key("Headers of every request; `${secret:NAME}` stands for a secret.")
+    ] = {}
+    prices: Annotated[
+        TokenPriceSettings | None, Key("What it costs, where the library's price list does not know.")
+    ] = None
+    replies: Annotated[object, Key("The script of a `mock`: a list of replies, or replies by node id.")] = None
+
+    def problems(self) -> Iterator[ItemProblem]:
+        """Some members belong to some providers."""
+        if self.provider == "openai-compatible" and self.base_url is None:
+            yield ItemProblem("", "needs `base_url`: `openai-compatible` has no usual address")
+        if self.provider == "mock" and not isinstance(self.replies, list | dict):
+            yield ItemProblem("", "needs `replies`: a list, or an object with replies by node id (`*` for any)")
+        if self.provider != "mock" and self.replies is not None:
+            yield ItemProblem("replies", "is for the provider `mock` only")
+
+
+class AgentSettings(Struct, frozen=True, kw_only=True):
+    """An agent that `agent_delegate` nodes give work to."""
+
+    type: Annotated[
+        Literal["a2a", "task_api", "mcp"],
+        Key("`a2a` (the standard), `task_api` (`POST /tasks`, then polling), or `mcp` (a tool of an MCP server)."),
+    ] = "a2a"
+    url: Annotated[str | None, Key("Where it is: its card is below this address, or its task API.", form=URL)] = None
+    api_key: Annotated[_References | None, Key("Where its key is to be found.")] = None
+    headers: Annotated[
+        Mapping[str, str | _References], Key("Headers of every request; `${secret:NAME}` stands for a secret.")
+    ] = {}
+    trusted_origins: Annotated[
+        tuple[str, ...], Key("Other origins that its card may send us to with our key.", form=URL)
+    ] = ()
+    poll_interval: Annotated[
+        timedelta | None, Key("How often to ask how far it is, if it cannot stream.", minimum=0.01)
+    ] = None
+    server: Annotated[str | None, Key("The MCP server, one of `mcp_servers`.")] = None
+    tool: Annotated[str | None, Key("The tool of that server.")] = None
+
+    def problems(self) -> Iterator[ItemProblem]:
+        """Each type has members of its own."""
+        if self.type == "mcp":
+            if self.server is None or self.tool is None:
+                yield ItemProblem("", "needs `server` and `tool`")
+            wrong = ["url", "api_key", "headers", "trusted_origins", "poll_interval"]
+        else:
+            if self.url is None:
+                yield ItemProblem("", "needs `url`")
+            if self.type == "task_api" and self.api_key is None:
+                yield ItemProblem("", "needs `api_key`: the task API has no requests without a key")
+            wrong = ["server", "tool", *(["headers", "trusted_origins"] if self.type == "task_api" else [])]
+        for name in wrong:
+            if getattr(self, name):
+                yield ItemProblem(name, f"is not for agents of the type `{self.type}`")

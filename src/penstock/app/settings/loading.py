@@ -1,0 +1,324 @@
+"""Settings from all their sources, one precedence: defaults < `penstock.yaml` < environment < flags.
+
+    loaded = load_settings(flags={"server.port": 8080})
+    loaded.settings.server.port, str(loaded.origins["server.port"])        # 8080, 'flag --port'
+
+Every mistake of every source is found at once, each with its place. A variable that is empty counts as not set, and one
+that begins with `PENSTOCK_` and looks like a misspelt name of a setting is a mistake; others are left alone.
+
+Above it: the commands and whoever composes the product. Below it: the declarations in `model`.
+Secrets are not looked at: settings hold references, and `secret_sources` finds the values when they are needed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from penstock.app.settings.keys import ENVIRONMENT_PREFIX, FOREIGN_SPELLINGS, Section, Setting, every_setting
+from penstock.app.settings.model import Settings, settings_outline
+from penstock.app.settings.rules import settings_problems
+from penstock.app.settings.text import TextProblem, decoded_text
+from penstock.app.settings.values import UNUSABLE, Place, ValueReader
+from penstock.base import limits
+from penstock.base.errors import Rejected
+from penstock.base.json import JsonValue, json_pointer
+from penstock.definitions.source.document import SourceDocument, read_source
+from penstock.definitions.source.findings import Finding, suggestion
+
+__all__ = [
+    "CONFIG_VARIABLE",
+    "DEFAULT_FILE",
+    "OTHER_VARIABLES",
+    "InvalidSettings",
+    "LoadedSettings",
+    "Origin",
+    "load_settings",
+]
+
+DEFAULT_FILE: Final = "penstock.yaml"
+CONFIG_VARIABLE: Final = "PENSTOCK_CONFIG"
+# Variables of ours that set no setting.
+OTHER_VARIABLES: Final = frozenset(
+    {CONFIG_VARIABLE, "PENSTOCK_PYTHON", "PENSTOCK_SERVER", "PENSTOCK_API_KEY", "PENSTOCK_PROFILE"}
+)
+_SECRET_PREFIX: Final = "PENSTOCK_SECRET_"
+# What Kubernetes sets in every container for a service whose name begins with `penstock`; ports have values like these.
+_OF_KUBERNETES: Final = re.compile(r".*_(?:SERVICE_(?:HOST|PORT)(?:_.*)?|PORT_\d+_(?:TCP|UDP)(?:_.*)?)")
+_KUBERNETES_PORTS: Final = ("tcp://", "udp://", "sctp://")
+# More alike than this is a slip of the finger; less may be the name of something else.
+_SIMILARITY_MIN: Final = 0.8
+# Where things are that people look for elsewhere.
+_ELSEWHERE: Final = {
+    "limits.stream_per_key": "this is `server.streams.per_key`",
+    "penstock": "this looks like a workflow; settings have no version line",
+    "mcp": "Penstock as an MCP server is `server.mcp`; servers whose tools it uses are `mcp_servers`",
+    "database": "the file is `storage.path`",
+}
+
+
+class Origin(Struct, frozen=True):
+    """Where the value of a key comes from."""
+
+    source: Literal["default", "file", "environment", "flag"]
+    place: str = ""
+
+    def __str__(self) -> str:
+        match self.source:
+            case "default":
+                return "default"
+            case "file":
+                return self.place
+            case "environment" | "flag":
+                return f"{self.source} {self.place}"
+
+
+class LoadedSettings(Struct, frozen=True, kw_only=True):
+    """Settings, where each comes from, and the file that was read.
+
+    `ignored` are variables that begin with `PENSTOCK_` and set nothing.
+    """
+
+    settings: Settings
+    origins: Mapping[str, Origin]
+    file: str | None = None
+    ignored: tuple[str, ...] = ()
+
+
+class InvalidSettings(Rejected):
+    """The settings have mistakes; `findings` has all of them, `text` is that of the file they may be in."""
+
+    def __init__(self, findings: tuple[Finding, ...], file: str | None = None, text: str = "") -> None:
+        told = "; ".join(f"{finding.location}: {finding.message}" for finding in findings[:3])
+        more = "" if len(findings) <= 3 else f"; and {len(findings) - 3} more"  # noqa: PLR2004  # as many as fit
+        listed: list[JsonValue] = [finding.to_json() for finding in findings]
+        super().__init__(
+            "INVALID_SETTINGS",
+            f"the settings have mistakes: {told}{more}",
+            "`penstock config validate` shows all of them",
+            {"findings": listed},
+        )
+        self.findings = findings
+        self.file = file
+        self.text = text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.findings, self.file, self.text)
+
+
+def load_settings(
+    file: str | Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, Any] | None = None,
+) -> LoadedSettings:
+    """Read the settings from all sources; `InvalidSettings` has every mistake.
+
+    `file` is what `--config` names; otherwise the variable PENSTOCK_CONFIG names one, otherwise `penstock.yaml` in the
+    current folder is read if it is there. `flags` has values by path, as a file or a variable would have them; None
+    stands for a flag that was not given.
+    """
+    variables = os.environ if environment is None else environment
+    loader = _Loader()
+    named = str(file) if file is not None else variables.get(CONFIG_VARIABLE) or None
+    loader.read_file(named)
+    ignored = loader.read_environment(variables)
+    loader.read_flags(flags or {})
+    return loader.finish(ignored)
+
+
+class _Loader:
+    """Takes one source after the other; a later one wins."""
+
+    def __init__(self) -> None:
+        self.outline = settings_outline()
+        self.findings: list[Finding] = []
+        self.values: dict[str, Any] = {}
+        self.origins: dict[str, Origin] = {}
+        self.places: dict[str, Place] = {}
+        self.spelt: dict[str, str] = {}
+        self.file: str | None = None
+        self.text = ""
+
+    # --- the file ---------------------------------------------------------------------------------
+
+    def read_file(self, named: str | None) -> None:
+        label = named or DEFAULT_FILE
+        if named is None and not Path(label).exists():
+            return
+        self.file = label
+        text = _text_of(label)
+        if isinstance(text, Finding):
+            self.findings.append(text)
+            return
+        self.text = text
+        if _is_blank(text):
+            return
+        document = read_source(text, file=label)
+        if not isinstance(document, SourceDocument):
+            self.findings.extend(document)
+            return
+        folder = str(Path(label).parent)
+        reader = ValueReader(Place(label=label, positions=document.positions, folder=None if folder == "." else folder))
+        self._section(self.outline, {} if document.value is None else document.value, "", reader)
+        self.findings.extend(reader.findings)
+
+    def _section(self, section: Section, value: JsonValue, pointer: str, reader: ValueReader) -> None:
+        if not isinstance(value, dict):
+            called = f"`{section.path}`" if section.path else "the file"
+            told = f"{called} must be an object with {', '.join(section.members)}"
+            reader.report("SETTING_INVALID", pointer, told)
+            return
+        for name, given in value.items():
+            place = pointer + json_pointer((name,))
+            called = name if section.path else FOREIGN_SPELLINGS.get(name, name)
+            member = section.members.get(called)
+            if called != name and called in value:
+                told = f"`{name}` and `{called}` are one setting"
+                reader.report("SETTING_INVALID", place, told, "put all servers under one of them")
+                continue
+            match member:
+                case None:
+                    self._unknown(section, name, place, reader)
+                case Section():
+                    # A section with all its lines commented out is null.
+                    self._section(member, {} if given is None else given, place, reader)
+                case Setting():
+                    position = reader.place.positions[place]
+                    origin = Origin("file", f"{reader.place.label}:{position.line}:{position.column}")
+                    self.spelt[member.path] = name
+                    self._take(member, reader.setting(member, given, place, member.path), origin, reader.place)
+
+    def _unknown(self, section: Section, name: str, pointer: str, reader: ValueReader) -> None:
+        path = f"{section.path}.{name}" if section.path else name
+        told = f"there is no setting `{path}`"
+        reader.report("UNKNOWN_SETTING", pointer, told, _ELSEWHERE.get(path) or self._guess(section, name))
+
+    def _guess(self, section: Section, name: str) -> str:
+        every = list(every_setting(self.outline))
+        if any(setting.path == name for setting in every):
+            first, _, rest = name.partition(".")
+            return f"write `{rest}` below `{first}`, without the dot"
+        near = suggestion(name, section.members)
+        same = [setting.path for setting in every if setting.name == name]
+        if near is None and same:
+            return f"did you mean `{same[0]}`?"
+        return near or f"there is {', '.join(section.members)}"
+
+    # --- the environment ----------------------------------------------------------------------------
+
+    def read_environment(self, variables: Mapping[str, str]) -> tuple[str, ...]:
+        known: set[str] = set()
+        for setting in every_setting(self.outline):
+            known.update(setting.variables)
+            name = next((name for name in setting.variables if variables.get(name)), None)
+            if name is not None:
+                place = Place(label=f"environment {name}")
+                self._take_text(setting, variables[name], Origin("environment", name), place)
+        ignored = []
+        for name, text in variables.items():
+            if not name.startswith(ENVIRONMENT_PREFIX) or name in known or _is_of_others(name, text):
+                continue
+            guess = _guessed_variable(name, known)
+            if guess is not None:
+                reader = ValueReader(Place(label=f"environment {name}"))
+                reader.report(
+                    "UNKNOWN_VARIABLE", "", f"no setting has the variable `{name}`", f"did you mean `{guess}`?"
+                )
+                self.findings.extend(reader.findings)
+            else:
+                ignored.append(name)
+        return tuple(sorted(ignored))
+
+    # --- flags --------------------------------------------------------------------------------------
+
+    def read_flags(self, flags: Mapping[str, Any]) -> None:
+        settings = {setting.path: setting for setting in every_setting(self.outline)}
+        for path, given in flags.items():
+            setting = settings[path]
+            if given is None:
+                continue
+            flag = setting.key.flag or f"--{setting.name.replace('_', '-')}"
+            place, origin = Place(label=f"flag {flag}"), Origin("flag", flag)
+            if isinstance(given, str | Path):
+                self._take_text(setting, str(given), origin, place)
+                continue
+            reader = ValueReader(place)
+            value = [str(item) for item in given] if isinstance(given, list | tuple) else given
+            self._take(setting, reader.setting(setting, value, "", path), origin, place)
+            self.findings.extend(reader.findings)
+
+    # --- what all sources share ---------------------------------------------------------------------
+
+    def _take_text(self, setting: Setting, text: str, origin: Origin, place: Place) -> None:
+        reader = ValueReader(place)
+        given = decoded_text(setting, text)
+        if isinstance(given, TextProblem):
+            reader.report("SETTING_INVALID", "", f"`{setting.path}` {given.message}")
+        else:
+            self._take(setting, reader.setting(setting, given, "", setting.path), origin, place)
+        self.findings.extend(reader.findings)
+
+    def _take(self, setting: Setting, value: Any, origin: Origin, place: Place) -> None:
+        if value is not UNUSABLE:
+            self.values[setting.path] = value
+            self.origins[setting.path] = origin
+            self.places[setting.path] = place
+
+    def finish(self, ignored: tuple[str, ...]) -> LoadedSettings:
+        """The settings, or every mistake."""
+        if self.findings:
+            raise InvalidSettings(tuple(self.findings), self.file, self.text)
+        settings = Settings(**{name: self._built(member) for name, member in self.outline.members.items()})
+        for problem in settings_problems(settings):
+            path = next((path for path in problem.paths if path in self.places), problem.paths[0])
+            place = self.places.get(path, Place(label=f"default of {path}"))
+            spelt = (*path.split(".")[:-1], self.spelt.get(path, path.rpartition(".")[2]))
+            pointer = json_pointer((*spelt, *problem.below)) if place.positions else ""
+            reader = ValueReader(place)
+            reader.report("SETTING_INVALID", pointer, problem.message, problem.hint)
+            self.findings.extend(reader.findings)
+        if self.findings:
+            raise InvalidSettings(tuple(self.findings), self.file, self.text)
+        origins = {setting.path: Origin("default") for setting in every_setting(self.outline)}
+        return LoadedSettings(settings=settings, origins=origins | self.origins, file=self.file, ignored=ignored)
+
+    def _built(self, member: Section | Setting) -> Any:
+        if isinstance(member, Setting):
+            return self.values.get(member.path, member.default)
+        return member.made(**{name: self._built(inner) for name, inner in member.members.items()})
+
+
+def _text_of(label: str) -> str | Finding:
+    try:
+        with Path(label).open("rb") as opened:
+            data = opened.read(limits.DOCUMENT_BYTES_MAX + 1)
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+    except UnicodeDecodeError as error:
+        why = f"it is not text in UTF-8 (byte {error.start})"
+    return Finding(code="SETTINGS_UNREADABLE", message=f"the file cannot be read: {why}", file=label)
+
+
+def _is_blank(text: str) -> bool:
+    """Whether a file says nothing: a file with every line commented out is as good as none."""
+    return all(not line or line.startswith("#") or line == "---" for line in map(str.strip, text.splitlines()))
+
+
+def _is_of_others(name: str, text: str) -> bool:
+    if name in OTHER_VARIABLES or name.startswith(_SECRET_PREFIX) or _OF_KUBERNETES.fullmatch(name) is not None:
+        return True
+    return name.endswith("_PORT") and text.startswith(_KUBERNETES_PORTS)
+
+
+def _guessed_variable(name: str, known: set[str]) -> str | None:
+    """The variable that was probably meant; the prefix that all have does not make names alike."""
+    rests = {full.removeprefix(ENVIRONMENT_PREFIX): full for full in sorted(known)}
+    found = get_close_matches(name.removeprefix(ENVIRONMENT_PREFIX), rests, n=1, cutoff=_SIMILARITY_MIN)
+    return rests[found[0]] if found else None

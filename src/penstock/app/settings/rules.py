@@ -1,0 +1,113 @@
+"""What settings must be together; what each must be alone is part of its declaration.
+
+Above it: `loading`. Below it: `model`. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from penstock.app.listening import is_loopback
+from penstock.app.settings.forms import TOOL_PREFIX
+from penstock.app.settings.model import Settings
+from penstock.definitions.source.findings import suggestion
+from penstock.runtime.executors.mcp.config import CLIENT, command_name
+
+__all__ = ["SettingsProblem", "settings_problems"]
+
+
+class SettingsProblem(Struct, frozen=True, kw_only=True):
+    """What is wrong, and with which keys; `below` leads on into the first key's own value."""
+
+    paths: tuple[str, ...]
+    message: str
+    below: tuple[str, ...] = ()
+    hint: str | None = None
+
+
+def settings_problems(settings: Settings) -> Iterator[SettingsProblem]:
+    """Everything that does not fit together."""
+    server = settings.server
+    if server.sync_wait_seconds > server.sync_wait_max_seconds:
+        paths = ("server.sync_wait_seconds", "server.sync_wait_max_seconds")
+        lengths = f"{server.sync_wait_seconds:g} s is longer than {server.sync_wait_max_seconds:g} s"
+        told = f"`{paths[0]}` must not be longer than `{paths[1]}`, and {lengths}"
+        yield SettingsProblem(paths=paths, message=told)
+    if server.mcp.enabled and server.mcp.path == server.base_path:
+        told = f"`server.mcp.path` is `{server.mcp.path}`, and so is `server.base_path`"
+        yield SettingsProblem(
+            paths=("server.mcp.path", "server.base_path"), message=told, hint="give each a path of its own"
+        )
+    if server.openwop.seam and not is_loopback(server.host):
+        told = f"`server.openwop.seam` lets tests put workflows in, and `server.host` is `{server.host}`"
+        yield SettingsProblem(
+            paths=("server.openwop.seam", "server.host"),
+            message=told,
+            hint="listen on 127.0.0.1, or leave the seam off",
+        )
+    yield from _server_problems(settings)
+    yield from _import_problems(settings)
+    yield from _agent_problems(settings)
+
+
+def _server_problems(settings: Settings) -> Iterator[SettingsProblem]:
+    for name, server in settings.mcp_servers.items():
+        if name == CLIENT:
+            told = f"`mcp_servers.{name}` has a name that stands for whoever calls a workflow"
+            yield SettingsProblem(paths=("mcp_servers",), below=(name,), message=told, hint="give it another name")
+        if server.command is None or server.disabled:
+            continue
+        program = command_name(server.command)
+        if program not in settings.mcp_allow_commands:
+            yield SettingsProblem(
+                paths=("mcp_servers",),
+                below=(name, "command"),
+                message=f"`mcp_servers.{name}.command` starts `{program}`, which may not be started",
+                hint=f"add {program} to `mcp_allow_commands`",
+            )
+
+
+def _import_problems(settings: Settings) -> Iterator[SettingsProblem]:
+    """Names in the catalogue are those of one server only."""
+    taken: dict[str, str] = {}
+    for name, server in settings.mcp_servers.items():
+        if server.import_ is None or server.disabled:
+            continue
+        if "/" in name:
+            yield SettingsProblem(
+                paths=("mcp_servers",),
+                below=(name, "import"),
+                message=f"the tools of `mcp_servers.{name}` cannot be called over REST: there is a slash in its name",
+                hint="give the server a name without one",
+            )
+        prefix = server.import_.prefix or name
+        if re.fullmatch(TOOL_PREFIX.pattern or "", prefix) is None:
+            yield SettingsProblem(
+                paths=("mcp_servers",),
+                below=(name, "import"),
+                message=f"`mcp_servers.{name}.import` needs a `prefix`: the name of the server is none",
+                hint=f"a prefix is {TOOL_PREFIX.expected}",
+            )
+        if prefix in taken:
+            yield SettingsProblem(
+                paths=("mcp_servers",),
+                below=(name, "import"),
+                message=f"the tools of `{name}` and `{taken[prefix]}` in `mcp_servers` have the same prefix `{prefix}`",
+                hint="give each a `prefix` of its own",
+            )
+        taken[prefix] = name
+
+
+def _agent_problems(settings: Settings) -> Iterator[SettingsProblem]:
+    known = [name for name, server in settings.mcp_servers.items() if not server.disabled]
+    for name, agent in settings.agents.items():
+        if agent.server is not None and agent.server not in known:
+            yield SettingsProblem(
+                paths=("agents",),
+                below=(name, "server"),
+                message=f"`agents.{name}.server` names `{agent.server}`, which is not in `mcp_servers`",
+                hint=suggestion(agent.server, known),
+            )

@@ -1,0 +1,66 @@
+"""Settings for people and programs to look at: values by key, with words in the place of secrets.
+
+Above it: `penstock config show`. Below it: the declarations. Nothing of a secret is known here but where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from typing import Any
+
+from penstock.app.settings.keys import Section, Setting, every_setting
+from penstock.app.settings.model import Settings, settings_outline
+from penstock.app.settings.text import encoded_text, shown, written
+from penstock.base.json import JsonObject, JsonValue
+
+__all__ = ["settings_document", "settings_environment", "settings_rows", "settings_view", "value_of"]
+
+
+def value_of(settings: Settings, path: str) -> Any:
+    """The value of a key."""
+    found: Any = settings
+    for name in path.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def settings_rows(settings: Settings) -> Iterator[tuple[Setting, JsonValue]]:
+    """Every key with its value to show, in the order of their declaration."""
+    for setting in every_setting(settings_outline()):
+        value = value_of(settings, setting.path)
+        yield setting, None if value is None else shown(setting.kind, value)
+
+
+def settings_view(settings: Settings, paths: Container[str] | None = None) -> JsonObject:
+    """All settings, or those named, to show, nested as in a file."""
+    values = {
+        setting.path: value for setting, value in settings_rows(settings) if paths is None or setting.path in paths
+    }
+    return _nested(settings_outline(), values)
+
+
+def settings_document(settings: Settings) -> JsonObject:
+    """All settings as `penstock.yaml` would have them."""
+    rows = ((setting, value_of(settings, setting.path)) for setting in every_setting(settings_outline()))
+    given = {setting.path: None if value is None else written(setting.kind, value) for setting, value in rows}
+    return _nested(settings_outline(), given)
+
+
+def settings_environment(settings: Settings) -> dict[str, str]:
+    """All settings as variables would have them."""
+    return {
+        setting.variable: encoded_text(setting, value_of(settings, setting.path))
+        for setting in every_setting(settings_outline())
+    }
+
+
+def _nested(section: Section, values: JsonObject) -> JsonObject:
+    found: JsonObject = {}
+    for name, member in section.members.items():
+        if isinstance(member, Section):
+            inner = _nested(member, values)
+            if inner:
+                found[name] = inner
+        elif member.path in values:
+            found[name] = values[member.path]
+    return found

@@ -1,0 +1,1 @@
+"""The test bench for workflow authors, which `penstock.testing` publishes."""

@@ -1,0 +1,1 @@
+"""`penstock coverage`: proof that nothing is missing on a surface or in the documentation."""

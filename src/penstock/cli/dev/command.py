@@ -1,0 +1,93 @@
+"""`penstock dev`: a server for the time in which workflows are written; what is saved is taken up at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.app.loops import server_loop
+from penstock.app.serving.server import ServerOptions
+from penstock.app.settings.loading import DEFAULT_FILE, load_settings
+from penstock.app.step_modules import StepModules
+from penstock.cli.dev.lines import DevLines
+from penstock.cli.dev.reload import Reloader
+from penstock.cli.server.process import open_server, when_begun
+from penstock.cli.server.working import configure_logging
+from penstock.cli.sessions.configuration import ChosenDatabaseOption, ConfigOption, command_settings
+from penstock.cli.sessions.sessions import SecretsOption, StepsOption, Workshop, conduct
+from penstock.cli.terminal.report import console_for
+
+__all__ = ["dev_command"]
+
+
+def dev_command(  # noqa: PLR0913  # every option is one the user can give
+    context: typer.Context,
+    *,
+    config: ConfigOption = None,
+    database: ChosenDatabaseOption = None,
+    host: Annotated[str | None, typer.Option("--host", help="The address to listen on (server.host).")] = None,
+    port: Annotated[int | None, typer.Option("--port", help="The port to listen on (server.port).")] = None,
+    steps: StepsOption = None,
+    workflows: Annotated[
+        list[str] | None,
+        typer.Option("--workflows", metavar="PATH", help="Workflow files or folders to make known; repeatable."),
+    ] = None,
+    secret_folder: SecretsOption = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
+) -> None:
+    """Serve a project while you write it: workflows, steps and settings are taken up as you save them.
+
+    A changed workflow is a new version at once; runs that have begun stay with theirs. Mistakes are shown with file,
+    line and column, and what was known before stays. Changed steps are imported anew. A settings file that changed is
+    applied as far as possible; what needs a restart is named.
+    """
+    began = when_begun(context)
+    flags = {
+        "storage.path": None if database is None else str(database),
+        "server.host": host,
+        "server.port": port,
+        "steps.modules": steps or None,
+        "workflows.paths": workflows or None,
+        "logging.level": "debug" if verbose else None,
+    }
+
+    async def work() -> int:
+        settings = command_settings(config, flags).settings
+        configure_logging(settings.logging)
+        if not verbose:
+            # Lines of this command say the same in fewer words.
+            for name in ("penstock.server", "penstock.access"):
+                logging.getLogger(name).setLevel(logging.WARNING)
+        workshop = Workshop.configured(settings, config=config, secret_folder=secret_folder)
+        lines = DevLines(console=console_for(sys.stderr), workshop=workshop)
+        reloader = Reloader(
+            settings=settings,
+            settings_file=config or Path(DEFAULT_FILE),
+            load=lambda: load_settings(config, flags=flags).settings,
+            lines=lines,
+            modules=StepModules(settings.steps.modules),
+        )
+        await _develop(workshop, ServerOptions.of(settings), reloader, began)
+        return 0
+
+    conduct(work, loop=server_loop())
+
+
+async def _develop(workshop: Workshop, options: ServerOptions, reloader: Reloader, began: float) -> None:
+    # Before anything is opened: runs that go on at once must find their steps.
+    steps, lines = reloader.load_steps(), reloader.lines
+    async with open_server(workshop, options, observe=lines.committed, steps=steps, stopping=lines.stopping) as server:
+        await reloader.begin(server.gate)
+        watching = asyncio.create_task(reloader.watch(server.penstock, server.gate))
+        try:
+            await server.run(began, lambda started: lines.started(started, [*reloader.workflows.values()]))
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching

@@ -1,0 +1,203 @@
+"""What `penstock dev` does when files change: workflows, steps and settings are taken up while the server runs.
+
+A workflow that was changed is a new version at once; runs that have begun stay with theirs. A mistake is shown where it
+is, and what was known before stays. Steps are imported anew, together with what they import from the project; attempts
+under way finish in the code that they began with. Settings that only count at the start are named.
+
+Above it: `command`. Below it: `FileChanges` says what changed, the gate and `Penstock` take it up, `DevLines` tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.app.gateway import local_owner
+from penstock.app.loading import load_workflow_into
+from penstock.app.penstock import Penstock
+from penstock.app.settings.loading import InvalidSettings
+from penstock.app.settings.model import Settings
+from penstock.app.settings.view import settings_rows
+from penstock.app.step_modules import StepModules
+from penstock.app.workflow_paths import expand_paths
+from penstock.base.errors import Conflict, Denied, PenstockError, Rejected
+from penstock.cli.dev.lines import DevLines
+from penstock.cli.server.file_changes import FileChanges
+from penstock.cli.sessions.configuration import print_mistaken_settings
+from penstock.cli.terminal.files import SourceText, candidate_files, is_workflow, read_path
+from penstock.definitions.model import ActivityDetail, Workflow
+from penstock.definitions.validate import load_workflow
+from penstock.operations.pipeline import Gate
+from penstock.runtime.ports.runs import RunQuery
+from penstock.runtime.steps.registry import StepRegistry
+
+__all__ = ["Reloader"]
+
+_LOGGER = logging.getLogger("penstock.dev")
+# Soon enough to feel immediate, seldom enough to cost nothing. A change is taken up at the second look.
+_LOOK_SECONDS = 0.3
+_UNDER_WAY_MAX = 100
+# What is taken up from the settings while the server runs; everything else counts at the next start.
+_LIVE_SETTINGS = frozenset({"workflows.paths", "steps.modules", "logging.level"})
+
+
+@dataclass(slots=True, kw_only=True)
+class Reloader:
+    """Knows what the files said last."""
+
+    settings: Settings
+    settings_file: Path
+    load: Callable[[], Settings]
+    """Reads the settings as the command did; raises when they are mistaken."""
+    lines: DevLines
+    modules: StepModules
+    steps: list[Callable[..., Any]] = field(default_factory=list)
+    workflows: dict[str, Workflow] = field(default_factory=dict)
+    """By file."""
+    _complaints: set[str] = field(default_factory=set)
+
+    def load_steps(self) -> list[Callable[..., Any]]:
+        """The steps as they are when everything begins; a mistake in them ends the command."""
+        self.steps = self.modules.load()
+        return self.steps
+
+    async def begin(self, gate: Gate) -> None:
+        """Make known what there is; mistakes are shown, and the rest is served."""
+        for file in self._files():
+            await self._take_up(gate, file, at_start=True)
+        self._check_handlers()
+
+    async def watch(self, penstock: Penstock, gate: Gate) -> None:
+        """Take up changes until this is cancelled."""
+        changes = FileChanges(self._watched)
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                changed = await asyncio.to_thread(changes.look)
+                if changed:
+                    await self._changed(penstock, gate, changed)
+            except PenstockError as error:
+                self.lines.problem(error, "nothing was changed")
+            except Exception:  # whatever it is, the next change may mend it
+                _LOGGER.exception("a change could not be taken up")
+
+    def _files(self) -> list[str]:
+        try:
+            return candidate_files(expand_paths(self.settings.workflows.paths))
+        except PenstockError:
+            return []  # a pattern that matches nothing yet
+
+    def _watched(self) -> Iterable[Path]:
+        yield from map(Path, self._files())
+        yield from self.modules.files()
+        yield self.settings_file
+
+    async def _changed(self, penstock: Penstock, gate: Gate, changed: list[Path]) -> None:
+        paths = set(changed)
+        if self.settings_file in paths:
+            await self._new_settings(penstock)
+        if paths.intersection(self.modules.files()):
+            self._new_steps(penstock)
+        there = set(self._files())
+        for file in map(str, changed):
+            if file in there:
+                await self._take_up(gate, file)
+            elif file in self.workflows:
+                gone = self.workflows.pop(file)
+                self.lines.note(f"{file} is gone; {gone.name} stays known until you delete it", warn=True)
+        self._check_handlers()
+
+    async def _take_up(self, gate: Gate, file: str, *, at_start: bool = False) -> None:
+        source = read_path(file)
+        named = file in self.settings.workflows.paths
+        if not isinstance(source, SourceText):
+            self.lines.note(f"{file}: {source.message}", warn=True)
+            return
+        if not (named or file in self.workflows or is_workflow(source.text)):
+            return
+        loaded = load_workflow(source.text, file=file)
+        known, workflow = self.workflows.get(file), loaded.workflow
+        if workflow is None:
+            self.lines.mistaken(file, source.text, loaded.findings, known is not None)
+            return
+        if known is not None and known.hash == workflow.hash:
+            return
+        try:
+            await load_workflow_into(gate, workflow, owner=local_owner())
+        except (Conflict, Denied, Rejected) as error:
+            self.lines.note(f"{file}: {error.message}: {error.hint}", warn=True)
+            return
+        self.workflows[file] = workflow
+        if not at_start:
+            self.lines.taken_up(workflow, file, await _under_way(gate, workflow))
+
+    def _new_steps(self, penstock: Penstock) -> None:
+        try:
+            self.steps = self.modules.load()
+        except PenstockError as error:
+            self.lines.problem(error, "the steps before it stay")
+            return
+        penstock.use_steps(self.steps)
+        self.lines.note(f"steps from {', '.join(self.modules.names)}")
+
+    def _check_handlers(self) -> None:
+        """Say which functions workflows call that nobody has; once for each."""
+        registry = StepRegistry()
+        for function in self.steps:
+            registry.register(function)
+        missing = {
+            f"{workflow.name} calls {handler} ({node.id}), which no step module has"
+            for workflow in self.workflows.values()
+            for node in workflow.nodes.values()
+            if isinstance(node.detail, ActivityDetail)
+            and isinstance(handler := node.detail.config.get("handler"), str)
+            and registry.resolve(handler) is None
+        }
+        for told in sorted(missing.difference(self._complaints)):
+            self.lines.note(told, warn=True)
+        self._complaints = missing
+
+    async def _new_settings(self, penstock: Penstock) -> None:
+        try:
+            fresh = self.load()
+        except InvalidSettings as error:
+            print_mistaken_settings(error)
+            self.lines.note("the settings before it stay", warn=True)
+            return
+        before, after = (
+            {setting.path: value for setting, value in settings_rows(settings)} for settings in (self.settings, fresh)
+        )
+        differing = [path for path in after if before[path] != after[path]]
+        later = [path for path in differing if path not in _LIVE_SETTINGS]
+        if later:
+            self.lines.note(
+                f"restart to apply what changed in {self.settings_file.name}: {', '.join(later)}", warn=True
+            )
+        if not _LIVE_SETTINGS.intersection(differing):
+            return
+        self.settings = fresh
+        logging.getLogger("penstock").setLevel(fresh.logging.level.upper())
+        if "steps.modules" in differing:
+            await self._other_modules(penstock, fresh)
+        self.lines.note(f"applied: {', '.join(path for path in differing if path in _LIVE_SETTINGS)}")
+
+    async def _other_modules(self, penstock: Penstock, fresh: Settings) -> None:
+        before = self.modules
+        self.modules = StepModules(fresh.steps.modules)
+        try:
+            self.steps = self.modules.load()
+        except PenstockError as error:
+            self.modules = before
+            self.lines.problem(error, "the steps before it stay")
+            return
+        penstock.use_steps(self.steps)
+
+
+async def _under_way(gate: Gate, workflow: Workflow) -> int:
+    """How many runs of other versions of a workflow have not ended."""
+    page = await gate.services.store.list_runs(RunQuery(workflow_name=workflow.name, limit=_UNDER_WAY_MAX))
+    return sum(not row.terminal and row.definition_hash != workflow.hash for row in page.rows)

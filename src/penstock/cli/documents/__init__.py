@@ -1,0 +1,1 @@
+"""Commands about workflow files: validate, graph, diff, simulate, test, schema."""

@@ -1,0 +1,100 @@
+"""One workflow document for a command that looks at it: read, understood as far as possible, or refused.
+
+Above it: `graph`, `diff`, `simulate`, `run.command`. Below it: `files` reads, `definitions` understands. Commands that
+only look count the mistakes of a document; those that run it refuse it and show them.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import typer
+from rich.text import Text
+
+from penstock.base.json import JsonObject
+from penstock.base.text import clean
+from penstock.cli.terminal.files import Unreadable, read_path
+from penstock.cli.terminal.report import console_for, count_words, print_findings, print_problem
+from penstock.cli.terminal.values import UsageError
+from penstock.definitions.canonical import definition_hash
+from penstock.definitions.model import Workflow
+from penstock.definitions.outline.document import is_native
+from penstock.definitions.source.findings import Finding, Severity
+from penstock.definitions.validate import check_source, load_workflow
+
+__all__ = ["ReadDocument", "exit_unless_readable", "load_runnable", "print_mistakes"]
+
+_UNREADABLE_EXIT = 2
+# After these there is nothing to look at.
+_FATAL_CODES = frozenset({"NOT_A_WORKFLOW", "DOCUMENT_TOO_DEEP"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadDocument:
+    """A document and the number of its mistakes."""
+
+    label: str
+    document: JsonObject
+    findings: tuple[Finding, ...]
+
+    @property
+    def errors(self) -> int:
+        """How many findings make the document unusable for runs."""
+        return sum(finding.severity is Severity.ERROR for finding in self.findings)
+
+    def about(self) -> JsonObject:
+        """What identifies the document, for JSON output."""
+        header = self.document if is_native(self.document) else self.document.get("document")
+        fields = header if isinstance(header, dict) else {}
+        return {
+            "file": self.label,
+            "name": fields.get("name"),
+            "version": fields.get("version"),
+            "hash": None if self.errors else definition_hash(self.document),
+            "errors": self.errors,
+            "warnings": len(self.findings) - self.errors,
+        }
+
+    def title(self) -> str:
+        """The name and version, or the file where the document has none."""
+        about = self.about()
+        parts = [clean(part) for part in (about["name"], about["version"]) if isinstance(part, str)]
+        return " ".join(parts) or self.label
+
+
+def exit_unless_readable(path: str) -> ReadDocument:
+    """Read a document; if that is impossible, say why on standard error and end the command with 2."""
+    source = read_path(path)
+    if isinstance(source, Unreadable):
+        print_problem(f"{source.label}: {source.message}")
+        raise typer.Exit(_UNREADABLE_EXIT)
+    checked = check_source(source.text, file=source.label)
+    fatal = tuple(finding for finding in checked.findings if finding.code in _FATAL_CODES)
+    if not isinstance(checked.document, dict) or fatal:
+        findings = fatal or checked.findings
+        print_findings(console_for(sys.stderr), findings, label=source.label, text=source.text)
+        raise typer.Exit(_UNREADABLE_EXIT)
+    return ReadDocument(label=source.label, document=checked.document, findings=checked.findings)
+
+
+def load_runnable(path: str) -> Workflow:
+    """A workflow that can be run; mistakes are shown, and `UsageError` ends the command."""
+    source = read_path(path)
+    if isinstance(source, Unreadable):
+        raise UsageError(f"{source.label}: {source.message}")
+    loaded = load_workflow(source.text, file=source.label)
+    if loaded.workflow is None:
+        print_findings(console_for(sys.stderr), loaded.findings, label=source.label, text=source.text)
+        raise UsageError(f"{source.label} has mistakes; correct them first")
+    return loaded.workflow
+
+
+def print_mistakes(read: ReadDocument, consequence: str) -> None:
+    """Say on standard error that a document has mistakes and what follows; nothing when it has none."""
+    if not read.errors:
+        return
+    console = console_for(sys.stderr)
+    counted = count_words(read.errors, "error")
+    console.print(Text.assemble(("warning", "bold yellow"), f": {read.label} has {counted}; {consequence}"))
+    console.print(Text.assemble("  ", ("hint", "cyan"), f": run `penstock validate {read.label}` to see them"))

@@ -1,0 +1,177 @@
+"""`penstock validate`: every mistake of workflow files at once, for people or as JSON.
+
+Exit codes: 0 when all files are fine, 1 when there are findings that matter, 2 when a file could not be read.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from penstock.app.project.files import declared_names, project_check
+from penstock.app.project.known import known_in
+from penstock.app.settings.model import Settings
+from penstock.app.workflow_paths import expand_paths
+from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.sessions.configuration import ConfigOption, command_settings
+from penstock.cli.terminal.endings import report_problem
+from penstock.cli.terminal.files import SourceText, Unreadable, read_sources
+from penstock.cli.terminal.report import console_for, count_words, print_findings, print_problem
+from penstock.cli.terminal.values import UsageError
+from penstock.definitions.canonical import definition_hash
+from penstock.definitions.outline.document import is_native
+from penstock.definitions.source.findings import Finding, Severity
+from penstock.definitions.validate import Beside, check_source
+
+__all__ = ["validate_command"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Verdict:
+    source: SourceText | Unreadable
+    document: JsonObject
+    findings: tuple[Finding, ...]
+
+    @property
+    def errors(self) -> int:
+        return sum(finding.severity is Severity.ERROR for finding in self.findings)
+
+    @property
+    def warnings(self) -> int:
+        return len(self.findings) - self.errors
+
+    def is_ok(self, *, strict: bool) -> bool:
+        return not self.errors and not (strict and self.warnings)
+
+
+def validate_command(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE]...",
+            help="Workflow files (YAML or JSON), directories to search for them, or - for standard input; in a project "
+            "its own (workflows.paths) without any.",
+        ),
+    ] = None,
+    *,
+    config: ConfigOption = None,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Look at each document by itself, and load nothing of the project.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as failures.")] = False,
+) -> None:
+    """Find every mistake in workflow files, each with its place and a hint.
+
+    In a project (a folder with penstock.yaml, or --config) documents are checked against it: schedules, step functions
+    and their arguments, other workflows, models, MCP servers, agents and secrets. Its step modules are imported.
+
+    Exits with 0 when all is well, 1 when there are errors (or warnings with --strict), 2 when a file cannot be read.
+    """
+    settings = None if alone else _project(config, as_json=as_json)
+    if not files and settings is None:
+        print_problem("name the files to check; here is no project (penstock.yaml) that would name them")
+        raise typer.Exit(2)
+    named = files or expand_paths(settings.workflows.paths if settings else ())
+    sources = list(read_sources(named))
+    beside, problem = (None, None) if settings is None else _beside(settings, sources)
+    if problem is not None and not as_json:
+        report_problem(problem, as_json=False)
+    verdicts = [_verdict(source, beside) for source in sources]
+    if as_json:
+        report: JsonObject = {
+            "ok": problem is None and all(verdict.is_ok(strict=strict) for verdict in verdicts),
+            "files": [_as_json(verdict, strict=strict) for verdict in verdicts],
+        }
+        if problem is not None:
+            report["problem"] = {"code": problem.code, "message": problem.message, "hint": problem.hint}
+        typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
+    else:
+        _print(verdicts)
+    if any(isinstance(verdict.source, Unreadable) for verdict in verdicts):
+        raise typer.Exit(2)
+    if problem is not None or not all(verdict.is_ok(strict=strict) for verdict in verdicts):
+        raise typer.Exit(1)
+
+
+def _project(config: Path | None, *, as_json: bool) -> Settings | None:
+    """The settings of the project that this is about; None outside of one."""
+    try:
+        loaded = command_settings(config, as_json=as_json)
+    except (UsageError, PenstockError) as error:
+        report_problem(error, as_json=as_json)
+        raise typer.Exit(2) from None
+    return loaded.settings if loaded.file is not None else None
+
+
+def _beside(settings: Settings, sources: list[SourceText | Unreadable]) -> tuple[Beside, PenstockError | None]:
+    """The check of a document against the project, and what is wrong with the project's own steps."""
+    try:
+        others = list(read_sources(expand_paths(settings.workflows.paths)))
+    except PenstockError:
+        others = []  # a pattern without a file: the files that are named here count
+    texts = [source.text for source in (*sources, *others) if isinstance(source, SourceText)]
+    known = known_in(settings, workflow_names=declared_names(texts))
+    return project_check(known), known.problem
+
+
+def _verdict(source: SourceText | Unreadable, beside: Beside | None) -> _Verdict:
+    if isinstance(source, Unreadable):
+        finding = Finding(code=source.code, message=source.message, file=source.label)
+        return _Verdict(source=source, document={}, findings=(finding,))
+    checked = check_source(source.text, file=source.label, beside=beside)
+    document = checked.document if isinstance(checked.document, dict) else {}
+    return _Verdict(source=source, document=document, findings=checked.findings)
+
+
+def _about(document: JsonObject) -> tuple[str | None, str | None]:
+    header: JsonValue = document if is_native(document) else document.get("document")
+    if not isinstance(header, dict):
+        return None, None
+    name, version = header.get("name"), header.get("version", "0.0.0" if is_native(document) else None)
+    return (name if isinstance(name, str) else None), (version if isinstance(version, str) else None)
+
+
+def _as_json(verdict: _Verdict, *, strict: bool) -> JsonObject:
+    name, version = _about(verdict.document)
+    return {
+        "file": verdict.source.label,
+        "ok": verdict.is_ok(strict=strict),
+        "name": name,
+        "version": version,
+        "hash": definition_hash(verdict.document) if verdict.document and not verdict.errors else None,
+        "findings": [finding.to_json() for finding in verdict.findings],
+    }
+
+
+def _print(verdicts: list[_Verdict]) -> None:
+    console = console_for(sys.stdout)
+    for verdict in verdicts:
+        if isinstance(verdict.source, Unreadable):
+            print_problem(f"{verdict.source.label}: {verdict.source.message}")
+            continue
+        print_findings(console, verdict.findings, label=verdict.source.label, text=verdict.source.text)
+        if not verdict.errors:
+            _print_accepted(console, verdict)
+    _print_summary(console, verdicts)
+
+
+def _print_accepted(console: Console, verdict: _Verdict) -> None:
+    name, version = _about(verdict.document)
+    about = " ".join(part for part in (name, version) if part)
+    console.print(Text.assemble((f"{verdict.source.label}: ", "bold"), ("ok", "green"), f" {about}".rstrip()))
+
+
+def _print_summary(console: Console, verdicts: list[_Verdict]) -> None:
+    checked = [verdict for verdict in verdicts if isinstance(verdict.source, SourceText)]
+    errors, warnings = sum(verdict.errors for verdict in checked), sum(verdict.warnings for verdict in checked)
+    counts = ", ".join([count_words(errors, "error")] + ([count_words(warnings, "warning")] if warnings else []))
+    console.print(f"{count_words(len(checked), 'file')} checked: {counts}")

@@ -1,0 +1,234 @@
+"""`penstock mcp call TOOL`: a client for the terminal, of any MCP server.
+
+Progress goes to standard error, the result to standard output. A server that makes a task of the call is asked until
+the task has ended; questions are asked at the terminal if somebody sits there.
+
+Above it: the command line. Below it: `where` says where the server is, `app.mcp_client` connects.
+Exit codes: 0 for a result, 1 for a tool that answered with an error, 3 for what still waits or goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from penstock.base.errors import Unavailable
+from penstock.base.json import JsonObject, JsonValue
+from penstock.base.later import later
+from penstock.base.text import clean
+from penstock.cli.lazy import WithTrailing, trailing_words
+from penstock.cli.mcp.showing import hush_sdk, print_content
+from penstock.cli.mcp.where import (
+    ERAS,
+    EraOption,
+    HeaderOption,
+    KeyVariableOption,
+    ToolsetOption,
+    UrlOption,
+    Where,
+    WorkflowsOption,
+    place_of,
+)
+from penstock.cli.sessions.sessions import JsonOption, Left, command_text, until_left
+from penstock.cli.sessions.targets import ProfileOption, ServerOption, TargetFileOption
+from penstock.cli.terminal.endings import INTERRUPTED, STILL_WAITING, finish, print_json
+from penstock.cli.terminal.lines import can_ask
+from penstock.cli.terminal.report import console_for
+from penstock.cli.terminal.values import UsageError, loose_value, parse_value
+from penstock.operations.views import RUN_STATUSES
+
+if TYPE_CHECKING:
+    from penstock.cli.mcp import calling
+else:
+    calling = later("penstock.cli.mcp.calling")
+
+__all__ = ["CALL", "call_command", "tool_arguments"]
+
+_ENDED = ("completed", "failed", "cancelled")
+
+
+def call_command(  # noqa: PLR0913  # every option is one the user can give
+    ctx: typer.Context,
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool, by its name.")],
+    pairs: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments: text, or JSON where it reads so.")
+    ] = None,
+    *,
+    arguments: Annotated[
+        str | None, typer.Option("--arguments", metavar="JSON", help="All arguments at once: an object, or @FILE.")
+    ] = None,
+    era: EraOption = "auto",
+    toolset: ToolsetOption = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Give up after this long.")
+    ] = None,
+    no_input: Annotated[bool, typer.Option("--no-input", help="Ask nobody, even at a terminal.")] = False,
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    url: UrlOption = None,
+    header: HeaderOption = None,
+    key_env: KeyVariableOption = None,
+    database: TargetFileOption = None,
+    workflows: WorkflowsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Call a tool of an MCP server; progress is shown and questions are asked right here.
+
+    The server is one of ours (--server, --profile, a file), any address (--url), or a program after --. A task is
+    followed to its end. With --json: ok, tool, protocol_version, task and result.
+    """
+    where = Where(
+        server=server,
+        profile=profile,
+        url=url,
+        headers=tuple(header or ()),
+        key_variable=key_env,
+        database=database,
+        workflows=tuple(workflows or ()),
+        toolset=toolset,
+        command=trailing_words(ctx),
+    )
+
+    def work() -> int:
+        hush_sdk()
+        given = _given(arguments, pairs or ())
+        call = calling.ToolCall(
+            place=place_of(where),
+            tool=tool,
+            arguments=lambda schema: tool_arguments(given, schema),
+            era=ERAS[era],
+            asks=can_ask() and not no_input and not as_json,
+            quiet=as_json,
+            answer_options=_answer_options(where),
+        )
+        return asyncio.run(_carried_out(call, timeout, as_json=as_json))
+
+    finish(work, as_json=as_json)
+
+
+CALL = WithTrailing(call_command)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The arguments as they were given."""
+
+    whole: JsonObject
+    pairs: Mapping[str, str]
+
+
+def _given(arguments: str | None, pairs: Sequence[str]) -> Given:
+    whole = {} if arguments is None else parse_value(arguments, "--arguments")
+    if not isinstance(whole, dict):
+        raise UsageError("--arguments takes a JSON object")
+    named = {}
+    for text in pairs:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise UsageError(f"arguments are KEY=VALUE, not {text!r}; --arguments takes JSON")
+        named[name] = value
+    return Given(whole, named)
+
+
+def tool_arguments(given: Given, schema: JsonObject) -> JsonObject:
+    """The arguments for a tool: where its schema wants text, what was typed is text, even if it reads as a number."""
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    found: JsonObject = dict(given.whole)
+    for name, text in given.pairs.items():
+        wanted = known.get(name)
+        kind = wanted.get("type") if isinstance(wanted, dict) else None
+        found[name] = text if kind == "string" else loose_value(text)
+    return found
+
+
+async def _carried_out(call: calling.ToolCall, seconds_max: float | None, *, as_json: bool) -> int:
+    try:
+        async with asyncio.timeout(seconds_max):
+            outcome = await until_left(call.made())
+    except TimeoutError:
+        raise Unavailable("TIMEOUT", f"there was no answer within {seconds_max:g} s", _left_advice(call)) from None
+    match outcome:
+        case Left():
+            console_for(sys.stderr).print(Text.assemble(("left", "yellow"), f" · {_left_advice(call)}"))
+            return INTERRUPTED
+        case calling.Answered(result=result, version=version):
+            return _tell_result(call, result, version, as_json=as_json)
+        case calling.Waiting():
+            return _tell_waiting(call, outcome, as_json=as_json)
+        case calling.Cancelled(version=version):
+            told = f"the task {call.task_id} was cancelled"
+            if as_json:
+                print_json(_report(call, version, None, error={"code": "CANCELLED", "message": told}))
+            else:
+                console_for(sys.stderr).print(Text.assemble(("cancelled", "red"), f" · {told}"))
+            return 1
+
+
+def _left_advice(call: calling.ToolCall) -> str:
+    if call.task_id is None:
+        return "the call was given up; the server may have stopped what it began"
+    told = f"the task {call.task_id} goes on without this command"
+    if call.answer_options is None:
+        return told
+    return f"{told}: {command_text('execution', 'status', str(call.task_id), *call.answer_options)}"
+
+
+def _report(call: calling.ToolCall, version: str, result: JsonValue, *, error: JsonObject | None = None) -> JsonObject:
+    report: JsonObject = {"ok": error is None, "tool": call.tool, "protocol_version": version, "task": call.task_id}
+    return {**report, "result": result} if error is None else {**report, "result": result, "error": error}
+
+
+def _tell_result(call: calling.ToolCall, result: JsonObject, version: str, *, as_json: bool) -> int:
+    is_error = result.get("isError") is True
+    structured = result.get("structuredContent")
+    if as_json:
+        print_json({**_report(call, version, result), "ok": not is_error})
+    else:
+        content = result.get("content")
+        blocks = [item for item in content if isinstance(item, dict)] if isinstance(content, list) else []
+        print_content(blocks, structured, is_error=is_error)
+    if is_error:
+        return 1
+    return STILL_WAITING if _goes_on(structured) else 0
+
+
+def _goes_on(structured: JsonValue) -> bool:
+    """Whether a result of ours is about an execution that has not ended."""
+    if not isinstance(structured, dict) or not {"execution_id", "workflow_id", "sequence"} <= structured.keys():
+        return False
+    return structured.get("status") in RUN_STATUSES and structured.get("status") not in _ENDED
+
+
+def _tell_waiting(call: calling.ToolCall, waiting: calling.Waiting, *, as_json: bool) -> int:
+    told = f"the task {call.task_id} waits for an answer"
+    if as_json:
+        error: JsonObject = {"code": "WAITING", "message": f"{told}: {waiting.asked}" if waiting.asked else told}
+        print_json(_report(call, waiting.version, None, error={**error, "questions": waiting.questions}))
+        return STILL_WAITING
+    console = console_for(sys.stdout)
+    console.print(Text.assemble(("waits", "yellow"), f" · task {call.task_id}"))
+    asked = [] if waiting.questions or waiting.asked is None else [waiting.asked]
+    for question in waiting.questions.values():
+        params = question.get("params") if isinstance(question, dict) else None
+        asked.append(str(params.get("message")) if isinstance(params, dict) else "")
+    for message in asked:
+        console.print(Text(f"  asks   {clean(message)}"))
+    if call.answer_options is not None:
+        command = command_text("runs", "answer", *call.answer_options, str(call.task_id))
+        console.print(Text(f"  answer {command}"))
+    return STILL_WAITING
+
+
+def _answer_options(where: Where) -> tuple[str, ...] | None:
+    """How `penstock runs answer` finds the server; None for one that is not ours."""
+    if where.command or where.url is not None:
+        return None
+    named = (("--server", where.server), ("--profile", where.profile), ("--db", where.database))
+    return tuple(word for name, value in named if value is not None for word in (name, str(value)))

@@ -1,0 +1,151 @@
+"""`penstock mcp`: tools for an assistant that starts this command and talks to it over the pipe.
+
+It works on the file as its owner and performs what is started, or hands every message to a server. Standard output is
+the pipe; the log goes to standard error.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.app.gateway import local_owner, open_gate
+from penstock.app.serving.mcp import load_mcp, mcp_options
+from penstock.app.serving.server import ServerOptions, new_request_id
+from penstock.base.later import later
+from penstock.cli.lazy import Place, lazy_group
+from penstock.cli.mcp.where import ManagementOption, ToolsetOption, chosen_toolset
+from penstock.cli.server.working import configure_logging, log_commit, make_known, sound_workflows, workflow_files
+from penstock.cli.sessions.configuration import ChosenDatabaseOption, ConfigOption, command_settings
+from penstock.cli.sessions.sessions import SecretsOption, StepsOption, Workshop, conduct, opened, until_left
+from penstock.cli.sessions.targets import ProfileOption, ServerOption, ServerTarget, choose_target
+from penstock.cli.terminal.endings import finish
+from penstock.cli.terminal.lines import can_ask
+from penstock.cli.terminal.values import UsageError
+from penstock.mcp_surface.wire.pipe import Pipe, standard_pipe
+
+if TYPE_CHECKING:
+    from penstock.cli.mcp import bridge
+else:
+    bridge = later("penstock.cli.mcp.bridge")
+
+__all__ = ["mcp_app", "mcp_command"]
+
+_COMMANDS = {
+    "install": Place(
+        "penstock.cli.mcp.install.command",
+        "install_command",
+        "Print the entry that an assistant needs to use Penstock, or write it into its file.",
+    ),
+    "doctor": Place(
+        "penstock.cli.mcp.doctor",
+        "DOCTOR",
+        "Check a connection to an MCP server end to end, step by step, and say what to do.",
+    ),
+    "tools": Place("penstock.cli.mcp.tools", "TOOLS", "List the tools of an MCP server with their sizes, or show one."),
+    "call": Place(
+        "penstock.cli.mcp.call",
+        "CALL",
+        "Call a tool of an MCP server; progress is shown and questions are asked right here.",
+    ),
+}
+mcp_app = typer.Typer(name="mcp", cls=lazy_group(lambda: _COMMANDS), rich_markup_mode="markdown")
+
+_GRACE_SECONDS = 5.0
+_AT_TERMINAL = (
+    "This command is for assistants, which start it and speak MCP with it; Ctrl-C ends it.\n"
+    "`penstock mcp install CLIENT` adds it to one, `penstock mcp tools` and `call` use it from here."
+)
+
+
+@mcp_app.callback(invoke_without_command=True)
+def mcp_command(  # noqa: PLR0913  # every option is one the user can give
+    ctx: typer.Context,
+    *,
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    config: ConfigOption = None,
+    database: ChosenDatabaseOption = None,
+    steps: StepsOption = None,
+    workflows: Annotated[
+        list[str] | None,
+        typer.Option("--workflows", metavar="PATH", help="Workflow files or folders to make known; repeatable."),
+    ] = None,
+    secret_folder: SecretsOption = None,
+    toolset: ToolsetOption = None,
+    management: ManagementOption = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more, to standard error.")] = False,
+) -> None:
+    """Offer the workflows as MCP tools over standard input and output.
+
+    An assistant starts this command. It works on the database as its owner and performs what is started; with --server
+    it hands everything to a server, with the key in PENSTOCK_API_KEY.
+    """
+
+    if ctx.invoked_subcommand is not None:
+        _refuse_lost_options(ctx)
+        return
+
+    async def work() -> int:
+        if can_ask():
+            typer.echo(_AT_TERMINAL, err=True)
+        tools = chosen_toolset(toolset, management=management)
+        target = choose_target(server, profile, database)
+        if isinstance(target, ServerTarget):
+            if workflows or steps:
+                raise UsageError("--workflows and --steps go with a file: a server has its own")
+            with standard_pipe() as pipe:
+                await until_left(bridge.bridge(pipe, target.server, target.key, tools))
+            return 0
+        flags = {
+            "storage.path": None if database is None else str(database),
+            "steps.modules": steps or None,
+            "workflows.paths": workflows or None,
+            "server.mcp.toolset": tools,
+            "logging.level": "debug" if verbose else "warning",
+        }
+        settings = command_settings(config, flags).settings
+        configure_logging(settings.logging)
+        workshop = Workshop.configured(settings, config=config, secret_folder=secret_folder)
+        with standard_pipe() as pipe:
+            await until_left(_serve(workshop, pipe))
+        return 0
+
+    conduct(work)
+
+
+def _refuse_lost_options(ctx: typer.Context) -> None:
+    """Refuse options that stand before the name of another command, which does not see them."""
+    given = [item.opts[0] for item in ctx.command.params if str(item.name) in ctx.params and _is_given(ctx, item.name)]
+    if given:
+        told = f"{' and '.join(given)} must stand after {ctx.invoked_subcommand}: penstock mcp {ctx.invoked_subcommand}"
+        finish(lambda: _raise_usage(f"{told} {given[0]} …"), as_json=False)
+
+
+def _is_given(ctx: typer.Context, name: str | None) -> bool:
+    source = ctx.get_parameter_source(name or "")
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _raise_usage(told: str) -> int:
+    raise UsageError(told)
+
+
+async def _serve(workshop: Workshop, pipe: Pipe) -> None:
+    module, settings = load_mcp(), workshop.settings
+    workflows = sound_workflows(workflow_files(settings.workflows.paths), settings)
+    options = ServerOptions.of(settings)
+    pepper = Path(settings.auth.pepper_file) if settings.auth.pepper_file else None
+    async with (
+        opened(workshop, perform=True, create=True, observe=log_commit) as penstock,
+        open_gate(penstock, chosen=options.gate, pepper_file=pepper) as gate,
+    ):
+        await make_known(gate, workflows)
+        try:
+            await module.serve_stdio(gate, mcp_options(settings), local_owner(), new_request_id, pipe)
+        finally:
+            gate.services.open_streams.end()
+            if penstock.driver is not None:
+                await penstock.driver.drain(timeout_seconds=_GRACE_SECONDS)

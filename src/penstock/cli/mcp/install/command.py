@@ -1,0 +1,240 @@
+"""`penstock mcp install CLIENT`: the entry that an assistant needs, printed or written where it looks for it.
+
+Above it: the command line. Below it: `clients` knows the assistants, `files` their files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from penstock.base.json import JsonObject
+from penstock.cli.mcp.install.clients import (
+    CLIENTS,
+    Connection,
+    HttpConnection,
+    McpClient,
+    PipeConnection,
+    Scope,
+    Surroundings,
+)
+from penstock.cli.mcp.install.files import Addition, Written, snippet, write_addition
+from penstock.cli.mcp.where import ManagementOption, ToolsetOption, chosen_toolset, mcp_address
+from penstock.cli.terminal.endings import finish, print_json
+from penstock.cli.terminal.values import UsageError
+from penstock.client.options import KEY_VARIABLE
+from penstock.definitions.source.findings import nearest
+
+__all__ = ["install_command", "surroundings"]
+
+_PROGRAM = "penstock"
+_SETTINGS, _DATABASE = "penstock.yaml", "penstock.db"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEY_BEGINS = "pen_"
+# Variables that move the folder of a client.
+_FOLDERS = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME")
+
+
+def install_command(  # noqa: PLR0913  # every option is one the user can give
+    client: Annotated[str, typer.Argument(metavar="CLIENT", help=f"One of {', '.join(CLIENTS)}.")],
+    *,
+    server: Annotated[
+        str | None, typer.Option("--server", metavar="URL", help="Connect to this server instead of a file.")
+    ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option("--config", metavar="FILE", help="The settings; else penstock.yaml in this folder, if there."),
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option("--db", metavar="FILE", help="The database that the assistant works on.")
+    ] = None,
+    workflows: Annotated[
+        list[str] | None,
+        typer.Option("--workflows", metavar="PATH", help="Workflow files or folders to make known; repeatable."),
+    ] = None,
+    toolset: ToolsetOption = None,
+    management: ManagementOption = False,
+    key_env: Annotated[
+        str, typer.Option("--key-env", metavar="NAME", help="The variable of the environment that has the key.")
+    ] = KEY_VARIABLE,
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the server is called there.")] = _PROGRAM,
+    scope: Annotated[
+        str | None, typer.Option("--scope", metavar="user|project", help="For you everywhere, or for this folder.")
+    ] = None,
+    command: Annotated[
+        str | None, typer.Option("--command", metavar="PROGRAM", help="The program to start; penstock without.")
+    ] = None,
+    write: Annotated[bool, typer.Option("--write", help="Write it; what was there stays, with a copy.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace another entry of that name.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Print the entry that an assistant needs to use Penstock, or write it into its file.
+
+    Without --write nothing is changed. The key is never part of it, only where the assistant finds it.
+    """
+
+    def work() -> int:
+        known = _client(client)
+        here = surroundings(os.environ, Path.home(), Path.cwd(), sys.platform)
+        chosen = _scope(known, scope)
+        _check_names(name, key_env)
+        program = command or (_program() if chosen == "user" else _PROGRAM)
+        tools = chosen_toolset(toolset, management=management)
+        listed = ("--toolset", tools) if tools else ()
+        connection: Connection
+        if server is not None:
+            if config is not None or database is not None or workflows:
+                raise UsageError("--server goes without --config, --db and --workflows: the server has its own")
+            address = mcp_address(server, tools)
+            bridge = ("mcp", "--profile", name, *listed)
+            connection = _to_server(known, address, key_env, PipeConnection(command=program, arguments=bridge))
+        else:
+            placed = _Placed(here.project, known.workspace if chosen == "project" else None)
+            files = _files(placed, config, database, workflows or [])
+            connection = PipeConnection(command=program, arguments=("mcp", *files, *listed))
+        addition = Addition(
+            name=name,
+            entry=known.entry(connection, name),
+            members=known.members,
+            beside=known.beside(connection, name),
+            form=known.form,
+        )
+        path = known.places[chosen](here)
+        written = write_addition(path, addition, replaces=replace) if write else None
+        todo = _next_steps(known, connection, server, name, key_env)
+        _tell(client, path, addition, written, todo, as_json=as_json)
+        return 0
+
+    finish(work, as_json=as_json)
+
+
+def surroundings(variables: Mapping[str, str], home: Path, project: Path, platform: str) -> Surroundings:
+    """This machine, as far as clients keep their files on it."""
+    system: Literal["linux", "macos", "windows"] = "linux"
+    if platform == "darwin":
+        system = "macos"
+    elif platform in ("win32", "cygwin"):
+        system = "windows"
+    data, configuration = variables.get("APPDATA"), variables.get("XDG_CONFIG_HOME")
+    moved = {name: Path(folder) for name in _FOLDERS if (folder := variables.get(name, "").strip())}
+    return Surroundings(
+        system=system,
+        home=home,
+        project=project,
+        application_data=Path(data) if data else None,
+        configuration=Path(configuration) if configuration else None,
+        moved=moved,
+    )
+
+
+def _client(name: str) -> McpClient:
+    found = CLIENTS.get(name)
+    if found is None:
+        near = nearest(name, CLIENTS)
+        meant = f"did you mean {near}? There" if near else "there"
+        raise UsageError(f"there is no client {name!r}; {meant} are {', '.join(CLIENTS)}")
+    return found
+
+
+def _scope(client: McpClient, given: str | None) -> Scope:
+    if given is None:
+        return next(iter(client.places))
+    for scope in client.places:
+        if scope == given:
+            return scope
+    raise UsageError(f"--scope of {client.title} is {' or '.join(client.places)}, not {given!r}")
+
+
+def _check_names(name: str, key_variable: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"--name takes up to 32 letters, digits, - and _ that begin with a letter, not {name!r}")
+    if not _VARIABLE.fullmatch(key_variable) or key_variable.startswith(_KEY_BEGINS):
+        raise UsageError("--key-env takes the name of a variable, not the key itself")
+
+
+def _program() -> str:
+    """Where this program is: assistants with a window of their own rarely have the path of a terminal.
+
+    The one beside this interpreter comes first: an environment need not be active to be the one that is meant.
+    """
+    return shutil.which(_PROGRAM, path=str(Path(sys.executable).parent)) or shutil.which(_PROGRAM) or _PROGRAM
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Writes paths so that they are meant wherever the assistant starts the program."""
+
+    project: Path
+    workspace: str | None
+    """How what a project shares is written: below what the client calls its folder; None for whole paths."""
+
+    def path(self, given: str) -> str:
+        if self.workspace is None:
+            return str(self.project / Path(given).expanduser())
+        return f"{self.workspace}/{given}" if self.workspace and not Path(given).is_absolute() else given
+
+
+def _files(placed: _Placed, config: str | None, database: str | None, workflows: list[str]) -> tuple[str, ...]:
+    """What the program works on: the settings of this folder, unless files are named one by one."""
+    if config is None and database is None and not workflows and (placed.project / _SETTINGS).is_file():
+        # A client that starts programs in the folder of the project finds them there.
+        config = None if placed.workspace == "" else _SETTINGS
+    elif config is None and database is None and placed.workspace is None:
+        database = _DATABASE
+    named = (("--config", config), ("--db", database), *(("--workflows", path) for path in workflows))
+    return tuple(word for name, path in named if path is not None for word in (name, placed.path(path)))
+
+
+def _to_server(client: McpClient, address: str, key_variable: str, bridge: PipeConnection) -> Connection:
+    return HttpConnection(url=address, key_variable=key_variable) if client.speaks_http else bridge
+
+
+def _next_steps(
+    client: McpClient, connection: Connection, server: str | None, name: str, key_variable: str
+) -> list[str]:
+    steps = []
+    if server is not None and not client.speaks_http:
+        added = shlex.join(["penstock", "profile", "add", name, "--server", server])
+        steps.append(f"Say where the key is: {added} --key-file FILE")
+    elif isinstance(connection, HttpConnection) and not client.asks_for_key:
+        steps.append(f"Put the key into {key_variable} where {client.title} is started.")
+    return [*steps, client.afterwards]
+
+
+def _tell(
+    client: str, path: Path, addition: Addition, written: Written | None, todo: list[str], *, as_json: bool
+) -> None:
+    text = snippet(addition)
+    if as_json:
+        told: JsonObject = {
+            "client": client,
+            "file": str(path),
+            "format": addition.form,
+            "snippet": text,
+            "written": written is not None and written.changed,
+            "backup": None if written is None or written.backup is None else str(written.backup),
+            "next": list(todo),
+        }
+        print_json(told)
+        return
+    if written is None:
+        typer.echo(text, nl=False)
+        typer.echo(f"\nThis goes into {path}; --write puts it there.", err=True)
+    elif written.changed:
+        typer.echo(f"wrote {addition.name} into {path}")
+        if written.backup is not None:
+            typer.echo(f"what was there before is in {written.backup}")
+    else:
+        typer.echo(f"{addition.name} is already in {path}")
+    for step in todo:
+        typer.echo(step, err=written is None)

@@ -1,0 +1,205 @@
+"""Files of assistants with one entry more: what was in them stays, and a copy of it is left beside them.
+
+A file that cannot be read as what it should be is not touched. What is written takes the old file's place in one step,
+with its permissions, and where it really is if its name is a link.
+
+Above it: `command`. Below it: the file system. It knows no client.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.terminal.values import UsageError, parse_json
+
+__all__ = ["Addition", "Written", "snippet", "write_addition"]
+
+_BACKUPS_MAX = 1_000
+_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """An entry under a name, where entries stand in a file, and what it needs beside it."""
+
+    name: str
+    entry: JsonObject
+    members: tuple[str, ...]
+    beside: Mapping[str, list[JsonObject]]
+    form: Literal["json", "toml"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What became of a file."""
+
+    path: Path
+    changed: bool
+    backup: Path | None
+
+
+def snippet(addition: Addition) -> str:
+    """The text of a file that has nothing but the entry."""
+    if addition.form == "toml":
+        return _toml_table((*addition.members, addition.name), addition.entry)
+    return json.dumps(_merged({}, addition, replaces=False), indent=2, ensure_ascii=False) + "\n"
+
+
+def write_addition(path: Path, addition: Addition, *, replaces: bool) -> Written:
+    """Put the entry into the file."""
+    real = path.resolve()
+    try:
+        old = real.read_text(encoding="utf-8-sig") if real.exists() else None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from None
+    merge = _merged_toml if addition.form == "toml" else _merged_json
+    new = merge(path, old or "", addition, replaces=replaces)
+    if new is None:
+        return Written(path=path, changed=False, backup=None)
+    try:
+        real.parent.mkdir(parents=True, exist_ok=True)
+        backup = None if old is None else _backed_up(real)
+        _put(real, new)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error}") from None
+    return Written(path=path, changed=True, backup=backup)
+
+
+def _merged_json(path: Path, old: str, addition: Addition, *, replaces: bool) -> str | None:
+    try:
+        content = parse_json(old) if old.strip() else {}
+    except (ValueError, RecursionError):
+        told = "is not plain JSON (comments and trailing commas are not kept); add the entry by hand"
+        raise UsageError(f"{path} {told}:\n{snippet(addition)}") from None
+    if not isinstance(content, dict):
+        raise UsageError(f"{path} has no JSON object in it; add the entry by hand:\n{snippet(addition)}")
+    merged = _merged(content, addition, replaces=replaces, path=path)
+    return None if merged == content else json.dumps(merged, indent=2, ensure_ascii=False) + "\n"
+
+
+def _merged(content: JsonObject, addition: Addition, *, replaces: bool, path: Path | None = None) -> JsonObject:
+    """The content with the entry in it; the first object is not changed."""
+    # What is asked for stands before what uses it, where there is a choice.
+    result: JsonObject = {}
+    for name, wanted in addition.beside.items():
+        result[name] = _with_members(content.get(name), wanted)
+    result = {**content, **result} if content else result
+    place = result
+    for member in addition.members:
+        inner = place.get(member, {})
+        if not isinstance(inner, dict):
+            raise UsageError(f"{path}: `{member}` is not an object; put it right first")
+        place[member] = dict(inner)
+        place = place[member]  # type: ignore[assignment]  # it was made in the line above
+    _refuse_other(place.get(addition.name), addition, replaces=replaces, path=path)
+    place[addition.name] = addition.entry
+    return result
+
+
+def _with_members(found: JsonValue, wanted: list[JsonObject]) -> list[JsonValue]:
+    present = list(found) if isinstance(found, list) else []
+    known = {item.get("id") for item in present if isinstance(item, dict)}
+    return [*present, *(item for item in wanted if item["id"] not in known)]
+
+
+def _refuse_other(found: JsonValue, addition: Addition, *, replaces: bool, path: Path | None) -> None:
+    if found is not None and found != addition.entry and not replaces:
+        raise UsageError(
+            f"{path} has another server called {addition.name}; replace it with --replace, or choose a name with --name"
+        )
+
+
+def _merged_toml(path: Path, old: str, addition: Addition, *, replaces: bool) -> str | None:
+    keys = (*addition.members, addition.name)
+    before = _toml(path, old, addition)
+    found: Any = before
+    for key in keys:
+        found = found.get(key) if isinstance(found, dict) else None
+    if found == addition.entry:
+        return None
+    _refuse_other(found, addition, replaces=replaces, path=path)
+    kept = old if found is None else _without_table(old, keys)
+    new = kept.rstrip("\n") + ("\n\n" if kept.strip() else "") + snippet(addition)
+    # The rest must be what it was: text is edited here, and texts have many forms.
+    after = _toml(path, new, addition)
+    if _rest(after, keys) != _rest(before, keys):
+        raise UsageError(
+            f"{path} is written in a way that cannot be changed here; edit it by hand:\n{snippet(addition)}"
+        )
+    return new
+
+
+def _toml(path: Path, text: str, addition: Addition) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        told = f"{path} is not TOML that can be added to: {error}; edit it by hand"
+        raise UsageError(f"{told}:\n{snippet(addition)}") from None
+
+
+def _rest(content: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    """Everything but the entry."""
+    first, *inner = keys
+    if not inner:
+        return {name: value for name, value in content.items() if name != first}
+    place = content.get(first)
+    below = _rest(place, tuple(inner)) if isinstance(place, dict) else {}
+    others = {name: value for name, value in content.items() if name != first}
+    return {**others, first: below} if below else others
+
+
+def _without_table(text: str, keys: tuple[str, ...]) -> str:
+    """The text without a table and the tables in it."""
+    header = ".".join(map(_toml_key, keys))
+    kept, inside = [], False
+    for line in text.splitlines(keepends=True):
+        stripped = line.strip()
+        if stripped.startswith("["):
+            inside = stripped.startswith((f"[{header}]", f"[{header}."))
+        if not inside:
+            kept.append(line)
+    return "".join(kept)
+
+
+def _toml_table(keys: tuple[str, ...], entry: JsonObject) -> str:
+    lines = [f"[{'.'.join(map(_toml_key, keys))}]"]
+    # Texts and lists of texts look the same in JSON and in TOML.
+    lines += [f"{_toml_key(name)} = {json.dumps(value, ensure_ascii=False)}" for name, value in entry.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_key(name: str) -> str:
+    return name if name and _BARE.issuperset(name) else json.dumps(name, ensure_ascii=False)
+
+
+def _backed_up(path: Path) -> Path:
+    for number in range(_BACKUPS_MAX):
+        backup = path.with_name(f"{path.name}.backup{f'-{number}' if number else ''}")
+        if not backup.exists():
+            shutil.copy2(path, backup)
+            return backup
+    raise UsageError(f"there are {_BACKUPS_MAX} backups of {path}; remove some")
+
+
+def _put(path: Path, text: str) -> None:
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, name)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,1 @@
+"""A command for every operation, made from the table of operations."""

@@ -1,0 +1,159 @@
+"""`penstock workflow|execution|… ACTION`: a command for every operation, made from the table of operations.
+
+The same command talks to a server or works on a file. Options are read off the operation's arguments, help off its
+words; nothing of the server is imported unless the command works on a file.
+
+Above it: `groups`. Below it: `options`, `surfaces`, `showing`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.operations.options import parameter_signature, read_arguments, words_of
+from penstock.cli.sessions.surfaces import CallSurface, open_surface
+from penstock.cli.sessions.targets import ProfileOption, ServerOption, TargetFileOption, choose_target
+from penstock.cli.terminal.endings import STILL_WAITING, finish, print_json
+from penstock.cli.terminal.showing import show_answer, show_event
+from penstock.client.table import Operation, find_operation
+
+__all__ = ["call_and_show", "call_operation", "every_page", "operation_command", "show_call"]
+
+# Members of answers that say whether all is well, and how they say it.
+_VERDICTS: Final[Mapping[str, tuple[str, bool]]] = {
+    "workflow.validate": ("valid", True),
+    "workflow.diff": ("breaking_for_callers", False),
+    "audit.verify": ("intact", True),
+    "system.health": ("ready", True),
+}
+_RUNS: Final = "execution"
+_FAILED: Final = frozenset({"failed", "cancelled"})
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+AllOption = Annotated[bool, typer.Option("--all", help="Every page, not only one.")]
+IdempotencyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--idempotency-key", metavar="KEY", help="The same key makes the call happen once, however often it is made."
+    ),
+]
+
+
+def operation_command(name: str) -> Callable[..., None]:
+    """The function of an operation's command, with a parameter for each of its arguments."""
+    operation = find_operation(name)
+
+    def command(**values: Any) -> None:
+        call_operation(operation, values)
+
+    parameters = [*parameter_signature(operation), *_common(operation)]
+    # Required ones first, as in any signature.
+    ordered = sorted(parameters, key=lambda parameter: parameter.default is not inspect.Parameter.empty)
+    command.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]  # what `inspect` looks at first
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
+    told = f"{operation.title}.\n\n{operation.description}" if operation.description else f"{operation.title}."
+    command.__doc__ = words_of(operation, told)
+    return command
+
+
+def _common(operation: Operation) -> Iterator[inspect.Parameter]:
+    more: dict[str, tuple[Any, Any]] = {}
+    if operation.paged:
+        more["every_page"] = (AllOption, False)
+    if not operation.read_only:
+        more["idempotency_key"] = (IdempotencyOption, None)
+    more["target_server"] = (ServerOption, None)
+    more["target_profile"] = (ProfileOption, None)
+    more["target_file"] = (TargetFileOption, None)
+    more["as_json"] = (JsonOption, False)
+    for name, (annotation, default) in more.items():
+        yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def call_operation(operation: Operation, values: Mapping[str, Any]) -> None:
+    """Call an operation with what was given on the command line, show what comes back, and leave."""
+    as_json = bool(values.get("as_json"))
+
+    def work() -> int:
+        arguments = read_arguments(operation, values)
+        file: Path | None = values.get("target_file")
+        target = choose_target(values.get("target_server"), values.get("target_profile"), file)
+        # There is no run in a file that does not exist, so none is made.
+        with open_surface(target, operation, create=operation.resource != _RUNS) as surface:
+            if values.get("every_page"):
+                return show_call(operation, arguments, every_page(surface, operation, arguments), as_json=as_json)
+            key = values.get("idempotency_key")
+            return call_and_show(surface, operation, arguments, idempotency_key=key, as_json=as_json)
+
+    finish(work, as_json=as_json)
+
+
+def call_and_show(
+    surface: CallSurface,
+    operation: Operation,
+    arguments: JsonObject,
+    *,
+    idempotency_key: str | None = None,
+    as_json: bool,
+) -> int:
+    """Call an operation, show what comes back, and give the exit code."""
+    if operation.streams:
+        return _show_stream(surface, operation, arguments, as_json=as_json)
+    answer = surface.call(operation.name, arguments, idempotency_key=idempotency_key)
+    return show_call(operation, arguments, answer, as_json=as_json)
+
+
+def show_call(operation: Operation, arguments: JsonObject, answer: JsonValue, *, as_json: bool) -> int:
+    """Show the answer of a call, and give the exit code."""
+    if as_json:
+        print_json(answer)
+    else:
+        show_answer(answer)
+    return _verdict(operation, arguments, answer)
+
+
+def every_page(surface: CallSurface, operation: Operation, arguments: JsonObject) -> JsonValue:
+    """The answer of a list with the items of all pages."""
+    items: list[JsonValue] = []
+    while True:
+        page = surface.call(operation.name, arguments)
+        if not isinstance(page, dict) or not isinstance(page.get("items"), list):
+            return page
+        found = page["items"]
+        items.extend(found if isinstance(found, list) else [])
+        if page.get("next_cursor") is None:
+            return {**page, "items": items}
+        arguments = {**arguments, "cursor": page["next_cursor"]}
+
+
+def _show_stream(surface: CallSurface, operation: Operation, arguments: JsonObject, *, as_json: bool) -> int:
+    code = STILL_WAITING
+    for event in surface.events(operation.name, arguments):
+        if as_json:
+            told = {"event": event.event, "id": event.id, "data": event.data}
+            typer.echo(json.dumps(told, ensure_ascii=False))
+        else:
+            show_event(event)
+        if event.event == "complete":
+            code = 1 if event.data.get("status") in _FAILED else 0
+    return code
+
+
+def _verdict(operation: Operation, arguments: JsonObject, answer: JsonValue) -> int:
+    """The exit code of an answer: it may be a negative one, or one that is not final."""
+    if not isinstance(answer, dict):
+        return 0
+    if operation.name in _VERDICTS:
+        member, well = _VERDICTS[operation.name]
+        return 0 if answer.get(member) is well else 1
+    if operation.name == "workflow.execute" and (arguments.get("sync") or arguments.get("wait_seconds")):
+        status = answer.get("status")
+        return 0 if status == "completed" else 1 if status in _FAILED else STILL_WAITING
+    return 0

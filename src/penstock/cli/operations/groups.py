@@ -1,0 +1,36 @@
+"""The groups of commands that come from the catalogue; what their help needs, and no more.
+
+Above it: `main`. Below it: the client's table of operations. The commands themselves are in `commands`.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from penstock.cli.lazy import Place, lazy_group
+from penstock.cli.operations.resources import RESOURCES
+from penstock.client.table import operation_table
+
+__all__ = ["operation_group"]
+
+_COMMANDS = "penstock.cli.operations.commands"
+
+
+def operation_group(name: str) -> typer.Typer:
+    """The group of commands of a name."""
+    resource, words = RESOURCES[name]
+    places = {
+        operation.action.replace("_", "-"): Place(
+            _COMMANDS, "operation_command", f"{operation.title}.", None, operation.name
+        )
+        for operation in operation_table().values()
+        if operation.resource == resource
+    }
+    group = typer.Typer(cls=lazy_group(lambda: places), no_args_is_help=True, rich_markup_mode="markdown")
+    # A callback of its own, so that a resource with one operation is a group too.
+    group.callback(help=words)(_nothing)
+    return group
+
+
+def _nothing() -> None:
+    return None

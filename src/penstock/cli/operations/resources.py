@@ -1,0 +1,45 @@
+"""The groups of commands that come from the catalogue, and the resource that each is about.
+
+A resource whose name is a command already (`penstock schema` prints the schema for editors) gets its plural. What the
+wire calls an execution is a run here; its commands are in `runs.commands`.
+
+Above it: `main`, `commands`, `coverage.surfaces`. Below it: nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = ["RESOURCES", "ResourceGroup", "group_of"]
+
+
+class ResourceGroup(NamedTuple):
+    """A resource of the catalogue, and what its commands are for."""
+
+    resource: str
+    help: str
+
+
+RESOURCES: Final[dict[str, ResourceGroup]] = {
+    "workflow": ResourceGroup("workflow", "Workflows: create, look at, change, start."),
+    "task": ResourceGroup("task", "Tasks: the nodes of a workflow, one by one."),
+    "runs": ResourceGroup("execution", "Look at runs and change them, on a server or in a file."),
+    "schedule": ResourceGroup("schedule", "Schedules: start workflows by the clock."),
+    "webhook": ResourceGroup("webhook", "Webhooks: whom to tell about executions."),
+    "delivery": ResourceGroup("delivery", "Deliveries: what webhooks were told, and what did not arrive."),
+    "trigger": ResourceGroup("trigger", "Triggers: the webhooks that start or signal workflows."),
+    "key": ResourceGroup("key", "API keys: create, rotate, revoke."),
+    "audit": ResourceGroup("audit", "The audit trail: who did what, and proof of it."),
+    "schemas": ResourceGroup("schema", "Registered JSON Schemas."),
+    "model": ResourceGroup("model", "Registered models."),
+    "tool": ResourceGroup("tool", "Registered tools."),
+    "agent": ResourceGroup("agent", "Registered agents."),
+    "upstream": ResourceGroup("upstream", "MCP servers whose tools are imported: look, accept, call."),
+    "control": ResourceGroup("control", "The control functions of the published workflow format."),
+    "system": ResourceGroup("system", "The server itself."),
+}
+
+
+def group_of(resource: str) -> str | None:
+    """The name of the group of a resource."""
+    return next((name for name, group in RESOURCES.items() if group.resource == resource), None)

@@ -1,0 +1,1 @@
+"""`penstock init`: a project folder with a workflow that runs."""

@@ -1,0 +1,200 @@
+"""`penstock run`: start a run of a workflow (or join one), perform it here, and watch it to its end.
+
+Exit codes: 0 completed, 1 failed or cancelled, 2 a file, an option or an input cannot be used, 3 still waiting
+(detached, or nobody at a terminal to ask), 130 left with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from penstock.app.gateway import local_owner, open_gate
+from penstock.app.loading import load_workflow_into
+from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.run.displays import display_for
+from penstock.cli.run.following import Follower
+from penstock.cli.run.lines import status_words
+from penstock.cli.run.project import runnable_in_project
+from penstock.cli.run.source import RunSource, calls_of_gate
+from penstock.cli.run.view import Mark
+from penstock.cli.run.watching import Ending, WatchedPlace, print_ending, say_how_to_go_on, watch
+from penstock.cli.sessions.configuration import ChosenDatabaseOption, ConfigOption, command_settings
+from penstock.cli.sessions.sessions import (
+    JsonOption,
+    SecretsOption,
+    StepsOption,
+    Workshop,
+    command_text,
+    conduct,
+    hold_signals,
+    live_workers,
+    opened,
+    print_json,
+)
+from penstock.cli.terminal.report import console_for
+from penstock.cli.terminal.values import UsageError, parse_labels, parse_value
+from penstock.definitions.model import Workflow
+from penstock.operations.pipeline import Gate
+from penstock.runtime.system import new_run_id
+
+__all__ = ["finish_watching", "run_command"]
+
+_WAITING_EXIT = 3
+_LEFT_EXIT = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """What was asked for on the command line."""
+
+    file: str
+    others: tuple[str, ...]
+    given: str | None
+    run_id: str
+    labels: dict[str, str]
+    watch: bool
+    detach: bool
+    as_json: bool
+
+
+def run_command(  # noqa: PLR0913  # every option is one the user can give
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|NAME",
+            help="The workflow: a file (YAML or JSON), - for standard input, or the name of one of the project.",
+        ),
+    ],
+    *,
+    given: Annotated[
+        str | None, typer.Option("--input", help="The run's input: JSON, or @FILE (YAML or JSON).", metavar="JSON")
+    ] = None,
+    database: ChosenDatabaseOption = None,
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", metavar="ID", help="The run's id; a run that exists already is joined.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="A label to find the run by; repeatable.")
+    ] = None,
+    other: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="FILE", help="Another workflow that this one starts, found by its name."),
+    ] = None,
+    steps: StepsOption = None,
+    secret_folder: SecretsOption = None,
+    config: ConfigOption = None,
+    show: Annotated[bool, typer.Option("--watch/--no-watch", help="Show what happens, or only how it ended.")] = True,
+    detach: Annotated[bool, typer.Option("--detach", help="Only start it; a `penstock worker` does the work.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a workflow and watch it; questions to a person are asked right here.
+
+    Everything is kept in one file: after Ctrl-C or a crash the run goes on where it was, with `penstock runs watch
+    --perform`, `penstock worker`, or the same command and --run-id.
+
+    With --json the run is printed at the end, as `penstock runs show --json` does, with `joined`. Where a run continues
+    as a new one, the last of them is meant.
+
+    Exits with 0 when the run completed, 1 when it failed or was cancelled, 2 when a file, an option or the input cannot
+    be used, 3 when it still waits (detached, or nobody at a terminal to ask), 130 when it was left with Ctrl-C.
+    """
+
+    async def work() -> int:
+        order = _Order(
+            file=file,
+            others=tuple(other or ()),
+            given=given,
+            run_id=run_id or new_run_id(),
+            labels=parse_labels(label),
+            watch=show,
+            detach=detach,
+            as_json=as_json,
+        )
+        flags = {"storage.path": database, "steps.modules": steps or None}
+        settings = command_settings(config, flags, as_json=as_json).settings
+        return await _run(order, Workshop.configured(settings, config=config, secret_folder=secret_folder))
+
+    conduct(work, as_json=as_json)
+
+
+async def _run(order: _Order, workshop: Workshop) -> int:
+    workflow, others = runnable_in_project(order.file, order.others, workshop.settings, performs=not order.detach)
+    value: JsonValue = {} if order.given is None else parse_value(order.given, "--input")
+    async with (
+        opened(workshop, perform=not order.detach, create=True, family=order.run_id) as penstock,
+        open_gate(penstock, pepper_file=workshop.pepper_file) as gate,
+    ):
+        for other in others:
+            await load_workflow_into(gate, other, owner=local_owner())
+        if not order.detach:
+            hold_signals()
+        run_id, joined = await _start(gate, workflow, value, order)
+        follower = await Follower.of(RunSource(call=calls_of_gate(gate), performs=not order.detach), run_id)
+        await follower.catch_up()
+        if order.detach:
+            idle = not follower.view.ended and not await live_workers(penstock)
+            return await _detached(follower, workshop, joined=joined, idle=idle, as_json=order.as_json)
+        if joined and not order.as_json:
+            told = f"run {run_id} exists already and is {status_words(follower.view, follower.children)}; joining it"
+            console_for(sys.stdout).print(Text(told, style="dim"))
+        display = display_for(penstock.host.clock, silent=order.as_json or not order.watch)
+        ending = await watch(follower, display, asks=not order.as_json, stays=False)
+        extra: JsonObject | None = {"joined": joined} if order.as_json else None
+        place = WatchedPlace.of(workshop)
+        return await finish_watching(follower, place, ending, json_extra=extra, watched=order.watch)
+
+
+async def _start(gate: Gate, workflow: Workflow, value: JsonValue, order: _Order) -> tuple[str, bool]:
+    """The id of the run, and whether it was there before."""
+    known = await gate.services.store.row(order.run_id)
+    if known is not None:
+        if known.workflow_name != workflow.name:
+            raise UsageError(f"run {known.run_id} is a run of {known.workflow_name}, not of {workflow.name}")
+        return known.run_id, True
+    await load_workflow_into(gate, workflow, owner=local_owner())
+    labels: JsonObject = dict(order.labels)
+    asked: JsonObject = {"workflow_id": workflow.name, "hash": workflow.hash, "input": value, "labels": labels}
+    started = await calls_of_gate(gate)("workflow.execute", {**asked, "execution_id": order.run_id})
+    return started["execution_id"], False
+
+
+async def _detached(follower: Follower, workshop: Workshop, *, joined: bool, idle: bool, as_json: bool) -> int:
+    view = follower.view
+    if as_json:
+        print_json({**await follower.source.view(view.run_id), "joined": joined})
+    else:
+        console = console_for(sys.stdout)
+        console.print(f"run {view.run_id} is {'there already' if joined else 'started'}: {status_words(view)}")
+        watch_it = command_text("runs", "watch", view.run_id, "--db", str(workshop.database))
+        console.print(f"  watch it    {watch_it}")
+        if idle:
+            console.print(f"  nobody performs it yet; start  {command_text('worker', *workshop.arguments())}")
+    return _exit_code(follower, Ending.ENDED if view.ended else Ending.WAITING)
+
+
+async def finish_watching(
+    follower: Follower, place: WatchedPlace, ending: Ending, *, json_extra: JsonObject | None, watched: bool = True
+) -> int:
+    """Say how it ended, or how to go on (as JSON if there are members to add to it), and give the exit code."""
+    if json_extra is not None:
+        print_json({**await follower.source.view(follower.view.run_id), **json_extra})
+    elif ending is Ending.ENDED:
+        print_ending(follower, place, watched=watched)
+    else:
+        say_how_to_go_on(follower, place, ending)
+    return _exit_code(follower, ending)
+
+
+def _exit_code(follower: Follower, ending: Ending) -> int:
+    match ending:
+        case Ending.ENDED:
+            return 0 if follower.view.mark is Mark.DONE else 1
+        case Ending.WAITING:
+            return _WAITING_EXIT
+        case Ending.LEFT:
+            return _LEFT_EXIT

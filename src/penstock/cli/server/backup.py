@@ -1,0 +1,180 @@
+"""`penstock backup|restore|check|vacuum`: look after the file that holds the runs.
+
+Exit codes: 0 when it was done and all is well, 1 when `check` found something wrong, 2 when it could not be done.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from penstock.app.maintenance import (
+    IntegrityReport,
+    StoreStats,
+    back_up_store,
+    check_store,
+    store_stats,
+    vacuum_store,
+)
+from penstock.app.restoring import restore_on_record
+from penstock.base import limits
+from penstock.base.text import clean
+from penstock.cli.sessions.configuration import command_settings
+from penstock.cli.sessions.sessions import DatabaseOption, JsonOption, command_text, conduct, print_json
+from penstock.cli.terminal.report import console_for, count_words
+
+__all__ = ["backup_command", "check_command", "restore_command", "vacuum_command"]
+
+_KIBIBYTE = 1024
+
+
+def backup_command(
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes.", show_default=False)],
+    *,
+    database: DatabaseOption = Path("penstock.db"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there already.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy the database while it is in use: one moment of it, checked, in one file.
+
+    Runs go on meanwhile. The copy appears under its name only when it is whole; until then nothing there changes.
+
+    With --json: ok, path, size_bytes, runs and format_version.
+    """
+
+    async def work() -> int:
+        done = back_up_store(database, target, overwrite=overwrite)
+        if as_json:
+            print_json({"ok": True, **asdict(done)})
+        else:
+            told = f"{clean(done.path)}: {count_words(done.runs, 'run')}, {_size(done.size_bytes)}, checked"
+            console_for(sys.stdout).print(Text.assemble(("backed up", "green"), f" to {told}"))
+        return 0
+
+    conduct(work, as_json=as_json)
+
+
+def restore_command(
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="The backup.", show_default=False)],
+    *,
+    database: DatabaseOption = Path("penstock.db"),
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a database that is there already; it is kept beside the new one.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Put a backup in the place of the database.
+
+    The backup is checked first. A database that a process has open is not replaced: stop its workers before.
+
+    The audit trails of the new database say that it was restored, by whom, and how far the old one had come.
+
+    With --json: ok, path, kept_as (where the old database is now), runs, format_version and not_on_record (why its
+    audit trails do not say so yet; null if they do).
+    """
+
+    async def work() -> int:
+        named = command_settings(flags={"storage.path": database}, as_json=as_json).settings.auth.pepper_file
+        pepper_file = Path(named) if named else None
+        done, pending = await restore_on_record(source, database, force=force, pepper_file=pepper_file)
+        if as_json:
+            print_json({"ok": True, **asdict(done), "not_on_record": pending})
+            return 0
+        console = console_for(sys.stdout)
+        told = f" {clean(done.path)}: {count_words(done.runs, 'run')}"
+        console.print(Text.assemble(("restored", "green"), told))
+        if done.kept_as is not None:
+            console.print(f"the database that was there is now {clean(done.kept_as)}")
+        if pending is not None:
+            console.print(f"not on record before somebody opens it with its secret: {clean(pending)}")
+        console.print(f"go on with {command_text('worker', '--db', done.path)}")
+        return 0
+
+    conduct(work, as_json=as_json)
+
+
+def check_command(*, database: DatabaseOption = Path("penstock.db"), as_json: JsonOption = False) -> None:
+    """Check the database: the file itself, and that every run is what its history says.
+
+    It may be in use meanwhile. Exits with 0 when all is well, 1 when something is wrong, 2 when it cannot be read.
+
+    With --json: ok, complete, runs, records, definitions, problems (each with code, message and run_id) and file
+    (sizes and numbers; null when it is too damaged to tell).
+    """
+
+    async def work() -> int:
+        report = check_store(database)
+        numbers = store_stats(database) if report.ok else None
+        if as_json:
+            print_json({**report.to_json(), "file": None if numbers is None else asdict(numbers)})
+        else:
+            _print_report(report, numbers)
+        return 0 if report.ok else 1
+
+    conduct(work, as_json=as_json)
+
+
+def vacuum_command(*, database: DatabaseOption = Path("penstock.db"), as_json: JsonOption = False) -> None:
+    """Write the database anew without free space, and let it shrink by itself from then on.
+
+    Databases of this release give space back when runs are forgotten; one that an older release created does so after
+    this. No process may have it open meanwhile, and the disk needs room for a second one. How long it takes is told
+    beforehand.
+
+    With --json: ok, path, bytes_before, bytes_after and seconds.
+    """
+
+    async def work() -> int:
+        if not as_json and database.is_file():
+            size = database.stat().st_size
+            seconds = max(1, round(size / limits.STORE_VACUUM_BYTES_PER_SECOND))
+            about = count_words(seconds, "second")
+            console_for(sys.stderr).print(f"writing {_size(size)} anew takes about {about}")
+        done = vacuum_store(database)
+        if as_json:
+            print_json({"ok": True, **asdict(done)})
+        else:
+            told = f" {clean(done.path)}: {_size(done.bytes_before)} before, {_size(done.bytes_after)} now"
+            console_for(sys.stdout).print(Text.assemble(("written anew", "green"), f"{told}, {done.seconds:.1f} s"))
+        return 0
+
+    conduct(work, as_json=as_json)
+
+
+def _print_report(report: IntegrityReport, numbers: StoreStats | None) -> None:
+    console = console_for(sys.stdout)
+    for problem in report.problems:
+        where = "" if problem.run_id is None else f" run {clean(problem.run_id)}:"
+        console.print(Text.assemble((problem.code, "bold red"), f"{where} {clean(problem.message)}"))
+    seen = ", ".join(
+        (
+            count_words(report.runs, "run"),
+            count_words(report.records, "record"),
+            count_words(report.definitions, "definition"),
+        )
+    )
+    if report.ok:
+        console.print(Text.assemble(("sound", "green"), f": {seen}"))
+    else:
+        found = count_words(len(report.problems), "problem")
+        more = "" if report.complete else " (there may be more)"
+        console.print(Text.assemble((found, "bold red"), f"{more} in {seen}"))
+    if numbers is not None:
+        free = f", {_size(numbers.free_bytes)} of it free" if numbers.free_bytes else ""
+        console.print(f"{_size(numbers.size_bytes)}{free}; format {numbers.format_version}")
+        for status, count in numbers.runs_by_status.items():
+            console.print(f"  {count:>9,} {clean(status)}")
+
+
+def _size(count: int) -> str:
+    size, unit = float(count), "bytes"
+    for larger in ("KiB", "MiB", "GiB"):
+        if size < _KIBIBYTE:
+            break
+        size, unit = size / _KIBIBYTE, larger
+    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"

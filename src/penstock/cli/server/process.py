@@ -1,0 +1,165 @@
+"""A server as commands run it: the port first, then the store, then until it is told to stop.
+
+    async with open_server(workshop, options, observe=log_commit) as server:
+        await server.run(began, announce)
+
+Mistakes in settings, workflows and steps, and a port that is taken, are found before the store is touched. The first
+SIGINT or SIGTERM drains; a second one ends the process at once, which loses nothing that was stored.
+
+Above it: `serve`, `dev.command`. Below it: `app.serving`, `app.stopping`, `app.gateway`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+from penstock import __version__
+from penstock.app.gateway import create_owner_key, has_keys
+from penstock.app.listening import address_of, is_loopback, listen
+from penstock.app.penstock import Penstock
+from penstock.app.serving.server import ServerOptions, build_server, open_application
+from penstock.app.serving.service_manager import notify_manager
+from penstock.app.serving.stopping import StoppableServer, end_within, serve_until, signals_heard
+from penstock.base import limits
+from penstock.base.json import JsonObject
+from penstock.cli.sessions.sessions import Workshop, command_text, opened
+from penstock.operations.pipeline import Gate
+from penstock.runtime.host.live import Committed
+
+__all__ = ["OpenServer", "Started", "key_advice", "log_started", "open_server", "when_begun"]
+
+_LOGGER = logging.getLogger("penstock.server")
+_SIGNAL_EXIT = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """What there is to tell once the server listens."""
+
+    address: str
+    base_path: str
+    owner_key: str | None
+    has_keys: bool
+    started_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenServer:
+    """A store with a gate and its surfaces, and the port that they will answer at."""
+
+    penstock: Penstock
+    gate: Gate
+    told: asyncio.Event
+    """Set when the server shall stop."""
+    listener: socket.socket
+    options: ServerOptions
+    http: StoppableServer
+
+    async def run(self, began: float, announce: Callable[[Started], None]) -> None:
+        """Serve until told to stop, and drain. `began` is when this all began, by the performance counter."""
+        # The first key is for somebody who sits at this machine; others must not find a door that opened by itself.
+        owner_key = await create_owner_key(self.gate) if is_loopback(self.options.host) else None
+        known = owner_key is not None or await has_keys(self.gate)
+
+        def ready() -> None:
+            # What is here now stays until the end: a collection need not look at it, and takes a fraction of the time.
+            gc.freeze()
+            started_ms = round((time.perf_counter() - began) * 1000)
+            self.gate.services.information["started_ms"] = started_ms
+            notify_manager("READY=1")
+            announce(
+                Started(
+                    address=address_of(self.options.host, self.listener),
+                    base_path=self.options.rest.base_path,
+                    owner_key=owner_key,
+                    has_keys=known,
+                    started_ms=started_ms,
+                )
+            )
+
+        self.http.ready = ready
+        drained = await serve_until(
+            self.told,
+            self.http,
+            self.listener,
+            gate=self.gate,
+            penstock=self.penstock,
+            drain_seconds=self.options.drain_seconds,
+        )
+        ended: JsonObject = {
+            "requests_cut_off": drained.requests_cut_off,
+            "activities_left_for_the_next_start": drained.activities_left,
+        }
+        _LOGGER.info("server_stopped", extra={"fields": ended})
+
+
+@asynccontextmanager
+async def open_server(
+    workshop: Workshop,
+    options: ServerOptions,
+    *,
+    observe: Callable[[Committed], None],
+    steps: Iterable[Callable[..., Any]] | None = None,
+    stopping: Callable[[], None] = lambda: None,
+) -> AsyncIterator[OpenServer]:
+    """Take the port, open the store and everything on it; signals to stop are heard from here on.
+
+    `steps` are those of the workshop if somebody has loaded them already. `stopping` hears when the end begins.
+    """
+    told = asyncio.Event()
+
+    def stop() -> None:
+        if not told.is_set():
+            notify_manager("STOPPING=1")
+            stopping()
+            _LOGGER.info("server_stopping", extra={"fields": {"drain_seconds": options.drain_seconds}})
+            end_within(options.drain_seconds + limits.DRAIN_CLOSING_SECONDS)
+        told.set()
+
+    with signals_heard(stop, _exit_now), listen(options.host, options.port) as listener:
+        async with (
+            opened(workshop, perform=True, create=True, observe=observe, steps=steps) as penstock,
+            open_application(penstock, options) as (app, gate),
+        ):
+            yield OpenServer(
+                penstock=penstock,
+                gate=gate,
+                told=told,
+                listener=listener,
+                options=options,
+                http=build_server(app, options, gate=gate),
+            )
+
+
+def _exit_now(number: int) -> None:
+    typer.echo("stopped at once; what was under way goes on at the next start", err=True)
+    os._exit(_SIGNAL_EXIT + number)
+
+
+def when_begun(context: typer.Context) -> float:
+    """When the command began, by the performance counter: before it was imported, if the entry point noted that."""
+    noted = context.find_root().obj
+    return noted if isinstance(noted, float) else time.perf_counter()
+
+
+def log_started(workshop: Workshop, started: Started) -> None:
+    """Log where the server is and how long it took to get there, for programs."""
+    fields: JsonObject = {"address": started.address, "started_ms": started.started_ms, "version": __version__}
+    fields.update({"database": str(workshop.database), "owner_key": started.owner_key, "has_keys": started.has_keys})
+    _LOGGER.info("server_started", extra={"fields": fields})
+
+
+def key_advice(workshop: Workshop) -> str:
+    """How to make a key for a server that makes none by itself."""
+    return command_text("key", "create", "--db", str(workshop.database), "--name", "owner", "--scopes", "*")

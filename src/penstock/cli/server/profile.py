@@ -1,0 +1,151 @@
+"""`penstock profile list|add|remove|use`: the servers that a person works with, by name.
+
+Keys never stand in the file, only where they are to be found.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated
+
+import typer
+
+from penstock.app.settings.secrets import (
+    CommandReference,
+    EnvironmentReference,
+    FileReference,
+    SecretReference,
+    describe_reference,
+)
+from penstock.base.json import JsonValue
+from penstock.cli.sessions.profiles import Profile, profiles_path, read_profiles, write_profiles
+from penstock.cli.terminal.endings import finish, print_json
+from penstock.cli.terminal.showing import show_answer
+from penstock.cli.terminal.values import UsageError
+from penstock.client.options import ClientOptions
+
+__all__ = ["profile_app"]
+
+profile_app = typer.Typer(name="profile", help="Name the servers that you work with.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The profile's name.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+@profile_app.command("list")
+def list_command(*, as_json: JsonOption = False) -> None:
+    """List the profiles.
+
+    With --json: file, current and items (each with name, server, key and current); `key` says where the key comes from.
+    """
+
+    def work() -> int:
+        path = profiles_path()
+        profiles = read_profiles(path)
+        items: list[JsonValue] = [
+            {
+                "name": name,
+                "server": profile.server,
+                "key": None if profile.key is None else describe_reference(profile.key),
+                "current": name == profiles.current,
+            }
+            for name, profile in profiles.by_name.items()
+        ]
+        if as_json:
+            print_json({"file": str(path), "current": profiles.current, "items": items})
+        else:
+            show_answer({"items": items})
+        return 0
+
+    finish(work, as_json=as_json)
+
+
+@profile_app.command("add")
+def add_command(  # noqa: PLR0913  # every option is one the user can give
+    name: NameArgument,
+    *,
+    server: Annotated[str, typer.Option("--server", metavar="URL", help="The address of the server.")],
+    key_env: Annotated[
+        str | None, typer.Option("--key-env", metavar="NAME", help="The key is in this variable of the environment.")
+    ] = None,
+    key_file: Annotated[
+        str | None, typer.Option("--key-file", metavar="FILE", help="The key is the content of this file.")
+    ] = None,
+    key_command: Annotated[
+        str | None, typer.Option("--key-command", metavar="COMMAND", help="The key is what this program prints.")
+    ] = None,
+    use: Annotated[bool, typer.Option("--use", help="Use it from now on when no profile is named.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Change a profile of that name.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Add a profile: a server, and where the key for it is to be found.
+
+    Without a key, PENSTOCK_API_KEY counts. The key itself is never written.
+    """
+
+    def work() -> int:
+        ClientOptions.of(server)
+        profile = Profile(server=server, key=_reference(key_env, key_file, key_command))
+        path = profiles_path()
+        profiles = read_profiles(path).with_profile(name, profile, replaces=replace)
+        write_profiles(path, profiles.using(name) if use else profiles)
+        return _done({"name": name, "file": str(path)}, f"added {name} to {path}", as_json=as_json)
+
+    finish(work, as_json=as_json)
+
+
+def _reference(name: str | None, file: str | None, command: str | None) -> SecretReference | None:
+    if sum(given is not None for given in (name, file, command)) > 1:
+        raise UsageError("--key-env, --key-file and --key-command exclude each other; name one")
+    if name is not None:
+        if not name.isidentifier() or name.startswith("pen_"):
+            raise UsageError("--key-env takes the name of a variable, not the key itself")
+        return EnvironmentReference(name)
+    if file is not None:
+        return FileReference(file)
+    if command is None:
+        return None
+    words = shlex.split(command)
+    if not words:
+        raise UsageError("--key-command is empty; name a program")
+    return CommandReference(tuple(words))
+
+
+@profile_app.command("remove")
+def remove_command(name: NameArgument, *, as_json: JsonOption = False) -> None:
+    """Remove a profile."""
+
+    def work() -> int:
+        path = profiles_path()
+        write_profiles(path, read_profiles(path).without(name))
+        return _done({"name": name, "file": str(path)}, f"removed {name} from {path}", as_json=as_json)
+
+    finish(work, as_json=as_json)
+
+
+@profile_app.command("use")
+def use_command(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The profile's name.")] = None,
+    *,
+    none: Annotated[bool, typer.Option("--none", help="Use no profile: work on a file again.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Use a profile from now on when a command names neither server, profile nor file."""
+
+    def work() -> int:
+        if (name is None) is not none:
+            raise UsageError("name a profile, or say --none")
+        path = profiles_path()
+        write_profiles(path, read_profiles(path).using(name))
+        told = "no profile is used now" if name is None else f"{name} is used now"
+        return _done({"current": name, "file": str(path)}, told, as_json=as_json)
+
+    finish(work, as_json=as_json)
+
+
+def _done(answer: dict[str, JsonValue], told: str, *, as_json: bool) -> int:
+    if as_json:
+        print_json({"ok": True, **answer})
+    else:
+        typer.echo(told)
+    return 0

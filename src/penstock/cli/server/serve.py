@@ -1,0 +1,97 @@
+"""`penstock serve`: the server, until Ctrl-C or SIGTERM.
+
+The first start on a loopback address makes a key that may do everything, and shows it once. On any other address there
+is no such key: make one beforehand with `penstock key create` on the file.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from penstock import __version__
+from penstock.app.loops import server_loop
+from penstock.app.serving.server import ServerOptions
+from penstock.cli.server.process import Started, key_advice, log_started, open_server, when_begun
+from penstock.cli.server.working import configure_logging, log_commit, make_known, sound_workflows, workflow_files
+from penstock.cli.sessions.configuration import ChosenDatabaseOption, ConfigOption, command_settings
+from penstock.cli.sessions.sessions import SecretsOption, StepsOption, Workshop, conduct
+
+__all__ = ["serve_command"]
+
+
+def serve_command(  # noqa: PLR0913  # every option is one the user can give
+    context: typer.Context,
+    *,
+    config: ConfigOption = None,
+    database: ChosenDatabaseOption = None,
+    host: Annotated[str | None, typer.Option("--host", help="The address to listen on (server.host).")] = None,
+    port: Annotated[int | None, typer.Option("--port", help="The port to listen on (server.port).")] = None,
+    steps: StepsOption = None,
+    workflows: Annotated[
+        list[str] | None,
+        typer.Option("--workflows", metavar="PATH", help="Workflow files or folders to make known; repeatable."),
+    ] = None,
+    secret_folder: SecretsOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Log JSON lines instead of text.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
+) -> None:
+    """Serve REST and MCP, and perform the runs of the database, until Ctrl-C or SIGTERM.
+
+    A signal drains: requests and activities under way may finish for `server.drain_seconds`; a second one ends the
+    process at once.
+    """
+    began = when_begun(context)
+
+    async def work() -> int:
+        flags = {
+            "storage.path": None if database is None else str(database),
+            "server.host": host,
+            "server.port": port,
+            "steps.modules": steps or None,
+            "workflows.paths": workflows or None,
+            "logging.format": "json" if as_json else None,
+            "logging.level": "debug" if verbose else None,
+        }
+        settings = command_settings(config, flags, as_json=as_json).settings
+        configure_logging(settings.logging)
+        workshop = Workshop.configured(settings, config=config, secret_folder=secret_folder)
+        await _serve(workshop, ServerOptions.of(settings), began)
+        return 0
+
+    conduct(work, as_json=as_json, loop=server_loop())
+
+
+async def _serve(workshop: Workshop, options: ServerOptions, began: float) -> None:
+    settings = workshop.settings
+    workflows = sound_workflows(workflow_files(settings.workflows.paths), settings)
+    async with open_server(workshop, options, observe=log_commit) as server:
+        await make_known(server.gate, workflows)
+        await server.run(began, lambda started: _announce(workshop, started))
+
+
+def _announce(workshop: Workshop, started: Started) -> None:
+    if workshop.settings.logging.format == "json":
+        log_started(workshop, started)
+        return
+    rest = f"{started.address}{started.base_path}"
+    lines = [
+        f"penstock {__version__} · {workshop.database} · ready in {started.started_ms} ms · Ctrl-C stops it",
+        f"  REST     {rest}   (described at {started.address}/openapi.json)",
+    ]
+    mcp = workshop.settings.server.mcp
+    if mcp.enabled and mcp.transport != "stdio":
+        lines.append(f"  MCP      {started.address}{mcp.path}")
+    if started.owner_key is not None:
+        lines.extend(
+            (
+                "  key      this is the owner's key; it may do everything, and is shown only now:",
+                f"           {started.owner_key}",
+                f"  try      curl -H 'Authorization: Bearer {started.owner_key}' {rest}/info",
+            )
+        )
+    elif not started.has_keys:
+        lines.append("  key      there is none, so nobody can come in; make one on this machine:")
+        lines.append(f"           {key_advice(workshop)}")
+    typer.echo("\n".join(lines), err=True)

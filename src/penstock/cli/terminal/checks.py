@@ -1,0 +1,70 @@
+"""What a check of a connection found, and how it is told.
+
+Above it: `mcp.doctor` prints, `mcp.examining` and `mcp.install.entries` check. Below it: nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from rich.text import Text
+
+from penstock.base.json import JsonObject
+from penstock.base.text import clean
+from penstock.cli.terminal.report import console_for, count_words
+
+__all__ = ["Check", "Status", "is_well", "print_check", "print_summary"]
+
+Status: TypeAlias = Literal["ok", "warn", "fail", "skip"]
+_STYLES: dict[Status, str] = {"ok": "green", "warn": "yellow", "fail": "bold red", "skip": "dim"}
+_NAME_WIDTH = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One step: what was looked at, how it is, and what to do."""
+
+    name: str
+    status: Status
+    told: str
+    todo: str | None = None
+    took_ms: int | None = None
+
+    def to_json(self) -> JsonObject:
+        """For programs."""
+        return {
+            "name": self.name,
+            "status": self.status,
+            "message": self.told,
+            "what_to_do": self.todo,
+            "took_ms": self.took_ms,
+        }
+
+
+def is_well(checks: Iterable[Check]) -> bool:
+    """Whether nothing failed."""
+    return all(check.status != "fail" for check in checks)
+
+
+def print_check(check: Check) -> None:
+    """One step for people."""
+    console = console_for(sys.stdout)
+    took = f" ({check.took_ms} ms)" if check.took_ms is not None else ""
+    head = Text.assemble((f"{check.status:<5}", _STYLES[check.status]), f"{check.name:<{_NAME_WIDTH}} ")
+    console.print(head.append(clean(check.told), "dim" if check.status == "skip" else "").append(took, "dim"))
+    if check.todo is not None:
+        console.print(Text.assemble(" " * (5 + _NAME_WIDTH + 1), ("→ ", "cyan"), clean(check.todo)))
+
+
+def print_summary(checks: Iterable[Check]) -> None:
+    """How it is altogether."""
+    found = list(checks)
+    failed = sum(check.status == "fail" for check in found)
+    warned = sum(check.status == "warn" for check in found)
+    told = [count_words(failed, "problem")] if failed else []
+    told += [count_words(warned, "warning")] if warned else []
+    style = "bold red" if failed else "yellow" if warned else "green"
+    console_for(sys.stdout).print(Text(" and ".join(told) or "all is well", style=style))

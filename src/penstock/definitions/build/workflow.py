@@ -1,0 +1,125 @@
+"""Build the compiled workflow from a document that the checks found no error in.
+
+Above it: `validate.load_workflow` and the runtime's definition cache. Below it: `outline.document` (which says where
+things stand), `nodes` (one function per node type), expressions, templates and schemas (compiled here, once). It does
+not check: a document with errors gets `Rejected`, which says to validate first.
+"""
+
+from __future__ import annotations
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.build.nodes import NodeBuilder
+from penstock.definitions.build.parts import build_error_routes, duration_of, optional_schema
+from penstock.definitions.canonical import definition_hash
+from penstock.definitions.model import Checkpointing, Format, Node, RunBody, Workflow
+from penstock.definitions.outline.document import Outline, outline_of
+from penstock.definitions.schemas.compiled import apply_defaults
+
+__all__ = ["build_workflow"]
+
+_CHECKPOINT_STRATEGIES = {"off": "disabled", "none": "disabled", "interval": "every_n_nodes"}
+
+
+def build_workflow(document: JsonObject) -> Workflow:
+    """Compile a document in either format. Validate it first: mistakes here are `Rejected`, one at a time."""
+    outline = outline_of(document)
+    nodes = NodeBuilder(outline=outline, defaults=_object(document.get("defaults"))).build()
+    if outline.native:
+        return _native(document, outline, nodes)
+    return _published(document, outline, nodes)
+
+
+def _object(value: JsonValue) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _bodies(outline: Outline) -> dict[str, RunBody]:
+    return {
+        body.id: RunBody(
+            id=body.id, name=body.name, owner=body.owner, entry=body.entry or "", exit_target=body.exit_target
+        )
+        for body in outline.bodies.values()
+    }
+
+
+def _reducers(schema: JsonObject) -> dict[str, str]:
+    properties = _object(schema.get("properties"))
+    return {
+        name: reducer
+        for name, declared in properties.items()
+        if isinstance(declared, dict) and isinstance(reducer := declared.get("reducer"), str)
+    }
+
+
+def _checkpointing(document: JsonObject, default: str) -> Checkpointing:
+    raw = document.get("checkpointing")
+    if not isinstance(raw, dict):
+        return Checkpointing(strategy=default)
+    strategy = str(raw.get("strategy") or raw.get("policy") or "after_each_node")
+    interval = raw.get("n") or raw.get("interval") or 1
+    return Checkpointing(
+        strategy=_CHECKPOINT_STRATEGIES.get(strategy, strategy),
+        interval_nodes=interval if isinstance(interval, int) else 1,
+        declared=True,
+    )
+
+
+def _published(document: JsonObject, outline: Outline, nodes: dict[str, Node]) -> Workflow:
+    about = _object(document.get("document"))
+    state_schema = _object(document.get("state_schema"))
+    starts = [node for node in outline.nodes if node.type == "start"]
+    input_schema = _object(starts[0].fields.get("input_schema")) if starts else {}
+    return Workflow(
+        format=Format.PUBLISHED,
+        name=str(about.get("name", "")),
+        version=str(about.get("version", "")),
+        description=_text(about.get("description")),
+        hash=definition_hash(document),
+        document=document,
+        nodes=nodes,
+        bodies=_bodies(outline),
+        input_schema=optional_schema(input_schema or None, "/nodes"),
+        input_schema_json=input_schema or None,
+        output_schema=None,
+        state_schema=optional_schema(state_schema, "/state_schema"),
+        state_schema_json=state_schema,
+        reducers=_reducers(state_schema),
+        checkpointing=_checkpointing(document, "after_each_node"),
+    )
+
+
+def _native(document: JsonObject, outline: Outline, nodes: dict[str, Node]) -> Workflow:
+    input_schema = document.get("input")
+    state_schema = document.get("state")
+    triggers, tests, secrets = document.get("triggers"), document.get("tests"), document.get("secrets")
+    initial_state = apply_defaults(_object(state_schema), {}) if state_schema else {}
+    return Workflow(
+        format=Format.NATIVE,
+        name=str(document.get("name", "")),
+        version=str(document.get("version", "0.0.0")),
+        title=_text(document.get("title")),
+        description=_text(document.get("description")),
+        hash=definition_hash(document),
+        document=document,
+        nodes=nodes,
+        bodies=_bodies(outline),
+        input_schema=optional_schema(input_schema, "/input"),
+        input_schema_json=_object(input_schema) or None,
+        output_schema=optional_schema(document.get("output"), "/output"),
+        state_schema=optional_schema(state_schema, "/state"),
+        state_schema_json=_object(state_schema) or None,
+        reducers=_reducers(_object(state_schema)),
+        checkpointing=_checkpointing(document, "disabled"),
+        timeout_ms=duration_of(document.get("timeout")),
+        on_error=build_error_routes(document.get("on_error"), "/on_error"),
+        secrets=frozenset(str(name) for name in secrets) if isinstance(secrets, list) else frozenset(),
+        expose=_object(document.get("expose")),
+        governance=_object(document.get("governance")),
+        triggers=tuple(_object(trigger) for trigger in triggers) if isinstance(triggers, list) else (),
+        tests=tuple(_object(test) for test in tests) if isinstance(tests, list) else (),
+        initial_state=initial_state,
+    )

@@ -1,0 +1,219 @@
+"""Checks of bodies: branches that can never join, ends inside them, endless loops, nesting, fields without effect.
+
+Above it: `graph`. Below it: `reach`, which knows what a body can walk. Targets and ids are checked elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.base.limits import BODY_DEPTH_MAX
+from penstock.definitions.model import ACTIVITY_TYPES
+from penstock.definitions.outline.document import EXIT, Body, OutlineNode
+from penstock.definitions.outline.reach import Graph, strong_components
+from penstock.definitions.source.findings import Finding, Severity
+
+__all__ = ["body_findings"]
+
+_INSTANT_TYPES = frozenset({"start", "end", "switch", "set_state", "emit", "fail", "continue_as_new"})
+_RETRIED_TYPES = frozenset({*(str(node_type) for node_type in ACTIVITY_TYPES), "subworkflow"})
+_BODY_WORDS = {"for_each": "item", "loop": "iteration"}
+# Nodes that end the run, so that they cannot stand where others of its nodes may be at work: code, what it does, name.
+_ENDS = {
+    "end": ("END_IN_BODY", "end the run", "end"),
+    "continue_as_new": ("CONTINUE_IN_BODY", "end the run and start the next one", "continue_as_new"),
+}
+
+
+def body_findings(graph: Graph, reached: set[str]) -> list[Finding]:
+    """Everything that is wrong with branches, items and iterations, and with what nodes say about themselves."""
+    return [
+        *_never_joining(graph),
+        *_ends_in_bodies(graph),
+        *_endless_cycles(graph, reached),
+        *(finding for node in graph.outline.nodes for finding in _node_findings(graph, node)),
+    ]
+
+
+def _node_findings(graph: Graph, node: OutlineNode) -> Iterator[Finding]:
+    if node.type in ("parallel", "race"):
+        yield from _duplicate_branches(node)
+        yield from _impossible_join(node)
+    yield from _too_deep(node)
+    yield from _without_effect(graph, node)
+
+
+def _never_joining(graph: Graph) -> Iterator[Finding]:
+    for body in graph.outline.bodies.values():
+        if body.owner is None or graph.can_finish(body):
+            continue
+        if not graph.outline.native and body.exit_target is None:
+            continue  # the fork itself leads nowhere, which is reported there
+        target = body.exit_target
+        yield Finding(
+            code="BRANCH_NEVER_JOINS",
+            message=f"{_body_title(graph, body)} can never finish: no path through it "
+            + ("leaves it" if target is None else f"reaches `{target}`, where the branches join"),
+            path=body.path,
+            hint=f"lead its last node to `{target}`" if target is not None else f"give one of its nodes `next: {EXIT}`",
+        )
+
+
+def _body_title(graph: Graph, body: Body) -> str:
+    if body.name:
+        return f"the branch `{body.name}` of `{body.owner}`"
+    owner = graph.nodes.get(body.owner or "")
+    word = _BODY_WORDS.get(owner.type, "branch") if owner is not None else "branch"
+    return f"an {word} of `{body.owner}`" if word != "branch" else f"a branch of `{body.owner}`"
+
+
+def _ends_in_bodies(graph: Graph) -> Iterator[Finding]:
+    for node in graph.outline.nodes:
+        if node.type in _ENDS and node.body != "":
+            body = graph.outline.bodies.get(node.body)
+            owner = (body.owner if body is not None else None) or node.body
+            code, does, word = _ENDS[node.type]
+            yield Finding(
+                code=code,
+                message=f"`{node.id}` would {does} from inside `{owner}`",
+                path=f"{node.path}/type",
+                hint=f"finish the body with `next: {EXIT}`, and put the {word} node after `{owner}`",
+            )
+    for node_type, (code, _, word) in _ENDS.items():
+        ends = {node.id for node in graph.nodes.values() if node.type == node_type}
+        yield from _reached_ends(graph, ends, code, word)
+
+
+def _reached_ends(graph: Graph, ends: set[str], code: str, word: str) -> Iterator[Finding]:
+    """Branches whose nodes stand beside the fork and that come to one of these nodes before they join."""
+    for body in graph.outline.bodies.values() if ends else ():
+        if body.nested or body.owner is None or not graph.can_finish(body):
+            continue
+        found = min(graph.region(body).members & ends, default=None)
+        if found is not None:
+            yield Finding(
+                code=code,
+                message=f"{_body_title(graph, body)} can reach the {word} node `{found}` without joining",
+                path=body.path,
+                hint=f"lead every path of the branch to `{body.exit_target}`"
+                if body.exit_target is not None
+                else f"finish the branch with `next: {EXIT}`",
+            )
+
+
+def _endless_cycles(graph: Graph, reached: set[str]) -> Iterator[Finding]:
+    stuck: set[str] = set()
+    for body in graph.outline.bodies.values():
+        if body.owner is not None and not graph.can_finish(body):
+            stuck |= graph.region(body).members
+    steps = _steps_over_runs(graph)
+    for members in strong_components(steps):
+        if not members <= reached or members & stuck or not _is_cycle(steps, members):
+            continue
+        if all(_goes_round(graph, name, members) for name in members):
+            yield _endless_cycle(graph, members)
+
+
+def _steps_over_runs(graph: Graph) -> dict[str, tuple[str, ...]]:
+    """The steps of the graph, where the run that continues another one begins at the beginning."""
+    entry = graph.resolve(graph.outline.entry, "") if graph.outline.entry is not None else None
+    again = () if entry is None else (entry,)
+    continued = {name: again for name, node in graph.nodes.items() if node.type == "continue_as_new"}
+    return {name: (*steps, *continued.get(name, ())) for name, steps in graph.steps.items()}
+
+
+def _is_cycle(steps: dict[str, tuple[str, ...]], members: frozenset[str]) -> bool:
+    return len(members) > 1 or any(name in steps.get(name, ()) for name in members)
+
+
+def _goes_round(graph: Graph, name: str, members: frozenset[str]) -> bool:
+    """Whether a node of a cycle neither waits nor offers a way out, not even by failing."""
+    node = graph.nodes[name]
+    if name in graph.leaving or name in graph.uncertain or graph.blocks(name):
+        return False
+    if node.type == "switch" and not any(route.kind == "default" for route in node.routes):
+        return False
+    if any(inner.type == "fail" for inner in graph.contents(name)):
+        return False
+    return all(step in members for step in graph.steps.get(name, ()))
+
+
+def _endless_cycle(graph: Graph, members: frozenset[str]) -> Finding:
+    ordered = [node for node in graph.nodes.values() if node.id in members]
+    names = ", ".join(f"`{node.id}`" for node in ordered)
+    return Finding(
+        code="INFINITE_LOOP",
+        message=f"{names} go round for ever: nothing in the cycle waits, and no route leads out of it"
+        if len(ordered) > 1
+        else f"{names} follows itself for ever: it does not wait, and no other route leads on",
+        path=ordered[0].path,
+        hint="add a `switch` with a case that leads out, or use a `loop` node with `max_iterations`",
+        severity=Severity.ERROR if graph.outline.native else Severity.WARNING,
+    )
+
+
+def _duplicate_branches(node: OutlineNode) -> Iterator[Finding]:
+    branches, seen = node.fields.get("branches"), set[str]()
+    for index, branch in enumerate(branches if isinstance(branches, list) else []):
+        name = branch.get("name") if isinstance(branch, dict) else None
+        if not isinstance(name, str):
+            continue
+        if name in seen:
+            yield Finding(
+                code="DUPLICATE_BRANCH",
+                message=f"`{node.id}` has two branches called `{name}`",
+                path=f"{node.fields_path}/branches/{index}/name",
+                hint="the results of branches are told apart by their names",
+            )
+        seen.add(name)
+
+
+def _impossible_join(node: OutlineNode) -> Iterator[Finding]:
+    branches, needed = node.fields.get("branches"), node.fields.get("n")
+    count = len(branches) if isinstance(branches, list) else 0
+    if not isinstance(needed, int) or isinstance(needed, bool) or not count:
+        return
+    if node.fields.get("join") != "n_of_m":
+        yield Finding(
+            code="HAS_NO_EFFECT",
+            message="`n` counts only with `join: n_of_m`",
+            path=node.field_path("n"),
+            hint="write `join: n_of_m`, or remove `n`",
+            severity=Severity.WARNING,
+        )
+    elif needed > count:
+        yield Finding(
+            code="JOIN_IMPOSSIBLE",
+            message=f"`{node.id}` waits for {needed} branches but has {count}",
+            path=node.field_path("n"),
+            hint=f"write a number from 1 to {count}",
+        )
+
+
+def _too_deep(node: OutlineNode) -> Iterator[Finding]:
+    # Only field names and indices occur in a path, so counting is exact.
+    depth = node.path.split("/").count("nodes") - 1
+    if depth == BODY_DEPTH_MAX and node.type in ("parallel", "race", "for_each", "loop"):
+        yield Finding(
+            code="NESTING_TOO_DEEP",
+            message=f"`{node.id}` is inside {BODY_DEPTH_MAX} other nodes and cannot have a body of its own",
+            path=node.path,
+            hint="move the inner part into a workflow of its own and call it with `type: subworkflow`",
+        )
+
+
+def _without_effect(graph: Graph, node: OutlineNode) -> Iterator[Finding]:
+    native = graph.outline.native
+    ignored = ["timeout"] if node.type in _INSTANT_TYPES else []
+    # The native schema refuses `retry` where it means nothing; the published one accepts it everywhere.
+    if not native and node.type not in _RETRIED_TYPES:
+        ignored.append("retry")
+    for name in ignored:
+        if name in node.fields:
+            yield Finding(
+                code="HAS_NO_EFFECT",
+                message=f"`{name}` has no effect on a {node.type} node",
+                path=node.field_path(name) if native else f"{node.path}/{name}",
+                hint="remove it",
+                severity=Severity.WARNING,
+            )

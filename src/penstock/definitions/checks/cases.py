@@ -1,0 +1,205 @@
+"""Checks of a document's own tests: the nodes they name, and values that the document's schemas refuse.
+
+Above it: `types`. Running the tests is somebody else's work; this says which of them can never pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.base.json import JsonObject, JsonValue, json_pointer
+from penstock.definitions.checks.declared import Declarations
+from penstock.definitions.durations import parse_native_duration_ms
+from penstock.definitions.schemas.compiled import SchemaProblem, apply_defaults, compile_schema, violations
+from penstock.definitions.source.findings import Finding, Severity
+from penstock.definitions.source.guesses import Guesses
+
+__all__ = ["case_findings"]
+
+# How tests and histories name the undoing of a node.
+_UNDO_PREFIX = "compensate:"
+# Nodes that do nothing an outside could be asked for.
+_NOT_MOCKED = frozenset({"start", "end", "switch", "set_state", "fail", "continue_as_new"})
+
+
+def case_findings(document: JsonObject, declarations: Declarations, guesses: Guesses) -> Iterator[Finding]:
+    """Everything that is wrong with the tests of a document."""
+    tests = document.get("tests")
+    for index, test in enumerate(tests if isinstance(tests, list) else []):
+        if isinstance(test, dict):
+            path = f"/tests/{index}"
+            yield from _names(test, path, declarations, guesses)
+            yield from _input(test, path, document)
+            yield from _output(test, path, document)
+            yield from _mocks(test, path, declarations)
+            yield from _answers(test, path, declarations)
+
+
+def _object(value: JsonValue) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else []
+
+
+def _names(test: JsonObject, path: str, declarations: Declarations, guesses: Guesses) -> Iterator[Finding]:
+    named = [
+        (name, f"{path}/{field}{json_pointer((name,))}")
+        for field in ("mock", "answers")
+        for name in _object(test.get(field))
+    ]
+    visited = _list(_object(test.get("expect")).get("path"))
+    named += [(name, f"{path}/expect/path/{index}") for index, name in enumerate(visited) if isinstance(name, str)]
+    timed_out = enumerate(_list(test.get("time_outs")))
+    named += [(name, f"{path}/time_outs/{index}") for index, name in timed_out if isinstance(name, str)]
+    for index, signal in enumerate(_list(test.get("signals"))):
+        after = _object(signal).get("after")
+        if isinstance(after, str) and parse_native_duration_ms(after) is None:
+            named.append((after, f"{path}/signals/{index}/after"))
+    for name, place in named:
+        if name in declarations.nodes or _is_undo(name, declarations):
+            continue
+        yield Finding(
+            code="UNKNOWN_NODE_IN_TEST",
+            message=f"unknown node `{name}`",
+            path=place,
+            hint=guesses.hint(name, declarations.nodes, otherwise="the nodes are"),
+        )
+
+
+def _is_undo(name: str, declarations: Declarations) -> bool:
+    node = declarations.nodes.get(name.removeprefix(_UNDO_PREFIX))
+    return name.startswith(_UNDO_PREFIX) and node is not None and "compensate" in node.fields
+
+
+def _expects_failure(test: JsonObject) -> bool:
+    expect = _object(test.get("expect"))
+    return expect.get("status", "completed") != "completed" or "error" in expect
+
+
+def _input(test: JsonObject, path: str, document: JsonObject) -> Iterator[Finding]:
+    schema = document.get("input")
+    # A test may show that a wrong input is refused.
+    if not isinstance(schema, dict) or _expects_failure(test):
+        return
+    given = "input" in test
+    value = apply_defaults(schema, test.get("input", {}))
+    yield from _misfits(
+        schema,
+        value,
+        path=f"{path}/input" if given else path,
+        code="TEST_INPUT_INVALID",
+        what="the test's input" if given else "the test has no input, and an empty one",
+    )
+
+
+def _output(test: JsonObject, path: str, document: JsonObject) -> Iterator[Finding]:
+    schema, expect = document.get("output"), _object(test.get("expect"))
+    if isinstance(schema, dict) and "output" in expect and not _expects_failure(test):
+        yield from _misfits(
+            schema,
+            expect["output"],
+            path=f"{path}/expect/output",
+            code="TEST_OUTPUT_INVALID",
+            what="the expected output",
+        )
+
+
+def _mocks(test: JsonObject, path: str, declarations: Declarations) -> Iterator[Finding]:
+    for name, mock in _object(test.get("mock")).items():
+        node = declarations.nodes.get(name)
+        if node is None:
+            continue
+        place = f"{path}/mock{json_pointer((name,))}"
+        if node.type in _NOT_MOCKED:
+            yield Finding(
+                code="HAS_NO_EFFECT",
+                message=f"`{name}` is a {node.type} node, which is never mocked",
+                path=place,
+                hint="mock the activities, and let the others run",
+                severity=Severity.WARNING,
+            )
+        schema = node.fields.get("output_schema")
+        if not isinstance(schema, dict):
+            continue
+        for output, inner in _outputs(mock, place):
+            # A warning: a test may show what happens when an activity answers with nonsense.
+            yield from _misfits(
+                schema,
+                output,
+                path=inner,
+                code="TEST_MOCK_INVALID",
+                what=f"the mocked output of `{name}`",
+                severity=Severity.WARNING,
+            )
+
+
+def _outputs(mock: JsonValue, path: str) -> Iterator[tuple[JsonValue, str]]:
+    """The outputs that a mock gives: one, one per try, or none when it fails or asks."""
+    tries = _in_sequence(mock, path)
+    return ((value, place) for value, place in tries if not _is_failure(value) and not _is_question(value))
+
+
+def _in_sequence(value: JsonValue, path: str) -> Iterator[tuple[JsonValue, str]]:
+    """The values of a sequence, one after the other, or the value itself."""
+    if isinstance(value, dict) and set(value) == {"sequence"} and isinstance(listed := value["sequence"], list):
+        yield from ((item, f"{path}/sequence/{index}") for index, item in enumerate(listed))
+    else:
+        yield value, path
+
+
+def _is_failure(mock: JsonValue) -> bool:
+    return isinstance(mock, dict) and set(mock) == {"error"} and isinstance(mock["error"], dict)
+
+
+def _is_question(mock: JsonValue) -> bool:
+    return isinstance(mock, dict) and set(mock) == {"asks"} and isinstance(mock["asks"], dict)
+
+
+def _asks(test: JsonObject, name: str) -> bool:
+    """Whether a test lets an activity ask a person."""
+    mock = _object(test.get("mock")).get(name)
+    return any(_is_question(value) for value, _ in _in_sequence(mock, ""))
+
+
+def _answers(test: JsonObject, path: str, declarations: Declarations) -> Iterator[Finding]:
+    status = _object(test.get("expect")).get("status")
+    for name, answer in _object(test.get("answers")).items():
+        node = declarations.nodes.get(name)
+        if node is None:
+            continue
+        place = f"{path}/answers{json_pointer((name,))}"
+        if node.type != "interrupt" and _asks(test, name):
+            continue
+        if node.type != "interrupt":
+            yield Finding(
+                code="UNKNOWN_NODE_IN_TEST",
+                message=f"`{name}` is a {node.type} node, which asks nobody",
+                path=place,
+                hint="answers are for interrupt nodes, and for activities whose `mock` asks something",
+            )
+            continue
+        declared = declarations.answer_of(node)
+        # A refused answer leaves the run waiting, which a test may want to show.
+        if declared is None or not isinstance(declared.schema, dict) or status == "waiting_input":
+            continue
+        for given, inner in _in_sequence(answer, place):
+            yield from _misfits(
+                declared.schema, given, path=inner, code="TEST_ANSWER_INVALID", what=f"the answer to `{name}`"
+            )
+
+
+def _misfits(
+    schema: JsonObject, value: JsonValue, *, path: str, code: str, what: str, severity: Severity = Severity.ERROR
+) -> Iterator[Finding]:
+    compiled = compile_schema(schema)
+    if isinstance(compiled, SchemaProblem):
+        return
+    for violation in violations(compiled, value):
+        yield Finding(
+            code=code,
+            message=f"{what} does not fit its schema: {violation.message}",
+            path=path + violation.instance_path,
+            severity=severity,
+        )

@@ -1,0 +1,153 @@
+"""Checks of jq, templates and secrets: what does not compile, what is forbidden, what names something unknown.
+
+Above it: `validate`. Below it: `outline.jq_sites` and `outline.jq_leaves` find and compile the jq, `jq.text` reads the
+names in it, `reach` knows which nodes a body can see. What type a value has is `types`' business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.base.limits import DOCUMENT_EXPRESSIONS_MAX
+from penstock.definitions.checks.secret_answers import secret_answer_findings
+from penstock.definitions.checks.secrets import secret_findings
+from penstock.definitions.jq.text import root_keys
+from penstock.definitions.outline.document import Outline, OutlineNode
+from penstock.definitions.outline.jq_leaves import JsonLeaf, Leaf, Mistake, Query, SecretText, Text, collect_leaves
+from penstock.definitions.outline.jq_sites import Site
+from penstock.definitions.outline.reach import Graph, graph_of
+from penstock.definitions.source.findings import Finding
+from penstock.definitions.source.guesses import Guesses
+
+__all__ = ["expression_findings"]
+
+_ALWAYS_VISIBLE = ("input", "run", "state", "error")
+# What runs inside these is read from outside by its own name once it is done; a for_each has one output per item.
+_TRANSPARENT_TYPES = frozenset({"loop", "parallel", "race"})
+_ROOT_HINT = "expressions read `.input`, `.state`, `.run` and the outputs of nodes by their ids"
+
+
+def expression_findings(document: JsonObject, outline: Outline, guesses: Guesses | None = None) -> tuple[Finding, ...]:
+    """Everything that is wrong with the expressions, templates and secrets of a document."""
+    names = _Names(document=document, graph=graph_of(outline, guesses))
+    findings: list[Finding] = []
+    allowed: set[str] = set()
+    collected = collect_leaves(document, outline)
+    for site, leaves in collected.sites:
+        findings.extend(finding for leaf in leaves for finding in _check_leaf(leaf, site, names))
+        if site.allows_secrets:
+            allowed.add(site.path)
+    if not collected.complete:
+        findings.append(
+            Finding(
+                code="TOO_MANY_EXPRESSIONS",
+                message=f"the document has more than {DOCUMENT_EXPRESSIONS_MAX:,} jq expressions; not all were checked",
+                hint="move parts of it into workflows of their own and call them with `type: subworkflow`",
+            )
+        )
+        return tuple(findings)
+    findings.extend(secret_answer_findings(document, outline, collected.sites))
+    if outline.native:
+        findings.extend(secret_findings(document, frozenset(allowed), names.graph.guesses))
+    return tuple(findings)
+
+
+def _check_leaf(leaf: Leaf, site: Site, names: _Names) -> Iterator[Finding]:
+    match leaf:
+        case Mistake(path=path, code=code, message=message, hint=hint):
+            yield Finding(code=code, message=message, path=path, hint=hint)
+        case Query(path=path, program=program):
+            yield from names.unknown((program,), path, site)
+        case Text(path=path, programs=programs):
+            yield from names.unknown(programs, path, site)
+        case SecretText() | JsonLeaf():
+            pass
+
+
+@dataclass(slots=True, kw_only=True)
+class _Names:
+    """What expressions can name, body by body."""
+
+    document: JsonObject
+    graph: Graph
+
+    def unknown(self, programs: tuple[str, ...], path: str, site: Site) -> Iterator[Finding]:
+        """The names at the root of expressions that nothing has there."""
+        if not self.graph.outline.native or site.body is None:
+            return
+        reported: set[str] = set()
+        for program in programs:
+            for name in sorted(root_keys(program) or ()):
+                if name not in reported and not self._is_visible(name, site.body):
+                    reported.add(name)
+                    yield self._unknown(name, path, site.body)
+
+    def _is_visible(self, name: str, body: str) -> bool:
+        around = tuple(self.graph.enclosing(body))
+        return name in _ALWAYS_VISIBLE or self._is_readable(name, around) or name in self._names_around(around)
+
+    def _is_readable(self, name: str, around: tuple[str, ...]) -> bool:
+        """Whether a node's output is kept in one of these bodies, or will be when a node in them is done."""
+        if any(name in self.graph.ids_by_body.get(body, ()) for body in around):
+            return True
+        node = self.graph.nodes.get(name)
+        return node is not None and any(home in around for home in self._homes(node))
+
+    def _homes(self, node: OutlineNode) -> Iterator[str]:
+        """The bodies that see a node's output: its own, and those around it up to a for_each, whose items are many."""
+        for home in self.graph.enclosing(node.body):
+            yield home
+            owner = self._owner(home)
+            if owner is None or owner.type == "for_each":
+                return
+
+    def _visible(self, body: str) -> dict[str, None]:
+        """The names that an expression in a body can read."""
+        around = tuple(self.graph.enclosing(body))
+        nodes = (name for name in self.graph.nodes if self._is_readable(name, around))
+        return dict.fromkeys((*_ALWAYS_VISIBLE, *self._names_around(around), *nodes))
+
+    def _names_around(self, around: tuple[str, ...]) -> Iterator[str]:
+        for owner in map(self._owner, around):
+            if owner is not None and owner.type == "for_each":
+                item = owner.fields.get("as", "item")
+                yield from (str(item), "index")
+            elif owner is not None and owner.type == "loop":
+                yield "loop"
+
+    def _owner(self, body: str) -> OutlineNode | None:
+        described = self.graph.outline.bodies.get(body)
+        return self.graph.nodes.get(described.owner) if described is not None and described.owner else None
+
+    def _unknown(self, name: str, path: str, body: str) -> Finding:
+        hidden = self.graph.nodes.get(name)
+        if hidden is not None:
+            return self._hidden(hidden, path)
+        hint = None
+        for source in ("input", "state"):
+            if name in _property_names(self.document.get(source)):
+                hint = f"did you mean `.{source}.{name}`?"
+        if hint is None:
+            guess = self.graph.guesses.nearest(name, self._visible(body))
+            hint = f"did you mean `.{guess}`?" if guess is not None else _ROOT_HINT
+        return Finding(
+            code="UNKNOWN_REFERENCE", message=f"`.{name}` names nothing that exists here", path=path, hint=hint
+        )
+
+    def _hidden(self, node: OutlineNode, path: str) -> Finding:
+        *_, outermost = self._homes(node)
+        owner = self._owner(outermost)
+        name = owner.id if owner is not None else outermost
+        return Finding(
+            code="UNKNOWN_REFERENCE",
+            message=f"`{node.id}` is inside `{name}` and cannot be read from here",
+            path=path,
+            hint=f"read the results of all items instead: `.{name}`",
+        )
+
+
+def _property_names(schema: JsonValue) -> tuple[str, ...]:
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return tuple(properties) if isinstance(properties, dict) else ()

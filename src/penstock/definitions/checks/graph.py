@@ -1,0 +1,248 @@
+"""Checks of the graph: ids, targets, reachability, dead ends, the nodes a run starts and ends with.
+
+Above it: `validate`. Beside it: `bodies` (branches, items and iterations) and `edges` (the published rules
+of edges). Below it: `reach` resolves the graph. It trusts nothing: an outline of a broken document is checked as far as
+it goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.definitions.checks.bodies import body_findings
+from penstock.definitions.outline.document import EXIT, Outline, OutlineNode, Route
+from penstock.definitions.outline.reach import KNOWN_TYPES, Graph, graph_of
+from penstock.definitions.source.findings import Finding, Severity
+from penstock.definitions.source.guesses import Guesses
+
+__all__ = ["graph_findings"]
+
+_FINAL_TYPES = frozenset({"end", "fail", "continue_as_new"})
+
+
+def graph_findings(outline: Outline, guesses: Guesses | None = None) -> tuple[Finding, ...]:
+    """Everything that is wrong with the graph of a document."""
+    graph = graph_of(outline, guesses)
+    reached = graph.reached_from(_roots(graph))
+    dead_ends = list(_dead_ends(graph, reached))
+    bodies = body_findings(graph, reached)
+    return (
+        *_duplicate_ids(outline),
+        *_unknown_targets(graph),
+        *_start_nodes(outline),
+        *_end_count(outline),
+        *_unreachable(graph, reached),
+        *dead_ends,
+        *bodies,
+        *([] if dead_ends or bodies else _no_end(graph, reached)),
+    )
+
+
+def _roots(graph: Graph) -> list[str]:
+    outline = graph.outline
+    roots = [outline.entry, *(route.target for route in outline.error_routes)]
+    if outline.native:
+        # With `start` in the wrong place the nodes before it look unreachable; one finding is enough.
+        roots.extend(graph.names_in("")[:1])
+    resolved = (graph.resolve(root, "") for root in roots if root is not None)
+    return [root for root in resolved if root is not None]
+
+
+def _duplicate_ids(outline: Outline) -> Iterator[Finding]:
+    first: dict[str, OutlineNode] = {}
+    for node in outline.nodes:
+        known = first.setdefault(node.id, node)
+        if known is not node:
+            yield Finding(
+                code="DUPLICATE_ID",
+                message=f"the id `{node.id}` is taken: the node at {known.path} has it",
+                path=f"{node.path}/id",
+                hint="ids are unique in the whole document, inside bodies too",
+            )
+
+
+def _unknown_targets(graph: Graph) -> Iterator[Finding]:
+    for node in graph.outline.nodes:
+        for route in node.routes:
+            yield from _check_target(graph, route, node.body)
+    for route in graph.outline.error_routes:
+        yield from _check_target(graph, route, "")
+    for body in graph.outline.bodies.values():
+        if body.nested or body.entry is None or body.owner is None:
+            continue
+        owner = graph.nodes.get(body.owner)
+        entry = Route(kind="entry", target=body.entry, path=body.path)
+        yield from _check_target(graph, entry, owner.body if owner is not None else "")
+
+
+def _check_target(graph: Graph, route: Route, body: str) -> Iterator[Finding]:
+    target = route.target
+    if target is None or target in graph.ids_by_body.get(body, {}):
+        return
+    elsewhere = graph.nodes.get(target)
+    if elsewhere is not None:
+        yield Finding(
+            code="TARGET_IN_OTHER_BODY",
+            message=f"`{target}` is in another body and cannot be gone to from here",
+            path=route.path,
+            hint=_other_body_hint(graph, elsewhere, body),
+        )
+        return
+    yield Finding(
+        code="UNKNOWN_TARGET",
+        message=f"unknown node `{target}`",
+        path=route.path,
+        hint=graph.guesses.hint(target, graph.names_in(body), otherwise="the nodes here are"),
+    )
+
+
+def _other_body_hint(graph: Graph, elsewhere: OutlineNode, body: str) -> str:
+    if elsewhere.body in graph.enclosing(body):
+        here = graph.outline.bodies.get(body)
+        owner = f"`{here.owner}`" if here is not None and here.owner is not None else "the node around it"
+        return f"leave this body with `next: {EXIT}` and go on from {owner}"
+    inside = graph.outline.bodies.get(elsewhere.body)
+    owner = f"`{inside.owner}`" if inside is not None and inside.owner is not None else "its owner"
+    return f"a body is entered at its first node only, through {owner}"
+
+
+def _start_nodes(outline: Outline) -> Iterator[Finding]:
+    starts = [node for node in outline.nodes if node.type == "start"]
+    if not outline.native and not starts and _all_known(outline):
+        yield Finding(
+            code="START_COUNT",
+            message="there is no start node",
+            path="/nodes",
+            hint="add one node with `type: start`",
+        )
+    for extra in starts[1:]:
+        yield Finding(
+            code="START_COUNT",
+            message=f"`{extra.id}` is a second start node; `{starts[0].id}` is the first",
+            path=f"{extra.path}/type",
+            hint="a workflow starts in one place",
+        )
+    if not outline.native or not starts:
+        return
+    root = [node for node in outline.nodes if node.body == ""]
+    if starts[0].body != "" or (outline.listed_order and starts[0] is not root[0]):
+        yield Finding(
+            code="START_NOT_FIRST",
+            message=f"the start node `{starts[0].id}` is not the first node",
+            path=f"{starts[0].path}/type",
+            hint="put it first, or leave it out: a run starts with the first node",
+        )
+
+
+def _end_count(outline: Outline) -> Iterator[Finding]:
+    if outline.native:
+        return
+    ends = [node for node in outline.nodes if node.type == "end"]
+    if not ends and _all_known(outline):
+        yield Finding(
+            code="END_COUNT", message="there is no end node", path="/nodes", hint="add one node with `type: end`"
+        )
+    for extra in ends[1:]:
+        yield Finding(
+            code="END_COUNT",
+            message=f"`{extra.id}` is a second end node; `{ends[0].id}` is the first",
+            path=f"{extra.path}/type",
+            hint="the published format has exactly one end; lead both paths to it, or write `penstock: v1`",
+        )
+
+
+def _all_known(outline: Outline) -> bool:
+    """Whether there are nodes, all of known types: a misspelt type may be the one that seems to be missing."""
+    return bool(outline.nodes) and all(node.type in KNOWN_TYPES for node in outline.nodes)
+
+
+def _unreachable(graph: Graph, reached: set[str]) -> Iterator[Finding]:
+    if not reached:
+        return
+    native = graph.outline.native
+    for node in graph.nodes.values():
+        if node.id in reached or not _owner_reached(graph, node, reached):
+            continue
+        yield Finding(
+            code="UNREACHABLE_NODE",
+            message=f"no path leads to `{node.id}`",
+            path=node.path,
+            hint="name it as the successor of another node, or remove it",
+            # The published format accepts such nodes, so documents that others accept must load.
+            severity=Severity.ERROR if native else Severity.WARNING,
+        )
+
+
+def _owner_reached(graph: Graph, node: OutlineNode, reached: set[str]) -> bool:
+    """Whether the node around this one is reached; if not, one finding for the outer node is enough."""
+    body = graph.outline.bodies.get(node.body)
+    return body is None or body.owner is None or body.owner in reached
+
+
+def _dead_ends(graph: Graph, reached: set[str]) -> Iterator[Finding]:
+    if not graph.outline.native and not any(graph.steps.values()):
+        return
+    branch_nodes = _nodes_of_branches(graph)
+    for node in graph.nodes.values():
+        if node.body != "" or node.type in _FINAL_TYPES or node.type not in KNOWN_TYPES:
+            continue
+        if node.id not in reached or node.id in branch_nodes:
+            continue
+        exits = [route for route in node.routes if route.target is None and not _is_implicit(route, node)]
+        yield from (_exit_in_root(route) for route in exits)
+        if node.id in graph.leaving and not exits:
+            yield _dead_end(graph, node)
+    for route in graph.outline.error_routes:
+        if route.target is None:
+            yield _exit_in_root(route)
+
+
+def _nodes_of_branches(graph: Graph) -> set[str]:
+    """Nodes of the root that a branch walks: they may leave the branch, or `bodies` says that they never do."""
+    members: set[str] = set()
+    for body in graph.outline.bodies.values():
+        if not body.nested and (graph.outline.native or not graph.can_finish(body)):
+            members |= graph.region(body).members
+    return members
+
+
+def _is_implicit(route: Route, node: OutlineNode) -> bool:
+    """Whether a way out was not written, but follows from being the last in the list."""
+    if route.kind == "else":
+        return not route.path.endswith("/else")
+    return route.kind == "next" and route.path == node.fields_path
+
+
+def _dead_end(graph: Graph, node: OutlineNode) -> Finding:
+    hint = "add an `end` node after it, or name its successor with `next`"
+    if not graph.outline.listed_order:
+        hint = f"add an edge with `source: {node.id}`"
+    return Finding(
+        code="DEAD_END",
+        message=f"nothing comes after `{node.id}`, and it is not an end node",
+        path=node.path,
+        hint=hint,
+    )
+
+
+def _exit_in_root(route: Route) -> Finding:
+    return Finding(
+        code="EXIT_IN_ROOT",
+        message=f"`{EXIT}` leaves a branch, an item or an iteration; here there is nothing to leave",
+        path=route.path,
+        hint="name an `end` node",
+    )
+
+
+def _no_end(graph: Graph, reached: set[str]) -> Iterator[Finding]:
+    if not graph.outline.native or not reached or reached & graph.uncertain:
+        return
+    types = {graph.nodes[name].type for name in reached}
+    if {"end", "continue_as_new"} & types or types - KNOWN_TYPES:
+        return
+    yield Finding(
+        code="NO_END",
+        message="no end node can be reached, so a run can never complete",
+        path="/nodes",
+        hint="add a node with `type: end`",
+    )

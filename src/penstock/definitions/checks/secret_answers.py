@@ -1,0 +1,107 @@
+"""Checks of secret answers: read only where an executor fills them in.
+
+What a person answers to a question whose schema says `writeOnly` or `format: password` is not in the history, and jq
+sees `***` in its place. An expression that reads it could only work with that; so it is refused everywhere but as a
+value or a text of its own, in the fields of an activity, where it is filled in, and in the output of an `end`, which
+may show the `***`.
+
+Above it: `expressions`. Below it: `secret_answers`, compiled expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from penstock.base.json import JsonObject
+from penstock.definitions.jq.expressions import Expression, compile_expression
+from penstock.definitions.jq.reads import Reads
+from penstock.definitions.outline.document import Outline
+from penstock.definitions.outline.jq_leaves import Leaf, Query, Text
+from penstock.definitions.outline.jq_sites import Site, field_pointer
+from penstock.definitions.secret_answers import ANY_MEMBER, secret_paths
+from penstock.definitions.source.findings import Finding
+
+__all__ = ["secret_answer_findings"]
+
+_CODE = "SECRET_ANSWER_NOT_ALLOWED"
+_HINT = (
+    "use it in a field of an activity as a value of its own, `${ .node.member }`, or in a text without other jq; "
+    "what has to be worked out from it is worked out in the step"
+)
+_SCHEMA_FIELDS = ("answer", "answer_schema", "resume_schema")
+
+_Paths = Mapping[str, tuple[tuple[str, ...], ...]]
+
+
+def secret_answer_findings(
+    document: JsonObject, outline: Outline, sites: Iterable[tuple[Site, tuple[Leaf, ...]]]
+) -> Iterator[Finding]:
+    """Every use of a secret answer that could not work."""
+    secret: dict[str, tuple[tuple[str, ...], ...]] = {}
+    for node in outline.nodes:
+        name = next((item for item in _SCHEMA_FIELDS if isinstance(node.fields.get(item), dict)), None)
+        schema = node.fields.get(name) if name is not None and node.type == "interrupt" else None
+        if name is None or not isinstance(schema, dict) or not (paths := secret_paths(schema)):
+            continue
+        if not outline.native:
+            told = f"`{node.id}` asks for a secret, which no activity of a published document can be given"
+            hint = "write the workflow in the native format, or leave out `writeOnly` and `format: password`"
+            yield Finding(code=_CODE, message=told, path=field_pointer(document, node, name), hint=hint)
+        secret[node.id] = paths
+    if secret and outline.native:
+        for site, leaves in sites:
+            if site.body is not None:
+                yield from (finding for leaf in leaves for finding in _misuses(leaf, site, secret))
+
+
+def _misuses(leaf: Leaf, site: Site, secret: _Paths) -> Iterator[Finding]:
+    programs = (leaf.program,) if isinstance(leaf, Query) else leaf.programs if isinstance(leaf, Text) else ()
+    expressions = [item for item in map(compile_expression, programs) if isinstance(item, Expression)]
+    read = [item for item in expressions if any(_touched(item, secret))]
+    if not read:
+        return
+    if site.allows_secrets or (site.node is not None and site.node.type == "end"):
+        is_plain = isinstance(leaf, Query) and _is_filled(read[0], secret)
+        is_text = isinstance(leaf, Text) and all(_is_place(item, secret) for item in expressions)
+        if is_plain or is_text:
+            return
+    name = next(_touched(read[0], secret))
+    told = f"the secret answer of `{name}` cannot be used here: expressions see `***` in its place"
+    yield Finding(code=_CODE, message=told, path=leaf.path, hint=_HINT)
+
+
+def _touched(expression: Expression, secret: _Paths) -> Iterator[str]:
+    """The nodes whose secret answers an expression may look at."""
+    for name, paths in secret.items():
+        if expression.reads is None or any(_is_read(expression.reads, (name, *path)) for path in paths):
+            yield name
+
+
+def _is_read(reads: Reads, path: tuple[str, ...]) -> bool:
+    for name in path:
+        if reads.whole:
+            return True
+        if name == ANY_MEMBER:
+            return bool(reads.members)
+        if name not in reads.members:
+            return False
+        reads = reads.members[name]
+    return True
+
+
+def _is_filled(expression: Expression, secret: _Paths) -> bool:
+    """Whether an executor fills in what an expression gives: it is the path of secrets, or of what they are in."""
+    read = expression.path
+    if not read:
+        return False
+    return not any(_leads_inside(read[1:], path) for path in secret.get(read[0], ()))
+
+
+def _leads_inside(read: tuple[str, ...], path: tuple[str, ...]) -> bool:
+    """Whether a path goes on inside a secret, of which nothing is known."""
+    return len(read) > len(path) and all(name in (ANY_MEMBER, part) for name, part in zip(path, read, strict=False))
+
+
+def _is_place(expression: Expression, secret: _Paths) -> bool:
+    read = expression.path
+    return bool(read) and read is not None and read[1:] in secret.get(read[0], ())

@@ -1,0 +1,242 @@
+"""Holds a value to our own JSON Schemas and says precisely what is wrong with it.
+
+A schema library says that a value is invalid; this module says it in words for the person who wrote it: it knows the
+one rule that applies where a schema offers several, names the field that was probably meant, and goes on to the next
+mistake. It understands only the keywords that `schema` writes. Each defect also carries the words of AJV, for drivers
+that expect them. Tests hold it against the library: both accept the same documents.
+
+Above it: `document`, which knows documents. Below it: schemas made by `shapes.json_schema`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from penstock.base.json import JsonObject, JsonValue, json_pointer
+from penstock.definitions.checks.shape.keywords import (
+    INVALID_VALUE,
+    MISSING_FIELD,
+    UNKNOWN_FIELD,
+    Defect,
+    Place,
+    choice_names,
+    constant_defects,
+    counted,
+    general_defect,
+    has_type,
+    kind_of,
+    list_at,
+    meets_condition,
+    number_at,
+    number_defects,
+    object_at,
+    presence_defects,
+    quoted,
+    same_value,
+    text_defects,
+    type_words,
+    wrong_type,
+)
+from penstock.definitions.shapes.fields import Shape
+from penstock.definitions.source.findings import suggestion
+
+__all__ = ["ExtraCheck", "Piece", "ShapeChecker"]
+
+_GENERAL_CODES = frozenset({INVALID_VALUE, MISSING_FIELD, UNKNOWN_FIELD})
+# A list of more names than this does not help in a hint.
+_LISTED_NAMES_MAX = 24
+
+
+# A check beyond the schema; it sees only values that passed the schema.
+ExtraCheck = Callable[[JsonValue, Place], Iterator[Defect]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """What is known about a named piece of a schema, beyond the schema.
+
+    `code` is for whatever is wrong in it; `noun` says what a word from a list is, and `word_hints` what to write
+    instead of words that people try; members of a piece that `has_config` may also stand inside `config`.
+    """
+
+    code: str | None = None
+    noun: str | None = None
+    word_hints: Mapping[str, str] = field(default_factory=dict)
+    extra_check: ExtraCheck | None = None
+    has_config: bool = False
+
+
+_PLAIN_PIECE = Piece()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeChecker:
+    """A schema with its named pieces, the tables they were made from, and what else is known about them."""
+
+    schema: JsonObject
+    name: str
+    shapes: Mapping[str, Shape]
+    pieces: Mapping[str, Piece]
+
+    def defects(self, document: JsonValue) -> Iterator[Defect]:
+        """Everything that is wrong with a document, in document order where that is possible."""
+        return self._check(self.schema, document, Place(shape=self.name))
+
+    def _check(self, schema: JsonValue, value: JsonValue, place: Place) -> Iterator[Defect]:
+        if not isinstance(schema, dict):
+            return
+        if not has_type(schema, value):
+            yield wrong_type(schema, value, place)
+            return
+        yield from constant_defects(schema, value, place)
+        if isinstance(value, str):
+            yield from text_defects(schema, value, place)
+        elif isinstance(value, list):
+            yield from self._check_list(schema, value, place)
+        elif isinstance(value, dict):
+            yield from self._check_object(schema, value, place)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield from number_defects(schema, value, place)
+        yield from self._check_parts(schema, value, place)
+
+    def _check_parts(self, schema: JsonObject, value: JsonValue, place: Place) -> Iterator[Defect]:
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            yield from self._check_reference(reference.removeprefix("#/$defs/"), value, place)
+        for part in list_at(schema, "allOf"):
+            yield from self._check(part, value, place)
+        alternatives = list_at(schema, "anyOf")
+        if alternatives and not choice_names(alternatives):
+            yield from self._check_union(alternatives, value, place)
+        if "if" in schema:
+            branch = "then" if meets_condition(object_at(schema, "if"), value) else "else"
+            yield from self._check(schema.get(branch), value, place)
+
+    def _check_reference(self, name: str, value: JsonValue, place: Place) -> Iterator[Defect]:
+        piece = self.pieces.get(name, _PLAIN_PIECE)
+        inner = replace(place, shape=name)
+        if piece.has_config and isinstance(value, dict) and isinstance(config := value.get("config"), dict):
+            yield from _misplaced_members(value, config, place)
+            value, inner = _flatten(value, config, inner)
+        found = False
+        for defect in self._check(self._definition(name), value, inner):
+            found = True
+            yield _in_own_words(defect, piece, value)
+        if piece.extra_check and not found:
+            yield from piece.extra_check(value, inner)
+
+    def _definition(self, name: str) -> JsonValue:
+        return object_at(self.schema, "$defs").get(name)
+
+    def _check_union(self, alternatives: list[JsonValue], value: JsonValue, place: Place) -> Iterator[Defect]:
+        """Only the alternative of the value's own type is worth talking about."""
+        resolved = [self._resolve(alternative) for alternative in alternatives]
+        for alternative, meaning in zip(alternatives, resolved, strict=True):
+            if has_type(meaning, value) and ("const" not in meaning or same_value(meaning["const"], value)):
+                yield from self._check(alternative, value, place)
+                return
+        wanted = " or ".join(type_words(meaning) for meaning in resolved)
+        yield general_defect(
+            place,
+            "anyOf",
+            f"{place.label} must be {wanted}, not {kind_of(value)}",
+            "must match a schema in anyOf",
+        )
+
+    def _resolve(self, schema: JsonValue) -> JsonObject:
+        if not isinstance(schema, dict):
+            return {}
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and "type" not in schema:
+            return self._resolve(self._definition(reference.removeprefix("#/$defs/")))
+        return schema
+
+    def _check_list(self, schema: JsonObject, value: list[JsonValue], place: Place) -> Iterator[Defect]:
+        items_min = number_at(schema, "minItems")
+        if items_min is not None and len(value) < items_min:
+            yield general_defect(
+                place,
+                "minItems",
+                f"{place.label} needs at least {counted(items_min, 'item')}",
+                f"must NOT have fewer than {items_min} items",
+            )
+        if "items" in schema:
+            for index, item in enumerate(value):
+                yield from self._check(schema["items"], item, place.member(index))
+
+    def _check_object(self, schema: JsonObject, value: JsonObject, place: Place) -> Iterator[Defect]:
+        yield from presence_defects(schema, value, place, self.shapes.get(place.shape))
+        properties = object_at(schema, "properties")
+        additional = schema.get("additionalProperties", True)
+        for name, member in value.items():
+            rule = properties.get(name, additional)
+            if rule is False:
+                yield self._unknown_field(name, properties, place)
+            elif rule is not True:
+                yield from self._check(rule, member, place.member(name))
+
+    def _unknown_field(self, name: str, properties: JsonObject, place: Place) -> Defect:
+        shape = self.shapes.get(place.shape)
+        known = [property_name for property_name in properties if property_name != "config"]
+        hint = shape.hints.get(name) if shape else None
+        if hint is None:
+            hint = suggestion(name, known)
+        if hint is None and len(known) <= _LISTED_NAMES_MAX:
+            hint = f"known here: {', '.join(sorted(known))}"
+        return Defect(
+            code=UNKNOWN_FIELD,
+            path=place.member(name).path,
+            keyword="additionalProperties",
+            message=f"unknown field {quoted(name)}",
+            hint=hint,
+            standard_path=place.path,
+            standard_message="must NOT have additional properties",
+        )
+
+
+def _in_own_words(defect: Defect, piece: Piece, value: JsonValue) -> Defect:
+    """A general defect, said with the piece's own code and noun."""
+    if piece.code is None or defect.code not in _GENERAL_CODES:
+        return defect
+    if piece.noun is None or defect.keyword != "enum" or not isinstance(value, str):
+        return replace(defect, code=piece.code)
+    hint = piece.word_hints.get(value, defect.hint)
+    # The message of an unknown word lists the words there are; here it becomes the hint.
+    return replace(
+        defect,
+        code=piece.code,
+        message=f"unknown {piece.noun} {quoted(value)}",
+        hint=hint or defect.message,
+    )
+
+
+def _flatten(node: JsonObject, config: JsonObject, place: Place) -> tuple[JsonObject, Place]:
+    """A node with the members of `config` beside `id` and `type`; each keeps the place where it was written."""
+    beside = {name: member for name, member in node.items() if name != "config"}
+    inside = {name: member for name, member in config.items() if name not in node}
+    moved = {name: f"{place.path}/config{json_pointer((name,))}" for name in inside}
+    return {**beside, **inside}, replace(place, moved=moved)
+
+
+def _misplaced_members(node: JsonObject, config: JsonObject, place: Place) -> Iterator[Defect]:
+    inner = place.member("config")
+    for name in config:
+        if name in ("id", "type", "config"):
+            yield replace(
+                general_defect(
+                    inner,
+                    "additionalProperties",
+                    f"unknown field {quoted(name)}",
+                    "must NOT have additional properties",
+                    hint=f"`{name}` does not belong inside `config`",
+                    code=UNKNOWN_FIELD,
+                ),
+                path=inner.member(name).path,
+            )
+        elif name in node:
+            yield general_defect(
+                inner.member(name),
+                "not",
+                f"`{name}` is given twice",
+                "must NOT be valid",
+                hint=f"keep `{name}` either in the node or in its `config`",
+            )

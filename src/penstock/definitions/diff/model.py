@@ -1,0 +1,115 @@
+"""What a comparison of two versions says: single changes, and two verdicts over all of them.
+
+Above it: `compare` and its parts fill it; `penstock diff` and the surfaces show it. It compares nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.base.json import JsonObject, JsonValue
+
+__all__ = ["Change", "ChangeKind", "InFlight", "Subject", "WorkflowDiff"]
+
+
+class ChangeKind(StrEnum):
+    """What happened to the thing."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+class Subject(StrEnum):
+    """What kind of thing changed."""
+
+    DOCUMENT = "document"
+    INPUT = "input"
+    OUTPUT = "output"
+    STATE = "state"
+    NODE = "node"
+    ROUTE = "route"
+    ERROR_ROUTE = "error_route"
+    BRANCH = "branch"
+    EXPOSE = "expose"
+    GOVERNANCE = "governance"
+    TRIGGER = "trigger"
+    TEST = "test"
+
+
+class InFlight(StrEnum):
+    """Whether a run that is under way could be moved across the change by replaying its history."""
+
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One difference. `path` points into the new document, for what was removed into the old one."""
+
+    kind: ChangeKind
+    subject: Subject
+    path: str
+    message: str
+    before: JsonValue = None
+    after: JsonValue = None
+    breaking: bool = False
+    in_flight: InFlight = InFlight.SAFE
+    reason: str = ""
+
+    def to_json(self) -> JsonObject:
+        """The change as a JSON object; `before` and `after` only where there was something."""
+        fields: JsonObject = {
+            "kind": str(self.kind),
+            "subject": str(self.subject),
+            "path": self.path,
+            "message": self.message,
+            "breaking": self.breaking,
+            "in_flight": str(self.in_flight),
+            "reason": self.reason,
+        }
+        if self.kind is not ChangeKind.ADDED:
+            fields["before"] = self.before
+        if self.kind is not ChangeKind.REMOVED:
+            fields["after"] = self.after
+        return fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowDiff:
+    """Everything that changed between two versions. Equal meaning in other words is no change."""
+
+    changes: tuple[Change, ...]
+
+    @classmethod
+    def of(cls, changes: Iterable[Change]) -> WorkflowDiff:
+        """The diff with these changes."""
+        return cls(changes=tuple(changes))
+
+    @property
+    def same(self) -> bool:
+        """True when nothing changed that means anything."""
+        return not self.changes
+
+    @property
+    def breaking_for_callers(self) -> bool:
+        """True when somebody who calls the workflow, or uses its result, may have to change."""
+        return any(change.breaking for change in self.changes)
+
+    @property
+    def safe_for_runs_in_flight(self) -> bool:
+        """True when every run of the old version could go on with the new one; False also when that is unknown."""
+        return all(change.in_flight is InFlight.SAFE for change in self.changes)
+
+    def to_json(self) -> JsonObject:
+        """The diff as a JSON object, the verdicts first."""
+        return {
+            "same": self.same,
+            "breaking_for_callers": self.breaking_for_callers,
+            "safe_for_runs_in_flight": self.safe_for_runs_in_flight,
+            "changes": [change.to_json() for change in self.changes],
+        }

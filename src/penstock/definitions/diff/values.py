@@ -1,0 +1,71 @@
+"""Comparing and showing the values of a document: equal by JSON's rules, short enough for a sentence.
+
+Above it: the parts of `compare`. Below it: `model`, and `base.text` for clean lines.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from penstock.base.json import JsonValue
+from penstock.base.text import clean
+from penstock.definitions.diff.model import Change, ChangeKind, InFlight, Subject
+
+__all__ = ["Effect", "alike", "brief", "change_of", "kind_of"]
+
+_BRIEF_CHARACTERS_MAX = 48
+
+
+def alike(first: JsonValue, second: JsonValue) -> bool:
+    """Whether two values are the same in JSON: `true` is not 1, but 1 is 1.0, and the order of members is nothing."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        return first.keys() == second.keys() and all(alike(value, second[key]) for key, value in first.items())
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(alike, first, second))
+    if isinstance(first, bool) or isinstance(second, bool):
+        return first is second
+    return first == second
+
+
+def brief(value: JsonValue) -> str:
+    """A value in a few words, as code; nothing where there is nothing."""
+    if value is None:
+        return "nothing"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    # Sentences end up on terminals, where control characters act.
+    line = clean(text)
+    shown = line if len(line) <= _BRIEF_CHARACTERS_MAX else line[: _BRIEF_CHARACTERS_MAX - 1].rstrip() + "…"
+    return f"`{shown}`"
+
+
+def kind_of(before: JsonValue, after: JsonValue) -> ChangeKind:
+    """Whether something appeared, disappeared or changed, where None stands for nothing."""
+    if before is None:
+        return ChangeKind.ADDED
+    return ChangeKind.REMOVED if after is None else ChangeKind.CHANGED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What a change means for callers and for runs in flight."""
+
+    breaking: bool = False
+    in_flight: InFlight = InFlight.SAFE
+    reason: str = ""
+
+
+def change_of(subject: Subject, path: str, message: str, values: tuple[JsonValue, JsonValue], effect: Effect) -> Change:
+    """A change whose kind follows from its two values."""
+    before, after = values
+    return Change(
+        kind=kind_of(before, after),
+        subject=subject,
+        path=path,
+        message=message,
+        before=before,
+        after=after,
+        breaking=effect.breaking,
+        in_flight=effect.in_flight,
+        reason=effect.reason,
+    )

@@ -1,0 +1,4 @@
+"""JSON Schema for workflow authors: compiled schemas, their cost, their types and their violations.
+
+Read `compiled` first.
+"""

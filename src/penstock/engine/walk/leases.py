@@ -1,0 +1,97 @@
+"""Leases on host-mediated activities: who does one, until when, and who may say what came of it.
+
+A host that takes an activity for a while keeps others from doing the same work. A lease that has run out may be taken
+by another; whoever lost it is told so when it submits. Leases bind those who use them: a submit that names no holder
+is taken as ever.
+
+Above it: `decide`, `activities`. Below it: `turn`. There is no timer: a lease is compared with the time of an input.
+"""
+
+from __future__ import annotations
+
+from penstock.base import limits
+from penstock.base.json import JsonObject
+from penstock.definitions.durations import format_instant
+from penstock.engine.inputs import LeaseActivity
+from penstock.engine.outcomes import Refused
+from penstock.engine.records import events
+from penstock.engine.state import Activation, Lease
+from penstock.engine.transitions import Phase
+from penstock.engine.walk.turn import Turn, happens_at_most_once
+
+__all__ = ["lease_activity", "refuse_lost_lease"]
+
+
+def lease_activity(turn: Turn, given: LeaseActivity) -> Refused | None:
+    """Record that a holder has an activity for a while, or gives it back (no time at all)."""
+    unfit = _unfit(turn, given)
+    if unfit is not None:
+        return unfit
+    activation = _chosen(turn, given)
+    if isinstance(activation, Refused):
+        return activation
+    held = activation.lease
+    if (given.extend or not given.lease_ms) and (held is None or held.holder != given.holder):
+        return _lost(activation, given.holder)
+    if held is not None and held.holder != given.holder:
+        if given.at < held.until:
+            told = f"{activation.node_id} is leased by {held.holder} until {format_instant(held.until)}"
+            return Refused("ACTIVITY_LEASED", told, "take another activity, or try again then", _details(held))
+        if happens_at_most_once(turn.workflow, activation):
+            # Whoever had it may have done it: that is for somebody to decide, not for another to repeat.
+            turn.record(events.ActivityOutcomeUnknown(*activation.key, attempt=activation.attempt))
+            return None
+    until = given.at + given.lease_ms
+    turn.record(
+        events.ActivityLeased(*activation.key, attempt=activation.attempt, holder=given.holder, lease_until=until)
+    )
+    return None
+
+
+def refuse_lost_lease(activation: Activation, holder: str | None) -> Refused | None:
+    """The refusal of a submit whose sender no longer has the activity; without a sender there is nothing to lose."""
+    held = activation.lease
+    if holder is None or (held is not None and held.holder == holder):
+        return None
+    return _lost(activation, holder)
+
+
+def _unfit(turn: Turn, given: LeaseActivity) -> Refused | None:
+    if turn.state.mode != "host_mediated":
+        told = f"run {turn.state.run_id} has its activities performed; only those of a host-mediated run are leased"
+        return Refused("ACTIVITY_LEASE_NOT_ALLOWED", told)
+    if not given.holder or len(given.holder) > limits.LEASE_HOLDER_CHARACTERS_MAX:
+        told = f"a holder has a name of 1 to {limits.LEASE_HOLDER_CHARACTERS_MAX} characters"
+        return Refused("VALIDATION_ERROR", told)
+    if not 0 <= given.lease_ms <= limits.ACTIVITY_LEASE_MS_MAX:
+        return Refused("VALIDATION_ERROR", f"a lease lasts from 0 to {limits.ACTIVITY_LEASE_MS_MAX} ms; extend it then")
+    return None
+
+
+def _chosen(turn: Turn, given: LeaseActivity) -> Activation | Refused:
+    """The activation that is meant; without a visit, one that is free before one that is not."""
+    state = turn.state
+    requested = [item for item in state.activations() if item.phase is Phase.REQUESTED]
+    named = [item for item in requested if item.node_id == given.node_id and given.visit in (None, item.visit)]
+    if not named:
+        waiting = ", ".join(sorted({item.node_id for item in requested})) or "nothing"
+        told = f"{given.node_id} is not waiting for somebody to do it; waiting: {waiting}"
+        return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", told)
+    own = [item for item in named if item.lease is not None and item.lease.holder == given.holder]
+    if given.extend or not given.lease_ms:
+        return (own or named)[0]
+    free = [item for item in named if item.lease is None or item.lease.until <= given.at]
+    return (free or own or named)[0]
+
+
+def _lost(activation: Activation, holder: str) -> Refused:
+    held = activation.lease
+    if held is None:
+        told = f"{holder} has no lease on attempt {activation.attempt} of {activation.node_id}"
+        return Refused("ACTIVITY_LEASE_LOST", told, "lease the activity first, or name no holder")
+    told = f"{holder} lost {activation.node_id} to {held.holder}, who has it until {format_instant(held.until)}"
+    return Refused("ACTIVITY_LEASE_LOST", told, "drop this work: somebody else does it", _details(held))
+
+
+def _details(held: Lease) -> JsonObject:
+    return {"holder": held.holder, "lease_until": held.until}

@@ -1,0 +1,237 @@
+"""Questions to people: which are open in a run, and what an answer to one means.
+
+A question is asked by an interrupt node, or by an activity that cannot go on without a person. Both are answered by the
+same input; whoever answers first is taken. The answer to a node becomes its result; the answer to an activity goes to
+its performer, which does the rest of the same attempt.
+
+Above it: `decide` (answers), views of runs (what is open). Below it: `turn`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from penstock.base import limits
+from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject, JsonValue, json_problem
+from penstock.definitions.jq.templates import SECRET_MASK
+from penstock.definitions.model import InterruptDetail, Workflow
+from penstock.definitions.schemas.compiled import CompiledSchema, SchemaProblem, load_schema
+from penstock.definitions.secret_answers import has_marks, secrets_in, with_values, without_values_of
+from penstock.engine.inputs import AnswerInterrupt
+from penstock.engine.outcomes import Refused
+from penstock.engine.records import commands
+from penstock.engine.state import Activation, RunState
+from penstock.engine.transitions import Phase
+from penstock.engine.values import refuse_unfit
+from penstock.engine.walk.completion import describe_violations
+from penstock.engine.walk.turn import Turn, detail_of
+
+__all__ = [
+    "OpenQuestion",
+    "answer_interrupt",
+    "interrupt_id_of",
+    "may_be_secret",
+    "open_questions",
+    "secrets_of_answer",
+]
+
+
+_Kept: TypeAlias = tuple[JsonValue, JsonObject | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenQuestion:
+    """A question that somebody may answer until `deadline`; `round` counts those of an activity, 0 is a node's own."""
+
+    interrupt_id: str
+    node_id: str
+    visit: int
+    round: int
+    prompt: JsonValue
+    answer_schema: JsonValue
+    deadline: int | None = None
+    prompt_ref: JsonValue = None
+    approvers: JsonValue = None
+    anyone: bool = False
+    """Whether a model may answer; else a person does, or the program that is asked."""
+    decline: JsonValue = None
+    """The answer that it is to decline, if the document says."""
+    ask: JsonObject | None = None
+    """Where it goes to the program that started the run: its kind, and the request."""
+
+
+def interrupt_id_of(node_id: str, visit: int, round_number: int = 0) -> str:
+    """The id of a question: made from what asks it, so that it is the same wherever it is made."""
+    return f"{node_id}:{visit}:{round_number}" if round_number else f"{node_id}:{visit}"
+
+
+def open_questions(state: RunState) -> list[OpenQuestion]:
+    """Every question that is open in a run, by scope in order of creation."""
+    return [question for item in state.activations() if (question := _question(item)) is not None]
+
+
+def _question(activation: Activation) -> OpenQuestion | None:
+    node_id, visit = activation.key
+    if activation.phase is Phase.ASKING and activation.dialogue is not None:
+        asked = activation.dialogue
+        return OpenQuestion(
+            interrupt_id=interrupt_id_of(node_id, visit, asked.round),
+            node_id=node_id,
+            visit=visit,
+            round=asked.round,
+            prompt=asked.prompt,
+            answer_schema=asked.answer_schema,
+            deadline=activation.deadline,
+            ask=asked.ask,
+        )
+    if activation.phase is not Phase.INTERRUPTED:
+        return None
+    named = activation.external or {}
+    return OpenQuestion(
+        interrupt_id=interrupt_id_of(node_id, visit),
+        node_id=node_id,
+        visit=visit,
+        round=0,
+        prompt=named.get("prompt"),
+        answer_schema=named.get("answerSchema"),
+        deadline=activation.deadline,
+        prompt_ref=named.get("promptRef"),
+        approvers=named.get("approvers"),
+        anyone=named.get("anyone") is True,
+        decline=named.get("decline"),
+    )
+
+
+def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
+    """Record the answer to a question, if it is open and the answer fits."""
+    question = _meant(turn.state, given)
+    if isinstance(question, Refused):
+        return question
+    refused = _refuse_answerer(turn, question, given)
+    if refused is not None:
+        return refused
+    unfit = refuse_unfit(given.answer, f"the answer to {question.node_id}", code="INVALID_RESUME_PAYLOAD")
+    if unfit is not None:
+        return unfit
+    kept = _kept(turn, question, given)
+    if isinstance(kept, Refused):
+        return kept
+    answer, secrets = kept
+    turn.record(
+        commands.ResumeInterrupt(
+            question.node_id,
+            question.visit,
+            answer=answer,
+            secrets=secrets,
+            round=question.round or None,
+            answered_by=given.by,
+            note=given.note,
+            untrusted=(given.untrusted or given.by_model) and not turn.state.untrusted,
+        )
+    )
+    return None
+
+
+def _kept(turn: Turn, question: OpenQuestion, given: AnswerInterrupt) -> _Kept | Refused:
+    """What is recorded of an answer: the answer without what is secret in it, and that sealed, if there is any."""
+    if given.is_recorded and given.sealed:
+        # It was checked when it was recorded, and cannot be checked where a mask stands in it.
+        return given.answer, dict(given.sealed)
+    schema = _schema_of(turn.workflow, question)
+    try:
+        # A history from before there were secret answers stays as it is.
+        secrets = {} if given.is_recorded else secrets_in(schema, given.answer)
+    except Rejected as error:
+        return Refused("INVALID_RESUME_PAYLOAD", error.message, error.hint)
+    found = turn.evaluator.violations(schema, given.answer)
+    if found:
+        told = describe_violations(without_values_of(found, secrets))
+        hint = "correct the answer and send it again; the run is still waiting"
+        return Refused("INVALID_RESUME_PAYLOAD", f"the answer to {question.node_id} does not fit: {told}", hint)
+    if not secrets:
+        return given.answer, None
+    sealed = given.sealed or {}
+    answer = with_values(given.answer, dict.fromkeys(secrets, SECRET_MASK))
+    # Without a seal it is lost: the place is known all the same, and what needs it fails.
+    return answer, {pointer: sealed.get(pointer, "") for pointer in secrets}
+
+
+def may_be_secret(workflow: Workflow, state: RunState, given: AnswerInterrupt) -> bool:
+    """Whether an answer may hold something for `secrets_of_answer` to find; costs a look at the schema."""
+    question = _meant(state, given)
+    return not isinstance(question, Refused) and has_marks(_schema_of(workflow, question))
+
+
+def secrets_of_answer(workflow: Workflow, state: RunState, given: AnswerInterrupt) -> dict[str, JsonValue]:
+    """What is secret in an answer, by place: for the host to seal before the engine records the answer without it.
+
+    Nothing where the answer will be refused anyway.
+    """
+    question = _meant(state, given)
+    if isinstance(question, Refused) or json_problem(given.answer, limits.JSON_DEPTH_MAX) is not None:
+        return {}
+    try:
+        return secrets_in(_schema_of(workflow, question), given.answer)
+    except Rejected:
+        return {}
+
+
+def _refuse_answerer(turn: Turn, question: OpenQuestion, given: AnswerInterrupt) -> Refused | None:
+    """Why somebody may not answer a question, however well the answer fits."""
+    named: JsonObject = {"interrupt_id": question.interrupt_id}
+    if given.by_model and not _is_open_to_models(turn, question):
+        told = f"{question.interrupt_id} is a question to a person, which no call of a tool answers"
+        hint = "a person answers in a form of the client, over REST, or with `penstock runs answer`"
+        return Refused("PERSON_REQUIRED", told, hint, named)
+    approvers = question.approvers if isinstance(question.approvers, dict) else {}
+    group = approvers.get("group")
+    if isinstance(group, str) and given.groups is not None and not {group, "*"} & {*given.groups}:
+        hint = f"somebody whose key has the scope approve:{group} answers"
+        return Refused("APPROVER_REQUIRED", f"{question.interrupt_id} is answered by the group {group}", hint, named)
+    if approvers.get("not_requester") is True and given.by is not None and given.by in _requesters(turn.state):
+        told = f"{question.interrupt_id} is not answered by whoever started the run"
+        return Refused("APPROVER_REQUIRED", told, "somebody else answers, with a key of their own", named)
+    return None
+
+
+def _requesters(state: RunState) -> tuple[JsonValue, ...]:
+    """Who started a run, and in whose name: a schedule does not make its maker somebody else."""
+    return state.started_by, (state.starter or {}).get("onBehalfOf")
+
+
+def _is_open_to_models(turn: Turn, question: OpenQuestion) -> bool:
+    """A model answers what the document opens to it, and its program what was asked of the program."""
+    if question.round:
+        return question.ask is not None
+    return detail_of(turn.workflow.nodes[question.node_id], InterruptDetail).anyone
+
+
+def _schema_of(workflow: Workflow, question: OpenQuestion) -> CompiledSchema:
+    if not question.round:
+        return detail_of(workflow.nodes[question.node_id], InterruptDetail).answer_schema
+    asked = question.answer_schema
+    compiled = load_schema(asked if isinstance(asked, dict) else {})
+    if isinstance(compiled, SchemaProblem):
+        raise TypeError(f"the question of {question.node_id} was recorded with an impossible schema")
+    return compiled
+
+
+def _meant(state: RunState, given: AnswerInterrupt) -> OpenQuestion | Refused:
+    questions = [item for item in open_questions(state) if given.node_id in (None, item.node_id)]
+    if given.visit is not None:
+        questions = [item for item in questions if item.visit == given.visit]
+    if given.interrupt_id is not None:
+        questions = [item for item in questions if item.interrupt_id == given.interrupt_id]
+    if not questions:
+        named = given.interrupt_id or given.node_id
+        return Refused(
+            "INVALID_RESUME_PAYLOAD", f"run {state.run_id} has no open question{f' at {named}' if named else ''}"
+        )
+    if len(questions) > 1:
+        names = ", ".join(item.interrupt_id for item in questions)
+        return Refused(
+            "INVALID_RESUME_PAYLOAD", f"several questions are open ({names})", "say which node the answer is for"
+        )
+    return questions[0]

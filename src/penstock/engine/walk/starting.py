@@ -1,0 +1,199 @@
+"""How a run begins: with an input from outside, or where the run that it continues left off.
+
+A run that continues another one takes over its id with the next number, its parent and depth, its buffered signals and
+what is left of the time that the whole chain was given; its history begins empty. It cannot be refused: nobody would
+hear of it. What a fresh start would be refused for makes it a run that failed at once.
+
+Above it: `decide`, `begin`, and the hosts, which ask `successor_start` how to start the next run. Below it: `turn`.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from penstock.base import limits
+from penstock.base.errors import Rejected
+from penstock.base.ids import DEFAULT_TENANT, chain_of, generation_of, next_in_chain
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.jq.expressions import Evaluator
+from penstock.definitions.model import ACTIVITY_TYPES, ContinueDetail, NodeType, Workflow
+from penstock.engine.inputs import Predecessor, StartRun
+from penstock.engine.outcomes import Refused
+from penstock.engine.records import events
+from penstock.engine.reducers import merge_state
+from penstock.engine.state import Activation, Failure, RunState
+from penstock.engine.values import refuse_unfit
+from penstock.engine.walk.completion import describe_violations
+from penstock.engine.walk.turn import Turn
+
+__all__ = ["continued", "next_run_problem", "prepared_input", "start_run", "successor_start", "unfit_id"]
+
+# Nodes that hand something to the world, or wait for it; a run without one of these is over at once.
+_WAITING_TYPES = ACTIVITY_TYPES | {NodeType.WAIT, NodeType.INTERRUPT, NodeType.SUBWORKFLOW, NodeType.EMIT}
+
+
+def start_run(turn: Turn, given: StartRun) -> Refused | None:
+    """Record the beginning of a run, or say why it cannot begin."""
+    state, workflow, before = turn.state, turn.workflow, given.predecessor
+    if state.seq:
+        return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} exists already")
+    prepared = prepared_input(workflow, given.input, turn.evaluator)
+    refused = prepared if isinstance(prepared, Refused) else None
+    if before is None:
+        refused = unfit_id(given.run_id) or refused
+        if refused is not None:
+            return refused
+    value = given.input if isinstance(prepared, Refused) else prepared
+    initial: JsonValue = workflow.initial_state
+    if not workflow.native:
+        initial = merge_state({}, value, {}) if isinstance(value, dict) else {}
+    state.run_id = given.run_id
+    deadline, chain_deadline = _deadlines(workflow, given)
+    started = events.ExecutionStarted(
+        workflow_name=workflow.name,
+        workflow_version=workflow.version,
+        input_keys=list(value) if isinstance(value, dict) else [],
+        definition_hash=workflow.hash,
+        format=str(workflow.format),
+        input=value,
+        state=initial,
+        entry=workflow.bodies[""].entry,
+        activity_execution_mode=given.mode,
+        tenant=given.tenant if given.tenant != DEFAULT_TENANT else None,
+        client_kinds=list(given.client_kinds) or None,
+        started_by=given.started_by,
+        starter=given.starter,
+        untrusted=given.untrusted,
+        run_attempt=given.run_attempt if given.run_attempt != 1 else None,
+        parent_execution_id=given.parent_run_id,
+        depth=given.depth if given.parent_run_id is not None else None,
+        deadline=deadline,
+        chain_deadline=chain_deadline,
+    )
+    turn.record(started if before is None else _taken_over(started, given.run_id, before))
+    if refused is not None:
+        turn.record(events.ExecutionFailed(error=refused.message, code=refused.code))
+    return None
+
+
+def unfit_id(run_id: str) -> Refused | None:
+    """The refusal of an id that looks like one of a run that continues another."""
+    if chain_of(run_id) == run_id:
+        return None
+    told = f"the run id {run_id} ends in ~ and a number, as only runs do that continue others"
+    return Refused("VALIDATION_ERROR", told, "choose another id")
+
+
+def prepared_input(workflow: Workflow, given: JsonValue, evaluator: Evaluator) -> JsonValue | Refused:
+    """The input with its defaults, or why it does not fit."""
+    unfit = refuse_unfit(given, "the input", code="VALIDATION_ERROR")
+    if unfit is not None:
+        return unfit
+    value: JsonValue = {} if given is None else given
+    if workflow.input_schema_json is not None:
+        try:
+            value = evaluator.with_defaults(workflow.input_schema_json, value)
+        except Rejected as refused:
+            return Refused("VALIDATION_ERROR", f"the input does not fit {workflow.name}: {refused}", refused.hint)
+    if workflow.input_schema is not None and (found := evaluator.violations(workflow.input_schema, value)):
+        told = describe_violations(found)
+        hint = "look at the workflow's input schema and correct the input"
+        return Refused("VALIDATION_ERROR", f"the input does not fit {workflow.name}: {told}", hint)
+    if not workflow.native:
+        if not isinstance(value, dict):
+            return Refused("VALIDATION_ERROR", "the input must be an object: it becomes the state")
+        if workflow.state_schema is not None and (found := evaluator.violations(workflow.state_schema, value)):
+            told = describe_violations(found)
+            return Refused("VALIDATION_ERROR", f"the input does not fit the state schema: {told}")
+    return value
+
+
+def _deadlines(workflow: Workflow, given: StartRun) -> tuple[int | None, int | None]:
+    """When the run must have ended, and when its whole chain must have.
+
+    The document's timeout is for each run; what the starter gave is for the chain that the start led to.
+    """
+    chain = given.predecessor.deadline if given.predecessor is not None else None
+    if given.timeout_ms is not None and given.predecessor is None:
+        chain = given.at + given.timeout_ms
+    own = None if workflow.timeout_ms is None else given.at + workflow.timeout_ms
+    found = [instant for instant in (own, chain) if instant is not None]
+    return min(found, default=None), chain
+
+
+def _taken_over(started: events.ExecutionStarted, run_id: str, before: Predecessor) -> events.ExecutionStarted:
+    return replace(
+        started,
+        continued_from=before.run_id or None,
+        generation=generation_of(run_id) if before.run_id else None,
+        runs_without_wait=before.runs_without_wait or None,
+        carried_signals=list(before.signals) or None,
+        carried_signal_ids=list(before.signal_ids) or None,
+    )
+
+
+# --- the next run --------------------------------------------------------------------------------
+
+
+def next_run_problem(turn: Turn, detail: ContinueDetail, given: JsonValue) -> Failure | None:
+    """Why a run may not continue as a new one with an input, or None."""
+    # What a newer definition wants is known when it is chosen.
+    unfit = refuse_unfit(given, "the input", code="VALIDATION_ERROR") if detail.newest else None
+    prepared = unfit if detail.newest else prepared_input(turn.workflow, given, turn.evaluator)
+    if isinstance(prepared, Refused):
+        return Failure("CONTINUE_INPUT_INVALID", f"the next run cannot start: {prepared.message}", "continue_failed")
+    if _runs_without_wait(turn.workflow, turn.state) > limits.CONTINUATIONS_WITHOUT_WAIT_MAX:
+        told = (
+            f"{limits.CONTINUATIONS_WITHOUT_WAIT_MAX} runs continued each other without waiting for anything or asking"
+            " for work (is there an endless loop?)"
+        )
+        return Failure("CONTINUE_WITHOUT_WAIT", told, "limit_exceeded")
+    return None
+
+
+def _runs_without_wait(workflow: Workflow, state: RunState) -> int:
+    """How many runs of the chain, this one included, came one after the other without a wait in them."""
+    nodes = (workflow.nodes.get(name) for name in state.visits)
+    waited = any(node is not None and node.type in _WAITING_TYPES for node in nodes)
+    return 0 if waited else state.runs_without_wait + 1
+
+
+def successor_start(workflow: Workflow, state: RunState, *, at: int) -> StartRun:
+    """How the run that continues an ended one is started; `workflow` is the ended run's."""
+    going_on = state.continuation
+    if going_on is None:
+        raise TypeError(f"run {state.run_id} does not continue")
+    signals: list[JsonObject] = []
+    for signal in state.signals:
+        named: JsonObject = {"signalName": signal.name, "payload": signal.payload}
+        signals.append(named if signal.signal_id is None else {**named, "signalId": signal.signal_id})
+    return StartRun(
+        at=at,
+        run_id=going_on.run_id,
+        input=going_on.input,
+        mode=state.mode,
+        tenant=state.tenant,
+        client_kinds=state.client_kinds,
+        started_by=state.started_by,
+        starter=state.starter,
+        untrusted=state.untrusted,
+        parent_run_id=state.parent_run_id,
+        depth=state.depth,
+        predecessor=Predecessor(
+            run_id=state.run_id,
+            deadline=state.chain_deadline,
+            runs_without_wait=_runs_without_wait(workflow, state),
+            signals=tuple(signals),
+            signal_ids=tuple(state.signal_ids)[-limits.SIGNAL_IDS_CARRIED_MAX :],
+        ),
+    )
+
+
+def continued(turn: Turn, detail: ContinueDetail, activation: Activation) -> events.ExecutionContinued:
+    """The last record of a run when another one goes on in its place."""
+    return events.ExecutionContinued(
+        *activation.key,
+        successor_execution_id=next_in_chain(turn.state.run_id),
+        input=activation.result,
+        version="newest" if detail.newest else "pinned",
+    )

@@ -1,0 +1,313 @@
+"""The page that answers a question: for secrets, for answers that no form of a client can hold, for whoever likes it.
+
+There are two ways to it. `/answer?execution=…&question=…` may be told to anybody, models too: it lets in whoever has a
+key, and they answer with it. The other is an address that is the right to answer: sealed, for one question of one
+execution, for an hour or two, and for as long as the key is good for which it was made. Whoever opens it answers for
+the holder of that key. What is wrong with an address is not told: it leads nowhere. The page has no script, and nothing
+in it is fetched from anywhere.
+
+Above it: `app` mounts it. Below it: the gate, `questions.links`, `forms`. Nothing here knows the SDK.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from html import escape
+from urllib.parse import parse_qs
+
+from starlette.types import Receive, Scope, Send
+
+from penstock.base.errors import Denied, NotFound, PenstockError
+from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.answer_page.forms import AnswerForm, UnreadableField, answer_form
+from penstock.mcp_surface.content.results import plain_text
+from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.questions.callers import Caller, ask_gate
+from penstock.mcp_surface.questions.links import AnswerLinks
+from penstock.mcp_surface.questions.seals import SealedLink
+from penstock.mcp_surface.refusals import AUDITED, CODE
+from penstock.operations.executions.views import ExecutionView
+from penstock.operations.executions.waits import QuestionView
+from penstock.operations.gate.authentication import principal_of
+from penstock.operations.gate.context import Credentials
+from penstock.operations.pipeline import Gate
+
+__all__ = ["AnswerPage"]
+
+_FORM = b"application/x-www-form-urlencoded"
+_ANSWERED = ("ALREADY_ANSWERED", "NO_OPEN_QUESTION")
+_FIELDS_MAX = 1_000
+_MISSING = re.compile(r"must have required property '(.+)'")
+_STYLE = (
+    ":root{color-scheme:light dark}"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:36rem;margin:3rem auto;padding:0 1rem}"
+    "label,legend{display:block;font-weight:600}.tick label,fieldset label{font-weight:400}"
+    "fieldset p label{font-weight:600}label span,legend span{font-weight:400;opacity:.7}"
+    "input:not([type=checkbox]),select,textarea{width:100%;font:inherit;padding:.45rem .6rem;box-sizing:border-box;"
+    "border:1px solid #8889;border-radius:.35rem;background:field;color:fieldtext}"
+    "fieldset{margin:1rem 0;border:1px solid #8886;border-radius:.35rem}"
+    "textarea{font-family:ui-monospace,Consolas,monospace}small{display:block;opacity:.8;overflow-wrap:anywhere}"
+    "button{font:inherit;padding:.45rem 1.4rem;margin-right:.5rem;border:1px solid #8889;border-radius:.35rem}"
+    ".main{background:#1f5fbf;border-color:#1f5fbf;color:#fff}"
+    ".wrong{border-left:.3rem solid #c62828;padding-left:.6rem;opacity:1}"
+    ".question{white-space:pre-wrap;font-size:1.1em;border-left:.3rem solid #8886;padding-left:.8rem}"
+)
+_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+_HEADERS = (
+    (b"content-type", b"text/html; charset=utf-8"),
+    (
+        b"content-security-policy",
+        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'; base-uri 'none';"
+        " frame-ancestors 'none'".encode(),
+    ),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What is shown."""
+
+    status: int
+    title: str
+    body: str
+    location: str | None = None
+    """Where to go on."""
+
+
+_NOWHERE = _Said(404, "Nothing here", "<p>This address leads nowhere, or not any more. Ask for a new one.</p>")
+_DONE = _Said(200, "Thank you", "<p>The answer was taken. You can close this page.</p>")
+_KEY = (
+    '<form method="post"><p><label for="key">Your key</label>'
+    '<input id="key" name="key" type="password" required autocomplete="off">'
+    "<small>It is used to find out whether you may answer, and not kept.</small></p>"
+    '<p><button class="main">Go on</button></p></form>'
+)
+_DOOR = _Said(200, "Who are you?", _KEY)
+_TOO_LATE = _Said(409, "Answered", "<p>This question has been answered already. You can close this page.</p>")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """An open question, and on whose behalf it is answered."""
+
+    caller: Caller
+    view: ExecutionView
+    question: QuestionView
+
+
+def _told(error: PenstockError) -> _Said:
+    """What is shown to somebody who is refused."""
+    if isinstance(error, NotFound):
+        return _NOWHERE
+    if isinstance(error, Denied):
+        return _Said(403, "Not allowed", f"<p>{escape(error.message)}.</p>")
+    return _Said(503, "Not now", f"<p>{escape(error.message)}. Try again in a moment.</p>")
+
+
+def _sender(scope: Scope) -> tuple[str, str | None]:
+    """The id of a request, and the address that it came from."""
+    client = scope.get("client")
+    return str(scope.get("state", {}).get("request_id", "")), client[0] if client else None
+
+
+class AnswerPage:
+    """The pages of all questions."""
+
+    surface = "mcp"
+
+    def __init__(self, gate: Gate, options: McpOptions) -> None:
+        self._gate = gate
+        self._links = AnswerLinks(gate.services, options.answer_path)
+        self._body_bytes_max = options.max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        method = scope["method"]
+        if method not in ("GET", "HEAD", "POST"):
+            await _send(send, _Said(405, "Not this way", "<p>Open the page with a browser.</p>"), head=False)
+            return
+        token = str(scope.get("path_params", {}).get("token", ""))
+        state = scope.setdefault("state", {})
+        try:
+            asked = await self._asked(token, scope) if token else None
+            if asked is None:
+                said = await self._let_in(scope, receive) if method == "POST" else _DOOR
+            elif isinstance(asked, _Asked):
+                said = await self._answered(asked, scope, receive) if method == "POST" else _page(asked)
+            else:
+                said = asked
+        except PenstockError as error:
+            state[CODE] = error.code
+            if error.on_record:
+                state[AUDITED] = True
+            said = _told(error)
+        await _send(send, said, head=method == "HEAD")
+
+    async def _let_in(self, scope: Scope, receive: Receive) -> _Said:
+        """Send somebody with a key of their own to the page of the question that they ask for."""
+        given = await self._sent(scope, receive)
+        if isinstance(given, _Said):
+            return given
+        wanted = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+        execution_id, named = wanted.get("execution", [""])[0], wanted.get("question", [""])[0]
+        credentials = Credentials(bearer=given.get("key", [""])[0].strip())
+        request_id, remote = _sender(scope)
+        try:
+            principal = await self._gate.authenticate(credentials, surface="mcp", request_id=request_id, remote=remote)
+        except Denied as error:
+            scope["state"].update({CODE: error.code, AUDITED: True})
+            return replace(_DOOR, status=403, body=f'<p class="wrong" role="alert">{escape(error.message)}.</p>{_KEY}')
+        caller = Caller(principal=principal, request_id=request_id, remote=remote, address="")
+        view = await ask_gate(self._gate, caller, "execution.status", {"execution_id": execution_id})
+        assert isinstance(view, ExecutionView)
+        found = [item for item in view.waiting_for.questions if named in ("", item.interrupt_id)]
+        address = self._links.address(caller, execution_id, found[0].interrupt_id) if found else None
+        if address is None:
+            return _TOO_LATE
+        # Relative to this page: a proxy may have put something before its path.
+        return replace(_DOOR, status=303, location="/".join(address.rsplit("/", 2)[1:]))
+
+    async def _asked(self, token: str, scope: Scope) -> _Asked | _Said:
+        link = self._links.read(token)
+        caller = await self._caller(link, scope) if link is not None else None
+        if link is None or caller is None:
+            return _NOWHERE
+        view = await ask_gate(self._gate, caller, "execution.status", {"execution_id": link.execution_id})
+        assert isinstance(view, ExecutionView)
+        found = [item for item in view.waiting_for.questions if item.interrupt_id == link.interrupt_id]
+        return _Asked(caller, view, found[0]) if found else _TOO_LATE
+
+    async def _caller(self, link: SealedLink, scope: Scope) -> Caller | None:
+        """Whose question it is; None if their key is not good any more."""
+        key = await self._gate.services.platform.key(link.key_id)
+        if key is None or key.tenant != link.tenant:
+            return None
+        principal = principal_of(key)
+        if not await self._gate.authenticator.still_valid(principal):
+            return None
+        scope["state"]["principal"] = principal
+        request_id, remote = _sender(scope)
+        return Caller(principal=principal, request_id=request_id, remote=remote)
+
+    async def _answered(self, asked: _Asked, scope: Scope, receive: Receive) -> _Said:
+        given = await self._sent(scope, receive)
+        if isinstance(given, _Said):
+            return given
+        declined: JsonValue = asked.question.decline if given.get("decline") else None
+        form = answer_form(asked.question.answer_schema)
+        answer = form.answer(given) if declined is None else declined
+        if isinstance(answer, UnreadableField):
+            return _page(asked, given, {answer.path: [answer.told]})
+        arguments: JsonObject = {
+            "execution_id": asked.view.execution_id,
+            "interrupt_id": asked.question.interrupt_id,
+            "answer": answer,
+        }
+        try:
+            await ask_gate(self._gate, asked.caller, "execution.answer", arguments, from_person=True)
+        except PenstockError as error:
+            scope["state"].update({CODE: error.code, AUDITED: error.on_record})
+            if error.code in _ANSWERED:
+                return _TOO_LATE
+            if error.code not in ("ANSWER_INVALID", "VALUE_NOT_JSON"):
+                raise
+            return _page(asked, given, _mistakes(error) or {"": [error.message]})
+        return _DONE
+
+    async def _sent(self, scope: Scope, receive: Receive) -> dict[str, list[str]] | _Said:
+        kinds = [value for name, value in scope["headers"] if name == b"content-type"]
+        if not kinds or kinds[0].partition(b";")[0].strip().lower() != _FORM:
+            return _Said(415, "Not this way", "<p>Open the page with a browser.</p>")
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return _NOWHERE
+            body += message.get("body", b"")
+            if len(body) > self._body_bytes_max:
+                return _Said(413, "Too much", "<p>The answer is too large.</p>")
+            if not message.get("more_body"):
+                break
+        try:
+            return parse_qs(
+                body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=_FIELDS_MAX
+            )
+        except ValueError:
+            return _Said(400, "Not this way", "<p>Open the page with a browser.</p>")
+
+
+def _mistakes(error: PenstockError) -> dict[str, list[str]]:
+    """What is wrong with an answer, by places in it."""
+    listed = error.details.get("errors")
+    found: dict[str, list[str]] = {}
+    for item in listed if isinstance(listed, list) else ():
+        if not isinstance(item, dict):
+            continue
+        place, told = str(item.get("pointer", "")).removeprefix("/answer").removeprefix("/"), str(item.get("message"))
+        named = _MISSING.fullmatch(told) if item.get("keyword") == "required" else None
+        if named is not None:
+            place, told = f"{place}/{named[1]}".removeprefix("/"), "this is needed"
+        found.setdefault(place, []).append(told)
+    return found
+
+
+def _page(asked: _Asked, given: dict[str, list[str]] | None = None, wrong: dict[str, list[str]] | None = None) -> _Said:
+    question, form = asked.question, answer_form(asked.question.answer_schema)
+    if form.whole and wrong:
+        wrong = {form.fields[0].path: [told for listed in wrong.values() for told in listed]}
+    refuse = (
+        '<button name="decline" value="yes" formnovalidate>Decline</button>'
+        if asked.question.decline is not None
+        else ""
+    )
+    until = f" It can be answered until {_moment(question.expires_at)}." if question.expires_at else ""
+    body = (
+        f"<p>The workflow <strong>{escape(asked.view.workflow_id)}</strong> asks:</p>"
+        f'<p class="question">{escape(plain_text(question.prompt))}</p>{_alert(form, wrong or {})}'
+        f'<form method="post">{form.html(given or {}, wrong)}'
+        f'<p><button class="main">Answer</button>{refuse}</p></form>'
+        f"<p><small>Execution <code>{escape(asked.view.execution_id)}</code>.{until}</small></p>"
+    )
+    return _Said(422 if wrong else 200, "A question", body)
+
+
+def _alert(form: AnswerForm, wrong: dict[str, list[str]]) -> str:
+    """That the answer was not taken, and what has no field to be told at."""
+    if not wrong:
+        return ""
+    untold = {place: listed for place, listed in wrong.items() if not form.has(place)}
+    rest = [f"{place}: {told}" if place else told for place, listed in untold.items() for told in listed]
+    more = "".join(f"<br>{escape(told)}" for told in rest)
+    return f'<p class="wrong" role="alert">The answer does not fit yet, and was not taken.{more}</p>'
+
+
+def _moment(text: str) -> str:
+    """A moment for people; for programs beside it."""
+    try:
+        told = f"{datetime.fromisoformat(text).astimezone(UTC):%d %B %Y, %H:%M} UTC"
+    except ValueError:
+        told = text
+    return f'<time datetime="{escape(text)}">{escape(told)}</time>'
+
+
+async def _send(send: Send, said: _Said, *, head: bool) -> None:
+    title = escape(said.title)
+    page = (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} · Penstock</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>'
+        f"<body><main><h1>{title}</h1>{said.body}</main></body></html>"
+    ).encode()
+    headers = [*_HEADERS, (b"content-length", str(len(page)).encode())]
+    if said.status == 405:  # noqa: PLR2004
+        headers.append((b"allow", b"GET, HEAD, POST"))
+    if said.location is not None:
+        headers.append((b"location", said.location.encode("ascii")))
+    await send({"type": "http.response.start", "status": said.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if head else page})

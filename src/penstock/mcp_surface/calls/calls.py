@@ -1,0 +1,131 @@
+"""Calls of tools, and of what is read by running a workflow: through the gate, as conversations with the client.
+
+Everything that asks and settles is `asking.Conversation`. For a tool: `ToolCalls.call`. For a prompt, a resource or
+anything else that is an execution's result: `ToolCalls.read(caller, capability, arguments, client, render)`; it gives
+what `render` makes of the ended execution, or the `input_required` to be answered first.
+
+Above it: `server` translates from and to the SDK. Below it: the gate, `conversation`, `results`, `toolsets`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+
+from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject
+from penstock.mcp_surface.calls.conversation import Conversation, Desk, Render
+from penstock.mcp_surface.content.results import answer_result, error_result
+from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.questions.callers import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    TASKS_EXTENSION,
+    Caller,
+    Client,
+    Filled,
+    ProtocolFault,
+    ask_gate,
+    tasks_missing,
+)
+from penstock.mcp_surface.questions.links import AnswerLinks
+from penstock.mcp_surface.questions.seals import state_seal
+from penstock.mcp_surface.refusals import note_error, note_refusal
+from penstock.mcp_surface.tools.book import CATALOGUE, Tool, ToolBook, listed_tool
+from penstock.mcp_surface.tools.registry import ToolShelf
+from penstock.mcp_surface.tools.toolsets import described, found_tools, inner_call
+from penstock.operations.catalogue.capability import Capability
+from penstock.operations.pipeline import Gate
+
+__all__ = [
+    "INTERNAL_ERROR",
+    "INVALID_PARAMS",
+    "TASKS_EXTENSION",
+    "Caller",
+    "Client",
+    "Filled",
+    "ProtocolFault",
+    "ToolCalls",
+    "ask_gate",
+    "tasks_missing",
+]
+
+
+class ToolCalls:
+    """Calls tools for everybody."""
+
+    def __init__(self, gate: Gate, shelf: ToolShelf, options: McpOptions) -> None:
+        self._gate = gate
+        self._shelf = shelf
+        self._options = options
+        links = AnswerLinks(gate.services, options.answer_path)
+        self._desk = Desk(gate, options, state_seal(gate.services.pepper), links)
+        self._giving_up: set[asyncio.Future[None]] = set()
+
+    async def call(self, caller: Caller, name: str, arguments: JsonObject, client: Client) -> JsonObject:
+        """The result of a call, in the words of the wire; `ProtocolFault` for one that is none."""
+        book = caller.book or await self._shelf.of(caller.principal, caller.toolset)
+        tool = book.find(name)
+        if tool is None:
+            note_refusal(self._gate, caller, name, "OPERATION_NOT_FOUND")
+            raise ProtocolFault(INVALID_PARAMS, f"Unknown tool: {name[:200]}", on_record=True)
+        if tool.capability.populator == CATALOGUE:
+            try:
+                looked_up = _looked_up(tool, book, arguments)
+            except PenstockError as error:
+                note_error(self._gate, caller, tool.capability.name, error)
+                return error_result(error, book, tool)
+            if not isinstance(looked_up, tuple):
+                return answer_result(looked_up, self._options.result_characters)
+            tool, arguments = looked_up
+        return await self._run(Conversation(self._desk, caller, client, book, tool, arguments))
+
+    async def read(
+        self, caller: Caller, capability: Capability, arguments: JsonObject, client: Client, render: Render
+    ) -> JsonObject:
+        """What comes of a run that is started by reading, or the questions to be answered first.
+
+        Refusals are raised: what is read has no other way to say so. What is read is never a task.
+        """
+        book = caller.book or await self._shelf.of(caller.principal, caller.toolset)
+        tool = listed_tool(capability.name, capability, output_schemas=False)
+        asking = replace(client, tasks=False)
+        return await self._run(Conversation(self._desk, caller, asking, book, tool, arguments, render))
+
+    async def _run(self, call: Conversation) -> JsonObject:
+        try:
+            return await call.result()
+        except asyncio.CancelledError:
+            self._left(call)
+            raise
+
+    def _left(self, call: Conversation) -> None:
+        """The client cancelled the call, or hung up before it was answered, which is not to cancel.
+
+        Until it was answered the execution is the call's own, unless the server stops.
+        """
+        cancelled = call.client.cancelled() or self._options.on_disconnect == "cancel"
+        if not cancelled or self._gate.services.open_streams.ending:
+            return
+        if call.begun:
+            self._give_up(call, call.begun[-1])
+        else:
+            # It is being started just now.
+            call.begun_late.append(partial(self._give_up, call))
+
+    def _give_up(self, call: Conversation, execution_id: str) -> None:
+        ending = asyncio.ensure_future(call.give_up(execution_id))
+        self._giving_up.add(ending)
+        ending.add_done_callback(self._giving_up.discard)
+
+
+def _looked_up(tool: Tool, book: ToolBook, arguments: JsonObject) -> JsonObject | tuple[Tool, JsonObject]:
+    """What is known of tools that are not listed, or the one that is to be called and its arguments."""
+    match tool.capability.name:
+        case "tools.search":
+            return found_tools(book, arguments)
+        case "tools.describe":
+            return described(book, arguments)
+        case _:
+            return inner_call(book, arguments)

@@ -1,0 +1,164 @@
+"""Content of MCP: which values are blocks of it, and what becomes of those that are none.
+
+What a workflow or another server gives is not taken at its word: a value that says it is an image and has no picture in
+it would be refused by the protocol, and the whole result with it. Such a value is shown as text.
+
+Revisions of the protocol know more kinds of blocks the newer they are. A client refuses a whole result for one block
+that its revision does not have, so these are told in words there.
+
+Above it: `server`, `results`, `resources.exposed`, `upstream_results`. Below it: nothing but data; nothing here knows
+the SDK.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from penstock.base.json import JsonObject, JsonValue
+
+__all__ = [
+    "ERROR_META",
+    "UNTRUSTED_META",
+    "content_blocks",
+    "marked",
+    "messages_at",
+    "plain_text",
+    "result_at",
+    "untrusted_meta",
+]
+
+ERROR_META = "penstock/error"
+"""Where a result with `isError` has its error for programs: code, message, and what more is known of it."""
+
+UNTRUSTED_META = "penstock/untrusted"
+"""In the metadata of what a client gets: the words are of somebody outside, to be read as data."""
+
+# The first revision that has a kind of block; what is not here was always there.
+_SINCE = {"audio": "2025-03-26", "resource_link": "2025-06-18"}
+
+
+class _Annotations(msgspec.Struct, frozen=True):
+    audience: list[Literal["user", "assistant"]] | None = None
+    priority: Annotated[float, Meta(ge=0, le=1)] | None = None
+    lastModified: str | None = None  # noqa: N815  # in the words of the wire
+
+
+class _Block(msgspec.Struct, frozen=True, kw_only=True):
+    annotations: _Annotations | None = None
+    meta: dict[str, Any] | None = msgspec.field(name="_meta", default=None)
+
+
+class _Text(_Block, frozen=True, tag_field="type", tag="text"):
+    text: str
+
+
+class _Image(_Block, frozen=True, tag_field="type", tag="image"):
+    data: str
+    mimeType: str  # noqa: N815
+
+
+class _Audio(_Image, frozen=True, tag_field="type", tag="audio"):
+    pass
+
+
+class _Icon(msgspec.Struct, frozen=True):
+    src: str
+    mimeType: str | None = None  # noqa: N815
+    sizes: list[str] | None = None
+    theme: Literal["light", "dark"] | None = None
+
+
+class _Link(_Block, frozen=True, tag_field="type", tag="resource_link"):
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mimeType: str | None = None  # noqa: N815
+    size: int | None = None
+    icons: list[_Icon] | None = None
+
+
+class _Part(msgspec.Struct, frozen=True):
+    uri: str
+    text: str | None = None
+    blob: str | None = None
+    mimeType: str | None = None  # noqa: N815
+    meta: dict[str, Any] | None = msgspec.field(name="_meta", default=None)
+
+
+class _Resource(_Block, frozen=True, tag_field="type", tag="resource"):
+    resource: _Part
+
+
+_Any = _Text | _Image | _Audio | _Link | _Resource
+
+
+def plain_text(value: JsonValue) -> str:
+    """A value for a model: text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def content_blocks(output: JsonValue) -> list[JsonObject]:
+    """An output as content of MCP: blocks as they are, everything else as text."""
+    items = output if isinstance(output, list) else [output]
+    return [
+        item if isinstance(item, dict) and _is_block(item) else {"type": "text", "text": plain_text(item)}
+        for item in items
+    ]
+
+
+def result_at(revision: str, result: JsonObject) -> JsonObject:
+    """The result of a tool in the blocks that a revision has."""
+    content = result.get("content")
+    if not isinstance(content, list) or all(_is_known(revision, block) for block in content):
+        return result
+    return {**result, "content": [_known(revision, block) for block in content]}
+
+
+def marked(found: JsonObject, *, untrusted: bool) -> JsonObject:
+    """A result, a block or contents with the mark of untrusted words, beside what its metadata says already."""
+    if not untrusted:
+        return found
+    said = found.get("_meta")
+    return {**found, "_meta": {**(said if isinstance(said, dict) else {}), UNTRUSTED_META: True}}
+
+
+def untrusted_meta(told: JsonObject) -> JsonObject:
+    """What the metadata of a notification says of words that may be of somebody outside."""
+    return {UNTRUSTED_META: True} if told.get("untrusted") is True else {}
+
+
+def messages_at(revision: str, found: JsonObject) -> JsonObject:
+    """A prompt in the blocks that a revision has."""
+    messages = found.get("messages")
+    if not isinstance(messages, list):
+        return found
+    shown: list[JsonValue] = [
+        {**message, "content": _known(revision, message.get("content"))} if isinstance(message, dict) else message
+        for message in messages
+    ]
+    return {**found, "messages": shown}
+
+
+def _is_known(revision: str, block: JsonValue) -> bool:
+    return not isinstance(block, dict) or revision >= _SINCE.get(str(block.get("type")), "")
+
+
+def _known(revision: str, block: JsonValue) -> JsonValue:
+    """A block, or the words for one that there is not yet."""
+    if _is_known(revision, block) or not isinstance(block, dict):
+        return block
+    if block.get("type") == "resource_link":
+        return {"type": "text", "text": f"{block.get('name')}: {block.get('uri')}"}
+    return {"type": "text", "text": f"(a recording of type {block.get('mimeType')}, which this client cannot be sent)"}
+
+
+def _is_block(item: JsonObject) -> bool:
+    try:
+        block = msgspec.convert(item, _Any)
+    except msgspec.ValidationError:
+        return False
+    return not isinstance(block, _Resource) or (block.resource.text, block.resource.blob) != (None, None)

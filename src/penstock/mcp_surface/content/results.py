@@ -1,0 +1,329 @@
+"""From what the gate answers to what a client gets: text for the model, the same as data, and what to call next.
+
+A result is bounded: what is larger is shown in part, with a link to the whole. A refusal is a result with `isError`,
+because a model can do something about it; only faults of the protocol are errors of the protocol.
+
+Structured content always fits the schema that the tool is listed with, because clients check it and show nothing else
+when it does not. So a refusal has none: its text says everything, and `_meta` has the same for programs.
+
+Above it: `calls`. Below it: the views of operations. Nothing here knows the SDK: results are in the words of the wire.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.content.blocks import ERROR_META, content_blocks, marked, plain_text
+from penstock.mcp_surface.content.upstream_results import upstream_result
+from penstock.mcp_surface.content.waits import waiting_text, where_answered, who_answers
+from penstock.mcp_surface.tools.book import Tool, ToolBook
+from penstock.operations.executions.views import ExecutionView
+from penstock.operations.executions.waiting import ExecutionResult
+from penstock.operations.executions.waits import QuestionView
+from penstock.operations.exposed.upstream_tools import UPSTREAM_PREFIX
+from penstock.operations.exposed.workflows import WORKFLOW_PREFIX
+
+__all__ = [
+    "ERROR_META",
+    "answer_result",
+    "content_blocks",
+    "error_result",
+    "execution_result",
+    "execution_uri",
+    "is_untrusted",
+    "plain_text",
+    "result_uri",
+    "workflow_uri",
+]
+
+_FAILED = ("failed", "cancelled")
+# What is said about a text beside the text itself: where all of it is, what to call next.
+_WORDS_ABOUT_IT = 1_000
+_ISSUES_SHOWN = 20
+# How much of lists, texts and large objects is left, in ever smaller portions until the whole fits.
+_PORTIONS = ((50, 4_000, 200), (20, 1_000, 100), (10, 300, 50), (5, 100, 40), (2, 40, 40), (0, 20, 40))
+# Operations that show what is in a run, and do not say whether it is untrusted.
+_OF_RUNS = frozenset(
+    {
+        "execution.history",
+        "execution.query",
+        "execution.update",
+        "execution.lease_activity",
+        *(f"control.workflow_{name}" for name in ("start", "status", "resume", "submit_activity", "signal", "cancel")),
+    }
+)
+# What to call after a refusal, by its code.
+_NEXT = {
+    "WORKFLOW_NOT_FOUND": "workflow.list",
+    "EXECUTION_NOT_FOUND": "execution.list",
+    "SCHEDULE_NOT_FOUND": "schedule.list",
+    "ANSWER_INVALID": "execution.status",
+    "ALREADY_ANSWERED": "execution.status",
+    "NO_OPEN_QUESTION": "execution.status",
+    "QUESTION_AMBIGUOUS": "execution.status",
+    "WORKFLOW_EXISTS": "workflow.update",
+    "INVALID_DOCUMENT": "workflow.validate",
+    "UPSTREAM_TOOL_QUARANTINED": "upstream.tools",
+}
+
+
+def workflow_uri(workflow_id: str) -> str:
+    """The address of a workflow as a resource."""
+    return f"penstock://workflows/{quote(workflow_id, safe='')}"
+
+
+def execution_uri(execution_id: str) -> str:
+    """The address of an execution as a resource."""
+    return f"penstock://executions/{quote(execution_id, safe='')}"
+
+
+def result_uri(execution_id: str) -> str:
+    """The address of what came of an execution."""
+    return f"{execution_uri(execution_id)}/result"
+
+
+def _content(text: str, *links: JsonObject) -> list[JsonValue]:
+    return [{"type": "text", "text": text}, *links]
+
+
+def _complete(text: str, structured: JsonValue, *links: JsonObject, is_error: bool = False) -> JsonObject:
+    result: JsonObject = {"content": _content(text, *links), "isError": is_error, "resultType": "complete"}
+    return result if structured is None else {**result, "structuredContent": structured}
+
+
+def is_untrusted(operation: str, value: object) -> bool:
+    """Whether an operation answered with what somebody outside has said, or may have."""
+    said = getattr(value, "untrusted", None)
+    return operation in _OF_RUNS if said is None else said is True
+
+
+def answer_result(value: Any, characters_max: int, page: str | None = None, *, untrusted: bool = False) -> JsonObject:
+    """What an operation answered; of an execution that waits for somebody also in words, with the `page` that asks."""
+    shown = marked(_answer(value, characters_max, untrusted=untrusted), untrusted=untrusted)
+    waits = waiting_text(value, value.waiting_for.questions, page) if isinstance(value, ExecutionView) else ""
+    content = shown["content"]
+    assert isinstance(content, list)
+    return {**shown, "content": [*content, {"type": "text", "text": f"It waits: {waits}"}]} if waits else shown
+
+
+def _answer(value: Any, characters_max: int, *, untrusted: bool) -> JsonObject:
+    plain: JsonValue = msgspec.to_builtins(value)
+    structured: JsonObject = plain if isinstance(plain, dict) else {"value": plain}
+    text = plain_text(plain)
+    if len(text) <= characters_max:
+        return _complete(text, structured)
+    part = _in_part(structured, characters_max)
+    links = [marked(link, untrusted=untrusted) for link in (_link(structured),) if link is not None]
+    where = f"; all of it is at {links[0]['uri']}" if links else "; ask for less at a time to see all of it"
+    told = f"(shown in part: the answer has {len(text)} characters{where})"
+    return _complete(f"{plain_text(part)[:characters_max]}\n{told}", part, *links)
+
+
+def _link(structured: JsonObject) -> JsonObject | None:
+    """Where the whole can be read, if it is something that has an address."""
+    execution, workflow = structured.get("execution_id"), structured.get("id")
+    if isinstance(execution, str):
+        return _resource_link(execution_uri(execution), execution)
+    if isinstance(workflow, str) and "document" in structured:
+        return _resource_link(workflow_uri(workflow), workflow)
+    return None
+
+
+def _result_link(result: ExecutionResult, *, untrusted: bool) -> JsonObject:
+    """Where the whole output is, or how an execution stands that has none."""
+    if result.status != "completed":
+        link = _resource_link(execution_uri(result.execution_id), result.execution_id)
+        return marked(link, untrusted=untrusted)
+    kind = "text/plain" if isinstance(result.output, str) else "application/json"
+    link = {**_resource_link(result_uri(result.execution_id), result.execution_id), "mimeType": kind}
+    return marked(link, untrusted=untrusted)
+
+
+def _resource_link(uri: str, name: str) -> JsonObject:
+    return {"type": "resource_link", "uri": uri, "name": name, "mimeType": "application/json"}
+
+
+def _in_part(value: JsonObject, characters_max: int) -> JsonObject:
+    """As much of a value as fits; what is left out is left out of lists, texts and large objects only."""
+    cut: JsonValue = value
+    for items, characters, members in _PORTIONS:
+        cut = _cut(value, items, characters, members)
+        if len(msgspec.json.encode(cut)) <= characters_max:
+            break
+    return cut if isinstance(cut, dict) else {}
+
+
+def _cut(value: JsonValue, items: int, characters: int, members: int) -> JsonValue:
+    if isinstance(value, str):
+        return value if len(value) <= characters else f"{value[:characters]}…"
+    if isinstance(value, list):
+        return [_cut(item, items, characters, members) for item in value[:items]]
+    if isinstance(value, dict):
+        kept = list(value.items())[:members]
+        return {name: _cut(member, items, characters, members) for name, member in kept}
+    return value
+
+
+def _shown_content(result: ExecutionResult) -> JsonObject | None:
+    """The result of a tool whose output is content; None if there is none yet, or too much of it."""
+    if result.status != "completed":
+        return None
+    blocks = content_blocks(msgspec.to_builtins(result.output))
+    if len(msgspec.json.encode(blocks)) > limits.MCP_CONTENT_BYTES_MAX:
+        return None
+    return {"content": [*blocks], "isError": False, "resultType": "complete"}
+
+
+def execution_result(
+    result: ExecutionResult,
+    book: ToolBook,
+    characters_max: int,
+    *,
+    page: str | None = None,
+    note: str | None = None,
+    asked_for: bool = False,
+) -> JsonObject:
+    """How an execution ended or stands, for whoever called a workflow as a tool, or asked for an execution.
+
+    `page` is where whoever has a key can answer its questions with a browser.
+    """
+    imported = result.workflow_id.startswith(UPSTREAM_PREFIX)
+    shown = _shown_result(result, book, characters_max, page=page, note=note, asked_for=asked_for)
+    return marked(shown, untrusted=result.untrusted or imported)
+
+
+def _shown_result(
+    result: ExecutionResult,
+    book: ToolBook,
+    characters_max: int,
+    *,
+    page: str | None,
+    note: str | None,
+    asked_for: bool,
+) -> JsonObject:
+    imported = result.workflow_id.startswith(UPSTREAM_PREFIX)
+    tool = book.find(result.workflow_id if imported else f"{WORKFLOW_PREFIX}{result.workflow_id}")
+    if tool is not None and (imported or tool.capability.metadata.get("result") == "content"):
+        shown = upstream_result(result, tool, characters_max) if imported else _shown_content(result)
+        if shown is not None:
+            # Whoever asked for an execution gets the data of an execution, beside what its tool said.
+            return {**shown, "structuredContent": msgspec.to_builtins(result)} if imported and asked_for else shown
+    structured: JsonObject = msgspec.to_builtins(result)
+    text, links = _execution_text(result, book, characters_max, page), []
+    if len(msgspec.json.encode(structured)) > characters_max:
+        kept = {name: value for name, value in structured.items() if name != "output"}
+        structured = kept if len(msgspec.json.encode(kept)) <= characters_max else _in_part(kept, characters_max)
+        links = [_result_link(result, untrusted=result.untrusted or imported)]
+    told = f"{note}\n{_bounded(text, characters_max)}" if note else _bounded(text, characters_max)
+    shown = _complete(told, structured, *links, is_error=result.status in _FAILED)
+    return {**shown, "_meta": {ERROR_META: structured["error"]}} if "error" in structured else shown
+
+
+def _bounded(text: str, characters_max: int) -> str:
+    """A text, or as much as may be sent of one that somebody made too long; what tells how to go on is at its end."""
+    room = characters_max + _WORDS_ABOUT_IT
+    if len(text) <= room:
+        return text
+    end = text[-_WORDS_ABOUT_IT:]
+    return f"{text[: room - len(end)]}\n(…)\n{end}"
+
+
+def _execution_text(result: ExecutionResult, book: ToolBook, characters_max: int, page: str | None) -> str:
+    if result.status == "completed":
+        text = plain_text(msgspec.to_builtins(result.output))
+        if len(text) <= characters_max:
+            return text
+        uri = result_uri(result.execution_id)
+        told = f"(shown in part: the output has {len(text)} characters; all of it is at {uri})"
+        return f"{text[:characters_max]}\n{told}"
+    if result.status in _FAILED:
+        error = result.error
+        told = f"{error.code}: {error.message}" if error else result.status
+        where = f" at node {error.node_id}" if error and error.node_id else ""
+        return f"The execution {result.execution_id} {result.status}{where}. {told}\n" + _advice(
+            book, result.execution_id, ("execution.status", "look at it"), ("execution.history", "read what happened")
+        )
+    if result.questions:
+        return _question_text(result, book, page)
+    return f"The execution {result.execution_id} goes on (status: {result.status}).\n" + _advice(
+        book,
+        result.execution_id,
+        ("execution.wait", "wait for its end"),
+        ("execution.status", "look at it"),
+        ("execution.cancel", "stop it"),
+    )
+
+
+def _question_text(result: ExecutionResult, book: ToolBook, page: str | None) -> str:
+    lines = [f"The execution {result.execution_id} waits for an answer (status: {result.status})."]
+    for question in result.questions:
+        lines.append(f"Question {question.interrupt_id}: {plain_text(question.prompt)}")
+        if question.answer_schema:
+            lines.append(f"The answer must fit {plain_text(question.answer_schema)}")
+        lines.append(_answering(result, question, book, page))
+    ways = (("execution.wait", "wait until it goes on"), ("execution.cancel", "stop it"))
+    more = _advice(book, result.execution_id, *ways)
+    return "\n".join((*lines, more) if more else lines)
+
+
+def _answering(result: ExecutionResult, question: QuestionView, book: ToolBook, page: str | None) -> str:
+    """How a question is answered, with a tool where that is possible."""
+    where = where_answered(result.execution_id, question, page)
+    answer = book.name_of("execution.answer")
+    if question.approvers is None and answer is None:
+        return f"Somebody who may answer has to: this key may not. {where}"
+    if question.approvers is None and question.answered_by == "anyone":
+        example: JsonObject = {
+            "execution_id": question.execution_id or result.execution_id,
+            "interrupt_id": question.interrupt_id,
+            "answer": "...",
+        }
+        return f"Ask the person, then answer with {answer} {plain_text(example)}\n{where}"
+    return f"{who_answers(question)} {where}"
+
+
+def _advice(book: ToolBook, execution_id: str, *ways: tuple[str, str]) -> str:
+    known = [(name, purpose) for operation, purpose in ways if (name := book.name_of(operation)) is not None]
+    argument = plain_text({"execution_id": execution_id})
+    return "\n".join(f"To {purpose}: {name} {argument}" for name, purpose in known)
+
+
+def error_result(error: PenstockError, book: ToolBook, tool: Tool | None = None) -> JsonObject:
+    """A refusal that a model can do something about."""
+    message, hint = book.wording.of(error.message), book.wording.of(error.hint or "")
+    lines, issues = [f"{error.code}: {message}"], _issues(error)
+    for item in issues[:_ISSUES_SHOWN]:
+        pointer = item.get("pointer") or item.get("path") or "/"
+        lines.append(f"- {pointer}: {item.get('message')}")
+    if len(issues) > _ISSUES_SHOWN:
+        lines.append(f"- and {len(issues) - _ISSUES_SHOWN} more")
+    if issues and error.code == "INVALID_ARGUMENTS":
+        lines.append("What to do: correct this and call again")
+    elif hint:
+        lines.append(f"What to do: {hint}")
+    follow = book.name_of(_NEXT[error.code]) if error.code in _NEXT else None
+    if follow is None and error.code == "INVALID_ARGUMENTS" and tool is not None:
+        follow = tool.name
+    if follow is not None:
+        lines.append(f"Call next: {follow}")
+    told: JsonObject = {"code": error.code, "message": message}
+    published = error.details.get("error")
+    # A function of the workflow profile is refused in the published shape.
+    details = published.get("details") if isinstance(published, dict) else error.details or None
+    more: JsonObject = {"hint": hint or None, "details": details, "call_next": follow}
+    told.update({name: value for name, value in more.items() if value is not None})
+    most = limits.MCP_RESULT_CHARACTERS_MAX
+    if len(msgspec.json.encode(told)) > most:
+        told = _in_part(told, most)
+    return {**_complete(_bounded("\n".join(lines), most), None, is_error=True), "_meta": {ERROR_META: told}}
+
+
+def _issues(error: PenstockError) -> list[JsonObject]:
+    listed = error.details.get("errors") or error.details.get("findings")
+    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []

@@ -1,0 +1,64 @@
+"""What an imported tool gave, as its server gave it: content for the model, the same structure, the same error.
+
+The words are somebody else's, and the result says so. What is not there yet, or is too large to show, is told like that
+of any other execution.
+
+Above it: `results`. Below it: nothing but data; nothing here knows the SDK.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.content.blocks import ERROR_META, UNTRUSTED_META, content_blocks
+from penstock.mcp_surface.tools.book import Tool
+from penstock.operations.executions.waiting import ExecutionResult
+
+__all__ = ["upstream_result"]
+
+_TOOL_ERROR = "MCP_TOOL_EXECUTION_ERROR"
+_PLAIN = {"text", "content"}
+
+
+def upstream_result(result: ExecutionResult, tool: Tool, characters_max: int) -> JsonObject | None:
+    """The result of a call that has ended; None if it is to be told like that of any other execution."""
+    meta: JsonObject = {
+        UNTRUSTED_META: True,
+        "penstock/server": tool.capability.metadata.get("server"),
+        "penstock/execution_id": result.execution_id,
+    }
+    error = result.error
+    if error is not None and result.status == "failed" and error.code == _TOOL_ERROR:
+        meta[ERROR_META] = {"code": error.code, "message": error.message}
+        return {"content": [_text(error.message)], "isError": True, "resultType": "complete", "_meta": meta}
+    if result.status != "completed":
+        return None
+    output: JsonValue = msgspec.to_builtins(result.output)
+    structured = _structured(output, tool)
+    blocks = [_text(msgspec.json.encode(structured).decode())] if structured is not None else _blocks(output)
+    texts = sum(len(str(block.get("text", ""))) for block in blocks)
+    if texts > characters_max or len(msgspec.json.encode(blocks)) > limits.MCP_CONTENT_BYTES_MAX:
+        return None
+    shown: JsonObject = {"content": [*blocks], "isError": False, "resultType": "complete", "_meta": meta}
+    return shown if structured is None else {**shown, "structuredContent": structured}
+
+
+def _structured(output: JsonValue, tool: Tool) -> JsonObject | None:
+    """The data of a result that has some; plain content is kept as text and blocks."""
+    if not isinstance(output, dict):
+        return None
+    return output if tool.capability.metadata.get("structured") is True or not output.keys() <= _PLAIN else None
+
+
+def _blocks(output: JsonValue) -> list[JsonObject]:
+    kept = output if isinstance(output, dict) else {}
+    listed = kept.get("content")
+    if isinstance(listed, list):
+        return content_blocks(listed)
+    return [_text(str(kept["text"]) if "text" in kept else msgspec.json.encode(output).decode())]
+
+
+def _text(text: str) -> JsonObject:
+    return {"type": "text", "text": text}

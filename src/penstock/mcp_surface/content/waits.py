@@ -1,0 +1,92 @@
+"""What an execution waits for, who answers, and where: the one place that says it in words.
+
+A client that cannot be asked still has to hear it, whichever way it follows an execution: by a task, by the result of a
+call, or by looking. What is said here is read by models, too. So the address in it gives nobody a right: it leads to a
+page that asks for a key. The sealed addresses of `questions.links` answer for the caller and are only for people.
+
+Above it: `tasks`, `results`. Below it: views of executions. Nothing here knows the SDK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+from penstock.mcp_surface.content.blocks import plain_text
+from penstock.operations.executions.views import ExecutionView
+from penstock.operations.executions.waits import QuestionView
+
+__all__ = ["is_for_person", "status_line", "waiting_text", "where_answered", "who_answers"]
+
+# A line for somebody who looks at a list of tasks; the whole question is with the execution.
+_ASKED_CHARACTERS_MAX = 200
+_DECIDES = "waiting_decision"
+_CLIENT_ASKS = {
+    "sampling": "the model of the client that started it",
+    "roots": "the folders of the client that started it",
+}
+
+
+def is_for_person(status: str, questions: Sequence[QuestionView]) -> bool:
+    """Whether an execution with this status goes on only when somebody has said something."""
+    return status == _DECIDES or (status.startswith("waiting_") and bool(questions))
+
+
+def status_line(view: ExecutionView, questions: Sequence[QuestionView], page: str | None) -> str:
+    """How an execution stands, in a line; `questions` are its own and its children's."""
+    told = waiting_text(view, questions, page)
+    return f"{view.status}: {told}" if told else view.status
+
+
+def waiting_text(view: ExecutionView, questions: Sequence[QuestionView], page: str | None) -> str:
+    """What it waits for, who answers and where, in a line; nothing for one that goes on by itself."""
+    if questions:
+        # What a person is asked comes first: somebody else's program answers the rest.
+        question = min(questions, key=lambda item: item.ask is not None)
+        more = f" ({len(questions) - 1} more questions are open.)" if len(questions) > 1 else ""
+        asked = _in_a_line(question)
+        return f"{asked} {who_answers(question)} {where_answered(view.execution_id, question, page)}{more}"
+    if view.status == _DECIDES:
+        unknown = [item.node_id for item in view.waiting_for.activities if item.outcome_unknown]
+        named = ", ".join(unknown) or "an activity"
+        return (
+            f"nobody knows whether {named} happened. A person finds out, then reports what came of it with"
+            f" `penstock runs submit {view.execution_id}` or has it done again with"
+            f" `penstock runs retry {view.execution_id}`."
+        )
+    if view.status == "paused":
+        return f"somebody paused it; `penstock runs resume {view.execution_id}` lets it go on."
+    return ""
+
+
+def _in_a_line(question: QuestionView) -> str:
+    if question.ask is not None:
+        kind = str(question.ask.get("kind"))
+        return f"it asks {_CLIENT_ASKS.get(kind, 'the client that started it')}."
+    asked = " ".join(plain_text(question.prompt).split())
+    return f"{asked[:_ASKED_CHARACTERS_MAX]}…" if len(asked) > _ASKED_CHARACTERS_MAX else asked
+
+
+def who_answers(question: QuestionView) -> str:
+    """Whose answer is wanted."""
+    if question.ask is not None:
+        return "That client answers, or a person."
+    approvers = question.approvers
+    if approvers is not None:
+        named = approvers if isinstance(approvers, dict) else {}
+        group = named.get("group")
+        by = f" by {group}" if isinstance(group, str) else ""
+        but = ", but not by whoever started the execution" if named.get("not_requester") is True else ""
+        return f"This is an approval{by}{but}: a person gives it, never a call of a tool."
+    if question.answered_by == "anyone":
+        return "Anybody may answer who may answer questions of this execution."
+    return "A person answers this, never a call of a tool."
+
+
+def where_answered(execution_id: str, question: QuestionView, page: str | None) -> str:
+    """Where that is, and until when; `page` is the address of the page that lets in whoever has a key."""
+    asking = question.execution_id or execution_id
+    until = f" until {question.expires_at}" if question.expires_at else ""
+    query = urlencode({"execution": asking, "question": question.interrupt_id}, safe=":")
+    at = f" at {page}?{query} with a key of their own," if page is not None else ""
+    return f"They can answer{until}{at} with `penstock runs answer {asking}`, or over REST."

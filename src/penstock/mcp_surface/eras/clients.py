@@ -1,0 +1,139 @@
+"""What the client of a request can do, from what it declared: how it is told, how it is asked, what it answered.
+
+Above it: `server`. Below it: `callers`, `questions.forms`, and the SDK's session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, assert_never
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError, NoBackChannelError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter, ValidationError
+
+from penstock.base.json import JsonObject
+from penstock.mcp_surface.eras.log_messages import logging_to
+from penstock.mcp_surface.eras.sdk import is_cancelled, notify
+from penstock.mcp_surface.questions.callers import TASKS_EXTENSION, Client, Filled
+from penstock.mcp_surface.questions.forms import Ask, Kind, declared_kinds
+
+__all__ = ["IDEMPOTENCY_META", "client_of", "filled_of", "kinds_of", "takes_tasks", "understood"]
+
+IDEMPOTENCY_META = "penstock/idempotency_key"
+Context = ServerRequestContext[Any, Any]
+_RESPONSE: TypeAdapter[types.InputResponse] = TypeAdapter(types.InputResponse)
+# What clients answer with when the person did not let the model be asked.
+_REFUSED = -1
+
+
+def client_of(context: Context, params: types.InputResponseRequestParams) -> Client:
+    """What the client of a request can do."""
+    session, meta = context.session, context.meta or {}
+    modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+    kinds = kinds_of(context)
+    key = meta.get(IDEMPOTENCY_META)
+
+    token = meta.get("progressToken", meta.get("progress_token"))
+
+    async def report(progress: float, message: str, about: JsonObject) -> None:
+        if not about:
+            await session.report_progress(progress, message=message)
+            return
+        params = {"progressToken": token, "progress": progress, "message": message, "_meta": about}
+        await notify(context, "notifications/progress", params)
+
+    async def ask(question: Ask) -> Filled | None:
+        return await _asked(context, question)
+
+    async def settled(question: Ask) -> None:
+        await session.send_elicit_complete(question.url.rpartition("/")[2], related_request_id=context.request_id)
+
+    live = bool(kinds) and not modern and session.can_send_request
+    return Client(
+        report=report if token is not None else None,
+        log=logging_to(context),
+        kinds=kinds,
+        ask=ask if live else None,
+        settled=settled if live else None,
+        completes=bool(kinds) and modern,
+        tasks=modern and takes_tasks(context),
+        filled=filled_of(params.input_responses) if modern else {},
+        state=params.request_state if modern else None,
+        idempotency_key=key if isinstance(key, str) else None,
+        cancelled=lambda: is_cancelled(context),
+    )
+
+
+def kinds_of(context: Context) -> frozenset[Kind]:
+    """What the client of a request can be asked."""
+    declared = context.session.client_capabilities
+    return frozenset() if declared is None else declared_kinds(_wire(declared))
+
+
+def takes_tasks(context: Context) -> bool:
+    """Whether the client of a request declares the extension on it."""
+    declared = context.session.client_capabilities
+    return declared is not None and TASKS_EXTENSION in (declared.extensions or {})
+
+
+def _wire(said: Any) -> JsonObject:
+    wire: JsonObject = said.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return wire
+
+
+async def _asked(context: Context, question: Ask) -> Filled | None:
+    """Ask over the open connection; None if that is not possible."""
+    metadata = ServerMessageMetadata(related_request_id=context.request_id)
+    session = context.session
+    try:
+        match question.kind:
+            case "form":
+                return _filled(await session.elicit_form(question.message, question.schema, context.request_id))
+            case "url":
+                token = question.url.rpartition("/")[2]
+                return _filled(await session.elicit_url(question.message, question.url, token, context.request_id))
+            case "sampling":
+                asked = types.CreateMessageRequest(
+                    params=types.CreateMessageRequestParams.model_validate(question.request)
+                )
+                return _filled(await session.send_request(asked, types.CreateMessageResult, metadata=metadata))
+            case "roots":
+                roots = types.ListRootsRequest()
+                return _filled(await session.send_request(roots, types.ListRootsResult, metadata=metadata))
+            case _ as never:
+                assert_never(never)
+    except MCPError as error:
+        if question.kind == "sampling" and error.code == _REFUSED:
+            return Filled(kind="sampling", result={"refused": error.message})
+        return None
+    except (NoBackChannelError, ValidationError):
+        return None
+
+
+def understood(responses: Mapping[str, Any] | None) -> types.InputResponses:
+    """The responses that have a shape that is known."""
+    found: types.InputResponses = {}
+    for name, response in (responses or {}).items():
+        with suppress(ValidationError):
+            found[name] = _RESPONSE.validate_python(response)
+    return found
+
+
+def filled_of(responses: types.InputResponses | None) -> dict[str, Filled]:
+    """What came back with a call, by the keys of the questions."""
+    return {name: _filled(response) for name, response in (responses or {}).items()}
+
+
+def _filled(answer: types.InputResponse) -> Filled:
+    if isinstance(answer, types.ElicitResult):
+        content: JsonObject = {
+            name: [*value] if isinstance(value, list) else value for name, value in (answer.content or {}).items()
+        }
+        return Filled(action=answer.action, content=content)
+    result = {name: value for name, value in _wire(answer).items() if name not in ("_meta", "resultType")}
+    return Filled(kind="roots" if isinstance(answer, types.ListRootsResult) else "sampling", result=result)

@@ -1,0 +1,126 @@
+"""HTTP+SSE, the transport of revision 2024-11-05, for clients that know nothing newer.
+
+A client opens a stream with GET and hears on it where to post what it says; the answers come on the stream. Everything
+that holds elsewhere holds here: the edge has let the client in before, a stream belongs to the key that opened it, and
+it ends when that key is revoked or the server stops.
+
+Above it: `sdk`. Below it: the SDK's transport.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+from mcp.server.lowlevel.server import Server
+from mcp.server.runner import serve_loop
+from mcp.server.sse import SseServerTransport
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from penstock.base.errors import LimitExceeded
+from penstock.mcp_surface.calls.calls import Caller
+from penstock.mcp_surface.eras.edge import CALLER_STATE
+from penstock.mcp_surface.options import MESSAGES_PATH, SSE_PATH, McpOptions
+from penstock.operations.gate.context import Principal, Services
+
+__all__ = ["LegacySse"]
+
+# What a client of a newer revision sends when it opens a stream.
+_NEWER = (b"mcp-session-id", b"mcp-protocol-version")
+_STREAM = b"text/event-stream"
+_SESSION = re.compile(rb"session_id=[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stream:
+    principal: Principal
+    scope: anyio.CancelScope
+
+
+class LegacySse:
+    """The streams of old clients."""
+
+    def __init__(self, server: Server[Any], options: McpOptions, services: Services) -> None:
+        self._server = server
+        self._services = services
+        self._stream_path = options.path + SSE_PATH
+        self._message_path = options.path + MESSAGES_PATH
+        self._is_first = options.sse_first
+        self._transport = SseServerTransport(self._message_path, max_request_body_size=options.max_body_bytes)
+        self._streams: set[_Stream] = set()
+
+    def serves(self, path: str, scope: Scope) -> bool:
+        """Whether a request is one of an old client: by its path, or because nothing in it is of a newer one.
+
+        Clients exist that open a stream at the address they are given before they try anything else. A newer client
+        opens one only in a session, and names it.
+        """
+        if path in (self._stream_path, self._message_path):
+            return True
+        if scope["method"] != "GET" or any(name in _NEWER for name, _ in scope["headers"]):
+            return False
+        return self._is_first or any(name == b"accept" and _STREAM in value for name, value in scope["headers"])
+
+    async def handle(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if path == self._message_path:
+            await self._transport.handle_post_message(scope, receive, send)
+        elif scope["method"] == "GET":
+            await self._open(scope, receive, send)
+        else:
+            # Clients try the newer transport at this address first, and come back with GET when they hear this.
+            await Response(status_code=405, headers={"Allow": "GET"})(scope, receive, send)
+
+    async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
+        caller: Caller = scope["state"][CALLER_STATE]
+        streams, chosen, owner = self._services.open_streams, self._services.limits, caller.principal.id
+        try:
+            streams.take(owner, at_most=chosen.streams_max, of_one=chosen.streams_per_key)
+        except LimitExceeded as error:
+            await Response(error.message, status_code=429)(scope, receive, send)
+            return
+        stream = _Stream(caller.principal, anyio.CancelScope())
+        self._streams.add(stream)
+        try:
+            with stream.scope:
+                async with self._transport.connect_sse(scope, receive, _with_toolset(caller.toolset, send)) as (
+                    incoming,
+                    outgoing,
+                ):
+                    await serve_loop(self._server, incoming, outgoing, lifespan_state=None)
+        finally:
+            self._streams.discard(stream)
+            streams.give_back(owner)
+
+    async def end_invalid(self, still_valid: Callable[[Principal], Awaitable[bool]]) -> None:
+        """End the streams of those who may not come in any more."""
+        for stream in tuple(self._streams):
+            if not await still_valid(stream.principal):
+                stream.scope.cancel()
+
+    def stop(self) -> None:
+        """End every stream."""
+        for stream in self._streams:
+            stream.scope.cancel()
+
+
+def _with_toolset(toolset: str | None, send: Send) -> Send:
+    """Tell the client to post with the choice of tools that it opened the stream with."""
+    if toolset is None:
+        return send
+    chosen = f"&toolset={quote(toolset)}".encode()
+    told = False
+
+    async def tell(message: Message) -> None:
+        nonlocal told
+        if not told and message.get("body"):
+            told = True
+            message = {**message, "body": _SESSION.sub(lambda found: found[0] + chosen, message["body"])}
+        await send(message)
+
+    return tell

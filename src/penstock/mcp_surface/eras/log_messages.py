@@ -1,0 +1,82 @@
+"""What steps write into their logs, for the client that waits with them.
+
+A client of the handshake era says once for its session which lines it wants to hear; until then it hears what is of
+interest to people (`info` and above). A client of the newest era says so with each request, or hears nothing. Lines
+travel on the response stream of the call that waits, never on another one. Secrets are taken out where lines are made.
+
+Above it: `server`. Below it: the SDK.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, get_args
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from penstock.base.json import JsonObject
+from penstock.mcp_surface.content.blocks import untrusted_meta
+from penstock.mcp_surface.eras.sdk import connection_of
+
+__all__ = ["logging_to", "set_level", "severity"]
+
+_LEVELS: Final[tuple[types.LoggingLevel, ...]] = get_args(types.LoggingLevel)
+_DEFAULT: Final[types.LoggingLevel] = "info"
+_CHOSEN = "penstock.log_level"
+# What the standard library has no name for stands between what it has.
+_NOTICE = 25
+_SEVERITIES: Final[tuple[tuple[int, types.LoggingLevel], ...]] = (
+    (logging.CRITICAL, "critical"),
+    (logging.ERROR, "error"),
+    (logging.WARNING, "warning"),
+    (_NOTICE, "notice"),
+    (logging.INFO, "info"),
+)
+
+Context = ServerRequestContext[Any, Any]
+
+
+def severity(level: int) -> types.LoggingLevel:
+    """A level of the standard library in the words of the protocol."""
+    return next((name for least, name in _SEVERITIES if level >= least), "debug")
+
+
+async def set_level(context: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
+    """From now on this session hears this level and what is above it."""
+    connection_of(context).state[_CHOSEN] = params.level
+    return types.EmptyResult()
+
+
+def logging_to(context: Context) -> Callable[[int, JsonObject], Awaitable[None]] | None:
+    """What tells the client of a request a line of a log; None if it wants to hear nothing."""
+    wanted = _wanted(context)
+    if wanted is None:
+        return None
+    least = _LEVELS.index(wanted)
+
+    async def log(level: int, line: JsonObject) -> None:
+        name = severity(level)
+        if _LEVELS.index(name) < least:
+            return
+        told = types.LoggingMessageNotificationParams(
+            level=name,
+            data=line.get("message"),
+            logger=str(line.get("node_id")),
+            _meta={"penstock/execution_id": line.get("execution_id"), **untrusted_meta(line)},
+        )
+        await context.session.send_notification(
+            types.LoggingMessageNotification(params=told), related_request_id=context.request_id
+        )
+
+    return log
+
+
+def _wanted(context: Context) -> types.LoggingLevel | None:
+    if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        chosen: types.LoggingLevel = connection_of(context).state.get(_CHOSEN, _DEFAULT)
+        return chosen
+    asked = (context.meta or {}).get(types.LOG_LEVEL_META_KEY)
+    return next((name for name in _LEVELS if name == asked), None)

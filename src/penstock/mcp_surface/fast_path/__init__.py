@@ -1,0 +1,1 @@
+"""Hot requests of the newest era, answered without the SDK."""

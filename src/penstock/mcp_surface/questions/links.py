@@ -1,0 +1,47 @@
+"""Addresses of pages that answer questions: sealed, for one question of one execution, for an hour or two.
+
+Whoever has the address answers for the caller who was given it, as long as their key is good. The same question has the
+same address for a while, so that somebody who asks twice for it does not get two.
+
+Above it: `calls.conversation`, `tasks`, `answer_page.page`. Below it: `seals`. Nothing here knows the SDK.
+"""
+
+from __future__ import annotations
+
+from penstock.base import limits
+from penstock.mcp_surface.questions.callers import Caller
+from penstock.mcp_surface.questions.seals import SealedLink, link_seal
+from penstock.operations.gate.context import Services
+
+__all__ = ["AnswerLinks"]
+
+_WINDOW_MS = limits.MCP_QUESTION_SECONDS_MAX * 1000
+
+
+class AnswerLinks:
+    """Makes addresses, and reads them."""
+
+    def __init__(self, services: Services, path: str) -> None:
+        self._services = services
+        self._path = path
+        self._seal = link_seal(services.pepper)
+
+    def address(self, caller: Caller, execution_id: str, interrupt_id: str) -> str | None:
+        """Where a question of the caller's is answered; None if they cannot get there, or nobody could tell whose."""
+        key_id = caller.principal.key_id
+        if caller.address is None or key_id is None:
+            return None
+        link = SealedLink(
+            key_id=key_id,
+            tenant=caller.principal.tenant,
+            execution_id=execution_id,
+            interrupt_id=interrupt_id,
+            until_ms=(self._services.clock.now_ms() // _WINDOW_MS + 2) * _WINDOW_MS,
+        )
+        return f"{caller.address.rstrip('/')}{self._path}/{self._seal.close(link).rstrip('=')}"
+
+    def read(self, token: str) -> SealedLink | None:
+        """What an address says; None for one that is not ours or has ended."""
+        # Without what fills it up: chats and terminals leave that out of what can be clicked.
+        padded = token.rstrip("=") + "=" * (-len(token.rstrip("=")) % 4)
+        return self._seal.open(padded, now_ms=self._services.clock.now_ms())

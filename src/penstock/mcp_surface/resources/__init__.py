@@ -1,0 +1,1 @@
+"""Resources, prompts and completion. Read `contents` first."""

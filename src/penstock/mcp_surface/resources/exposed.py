@@ -1,0 +1,110 @@
+"""What came of a run that somebody started by reading: contents of a resource, messages of a prompt.
+
+A run that failed, has not ended yet, or waits for somebody whom the client cannot ask is an error of the protocol: what
+is read has no other way to say so. The error names the execution, which goes on.
+
+Above it: `contents`. Below it: `results`. Nothing here knows the SDK.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.calls.calls import INTERNAL_ERROR, ProtocolFault
+from penstock.mcp_surface.content.blocks import marked
+from penstock.mcp_surface.content.results import content_blocks, plain_text, result_uri
+from penstock.operations.executions.waiting import ExecutionResult
+from penstock.operations.exposed.contents import ExposedPrompt, ExposedResource
+
+__all__ = ["NOT_THERE", "completed_output", "prompt_messages", "resource_contents"]
+
+NOT_THERE = "RESOURCE_NOT_FOUND"
+"""A workflow that fails with this code says that there is nothing at the address."""
+
+_TEXT = "text/plain"
+_JSON = "application/json"
+_BINARY = "application/octet-stream"
+_ROLES = ("user", "assistant")
+
+
+def completed_output(result: ExecutionResult) -> JsonValue:
+    """The output of an execution; `ProtocolFault` with what to do for one that has none."""
+    if result.status == "completed":
+        output: JsonValue = msgspec.to_builtins(result.output)
+        return output
+    data: JsonObject = {"execution_id": result.execution_id, "status": result.status}
+    data = marked(data, untrusted=result.untrusted)
+    if result.error is not None:
+        data["code"] = result.error.code
+        raise ProtocolFault(INTERNAL_ERROR, f"{result.error.code}: {result.error.message}", data, on_record=True)
+    where = result_uri(result.execution_id)
+    data["uri"] = where
+    if result.questions:
+        told = f"waits for an answer: {plain_text(result.questions[0].prompt)}"
+    else:
+        told = f"has not ended yet (status: {result.status})"
+    told = f"The execution {result.execution_id} {told}. Read {where} later"
+    raise ProtocolFault(INTERNAL_ERROR, told, data, on_record=True)
+
+
+def resource_contents(resource: ExposedResource, uri: str, output: JsonValue) -> list[JsonObject]:
+    """An output as the contents of a resource."""
+    if resource.result == "content":
+        items = output if isinstance(output, list) else [output]
+        return [_content(resource, uri, item) for item in items]
+    kind = resource.mime_type or (_TEXT if isinstance(output, str) else _JSON)
+    return [{"uri": uri, "mimeType": kind, "text": plain_text(output)}]
+
+
+def _content(resource: ExposedResource, uri: str, item: JsonValue) -> JsonObject:
+    """A piece of content: `{text}` or `{blob}`, a block of MCP content, or anything else as text."""
+    found: JsonObject = item if isinstance(item, dict) else {}
+    if found.get("type") == "resource" and isinstance(found.get("resource"), dict):
+        inner: Any = found["resource"]
+        found = inner
+    blob = found.get("blob", found.get("data"))
+    said = found.get("mimeType")
+    kind = said if isinstance(said, str) and said else resource.mime_type
+    if isinstance(blob, str) and _is_base64(blob):
+        return {"uri": _own_uri(found, uri), "mimeType": kind or _BINARY, "blob": blob}
+    if isinstance(found.get("text"), str):
+        return {"uri": _own_uri(found, uri), "mimeType": kind or _TEXT, "text": found["text"]}
+    return {"uri": uri, "mimeType": kind or (_TEXT if isinstance(item, str) else _JSON), "text": plain_text(item)}
+
+
+def _own_uri(found: JsonObject, uri: str) -> str:
+    """Pieces may have addresses of their own below the one that is read."""
+    own = found.get("uri")
+    return own if isinstance(own, str) and own.startswith(uri) else uri
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
+def prompt_messages(prompt: ExposedPrompt, output: JsonValue) -> JsonObject:
+    """An output as what a prompt says."""
+    description: JsonValue = prompt.description or prompt.name
+    if isinstance(output, dict) and isinstance(output.get("messages"), list):
+        description = output["description"] if isinstance(output.get("description"), str) else description
+        output = output["messages"]
+    items = output if isinstance(output, list) else [output]
+    messages: list[JsonValue] = [message for item in items for message in _messages(item)]
+    return {"description": description, "messages": messages}
+
+
+def _messages(item: JsonValue) -> list[JsonValue]:
+    """A message for each block of content; a person says what nobody is said to say."""
+    role: JsonValue = "user"
+    if isinstance(item, dict) and item.get("role") in _ROLES and "content" in item:
+        role, item = item["role"], item["content"]
+    return [{"role": role, "content": block} for block in content_blocks(item)]

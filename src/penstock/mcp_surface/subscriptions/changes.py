@@ -1,0 +1,399 @@
+"""What changed, and for whom: lists of tools, prompts and resources, workflows, executions, tasks.
+
+A subscription belongs to one caller and tells only what that caller may see: lists are compared as this caller is shown
+them, and what a caller may not read cannot be subscribed to. A change is a level, not an event: something is different
+now, read it again. So changes that nobody has heard yet are kept once, and a slow listener costs no memory.
+
+What this process stores is noticed at once. What other processes store in the same file is noticed by a look at a
+number that SQLite keeps in memory, once in a while and only as long as anybody listens.
+
+Above it: `subscriptions` speaks with clients. Below it: the gate, `contents`, `tools.registry`. Nothing here knows the
+SDK.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+from urllib.parse import unquote
+
+from penstock.base import limits
+from penstock.base.addresses import normalised_address
+from penstock.base.errors import LimitExceeded, NotFound, PenstockError
+from penstock.base.json import JsonObject
+from penstock.mcp_surface.calls.calls import Caller, ask_gate
+from penstock.mcp_surface.resources.contents import Contents
+from penstock.mcp_surface.tools.registry import ToolShelf
+from penstock.operations.exposed.contents import ExposedResource
+from penstock.operations.exposed.watching import TenantWorkflows, execution_position, follow_execution
+from penstock.operations.exposed.workflows import Exposure
+from penstock.operations.pipeline import Gate
+
+__all__ = ["LISTS", "Change", "Changes", "ListChanged", "ListKind", "ResourceUpdated", "Subscription", "TaskMoved"]
+
+_LOGGER = logging.getLogger("penstock.mcp")
+_OWN = re.compile(
+    r"penstock://(?:workflows/(?P<workflow>[^/?#\s]{1,600})(?:/versions/(?P<hash>[0-9a-zA-Z:_-]{1,80}))?"
+    r"|executions/(?P<execution>[^/?#\s]{1,600})(?:/history|/result)?)"
+)
+_UNSEEN = ("SCOPE_REQUIRED", "INVALID_ARGUMENTS")
+_LIST_OPERATION = "workflow.list"
+
+ListKind: TypeAlias = Literal["tools", "prompts", "resources"]
+LISTS: tuple[ListKind, ...] = ("tools", "prompts", "resources")
+
+
+@dataclass(frozen=True, slots=True)
+class ListChanged:
+    """A list is another one."""
+
+    kind: ListKind
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUpdated:
+    """Something else stands at an address."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMoved:
+    """A task may stand otherwise."""
+
+    task_id: str
+
+
+_Mark: TypeAlias = tuple[int, int]
+"""Another one once anybody has stored anything, or the catalogue is another one."""
+Change: TypeAlias = ListChanged | ResourceUpdated | TaskMoved
+
+
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    """A run that a subscription is told about, and in which words."""
+
+    task: asyncio.Task[None]
+    changes: set[Change]
+
+
+@dataclass(slots=True, eq=False)
+class Subscription:
+    """What one listener hears of. `wake` is called when there is something to take, and at the end."""
+
+    caller: Caller
+    lists: frozenset[ListKind]
+    wake: Callable[[], None]
+    seen: dict[ListKind, object] = field(default_factory=dict)
+    uris: dict[str, str] = field(default_factory=dict)
+    """Addresses, each with the workflow that it depends on; none for one of an execution."""
+    runs: dict[str, _Followed] = field(default_factory=dict)
+    ended: bool = False
+    _waiting: dict[Change, None] = field(default_factory=dict)
+
+    def put(self, change: Change) -> None:
+        """Something changed."""
+        self._waiting[change] = None
+        self.wake()
+
+    def take(self) -> list[Change]:
+        """Everything that has not been heard yet."""
+        taken = list(self._waiting)
+        self._waiting.clear()
+        return taken
+
+    @property
+    def size(self) -> int:
+        """How many things it is about."""
+        return len(self.uris) + sum(len(item.changes) for item in self.runs.values())
+
+    def end(self) -> None:
+        """Nothing more is told."""
+        self.ended = True
+        self.wake()
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A tenant at a look."""
+
+    revisions: tuple[int, int]
+    """Of the catalogue, and of what the tenant exposes."""
+    workflows: TenantWorkflows
+
+
+def _group(subscription: Subscription) -> Hashable:
+    """Subscriptions with the same are shown the same."""
+    caller = subscription.caller
+    return caller.principal.scopes, caller.principal.toolset, caller.toolset, subscription.lists
+
+
+class Changes:
+    """The subscriptions of a process."""
+
+    def __init__(self, gate: Gate, shelf: ToolShelf, contents: Contents) -> None:
+        self._gate = gate
+        self._shelf = shelf
+        self._contents = contents
+        self._open: dict[str, set[Subscription]] = {}
+        self._tenants: dict[str, _Seen] = {}
+        """How each tenant that somebody listens to was at the last look."""
+        self._looks = 0
+        self._changed: set[str] = set()
+        self._arrived = asyncio.Event()
+        self._asked_at = 0.0
+        """When it was asked last whether keys still hold."""
+        self._watching: asyncio.Task[None] | None = None
+
+    # --- subscriptions ---------------------------------------------------------------------------
+
+    async def open(self, caller: Caller, lists: Iterable[ListKind], wake: Callable[[], None]) -> Subscription:
+        """Begin to tell a caller what changes; the lists are compared with what they are now."""
+        subscription, tenant = Subscription(caller, frozenset(lists), wake), caller.principal.tenant
+        while True:
+            looks, mark = self._looks, self._mark()
+            exposure = await self._gate.exposed.of(tenant)
+            subscription.seen = await self._shown(subscription, exposure)
+            if looks == self._looks:
+                break
+        if tenant not in self._open or self._mark() != mark:
+            # Nobody looked at this tenant meanwhile, and what is kept of it may be a moment old.
+            self._hear(tenant)
+        if tenant not in self._open:
+            self._tenants[tenant] = self._seen(exposure)
+        self._open.setdefault(tenant, set()).add(subscription)
+        if self._watching is None:
+            self._watching = asyncio.ensure_future(self._watch(mark))
+        if self._gate.services.open_streams.ending:
+            subscription.end()
+        return subscription
+
+    def close(self, subscription: Subscription) -> None:
+        """Stop telling."""
+        for followed in subscription.runs.values():
+            followed.task.cancel()
+        subscription.runs.clear()
+        tenant = subscription.caller.principal.tenant
+        listening = self._open.get(tenant, set())
+        listening.discard(subscription)
+        if not listening:
+            self._open.pop(tenant, None)
+            self._tenants.pop(tenant, None)
+        if not self._open:
+            self._arrived.set()
+
+    async def add_address(self, subscription: Subscription, uri: str) -> bool:
+        """Tell when something else stands at an address; False if there is none such for this caller."""
+        self.refuse_more(subscription, 1)
+        caller, address = subscription.caller, normalised_address(uri)
+        if address is None:
+            return False
+        workflow = await self._exposed_at(caller, address)
+        if workflow is None:
+            match = _OWN.fullmatch(address)
+            if match is None:
+                return False
+            if match["execution"] is not None:
+                return await self._add_run(subscription, unquote(match["execution"]), ResourceUpdated(uri))
+            workflow, version = unquote(match["workflow"]), match["hash"]
+            named: JsonObject = {"workflow_id": workflow, **({"hash": version} if version else {})}
+            if not await self._may_read(caller, "workflow.get", named):
+                return False
+            # A version stays what it is.
+            workflow = "" if version else workflow
+        subscription.uris[uri] = workflow
+        return True
+
+    def remove_address(self, subscription: Subscription, uri: str) -> None:
+        """Tell nothing more about an address."""
+        subscription.uris.pop(uri, None)
+        for run_id, followed in list(subscription.runs.items()):
+            followed.changes.discard(ResourceUpdated(uri))
+            if not followed.changes:
+                followed.task.cancel()
+                del subscription.runs[run_id]
+
+    async def add_task(self, subscription: Subscription, task_id: str) -> bool:
+        """Tell how a task stands, now and whenever it moves; False if there is none such for this caller."""
+        self.refuse_more(subscription, 1)
+        known = await self._add_run(subscription, task_id, TaskMoved(task_id))
+        if known:
+            subscription.put(TaskMoved(task_id))
+        return known
+
+    def refuse_more(self, subscription: Subscription, more: int) -> None:
+        """Refuse a subscription to so many more things, if there would be too many."""
+        if subscription.size + more > limits.MCP_SUBSCRIBED_MAX:
+            told = f"one subscription is about {limits.MCP_SUBSCRIBED_MAX} addresses and tasks at most"
+            raise LimitExceeded("STREAMS_LIMITED", told, "end some of them first", {"limit": limits.MCP_SUBSCRIBED_MAX})
+
+    async def _may_read(self, caller: Caller, operation: str, arguments: JsonObject) -> bool:
+        try:
+            await ask_gate(self._gate, caller, operation, arguments)
+        except PenstockError as error:
+            if isinstance(error, NotFound) or error.code in _UNSEEN:
+                return False
+            raise
+        return True
+
+    async def _exposed_at(self, caller: Caller, address: str) -> str | None:
+        """The workflow that is read at an address."""
+        for resource in self._visible(caller, await self._gate.exposed.of(caller.principal.tenant)):
+            if resource.address.values(address) is not None:
+                return resource.workflow_id
+        return None
+
+    def _visible(self, caller: Caller, exposure: Exposure) -> list[ExposedResource]:
+        return [item for item in exposure.resources.values() if self._gate.allows(caller.principal, item.capability)]
+
+    # --- executions ------------------------------------------------------------------------------
+
+    async def _add_run(self, subscription: Subscription, execution_id: str, change: Change) -> bool:
+        caller, services = subscription.caller, self._gate.services
+        if not await self._may_read(caller, "execution.status", {"execution_id": execution_id}):
+            return False
+        position = await execution_position(services, caller.principal.tenant, execution_id)
+        if position is None:
+            return False
+        followed = subscription.runs.get(position.run_id)
+        if followed is None:
+            changes: set[Change] = set()
+
+            def moved() -> None:
+                for told in changes:
+                    subscription.put(told)
+
+            def child_moved() -> None:
+                # What a child asks is asked by the task of its parent.
+                for told in changes:
+                    if isinstance(told, TaskMoved):
+                        subscription.put(told)
+
+            task = asyncio.ensure_future(follow_execution(services, position, moved, child_moved))
+            followed = subscription.runs[position.run_id] = _Followed(task, changes)
+        followed.changes.add(change)
+        return True
+
+    # --- workflows -------------------------------------------------------------------------------
+
+    def _hear(self, tenant: str) -> None:
+        self._changed.add(tenant)
+        self._arrived.set()
+
+    def _nudge(self) -> None:
+        self._asked_at = 0.0
+        self._arrived.set()
+
+    async def _watch(self, mark: _Mark) -> None:
+        """Look for changes as long as anybody listens."""
+        services, exposed = self._gate.services, self._gate.exposed
+        exposed.listen(self._hear)
+        services.open_streams.listen(self._nudge)
+        pause = limits.EXPOSED_REREAD_MS / 1000
+        try:
+            while self._open and not services.open_streams.ending:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._arrived.wait(), pause)
+                self._arrived.clear()
+                before, mark = mark, self._mark()
+                if mark != before:
+                    self._changed.update(self._open)
+                began = asyncio.get_running_loop().time()
+                await self._look_once()
+                spent = asyncio.get_running_loop().time() - began
+                # Where a look takes long, there are fewer of them.
+                pause = max(limits.EXPOSED_REREAD_MS / 1000, spent * limits.MCP_LOOK_PAUSE_FACTOR)
+        finally:
+            self._watching = None
+            exposed.leave(self._hear)
+            services.open_streams.leave(self._nudge)
+            for subscription in [item for listening in self._open.values() for item in listening]:
+                subscription.end()
+
+    def _seen(self, exposure: Exposure) -> _Seen:
+        return _Seen((self._gate.catalogue.revision, exposure.revision), exposure.workflows)
+
+    def _mark(self) -> _Mark:
+        return self._gate.services.store.change_mark(), self._gate.catalogue.revision
+
+    async def _look_once(self) -> None:
+        try:
+            await self._end_invalid()
+            while self._changed:
+                await self._look(self._changed.pop())
+        except PenstockError as error:
+            # The store may be back at the next look.
+            _LOGGER.warning("changes cannot be looked for just now: %s", error.code)
+
+    async def _end_invalid(self) -> None:
+        """End what was begun with a key that does not hold any more: at once when one is revoked here."""
+        now = asyncio.get_running_loop().time()
+        if now - self._asked_at < limits.STREAM_HEARTBEAT_SECONDS:
+            return
+        self._asked_at = now
+        holds: dict[str | None, bool] = {}
+        for subscription in [item for listening in self._open.values() for item in listening]:
+            principal = subscription.caller.principal
+            if principal.key_id not in holds:
+                holds[principal.key_id] = await self._gate.services.still_valid(principal)
+            if not holds[principal.key_id]:
+                subscription.end()
+
+    async def _look(self, tenant: str) -> None:
+        known = self._tenants.get(tenant)
+        if known is None:
+            return
+        self._gate.exposed.changed(tenant, quietly=True)
+        exposure = await self._gate.exposed.of(tenant)
+        seen, changed = self._seen(exposure), exposure.workflows.changed_since(known.workflows)
+        if not changed and seen.revisions == known.revisions:
+            return
+        self._looks += 1
+        if tenant in self._open:
+            self._tenants[tenant] = seen
+        shared: dict[Hashable, dict[ListKind, object]] = {}
+        for subscription in tuple(self._open.get(tenant, ())):
+            for uri, workflow in subscription.uris.items():
+                if workflow in changed:
+                    subscription.put(ResourceUpdated(uri))
+            # Most listeners are shown the same; and others are answered while thousands of them are told.
+            group = _group(subscription)
+            if group not in shared:
+                shared[group] = await self._shown(subscription, exposure)
+            shown = shared[group]
+            await asyncio.sleep(0)
+            for kind in subscription.lists:
+                if shown[kind] != subscription.seen.get(kind):
+                    subscription.put(ListChanged(kind))
+            subscription.seen = shown
+
+    async def _shown(self, subscription: Subscription, exposure: Exposure) -> dict[ListKind, object]:
+        """The lists as the caller is shown them."""
+        caller, principal = subscription.caller, subscription.caller.principal
+        shown: dict[ListKind, object] = {}
+        book = await self._shelf.of(principal, caller.toolset)
+        if "tools" in subscription.lists:
+            shown["tools"] = tuple(tool.listed for tool in book.tools)
+        if "prompts" in subscription.lists:
+            shown["prompts"] = await self._contents.prompts(caller)
+        if "resources" in subscription.lists:
+            exposed = [
+                (item.address.text, item.name, item.title, item.description, item.mime_type)
+                for item in self._visible(caller, exposure)
+            ]
+            shown["resources"] = (exposed, exposure.workflows.words if _LIST_OPERATION in book.operations else ())
+        return shown
+
+    async def stop(self) -> None:
+        """End every subscription."""
+        if self._watching is not None:
+            self._watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._watching
+        for subscription in [item for listening in self._open.values() for item in listening]:
+            self.close(subscription)

@@ -1,0 +1,1 @@
+"""The tools of a caller: names, schemas, hints, and which of them are listed. Read `registry` first."""

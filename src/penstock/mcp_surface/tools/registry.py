@@ -1,0 +1,198 @@
+"""Tools: what a caller may call, with the names, schemas and hints that MCP clients see.
+
+A tool is a capability of the gate under another name. Whatever a caller lacks a scope for, and whatever the operator
+excluded, is not in their book: it is neither listed nor found. The whole book is one page, always in the same order,
+because most clients read the first page only.
+
+Above it: `server`. Below it: the gate, `toolsets`. Nothing here knows the SDK.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Iterator
+from hashlib import sha256
+
+from penstock.base import limits
+from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.tools.book import ToolBook, listed_tool
+from penstock.mcp_surface.tools.toolsets import chosen_book, trio_names
+from penstock.mcp_surface.tools.wording import Wording
+from penstock.operations.catalogue.capability import Capability
+from penstock.operations.gate.context import Principal
+from penstock.operations.gate.recent import Recent
+from penstock.operations.pipeline import Gate
+
+__all__ = ["ToolShelf", "tool_book"]
+
+_BOOKS_KEPT = 256
+# Who gets a name that several want: built-in operations, then workflows, then what is imported from other servers.
+_ORDER = {"builtin": 0, "workflow": 1, "upstream": 2}
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+class ToolShelf:
+    """The books of all callers: those who may call the same share one."""
+
+    def __init__(self, gate: Gate, options: McpOptions) -> None:
+        self._gate = gate
+        self._options = options
+        self._books: Recent[Hashable, ToolBook] = Recent(_BOOKS_KEPT)
+        self._newest: Recent[Hashable, tuple[Hashable, ToolBook]] = Recent(_BOOKS_KEPT)
+        """The book that was given last, with the revisions that it was made of."""
+
+    async def of(self, principal: Principal, toolset: str | None = None) -> ToolBook:
+        """The book of a caller as it is now. Their address chooses among what their key offers, or the settings."""
+        chosen = self._chosen(principal, toolset)
+        exposure = await self._gate.exposed.of(principal.tenant)
+        who = _class_of(principal)
+        revisions = (self._gate.catalogue.revision, exposure.revision)
+        known = self._newest.get((who, chosen))
+        if known is not None and known[0] == revisions:
+            return known[1]
+        key = (who, revisions)
+        book = self._books.get((key, chosen))
+        if book is None:
+            whole = self._books.get(key)
+            if whole is None:
+                reserved = self._gate.catalogue.all()
+                whole = tool_book(await self._gate.visible(principal), self._options, reserved)
+                if principal.toolset is not None:
+                    whole = chosen_book(whole, principal.toolset, self._options)
+                self._books.put(key, whole)
+            book = chosen_book(whole, chosen, self._options)
+            self._books.put((key, chosen), book)
+        self._newest.put((who, chosen), (revisions, book))
+        return book
+
+    def at_hand(self, principal: Principal, toolset: str | None = None) -> ToolBook | None:
+        """The book of a caller as it is now, if nothing has to be read or made for it."""
+        exposure = self._gate.exposed.at_hand(principal.tenant)
+        known = self._newest.get((_class_of(principal), self._chosen(principal, toolset)))
+        if exposure is None or known is None or known[0] != (self._gate.catalogue.revision, exposure.revision):
+            return None
+        return known[1]
+
+    def last_of(self, principal: Principal, toolset: str | None = None) -> ToolBook | None:
+        """The book that a caller was given last, for those who cannot wait."""
+        known = self._newest.get((_class_of(principal), self._chosen(principal, toolset)))
+        return None if known is None else known[1]
+
+    def _chosen(self, principal: Principal, toolset: str | None) -> str:
+        """What the address asks for, then what the key offers, then what the settings say."""
+        if toolset is not None:
+            return toolset
+        return self._options.toolset if principal.toolset is None else "all"
+
+
+def _class_of(principal: Principal) -> Hashable:
+    """Those who may call the same, and are offered the same."""
+    return (principal.tenant, principal.scopes, principal.toolset)
+
+
+def tool_book(capabilities: Iterable[Capability], options: McpOptions, reserved: Iterable[Capability] = ()) -> ToolBook:
+    """The tools of what may be called. No workflow and no imported tool takes a name of a built-in operation.
+
+    That holds for the `reserved` ones too, which this caller may not call: a name means one thing to everybody.
+    """
+    taken: dict[str, Capability] = {}
+    excluded = [_pattern(text) for text in options.exclude_endpoints]
+    allowed = tuple(capabilities)
+    known = (*allowed, *reserved)
+    own = frozenset(_own_names(known, options))
+    # What is withheld takes no name from what is not.
+    ordered = sorted(allowed, key=lambda item: (_ORDER.get(item.populator, 1), _is_withheld(item), item.name))
+    for capability in ordered:
+        if not _is_offered(capability, excluded, options):
+            continue
+        for name in _names(capability, options):
+            if name not in taken and (name not in own or capability.populator == "builtin"):
+                taken[name] = capability
+                break
+    wording = _wording(known, excluded, options)
+    tools = {
+        name: listed_tool(name, found, output_schemas=options.output_schemas, wording=wording)
+        for name, found in taken.items()
+    }
+    spellings = dict(tools)
+    for tool in tools.values():
+        for other in _spellings(tool.capability, options):
+            if other not in own or tool.capability.populator == "builtin":
+                spellings.setdefault(other, tool)
+    shown = tuple(tools[name] for name in sorted(tools) if not tools[name].withheld)
+    return ToolBook(shown, spellings, frozenset(capability.name for capability in allowed), wording)
+
+
+def _wording(capabilities: Iterable[Capability], excluded: list[re.Pattern[str]], options: McpOptions) -> Wording:
+    """What texts call the operations that are tools, whether this caller has them or not."""
+    offered = (item for item in capabilities if item.populator == "builtin" and _is_offered(item, excluded, options))
+    return Wording({item.name: _names(item, options)[0] for item in offered})
+
+
+def _own_names(capabilities: Iterable[Capability], options: McpOptions) -> Iterator[str]:
+    """Every name of what is built in."""
+    yield from trio_names(options)
+    for capability in capabilities:
+        if capability.populator == "builtin":
+            yield from (*_names(capability, options), *_spellings(capability, options))
+
+
+def _is_withheld(capability: Capability) -> bool:
+    return capability.metadata.get("withheld") is True
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in text.split("*")))
+
+
+def _is_offered(capability: Capability, excluded: list[re.Pattern[str]], options: McpOptions) -> bool:
+    if capability.populator != "builtin":
+        return True
+    route = capability.route
+    if route is None or capability.governance.bucket == "admin" or _is_stream(capability):
+        return False
+    return not any(pattern.fullmatch(options.base_path + route.path) for pattern in excluded)
+
+
+def _is_stream(capability: Capability) -> bool:
+    return capability.output_schema is None
+
+
+def _names(capability: Capability, options: McpOptions) -> list[str]:
+    """What a capability may be called, the best first."""
+    underscored = options.tool_names == "underscore"
+    if capability.populator == "builtin":
+        return [_shortened(_builtin(capability.name, options.tool_prefix, "_" if underscored else "."))]
+    chosen = str(capability.metadata.get("tool") or capability.name)
+    own = (
+        f"upstream_{chosen}"
+        if capability.populator == "upstream"
+        else f"workflow_{capability.metadata.get('workflow')}"
+    )
+    digest = sha256(capability.name.encode()).hexdigest()[:8]
+    found = [_shortened(_NOT_IN_NAMES.sub("_", name)) for name in (chosen, own, f"{own}_{digest}")]
+    return [name.replace(".", "_") for name in found] if underscored else found
+
+
+def _spellings(capability: Capability, options: McpOptions) -> list[str]:
+    """Everything else that a capability answers to."""
+    if capability.populator == "builtin":
+        dotted = [_builtin(capability.name, options.tool_prefix, mark) for mark in "._"]
+        # The functions of the workflow profile answer to their published names too.
+        published = [capability.name.removeprefix("control.")] if capability.resource == "control" else []
+        return [*(_shortened(name) for name in dotted), capability.name, *published]
+    chosen = str(capability.metadata.get("tool") or "")
+    return [chosen, chosen.replace(".", "_"), capability.name]
+
+
+def _builtin(name: str, prefix: str, mark: str) -> str:
+    parts = [prefix] if prefix else []
+    return mark.join((*parts, name.replace(".", mark)))
+
+
+def _shortened(name: str) -> str:
+    """The name, or as much of it as clients take with a digest of all of it."""
+    if len(name) <= limits.MCP_TOOL_NAME_CHARACTERS_MAX:
+        return name
+    digest = sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: limits.MCP_TOOL_NAME_CHARACTERS_MAX - len(digest) - 1]}_{digest}"

@@ -1,0 +1,237 @@
+"""Toolsets: which of a caller's tools are listed, so that a model is not given more than it can use.
+
+The address says which (`/mcp?toolset=workflows`, or sets, kinds of things and names of tools with commas between them);
+the setting says it for those whose address does not. By default these are the exposed workflows, the imported tools
+and what goes on with their executions: who offers a workflow to a model does not mean to let it change the workflow.
+`management` adds the operations. As long as that is small it is listed whole; then the operations of every day, and at
+last only three tools that find, describe and call, stand for the rest. A set without them is all that can be called.
+
+Above it: `registry` keeps the books, `calls` calls what is found. Below it: what a tool is. It widens nobody's rights.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Literal, TypeAlias
+
+from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.tools.book import CATALOGUE, Tool, ToolBook, catalogue_bytes, listed_tool
+from penstock.operations.catalogue.capability import Annotations, Authorization, Capability, Governance
+
+__all__ = ["EVERYDAY", "FOLLOWING", "TOOLSETS", "chosen_book", "described", "found_tools", "inner_call", "trio_names"]
+
+TOOLSETS = ("default", "management", "workflows", "upstream", "operations", "all", "search")
+EVERYDAY = frozenset(
+    {
+        "workflow.list",
+        "workflow.get",
+        "workflow.execute",
+        "execution.status",
+        "execution.answer",
+        "execution.cancel",
+        "execution.signal",
+        "execution.wait",
+        "execution.list",
+        "execution.history",
+        "system.info",
+    }
+)
+FOLLOWING = frozenset({"execution.status", "execution.answer", "execution.cancel", "execution.wait"})
+"""What goes on with an execution that a workflow's tool began."""
+_SEARCHING = frozenset({"management", "search"})
+# The sets that have every workflow and every imported tool.
+_EVERY_START = frozenset({"default", "management"})
+_FOUND_DEFAULT = 10
+_FOUND_MAX = 50
+_WORDS = re.compile(r"[a-z0-9]+")
+_TITLE_WEIGHT = 3
+_INVALID = "INVALID_ARGUMENTS"
+
+_Action: TypeAlias = Literal["search", "describe", "call"]
+
+
+def chosen_book(whole: ToolBook, toolset: str, options: McpOptions) -> ToolBook:
+    """The book of a toolset: its tools in order, and what can be called through it."""
+    words = frozenset(word for word in (part.strip() for part in toolset.split(",")) if word) or frozenset({"default"})
+    if "all" in words:
+        return whole
+    if words & _SEARCHING:
+        return _with_search(whole, words, options)
+    spellings = {name: tool for name, tool in whole.spellings.items() if _is_named(tool, words, whole)}
+    tools = tuple(tool for tool in whole.tools if tool.name in spellings)
+    return replace(whole, tools=tools, spellings=spellings)
+
+
+def _with_search(whole: ToolBook, words: frozenset[str], options: McpOptions) -> ToolBook:
+    """Everything can be called, and what does not fit into the list is found by a search.
+
+    Workflows were exposed to be called: none is left out because others are there. Management makes room for them.
+    """
+    manages, trio = "management" in words, _trio(options)
+    if manages and catalogue_bytes(whole.tools) <= options.catalogue_bytes:
+        return whole
+    listed: tuple[Tool, ...] = ()
+    for kept in (EVERYDAY, FOLLOWING):
+        listed = (*(tool for tool in whole.tools if _is_kept(tool, kept, words, whole)), *trio)
+        if not manages or catalogue_bytes(listed) <= options.catalogue_bytes:
+            break
+    spellings = {**whole.spellings, **{name: tool for tool in trio for name in (tool.name, tool.capability.name)}}
+    return replace(whole, tools=tuple(sorted(listed, key=lambda tool: tool.name)), spellings=spellings)
+
+
+def _is_kept(tool: Tool, kept: frozenset[str], words: frozenset[str], whole: ToolBook) -> bool:
+    return tool.capability.name in kept or _is_named(tool, words, whole)
+
+
+def _is_named(tool: Tool, words: frozenset[str], whole: ToolBook) -> bool:
+    kinds = {"upstream" if tool.capability.populator == "upstream" else "workflows", *_EVERY_START}
+    if not tool.starts_execution:
+        kinds = {"operations", tool.capability.resource}
+        kinds |= {"workflows", "upstream", "default"} if tool.capability.name in FOLLOWING else set()
+    return bool(words & kinds) or any(whole.find(word) is tool for word in words)
+
+
+def found_tools(book: ToolBook, arguments: JsonObject) -> JsonObject:
+    """What fits some words best, with names and descriptions; every tool in order without words."""
+    query, limit = arguments.get("query", ""), arguments.get("limit", _FOUND_DEFAULT)
+    if not isinstance(query, str):
+        raise Rejected(_INVALID, "`query` must be text", "give words that say what the tool should do")
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _FOUND_MAX:
+        raise Rejected(_INVALID, f"`limit` must be a whole number from 1 to {_FOUND_MAX}")
+    words = frozenset(_WORDS.findall(query.lower()))
+    candidates = _callable(book)
+    scored = [(_score(tool, words), tool) for tool in candidates]
+    fitting = sorted((pair for pair in scored if pair[0] or not words), key=lambda pair: (-pair[0], pair[1].name))
+    items: list[JsonValue] = [_short(tool) for _, tool in fitting[:limit]]
+    return {"items": items, "total": len(fitting)}
+
+
+def described(book: ToolBook, arguments: JsonObject) -> JsonObject:
+    """A tool as a list would show it, with its schemas."""
+    tool = _named(book, arguments)
+    output = tool.capability.output_schema
+    return tool.listed if output is None else {"outputSchema": book.wording.of_schema(output), **tool.listed}
+
+
+def inner_call(book: ToolBook, arguments: JsonObject) -> tuple[Tool, JsonObject]:
+    """The tool that is to be called, and with what."""
+    given = arguments.get("arguments", {})
+    if not isinstance(given, dict):
+        raise Rejected(_INVALID, "`arguments` must be an object", "describe the tool to see what it takes")
+    return _named(book, arguments), given
+
+
+def _named(book: ToolBook, arguments: JsonObject) -> Tool:
+    name = arguments.get("name")
+    found = book.find(name) if isinstance(name, str) else None
+    if not isinstance(name, str):
+        raise Rejected(_INVALID, "`name` is missing: the name of a tool", "search for a tool and use its name")
+    if found is None or found.capability.populator == CATALOGUE:
+        near = get_close_matches(name[:100], [tool.name for tool in _callable(book)], n=1)
+        hint = f"did you mean {near[0]}? Otherwise search for one" if near else "search for one and use its name"
+        raise Rejected(_INVALID, f"there is no tool {name[:100]!r}", hint)
+    return found
+
+
+def _callable(book: ToolBook) -> list[Tool]:
+    every = book.spellings.values()
+    by_name = {tool.name: tool for tool in every if tool.capability.populator != CATALOGUE and not tool.withheld}
+    return [by_name[name] for name in sorted(by_name)]
+
+
+def _score(tool: Tool, words: frozenset[str]) -> int:
+    named = set(_WORDS.findall(f"{tool.name} {tool.capability.title}".lower().replace("_", " ")))
+    told = set(_WORDS.findall(str(tool.listed["description"]).lower()))
+    near = sum(any(word in other or other in word for other in named) for word in words)
+    return _TITLE_WEIGHT * len(words & named) + near + len(words & told)
+
+
+def _short(tool: Tool) -> JsonObject:
+    first = str(tool.listed["description"]).partition(". ")[0]
+    return {"name": tool.name, "title": tool.capability.title, "description": first}
+
+
+_NAME: JsonObject = {"type": "string", "description": "The name of a tool, as a search found it.", "maxLength": 200}
+_SCHEMAS: dict[_Action, JsonObject] = {
+    "search": {
+        "type": "object",
+        "properties": {
+            "query": {
+                "type": "string",
+                "description": "Words for what the tool should do, such as `pause schedule`; empty for all.",
+                "maxLength": 200,
+            },
+            "limit": {"type": "integer", "minimum": 1, "maximum": _FOUND_MAX, "default": _FOUND_DEFAULT},
+        },
+        "additionalProperties": False,
+    },
+    "describe": {
+        "type": "object",
+        "required": ["name"],
+        "properties": {"name": _NAME},
+        "additionalProperties": False,
+    },
+    "call": {
+        "type": "object",
+        "required": ["name"],
+        "properties": {
+            "name": _NAME,
+            "arguments": {"type": "object", "description": "The arguments, as the tool's input schema wants them."},
+        },
+        "additionalProperties": False,
+    },
+}
+_TOLD: dict[_Action, tuple[str, str]] = {
+    "search": (
+        "Search for tools",
+        "Finds workflows and operations that are not in the list of tools: schedules, webhooks, agents, models,"
+        " registered tools, versions of workflows and more. Describe what it finds, then call it.",
+    ),
+    "describe": (
+        "Describe a tool",
+        "Shows what a tool that a search found takes and gives back. Read its input schema before you call it.",
+    ),
+    "call": (
+        "Call a tool",
+        "Calls a tool that a search found, with the same checks and the same answer as if it were in the list.",
+    ),
+}
+
+
+def _trio(options: McpOptions) -> tuple[Tool, ...]:
+    mark = "_" if options.tool_names == "underscore" else "."
+    prefix = f"{options.tool_prefix}{mark}" if options.tool_prefix else ""
+    return tuple(
+        listed_tool(f"{prefix}tools{mark}{action}", _capability(action), output_schemas=False) for action in _SCHEMAS
+    )
+
+
+def trio_names(options: McpOptions) -> frozenset[str]:
+    """What the three tools are called, whether they are in a list or not."""
+    return frozenset(name for tool in _trio(options) for name in (tool.name, tool.capability.name))
+
+
+def _capability(action: _Action) -> Capability:
+    title, description = _TOLD[action]
+    reads = action != "call"
+    return Capability(
+        name=f"tools.{action}",
+        title=title,
+        description=description,
+        make_input_schema=lambda: _SCHEMAS[action],
+        make_output_schema=lambda: None,
+        annotations=Annotations(read_only=reads, destructive=not reads, idempotent=reads, open_world=not reads),
+        governance=Governance(),
+        handler=_never,
+        convert=lambda arguments: arguments,
+        authorization=lambda _: Authorization(action=f"tools.{action}", resource_kind="tool"),
+        populator=CATALOGUE,
+    )
+
+
+async def _never(context: object, given: object) -> None:
+    raise AssertionError("the surface answers this itself")

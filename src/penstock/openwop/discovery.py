@@ -1,0 +1,227 @@
+"""What an OpenWOP client finds out first: `/.well-known/openwop` and the description of the paths that are served.
+
+Only what works is claimed. Families that are absent are not supported, as that document's readers expect.
+
+Above it: `app` puts the pages beside the operations. Below it: `pages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from starlette.routing import BaseRoute
+
+from penstock.base import limits
+from penstock.base.json import JsonObject
+from penstock.rest.pages import document_page
+
+__all__ = ["discovery_document", "mcp_claim", "openwop_openapi", "openwop_pages"]
+
+_NO_MCP: JsonObject = {"supported": False, "serverUrls": [], "serverMount": {"supported": False}}
+_CURRENT = "2026-07-28"
+_LEGACY = "2025-06-18"
+_FEATURES = ("server-discover", "mrtr", "cacheable-lists", "extensions")
+_JSON = "application/json"
+
+
+def mcp_claim(
+    *, server_urls: Sequence[str], protocol_versions: Sequence[str], sampling: bool = False, elicitation: bool = False
+) -> JsonObject:
+    """What is claimed of MCP: where it is served, in which revisions, and which requests of clients are handled.
+
+    The revisions are those that `server/discover` names. Those with a handshake are served all the same; claiming
+    them too would say two different things about one server.
+    """
+    if not server_urls:
+        return _NO_MCP
+    claim: JsonObject = {"supported": True, "serverUrls": [*server_urls]}
+    if protocol_versions:
+        claim |= {"protocolVersions": [*protocol_versions], "preferredVersion": protocol_versions[0]}
+    if _CURRENT in protocol_versions:
+        claim |= {"profiles": [f"mcp-{_CURRENT}"], "features": [*_FEATURES]}
+    elif _LEGACY in protocol_versions:
+        claim["profiles"] = [f"mcp-{_LEGACY}-legacy"]
+    claim["serverMount"] = {
+        "supported": True,
+        "transports": ["stdio", "streamable-http"],
+        "samplingBridge": sampling,
+        "elicitationBridge": elicitation,
+    }
+    return claim
+
+
+def discovery_document(*, version: str, max_body_bytes: int, mcp: JsonObject | None = None) -> JsonObject:
+    """The discovery document; `mcp` is what the MCP surface says about itself."""
+    return {
+        "protocolVersion": "1.0",
+        "implementation": {"name": "penstock", "version": version, "vendor": "Penstock"},
+        "eventLogSchemaVersion": 1,
+        "supportedTransports": ["rest"],
+        # No language model speaks through this wire, so there are no envelopes to list.
+        "supportedEnvelopes": [],
+        "schemaVersions": {},
+        "limits": {
+            "clarificationRounds": limits.ACTIVITY_QUESTIONS_MAX,
+            "schemaRounds": 1,
+            "envelopesPerTurn": 0,
+            "maxRequestBodyBytes": max_body_bytes,
+        },
+        "configurable": {"runTimeoutMs": {"type": "number", "min": 1}},
+        "mcp": mcp or _NO_MCP,
+    }
+
+
+def _answer(description: str, schema: JsonObject | None = None) -> JsonObject:
+    found: JsonObject = {"description": description}
+    if schema is not None:
+        found["content"] = {_JSON: {"schema": schema}}
+    return found
+
+
+def _operation(
+    operation_id: str, summary: str, answers: JsonObject, body: JsonObject | None = None, *, public: bool = False
+) -> JsonObject:
+    error = _answer("Refused.", {"$ref": "#/components/schemas/Error"})
+    described: JsonObject = {
+        "operationId": operation_id,
+        "summary": summary,
+        "responses": {**answers, "default": error},
+    }
+    if body is not None:
+        described["requestBody"] = {"required": True, "content": {_JSON: {"schema": body}}}
+    if public:
+        described["security"] = []
+    return described
+
+
+def _object(*required: str, **members: JsonObject) -> JsonObject:
+    return {"type": "object", "required": list(required), "properties": dict(members)}
+
+
+_TEXT: JsonObject = {"type": "string"}
+_ANY_OBJECT: JsonObject = {"type": "object"}
+_RUN_CHANGED = _object("runId", "status", runId=_TEXT, status=_TEXT)
+_REASON: JsonObject = {"type": "object", "properties": {"reason": _TEXT}}
+
+
+def _schemas() -> JsonObject:
+    return {
+        "Error": {
+            **_object("error", "message", error=_TEXT, message=_TEXT, details=_ANY_OBJECT),
+            "additionalProperties": False,
+        },
+        "Event": _object(
+            *("eventId", "runId", "type", "payload", "timestamp", "sequence"),
+            eventId=_TEXT,
+            runId=_TEXT,
+            type=_TEXT,
+            payload={},
+            timestamp={"type": "string", "format": "date-time"},
+            sequence={"type": "integer", "minimum": 0},
+            nodeId=_TEXT,
+        ),
+        "Run": _object("runId", "workflowId", "status", runId=_TEXT, workflowId=_TEXT, status=_TEXT),
+        "CreateRun": _object(
+            "workflowId",
+            workflowId=_TEXT,
+            inputs=_ANY_OBJECT,
+            tenantId=_TEXT,
+            scopeId=_TEXT,
+            configurable=_object(runTimeoutMs={"type": "integer", "minimum": 1}),
+            tags={"type": "array", "items": _TEXT},
+            metadata=_ANY_OBJECT,
+        ),
+    }
+
+
+def _paths() -> JsonObject:
+    run: JsonObject = {"$ref": "#/components/schemas/Run"}
+    event: JsonObject = {"$ref": "#/components/schemas/Event"}
+    created = _object("runId", "status", "eventsUrl", runId=_TEXT, status=_TEXT, eventsUrl=_TEXT, statusUrl=_TEXT)
+    polled = _object("events", "isComplete", events={"type": "array", "items": event}, isComplete={"type": "boolean"})
+    stream: JsonObject = {"200": {"description": "Events.", "content": {"text/event-stream": {"schema": event}}}}
+    many = _object("runIds", runIds={"type": "array", "items": _TEXT, "maxItems": 100}, reason=_TEXT)
+    results = _object("results", results={"type": "array", "items": _ANY_OBJECT})
+    resolved = _object("runId", "nodeId", "status", runId=_TEXT, nodeId=_TEXT, status=_TEXT)
+    ok = "Done."
+    found: dict[str, Any] = {
+        "/.well-known/openwop": {
+            "get": _operation("discoverCapabilities", "What is served", {"200": _answer(ok, _ANY_OBJECT)}, public=True)
+        },
+        "/v1/workflows/{workflowId}": {
+            "get": _operation("getWorkflow", "Read a workflow", {"200": _answer(ok, _ANY_OBJECT)})
+        },
+        "/v1/runs": {
+            "post": _operation(
+                "createRun", "Start a run", {"201": _answer(ok, created)}, {"$ref": "#/components/schemas/CreateRun"}
+            )
+        },
+        "/v1/runs:bulk-cancel": {
+            "post": _operation("bulkCancelRuns", "Cancel several runs", {"200": _answer(ok, results)}, many)
+        },
+        "/v1/runs/{runId}": {"get": _operation("getRun", "Read a run", {"200": _answer(ok, run)})},
+        "/v1/runs/{runId}/events": {"get": _operation("streamRunEvents", "Follow a run", stream)},
+        "/v1/runs/{runId}/events/poll": {
+            "get": _operation("pollRunEvents", "Ask for events", {"200": _answer(ok, polled)})
+        },
+        "/v1/runs/{runId}/cancel": {
+            "post": _operation("cancelRun", "Cancel a run", {"200": _answer(ok, _RUN_CHANGED)}, _REASON)
+        },
+        "/v1/runs/{runId}:pause": {
+            "post": _operation("pauseRun", "Pause a run", {"202": _answer(ok, _RUN_CHANGED)}, _REASON)
+        },
+        "/v1/runs/{runId}:resume": {
+            "post": _operation("resumeRun", "Let a run go on", {"202": _answer(ok, _RUN_CHANGED)}, _REASON)
+        },
+        "/v1/runs/{runId}/interrupts/{nodeId}": {
+            "post": _operation(
+                *("resolveInterrupt", "Answer a question"),
+                {"200": _answer(ok, resolved)},
+                _object("resumeValue", resumeValue={}),
+            )
+        },
+    }
+    for path, operations in found.items():
+        names = [part.partition("}")[0] for part in path.split("{")[1:]]
+        if names:
+            operations["parameters"] = [
+                {"name": name, "in": "path", "required": True, "schema": _TEXT} for name in names
+            ]
+    return found
+
+
+def openwop_openapi(*, version: str, server_url: str | None) -> JsonObject:
+    """The description of the paths that are served."""
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Penstock, OpenWOP wire 1.0", "version": version},
+        "servers": [{"url": (server_url or "/").rstrip("/") or "/"}],
+        "security": [{"bearer": []}],
+        "paths": _paths(),
+        "components": {
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "schemas": _schemas(),
+        },
+    }
+
+
+def openwop_pages(
+    *, version: str, max_body_bytes: int, server_url: str | None, mcp: Callable[[], JsonObject] = lambda: _NO_MCP
+) -> list[BaseRoute]:
+    """The pages that need no key; `mcp` tells what is claimed of MCP."""
+    # What is served changes with the process only, so others may keep it for a while.
+    kept = ((b"cache-control", b"public, max-age=300"),)
+    return [
+        document_page(
+            "/.well-known/openwop",
+            lambda: msgspec.json.encode(discovery_document(version=version, max_body_bytes=max_body_bytes, mcp=mcp())),
+            headers=kept,
+        ),
+        document_page(
+            "/v1/openapi.json",
+            lambda: msgspec.json.encode(openwop_openapi(version=version, server_url=server_url)),
+            headers=kept,
+        ),
+    ]

@@ -1,0 +1,117 @@
+"""One request on the OpenWOP wire, and the calls of operations that answer it.
+
+Above it: `runs`, `streams`. Below it: the gate; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.openwop.errors import wire_rejected
+from penstock.operations.catalogue.capability import EventStream, Reply
+from penstock.operations.gate.context import Principal, Request
+from penstock.operations.pipeline import Answered, Gate, RefusedCall
+from penstock.rest.endpoints import authenticated, note_outcome
+from penstock.rest.requests import headers_of, query_of, read_body
+from penstock.rest.responses import Headers, request_id_of
+
+__all__ = ["Exchange"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Exchange:
+    """A request, and what is needed to answer it."""
+
+    gate: Gate
+    scope: Scope
+    receive: Receive
+    send: Send
+    max_body_bytes: int
+    headers: dict[str, str]
+    query: dict[str, str]
+    version: str
+    answer_headers: Headers = field(default_factory=list)
+    _principal: Principal | None = None
+
+    @classmethod
+    def of(cls, gate: Gate, ends: tuple[Scope, Receive, Send], *, max_body_bytes: int, version: str) -> Exchange:
+        """An exchange for a request; `ends` are the three of ASGI."""
+        scope, receive, send = ends
+        return cls(
+            gate=gate,
+            scope=scope,
+            receive=receive,
+            send=send,
+            max_body_bytes=max_body_bytes,
+            headers=headers_of(scope),
+            query=dict(query_of(scope)),
+            version=version,
+        )
+
+    def named(self, parameter: str) -> str:
+        """What stands in the path."""
+        found: str = self.scope["path_params"][parameter]
+        return found
+
+    async def body(self) -> JsonObject:
+        """The body: an object, or nothing at all."""
+        await self.principal("authenticate")  # nothing that a stranger sends is read
+        content = await read_body(self.receive, self.scope, self.headers, self.max_body_bytes)
+        if not content:
+            return {}
+        try:
+            value = msgspec.json.decode(content)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise wire_rejected("the body is not JSON") from None
+        if not isinstance(value, dict):
+            raise wire_rejected("the body must be an object")
+        return value
+
+    async def call(self, operation: str, arguments: JsonObject, *, once: bool = False) -> Any:
+        """The answer of an operation as JSON; with `once` the request's idempotency key counts for it."""
+        answered = await self._called(operation, arguments, once=once)
+        reply = answered.reply
+        if not isinstance(reply, Reply):
+            raise TypeError(f"{operation} answers with a stream")
+        if answered.replayed:
+            self.answer_headers.append((b"openwop-idempotent-replay", b"true"))
+        return msgspec.to_builtins(reply.value)
+
+    async def stream(self, operation: str, arguments: JsonObject) -> EventStream:
+        """The stream of an operation."""
+        reply = (await self._called(operation, arguments, once=False)).reply
+        if not isinstance(reply, EventStream):
+            raise TypeError(f"{operation} does not answer with a stream")
+        return reply
+
+    async def tenant(self) -> JsonValue:
+        """The tenant of whoever asks."""
+        return (await self.principal("authenticate")).tenant
+
+    async def principal(self, operation: str) -> Principal:
+        """Who asks; found out once, whatever the request needs. `operation` is what is wanted first."""
+        if self._principal is None:
+            self._principal = await authenticated(self.gate, self.scope, self.headers, operation)
+        return self._principal
+
+    async def _called(self, operation: str, arguments: JsonObject, *, once: bool) -> Answered:
+        outcome = await self.gate.call(
+            Request(
+                operation=operation,
+                arguments=arguments,
+                principal=await self.principal(operation),
+                surface="rest",
+                request_id=request_id_of(self.scope),
+                idempotency_key=self.headers.get("idempotency-key") if once else None,
+                remote=self.scope["client"][0] if self.scope.get("client") else None,
+            )
+        )
+        note_outcome(self.scope, outcome)
+        if isinstance(outcome, RefusedCall):
+            raise outcome.error
+        return outcome

@@ -1,0 +1,1 @@
+"""The MCP mount of the OpenWOP wire. Read `mount` first."""

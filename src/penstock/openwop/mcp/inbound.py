@@ -1,0 +1,236 @@
+"""What clients of the OpenWOP mount ask of us: a model, a person, the roots; and runs as its profile shows them.
+
+MCP has these the other way round. Here a client sends them, and a workflow whose document says `expose.sampling`,
+`expose.elicitation` or `expose.roots` handles them as `{request: …}`: the first by name, where there are several. It
+runs with the key of whoever sends, like any other run, and all that it is given comes from outside and is never taken
+for anything else.
+
+A question to a person is not answered while the client waits: the answer says `pending` and names the run. Whoever
+sends the same request again with the same idempotency key hears what became of it.
+
+Above it: `mount`. Below it: the gate. Nothing here knows the SDK.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.calls.calls import INTERNAL_ERROR, INVALID_PARAMS, Caller, ProtocolFault, ask_gate
+from penstock.mcp_surface.content.blocks import UNTRUSTED_META
+from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.questions.forms import form_of
+from penstock.operations.executions.waits import QuestionView, asks_for_approval
+from penstock.operations.pipeline import Gate
+
+__all__ = ["IDEMPOTENCY_META", "Inbound", "idempotency_key", "project_result"]
+
+_LOGGER = logging.getLogger("penstock.mcp")
+IDEMPOTENCY_META = "penstock/idempotency_key"
+_EXECUTION_META = "penstock/execution_id"
+_TAG_META = "openwop/tag"
+_METHOD_NOT_FOUND = -32601
+_ROLES = ("user", "assistant")
+_ENDED = ("completed", "failed", "cancelled")
+_LEFT = "mcp-request-cancelled"
+_WAITING = {"waiting_input": "waiting-input", "waiting_approval": "waiting-approval"}
+
+
+def idempotency_key(params: JsonObject) -> str | None:
+    """The key by which a request that is repeated is known."""
+    meta = params.get("_meta")
+    key = meta.get(IDEMPOTENCY_META) if isinstance(meta, dict) else None
+    return key if isinstance(key, str) else None
+
+
+def project_result(result: JsonObject) -> JsonObject:
+    """The result of a workflow's tool as the profile wants it: whatever is not the outcome is an error, with a tag.
+
+    A question is never the answer to a call: the run waits, and is answered where questions are.
+    """
+    shown = {name: value for name, value in result.items() if name != "resultType"}
+    structured = shown.get("structuredContent")
+    status = structured.get("status") if isinstance(structured, dict) else None
+    tag = "tool_canceled" if status == "cancelled" else _WAITING.get(str(status))
+    if tag is not None and isinstance(structured, dict) and asks_for_approval(structured.get("questions")):
+        tag = _WAITING["waiting_approval"]
+    if tag is None:
+        return shown
+    content = shown.get("content")
+    texts: list[JsonValue] = [{"type": "text", "text": tag}, *(content if isinstance(content, list) else [])]
+    said = shown.get("_meta")
+    meta: JsonObject = {**(said if isinstance(said, dict) else {}), _TAG_META: tag}
+    return {**shown, "content": texts, "isError": True, "_meta": meta}
+
+
+def _where(view: dict[str, Any]) -> JsonObject:
+    """The metadata of what an execution gave."""
+    found: JsonObject = {_EXECUTION_META: view["execution_id"]}
+    return {**found, UNTRUSTED_META: True} if view.get("untrusted") is True else found
+
+
+class Inbound:
+    """Requests that a workflow handles."""
+
+    def __init__(self, gate: Gate, options: McpOptions) -> None:
+        self._gate = gate
+        self._options = options
+        self._giving_up: set[asyncio.Future[None]] = set()
+
+    async def sample(self, caller: Caller, params: JsonObject) -> JsonObject:
+        """Let a workflow ask a model, and answer with what it says."""
+        if not self._options.sampling_bridge:
+            raise ProtocolFault(_METHOD_NOT_FOUND, "Method not found: no language model is configured here")
+        _refuse_unfit_messages(params)
+        view = await self._waited(caller, "sampling", params)
+        output, where = view.get("output"), _where(view)
+        if view["status"] == "completed":
+            return {**_sampled(output), "_meta": where}
+        if view["status"] not in _ENDED and idempotency_key(params) is None:
+            # Nobody could come back for the answer.
+            await self._give_up(caller, str(view["execution_id"]))
+        error = view.get("error")
+        told = error["message"] if isinstance(error, dict) else f"the run is {view['status']}"
+        data: JsonObject = {**where, "status": view["status"], "error": error}
+        raise ProtocolFault(INTERNAL_ERROR, f"the model did not answer: {told}", data, on_record=True)
+
+    async def elicit(self, caller: Caller, params: JsonObject) -> JsonObject:
+        """Let a workflow ask a person; `pending` until somebody has answered."""
+        message, schema = params.get("message"), params.get("requestedSchema")
+        if not isinstance(message, str) or not message:
+            raise ProtocolFault(INVALID_PARAMS, "message must be a text", {"message": "string"})
+        if not isinstance(schema, dict) or not _is_form(message, schema):
+            told = "requestedSchema must be the schema of a flat object of simple members"
+            raise ProtocolFault(INVALID_PARAMS, told, {"requestedSchema": "object"})
+        view = await self._begun(caller, "elicitation", params, {})
+        waited = await self._looked_at(caller, str(view["execution_id"]))
+        where = _where({**view, **waited})
+        match waited.get("status"):
+            case "completed":
+                return {**_elicited(waited.get("output")), "_meta": where}
+            case "cancelled":
+                return {"action": "cancel", "_meta": where}
+            case "failed":
+                failed: JsonObject = {**where, "error": waited.get("error")}
+                raise ProtocolFault(INTERNAL_ERROR, "the question could not be asked", failed, on_record=True)
+            case _:
+                return {"action": "pending", "_meta": where}
+
+    async def roots(self, caller: Caller, params: JsonObject) -> JsonObject:
+        """Let a workflow say which roots there are."""
+        view = await self._waited(caller, "roots", params)
+        output, where = view.get("output"), _where(view)
+        listed = output.get("roots") if isinstance(output, dict) else None
+        if view["status"] != "completed" or not isinstance(listed, list):
+            data: JsonObject = {**where, "error": view.get("error")}
+            raise ProtocolFault(INTERNAL_ERROR, "the roots could not be told", data, on_record=True)
+        return {"roots": [root for root in listed if isinstance(root, dict) and "uri" in root], "_meta": where}
+
+    async def _handler(self, caller: Caller, kind: str) -> str:
+        found = (await self._gate.exposed.of(caller.principal.tenant)).handlers.get(kind)
+        if found is None:
+            told = f"no workflow here handles this; one with `expose: {{{kind}: true}}` would"
+            raise ProtocolFault(_METHOD_NOT_FOUND, f"Method not found: {told}", {"handler": kind})
+        return found
+
+    async def _begun(self, caller: Caller, kind: str, params: JsonObject, more: JsonObject) -> dict[str, Any]:
+        request: JsonObject = {name: value for name, value in params.items() if name != "_meta"}
+        arguments: JsonObject = {"workflow_id": await self._handler(caller, kind), "input": {"request": request}}
+        value = await ask_gate(
+            self._gate, caller, "workflow.execute", {**arguments, **more}, idempotency_key=idempotency_key(params)
+        )
+        found: dict[str, Any] = msgspec.to_builtins(value)
+        return found
+
+    async def _waited(self, caller: Caller, kind: str, params: JsonObject) -> dict[str, Any]:
+        """The end of a handler's run; what becomes of it when the client leaves before is the operator's choice."""
+        more: JsonObject = {"sync": True, "wait_seconds": self._options.patience_seconds}
+        chosen = None if idempotency_key(params) else self._gate.services.new_id()
+        if chosen is not None:
+            more["execution_id"] = chosen
+        try:
+            return await self._begun(caller, kind, params, more)
+        except asyncio.CancelledError:
+            ends = self._options.on_disconnect == "cancel" and not self._gate.services.open_streams.ending
+            if chosen is not None and ends:
+                ending = asyncio.ensure_future(self._give_up(caller, chosen))
+                self._giving_up.add(ending)
+                ending.add_done_callback(self._giving_up.discard)
+            raise
+
+    async def _give_up(self, caller: Caller, execution_id: str) -> None:
+        try:
+            await ask_gate(self._gate, caller, "execution.cancel", {"execution_id": execution_id, "reason": _LEFT})
+        except PenstockError as error:
+            _LOGGER.info("the execution %s was left by its caller and goes on: %s", execution_id, error.code)
+
+    async def _looked_at(self, caller: Caller, execution_id: str) -> dict[str, Any]:
+        """How a run stands once it asks or has ended; nothing for a caller who may not look."""
+        try:
+            value = await ask_gate(self._gate, caller, "execution.wait", {"execution_id": execution_id})
+        except PenstockError as error:
+            if error.code != "SCOPE_REQUIRED":
+                raise
+            return {}
+        found: dict[str, Any] = msgspec.to_builtins(value)
+        return found
+
+
+def _refuse_unfit_messages(params: JsonObject) -> None:
+    messages = params.get("messages")
+    if not isinstance(messages, list) or not messages or not all(_is_message(item) for item in messages):
+        told = "messages must be a list of {role, content}, with text as content"
+        raise ProtocolFault(INVALID_PARAMS, told, {"messages": "array"})
+    tokens, system = params.get("maxTokens"), params.get("systemPrompt", "")
+    if tokens is not None and (not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1):
+        raise ProtocolFault(INVALID_PARAMS, "maxTokens must be a whole number", {"maxTokens": "integer"})
+    if not isinstance(system, str):
+        raise ProtocolFault(INVALID_PARAMS, "systemPrompt must be a text", {"systemPrompt": "string"})
+
+
+def _is_message(item: JsonValue) -> bool:
+    if not isinstance(item, dict) or item.get("role") not in _ROLES:
+        return False
+    content = item.get("content")
+    blocks = content if isinstance(content, list) else [content]
+    return bool(blocks) and all(
+        isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
+        for block in blocks
+    )
+
+
+def _is_form(message: str, schema: JsonObject) -> bool:
+    """Whether a person could be shown a form for it. Nothing larger or deeper becomes the schema of a question."""
+    if schema.get("type") != "object" or len(msgspec.json.encode(schema)) > limits.MCP_FORM_BYTES_MAX:
+        return False
+    question = QuestionView(interrupt_id="", node_id="", visit=1, prompt=message, answer_schema=schema)
+    return form_of(question) is not None
+
+
+def _sampled(output: JsonValue) -> JsonObject:
+    """What a workflow gave, as the message of a model: `text`, `output` or `result` of an object, or all of it."""
+    given: JsonObject = output if isinstance(output, dict) else {"text": output}
+    found = next((given[name] for name in ("text", "output", "result") if given.get(name) is not None), output)
+    text = found if isinstance(found, str) else msgspec.json.encode(found).decode()
+    model, reason = given.get("model"), given.get("stop_reason")
+    return {
+        "role": "assistant",
+        "content": {"type": "text", "text": text},
+        "model": model if isinstance(model, str) else "default",
+        "stopReason": reason if isinstance(reason, str) else "endTurn",
+    }
+
+
+def _elicited(output: JsonValue) -> JsonObject:
+    """What became of a question: the workflow says it itself, or its output is the answer."""
+    if isinstance(output, dict) and output.get("action") in ("accept", "decline", "cancel"):
+        content = output.get("content")
+        told: JsonObject = {"action": output["action"]}
+        return {**told, "content": content} if isinstance(content, dict) and told["action"] == "accept" else told
+    return {"action": "accept", "content": output if isinstance(output, dict) else {"answer": output}}

@@ -1,0 +1,350 @@
+"""The MCP mount of the OpenWOP wire: one POST, one JSON document, without a handshake and without a session.
+
+    POST /v1/mcp  {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+
+Errors of the protocol are answered with status 200, as that wire's clients expect, and arguments that do not fit are
+such an error. Clients also send `sampling/createMessage` and `elicitation/create` here, which MCP has the other way
+round; workflows that say so handle them. A client that speaks MCP as it is written down (a version, a session, event
+streams) is handed to the endpoint beside this one: the address serves both.
+
+Above it: `app` mounts it. Below it: `calls`, `contents` and `inbound`, which other transports share. Nothing
+here knows the SDK, and nothing is remembered between two requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+import msgspec
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.calls.calls import INVALID_PARAMS, Caller, Client, ProtocolFault, ToolCalls
+from penstock.mcp_surface.content.blocks import messages_at, result_at
+from penstock.mcp_surface.counting import CALL, Counting, method_name, reads_only
+from penstock.mcp_surface.eras.edge import CALLER_STATE, WHOLE_KEYS_STATE, McpEdge
+from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.refusals import MESSAGE, note_error, note_refusal, reason_of
+from penstock.mcp_surface.resources.contents import Contents
+from penstock.mcp_surface.tools.book import ToolBook
+from penstock.mcp_surface.tools.registry import ToolShelf
+from penstock.openwop.mcp.inbound import Inbound, idempotency_key, project_result
+from penstock.openwop.mcp.json_answers import as_json_only, spoken_to
+from penstock.operations.catalogue.errors import mapping_of
+from penstock.operations.gate.context import Principal
+from penstock.operations.pipeline import Gate
+
+__all__ = ["OPENWOP_PROTOCOL_VERSIONS", "OpenwopMount"]
+
+OPENWOP_PROTOCOL_VERSIONS = ("2025-06-18", "2025-11-25", "2025-03-26", "2024-11-05")
+"""What `initialize` agrees on here; the first is the one that the wire's profile was written for."""
+
+_REVISION_STATE = "mcp_revision"
+_PARSE_ERROR = -32700
+_INVALID_REQUEST = -32600
+_METHOD_NOT_FOUND = -32601
+_LEVELS = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
+# The schemes that the wire's profile lets through; workflows with other addresses are read at the endpoint beside.
+_SCHEMES = frozenset({"mcp", "openwop-resource", "https", "penstock"})
+
+Method: TypeAlias = Callable[[Caller, JsonObject], Awaitable[JsonObject]]
+
+
+class OpenwopMount:
+    """The address: plain requests are answered here, everything else by `strict`, the endpoint of MCP."""
+
+    surface = "mcp"
+
+    def __init__(self, gate: Gate, options: McpOptions, strict: ASGIApp) -> None:
+        self._strict = strict
+
+        async def load() -> _PlainEngine:
+            return _PlainEngine(gate, options)
+
+        self._plain = McpEdge(gate, options, load)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        spoken, again = await spoken_to(scope, receive)
+        # Of two runs of one workflow, the questions are told apart by their keys on this wire.
+        scope.setdefault("state", {})[WHOLE_KEYS_STATE] = True
+        if spoken == "plain":
+            await self._plain(scope, again, send)
+        elif spoken == "strict":
+            await self._strict(scope, again, send)
+        else:
+            await as_json_only(self._strict, scope, again, send)
+
+    async def close(self) -> None:
+        """Take no more requests, and answer those under way."""
+        await self._plain.close()
+
+
+class _PlainEngine:
+    """Requests without a handshake, one at a time."""
+
+    def __init__(self, gate: Gate, options: McpOptions) -> None:
+        self._gate = gate
+        self._options = options
+        self._shelf = ToolShelf(gate, options)
+        self._calls = ToolCalls(gate, self._shelf, options)
+        self._contents = Contents(gate, self._shelf, self._calls)
+        self._inbound = Inbound(gate, options)
+        self._counting = Counting(gate.services.telemetry)
+        self._methods: dict[str, Method] = {
+            "initialize": self._initialize,
+            "ping": _nothing,
+            "logging/setLevel": _set_level,
+            "tools/list": self._list_tools,
+            CALL: self._call_tool,
+            "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
+            "resources/read": self._read_resource,
+            "prompts/list": self._list_prompts,
+            "prompts/get": self._get_prompt,
+            "completion/complete": self._complete,
+            "sampling/createMessage": self._inbound.sample,
+            "elicitation/create": self._inbound.elicit,
+            "roots/list": self._inbound.roots,
+        }
+
+    async def stop(self) -> None:
+        """Nothing is open."""
+
+    async def handle(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request of somebody who was let in."""
+        if scope["method"] != "POST":
+            await _send(send, 405, _error(None, _INVALID_REQUEST, "use POST"), (b"allow", b"POST"))
+            return
+        body = await _body(receive, self._options.max_body_bytes)
+        if body is None:
+            await _send(send, 413, _error(None, _INVALID_REQUEST, "the body is too large"))
+            return
+        scope["state"][_REVISION_STATE] = _revision(scope)
+        answer = await _unless_left(self._answer(scope["state"], body), receive)
+        if isinstance(answer, _Left):
+            return
+        await (_send(send, 202, None) if answer is None else _send(send, 200, answer))
+
+    async def _answer(self, state: dict[str, Any], body: bytes) -> JsonObject | None:
+        """The answer to a message; None for one that wants none."""
+        try:
+            return await self._answer_to(state, body)
+        except ProtocolFault as fault:
+            note_error(self._gate, state[CALLER_STATE], MESSAGE, fault)
+            return _error(None, fault.code, fault.message)
+
+    async def _answer_to(self, state: dict[str, Any], body: bytes) -> JsonObject | None:
+        try:
+            message = msgspec.json.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise ProtocolFault(_PARSE_ERROR, "Parse error") from None
+        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+            raise ProtocolFault(_INVALID_REQUEST, "Invalid Request")
+        request_id, method, params = message.get("id"), message.get("method"), message.get("params", {})
+        if not isinstance(method, str):
+            # An answer to a question that nobody here asks; or nothing at all.
+            if "id" in message and ("result" in message or "error" in message):
+                return None
+            raise ProtocolFault(_INVALID_REQUEST, "Invalid Request")
+        if "id" not in message:
+            return None
+        if not isinstance(request_id, str | int) or isinstance(request_id, bool):
+            raise ProtocolFault(_INVALID_REQUEST, "the id must be a text or a whole number")
+        if not isinstance(params, dict):
+            note_refusal(self._gate, state[CALLER_STATE], MESSAGE, reason_of(INVALID_PARAMS))
+            return _error(request_id, INVALID_PARAMS, "params must be an object", {"params": "object"})
+        return await self._result(state, request_id, method, params)
+
+    async def _result(
+        self, state: dict[str, Any], request_id: str | int, method: str, params: JsonObject
+    ) -> JsonObject:
+        caller: Caller = state[CALLER_STATE]
+        began, status, called = time.perf_counter(), "error", "refused"
+        try:
+            result = _at(state[_REVISION_STATE], await self._dispatched(caller, method, params))
+            status, called = "ok", "error" if result.get("isError") else "ok"
+        except asyncio.CancelledError:
+            status = called = "left"
+            raise
+        except ProtocolFault as fault:
+            note_error(self._gate, caller, method_name(method), fault)
+            return _error(request_id, fault.code, fault.message, fault.data)
+        except PenstockError as error:
+            note_error(self._gate, caller, method_name(method), error)
+            data: JsonObject = {"code": error.code, "hint": error.hint, "details": error.details or None}
+            return _error(request_id, mapping_of(error).json_rpc, error.message, data)
+        finally:
+            self._counting.answered(method, status, time.perf_counter() - began)
+            book = self._shelf.last_of(caller.principal, caller.toolset) if method == CALL else None
+            tool = book.find(str(params.get("name"))) if book is not None else None
+            if method == CALL:
+                self._counting.called(tool, called)
+            if reads_only(method, tool):
+                state["reads"] = True
+        return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+    async def _dispatched(self, caller: Caller, method: str, params: JsonObject) -> JsonObject:
+        known = self._methods.get(method)
+        if known is None:
+            raise ProtocolFault(_METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
+        return await known(caller, params)
+
+    async def _book(self, caller: Caller) -> ToolBook:
+        return await self._shelf.of(caller.principal, caller.toolset)
+
+    async def _initialize(self, caller: Caller, params: JsonObject) -> JsonObject:
+        asked = params.get("protocolVersion")
+        version = asked if asked in OPENWOP_PROTOCOL_VERSIONS else OPENWOP_PROTOCOL_VERSIONS[0]
+        return {
+            "protocolVersion": version,
+            "capabilities": {"tools": {}, "resources": {}, "prompts": {}, "completions": {}, "logging": {}},
+            "serverInfo": {"name": "penstock", "title": "Penstock", "version": self._options.version},
+        }
+
+    async def _list_tools(self, caller: Caller, params: JsonObject) -> JsonObject:
+        return {"tools": [tool.listed for tool in (await self._book(caller)).tools]}
+
+    async def _call_tool(self, caller: Caller, params: JsonObject) -> JsonObject:
+        name, arguments = _text(params, "name"), params.get("arguments", {})
+        if not isinstance(arguments, dict):
+            raise ProtocolFault(INVALID_PARAMS, "arguments must be an object", {"arguments": "object"})
+        client = Client(strict=True, idempotency_key=idempotency_key(params))
+        result = await self._calls.call(caller, name, arguments, client)
+        tool = (await self._book(caller)).find(name)
+        return project_result(result) if tool is not None and tool.starts_execution else _plain(result)
+
+    async def _list_resources(self, caller: Caller, params: JsonObject) -> JsonObject:
+        found = await self._contents.resources(caller)
+        listed: list[JsonValue] = [item for item in found if _is_allowed(str(item["uri"]))]
+        return {"resources": listed}
+
+    async def _list_templates(self, caller: Caller, params: JsonObject) -> JsonObject:
+        found = await self._contents.templates(caller)
+        return {"resourceTemplates": [item for item in found if _is_allowed(str(item["uriTemplate"]))]}
+
+    async def _read_resource(self, caller: Caller, params: JsonObject) -> JsonObject:
+        uri = _text(params, "uri")
+        if not _is_allowed(uri):
+            schemes: list[JsonValue] = [*sorted(_SCHEMES)]
+            raise ProtocolFault(INVALID_PARAMS, "resources of this scheme are not read here", {"schemes": schemes})
+        return _plain(await self._contents.read(caller, uri, legacy=True))
+
+    async def _list_prompts(self, caller: Caller, params: JsonObject) -> JsonObject:
+        prompts: list[JsonValue] = [*await self._contents.prompts(caller)]
+        return {"prompts": prompts}
+
+    async def _get_prompt(self, caller: Caller, params: JsonObject) -> JsonObject:
+        given = params.get("arguments", {})
+        if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
+            raise ProtocolFault(INVALID_PARAMS, "arguments must be an object of texts", {"arguments": "object"})
+        arguments = {name: str(text) for name, text in given.items()}
+        return _plain(await self._contents.prompt(caller, _text(params, "name"), arguments))
+
+    async def _complete(self, caller: Caller, params: JsonObject) -> JsonObject:
+        reference, argument = params.get("ref"), params.get("argument")
+        if not isinstance(reference, dict) or not isinstance(argument, dict):
+            raise ProtocolFault(INVALID_PARAMS, "ref and argument must be objects", {"ref": "object"})
+        about = reference.get("name", reference.get("uri"))
+        begun = _text(argument, "value", empty=True)
+        return {"completion": await self._contents.completion(caller, str(about), _text(argument, "name"), begun)}
+
+
+def _revision(scope: Scope) -> str:
+    """The revision that a request names; without one, that of the wire's profile."""
+    named = dict(scope["headers"]).get(b"mcp-protocol-version", b"").decode("latin-1").strip()
+    return named or OPENWOP_PROTOCOL_VERSIONS[0]
+
+
+def _at(revision: str, result: JsonObject) -> JsonObject:
+    """A result in the blocks that a revision has."""
+    return messages_at(revision, result_at(revision, result))
+
+
+async def _nothing(caller: Caller, params: JsonObject) -> JsonObject:
+    return {}
+
+
+async def _set_level(caller: Caller, params: JsonObject) -> JsonObject:
+    """Checked, and that is all: no answer here can carry messages beside it."""
+    if _text(params, "level") not in _LEVELS:
+        levels: list[JsonValue] = [*sorted(_LEVELS)]
+        raise ProtocolFault(INVALID_PARAMS, "there is no such level", {"levels": levels})
+    return {}
+
+
+def _text(params: JsonObject, name: str, *, empty: bool = False) -> str:
+    found = params.get(name)
+    if not isinstance(found, str) or not (found or empty):
+        raise ProtocolFault(INVALID_PARAMS, f"{name} must be a text", {name: "string"})
+    return found
+
+
+def _is_allowed(uri: str) -> bool:
+    return uri.partition(":")[0].lower() in _SCHEMES
+
+
+def _plain(result: JsonObject) -> JsonObject:
+    """A result without what only later revisions have."""
+    return {name: value for name, value in result.items() if name != "resultType"}
+
+
+def _error(request_id: str | int | None, code: int, message: str, data: JsonValue = None) -> JsonObject:
+    error: JsonObject = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    return {"jsonrpc": "2.0", "id": request_id, "error": error}
+
+
+async def _body(receive: Receive, maximum: int) -> bytes | None:
+    """The body; None for one that is too large."""
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            break
+        part = message.get("body", b"")
+        size, more = size + len(part), message.get("more_body", False)
+        if size <= maximum:
+            parts.append(part)
+    return b"".join(parts) if size <= maximum else None
+
+
+class _Left:
+    """Nobody waits for the answer any more."""
+
+
+async def _unless_left(work: Awaitable[JsonObject | None], receive: Receive) -> JsonObject | _Left | None:
+    """What some work gives; it is cancelled when the client hangs up first, or when this is."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_left(receive))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else _Left()
+    finally:
+        for task in (working, leaving):
+            if not task.done():
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+
+async def _left(receive: Receive) -> None:
+    message: Message = {"type": "http.request"}
+    while message["type"] != "http.disconnect":
+        message = await receive()
+
+
+async def _send(send: Send, status: int, answer: JsonObject | None, *headers: tuple[bytes, bytes]) -> None:
+    body = b"" if answer is None else msgspec.json.encode(answer)
+    own = [(b"content-length", b"%d" % len(body)), *headers]
+    if answer is not None:
+        own.append((b"content-type", b"application/json"))
+    await send({"type": "http.response.start", "status": status, "headers": own})
+    await send({"type": "http.response.body", "body": body})

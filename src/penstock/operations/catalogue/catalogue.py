@@ -1,0 +1,65 @@
+"""The catalogue: everything that can be called, by name.
+
+Four kinds of things fill it (built-in operations, exposed workflows and agents, stored queries, imported tools); who
+calls does not matter here. A name that a caller may not use is found as little as one that does not exist: the gate
+sees to that with `visible`.
+
+Above it: `pipeline` and the surfaces. Below it: `capability`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from penstock.base.errors import NotFound
+from penstock.operations.catalogue.capability import Capability
+
+__all__ = ["Catalogue"]
+
+
+class Catalogue:
+    """Capabilities by canonical name; the spelling with underscores finds them too."""
+
+    def __init__(self, capabilities: Iterable[Capability] = (), internal: Iterable[Capability] = ()) -> None:
+        self._by_name: dict[str, Capability] = {}
+        self._spellings: dict[str, str] = {}
+        self.revision = 0
+        for capability in capabilities:
+            self.add(capability)
+        self._internal = {capability.name: capability for capability in internal}
+
+    def add(self, capability: Capability) -> None:
+        """Make something callable; a name is taken once."""
+        if capability.name in self._by_name:
+            raise ValueError(f"{capability.name} is in the catalogue already")
+        self._by_name[capability.name] = capability
+        self._spellings[capability.name.replace(".", "_")] = capability.name
+        self.revision += 1
+
+    def remove(self, name: str) -> None:
+        """Take something out of the catalogue."""
+        if self._by_name.pop(name, None) is not None:
+            self._spellings.pop(name.replace(".", "_"), None)
+            self.revision += 1
+
+    def get(self, name: str) -> Capability | None:
+        """The capability of a name, in either spelling."""
+        return self._by_name.get(name) or self._by_name.get(self._spellings.get(name, ""))
+
+    def internal(self, name: str) -> Capability | None:
+        """What only the process itself calls: nobody is shown it, and no surface finds it."""
+        return self._internal.get(name)
+
+    def find(self, name: str) -> Capability:
+        """The capability of a name, or an error that suggests names like it."""
+        found = self.get(name)
+        if found is not None:
+            return found
+        near = get_close_matches(name, self._by_name, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "list what there is with `penstock operations`"
+        raise NotFound("OPERATION_NOT_FOUND", f"there is no operation {name[:100]}", hint)
+
+    def all(self) -> tuple[Capability, ...]:
+        """Every capability, by name."""
+        return tuple(self._by_name[name] for name in sorted(self._by_name))

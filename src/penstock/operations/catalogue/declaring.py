@@ -1,0 +1,180 @@
+"""Declaring built-in operations: a typed function becomes a capability.
+
+    @operation("workflow.get", route=Route(method="GET", path="/workflows/{workflow_id}"), scopes=("workflow:read",))
+    async def workflow_get(context: Context, given: GetWorkflow) -> Reply[WorkflowView]:
+        '''Get a workflow with its document.'''
+
+Input and output are msgspec structs: their JSON Schemas and the conversion come from the annotations, the words from
+the docstring (its first line is the title). What does not fit is refused with every violation at once.
+
+Above it: the modules with operations. Below it: `capability`, `definitions.json_schemas`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject, JsonValue, exceeds_depth
+from penstock.definitions.schemas.compiled import CompiledSchema, SchemaProblem, compile_schema, violations
+from penstock.operations.catalogue.capability import (
+    Annotations,
+    Authorization,
+    Capability,
+    EventStream,
+    Example,
+    Governance,
+    Handler,
+    Reply,
+    Route,
+)
+
+__all__ = ["check_arguments", "operation", "schema_of"]
+
+
+def schema_of(kind: Any) -> JsonObject:
+    """The JSON Schema of a type, complete in itself; the definitions it refers to stand under `$defs`."""
+    (schema,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        name = reference.rpartition("/")[2]
+        # A type that refers to itself keeps its definition.
+        body = definitions[name] if _refers(definitions, name) else definitions.pop(name)
+        schema = dict(body)
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _refers(value: Any, name: str) -> bool:
+    if isinstance(value, dict):
+        return value.get("$ref") == f"#/$defs/{name}" or any(_refers(item, name) for item in value.values())
+    return isinstance(value, list) and any(_refers(item, name) for item in value)
+
+
+def operation(  # noqa: PLR0913  # everything that there is to say about an operation
+    name: str,
+    *,
+    route: Route | None,
+    scopes: Sequence[str],
+    reads: bool = False,
+    destructive: bool = False,
+    idempotent: bool = False,
+    open_world: bool = False,
+    risk: Literal["low", "medium", "high", "critical"] = "low",
+    bucket: Literal["read", "write", "admin"] | None = None,
+    subject: str | Callable[[JsonObject], str | None] | None = None,
+    errors: Sequence[str] = (),
+    examples: Sequence[Example] = (),
+    repeat: Callable[[Any, JsonObject], JsonValue] | None = None,
+) -> Callable[[Handler], Capability]:
+    """Make a capability of a function.
+
+    `subject` is the member of the input that names what the call is about, or finds that in the whole of the input.
+    What only the handler knows, such as the id of something new, it says itself (`CallRecord.about`).
+    """
+
+    def declare(handler: Handler) -> Capability:
+        hints = get_type_hints(handler)
+        input_type = hints["given"]
+        title, _, description = (inspect.getdoc(handler) or name).partition("\n")
+        return Capability(
+            name=name,
+            title=title.strip().removesuffix("."),
+            description=" ".join(f"{title}\n{description}".split()),
+            make_input_schema=partial(schema_of, input_type),
+            make_output_schema=partial(_output_schema, hints["return"]),
+            annotations=Annotations(
+                read_only=reads, destructive=destructive, idempotent=idempotent or reads, open_world=open_world
+            ),
+            governance=Governance(risk=risk, scopes=tuple(scopes), bucket=bucket or ("read" if reads else "write")),
+            handler=handler,
+            convert=partial(check_arguments, input_type),
+            authorization=partial(_authorization, name, subject),
+            route=route,
+            errors=tuple(errors),
+            examples=tuple(examples),
+            repeat=repeat,
+        )
+
+    return declare
+
+
+@cache
+def _compiled(input_type: Any) -> CompiledSchema:
+    compiled = compile_schema(schema_of(input_type))
+    if isinstance(compiled, SchemaProblem):
+        raise TypeError(f"{input_type.__name__}: {compiled.message} at {compiled.path}")
+    return compiled
+
+
+def check_arguments(input_type: Any, arguments: JsonObject) -> Any:
+    """The arguments as the handler takes them; `Rejected` with every violation when they do not fit."""
+    plain = _are_plain(arguments)
+    if not plain and exceeds_depth(arguments, limits.JSON_DEPTH_MAX):
+        told = f"the arguments are nested deeper than {limits.JSON_DEPTH_MAX} levels"
+        raise Rejected("ARGUMENTS_TOO_DEEP", told, "send a flatter value")
+    try:
+        given = msgspec.convert(arguments, input_type)
+    except msgspec.ValidationError as error:
+        listed = _listed(input_type, arguments) or [{"pointer": "", "keyword": "type", "message": str(error)}]
+    else:
+        # To Python, `$` also means "before a line feed at the end"; to a schema it does not.
+        if plain or not any(map(_ends_a_line, arguments.values())):
+            return given
+        listed = _listed(input_type, arguments)
+        if not listed:
+            return given
+    first = listed[0]
+    place = f"{first['pointer'] or '/'} {first['message']}" if isinstance(first, dict) else ""
+    told = f"the arguments do not fit: {place}" + (f" (and {len(listed) - 1} more)" if len(listed) > 1 else "")
+    raise Rejected("INVALID_ARGUMENTS", told, "see `errors` for every mistake", {"errors": listed})
+
+
+def _listed(input_type: Any, arguments: JsonObject) -> list[JsonValue]:
+    return [
+        {"pointer": item.instance_path, "keyword": item.keyword, "message": item.message}
+        for item in violations(_compiled(input_type), arguments)
+    ]
+
+
+def _are_plain(arguments: JsonObject) -> bool:
+    """Whether these are scalars and none of them ends a line, as in nearly every call: one look, and none further."""
+    for value in arguments.values():
+        if isinstance(value, str):
+            if value.endswith("\n"):
+                return False
+        elif isinstance(value, (list, dict)):
+            return False
+    return True
+
+
+def _ends_a_line(value: JsonValue) -> bool:
+    if isinstance(value, list):
+        return any(isinstance(item, str) and item.endswith("\n") for item in value)
+    return isinstance(value, str) and value.endswith("\n")
+
+
+def _authorization(
+    name: str, subject: str | Callable[[JsonObject], str | None] | None, arguments: JsonObject
+) -> Authorization:
+    identity = subject(arguments) if callable(subject) else arguments.get(subject) if subject else None
+    return Authorization(
+        action=name, resource_kind=name.partition(".")[0], resource_id=identity if isinstance(identity, str) else None
+    )
+
+
+def _output_schema(kind: Any) -> JsonObject | None:
+    if get_origin(kind) is Reply:
+        (kind,) = get_args(kind)
+    if kind is EventStream or kind is type(None):
+        return None
+    if get_origin(kind) is UnionType:
+        found, definitions = msgspec.json.schema_components(get_args(kind), ref_template="#/$defs/{name}")
+        return {"type": "object", "anyOf": list(found), "$defs": definitions}
+    return schema_of(kind)

@@ -1,0 +1,78 @@
+"""Questions are answered by people, and approvals by those who may give them.
+
+Over MCP a question is answered in a form that the client shows to a person, never by a call of a tool, unless its
+document says `answered_by: anyone`: the text that a model has read might have told it to make that call. An approval
+names a group, whose members have the scope `approve:GROUP`, or keeps out whoever started the run. The engine refuses
+other answers when they are taken, so that no way of naming a question, and no moment, gets around it.
+
+Above it: the operations that answer questions. Below it: what is known of a request.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from penstock.base.errors import Denied
+from penstock.base.scopes import scope_allows
+from penstock.engine.inputs import Answerer
+from penstock.engine.records import commands, events
+from penstock.operations.gate.context import Context, Principal
+
+__all__ = ["answerer_of", "is_by_model", "may_ask_caller", "refuse_used_answer"]
+
+_APPROVE = "approve:"
+# A node, its visit, and which of the questions of an activity.
+_Question: TypeAlias = tuple[str, int | None, int]
+_ABOUT_QUESTIONS = frozenset(
+    {events.ExecutionStarted, events.InterruptRaised, events.ActivityAsked, commands.ResumeInterrupt}
+)
+
+
+def is_by_model(context: Context) -> bool:
+    """Whether a model makes the call, as far as anybody can tell."""
+    request = context.request
+    return request.surface == "mcp" and not request.from_person
+
+
+def may_ask_caller(principal: Principal, approvers: object) -> bool:
+    """Whether a question may be brought to whoever calls a workflow, given the approvers that it names, if any.
+
+    They started the run, as far as can be told here: what is not theirs to approve is answered elsewhere.
+    """
+    if not isinstance(approvers, dict):
+        return True
+    group = approvers.get("group")
+    is_member = not isinstance(group, str) or scope_allows(principal.scopes, f"{_APPROVE}{group}")
+    return is_member and approvers.get("not_requester") is not True
+
+
+def answerer_of(context: Context) -> Answerer:
+    """What the engine has to know of a caller who answers a question."""
+    scopes = context.principal.scopes
+    groups = tuple(sorted(scope.removeprefix(_APPROVE) for scope in scopes if scope.startswith(_APPROVE)))
+    every = scope_allows(scopes, f"{_APPROVE}*")
+    return Answerer(by_model=is_by_model(context), groups=("*",) if every else groups)
+
+
+async def refuse_used_answer(context: Context, run_id: str, at_sequence: int) -> None:
+    """Refuse a model that would begin after what a person answered: such an answer is not used again."""
+    if not is_by_model(context):
+        return
+    native = False
+    open_to_models: set[_Question] = set()
+    for record in await context.run(run_id).history():
+        if record.seq > at_sequence:
+            return
+        match record.body if record.body_type in _ABOUT_QUESTIONS else None:
+            case events.ExecutionStarted(format=form):
+                native = form == "native"  # the published format has no questions to people only
+            case events.InterruptRaised(anyone=True) as raised:
+                open_to_models.add((raised.node_id, raised.visit, 0))
+            case events.ActivityAsked(ask=dict()) as asked:
+                open_to_models.add((asked.node_id, asked.visit, asked.round or 0))
+            case commands.ResumeInterrupt(node_id=node) as answered if native:
+                if (node, answered.visit, answered.round or 0) in open_to_models:
+                    continue
+                told = f"a person answered {node} before {at_sequence}, and only a person can use that answer again"
+                hint = "fork at an earlier record, or over REST, or with `penstock runs fork`"
+                raise Denied("PERSON_REQUIRED", told, hint, {"node_id": node, "sequence": record.seq})

@@ -1,0 +1,253 @@
+"""Operations that change the course of executions: pause, resume, cancel, retry, fork, delete.
+
+Each gives the run one input; what does not fit is refused and changes nothing.
+
+Above it: the catalogue. Below it: `reads` (who may see what), `runtime.runs`. What executions are told by others
+(signals, answers, results) is in `messages`.
+"""
+
+from __future__ import annotations
+
+from penstock.base import limits
+from penstock.base.errors import Conflict, Rejected
+from penstock.base.ids import id_for_callers
+from penstock.engine.records import events
+from penstock.engine.transitions import Phase, RunStatus
+from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.executions.approvals import refuse_used_answer
+from penstock.operations.executions.inputs import (
+    ForkExecution,
+    NamedExecution,
+    ReasonedChange,
+    RetryExecution,
+)
+from penstock.operations.executions.reads import handle_after, visible_run
+from penstock.operations.executions.retrying import retry_point
+from penstock.operations.executions.starts import new_run_id, refuse_restart
+from penstock.operations.executions.views import ExecutionHandle
+from penstock.operations.gate import idempotency
+from penstock.operations.gate.context import Context
+from penstock.operations.views import Deleted
+from penstock.runtime.ports.runs import RunQuery, RunRow
+
+__all__ = ["OPERATIONS"]
+
+_SEEN = "EXECUTION_NOT_FOUND"
+
+
+@operation(
+    "execution.pause",
+    route=Route(method="POST", path="/executions/{execution_id}/pause"),
+    scopes=("execution:control",),
+    subject="execution_id",
+    errors=(_SEEN, "PAUSE_NOT_ALLOWED", "RUN_ENDED"),
+    examples=(Example(arguments={"execution_id": "order-1042", "reason": "the shop is being moved"}),),
+)
+async def execution_pause(context: Context, given: ReasonedChange) -> Reply[ExecutionHandle]:
+    """Pause an execution.
+
+    It makes no new moves until execution.resume; results that come in meanwhile are kept, and its timers wait.
+    """
+    row = await visible_run(context, given.execution_id)
+    return await handle_after(context, row.run_id, context.run(row.run_id).pause(given.reason))
+
+
+@operation(
+    "execution.resume",
+    route=Route(method="POST", path="/executions/{execution_id}/resume"),
+    scopes=("execution:control",),
+    subject="execution_id",
+    errors=(_SEEN, "RESUME_NOT_ALLOWED", "RUN_ENDED"),
+)
+async def execution_resume(context: Context, given: NamedExecution) -> Reply[ExecutionHandle]:
+    """Let a paused execution go on.
+
+    It goes on where it was. To answer a question that an execution waits for, call execution.answer instead.
+    """
+    row = await visible_run(context, given.execution_id)
+    return await handle_after(context, row.run_id, context.run(row.run_id).resume())
+
+
+@operation(
+    "execution.cancel",
+    route=Route(method="POST", path="/executions/{execution_id}/cancel"),
+    scopes=("execution:control",),
+    destructive=True,
+    risk="medium",
+    subject="execution_id",
+    errors=(_SEEN, "CANCEL_NOT_ALLOWED"),
+    examples=(Example(arguments={"execution_id": "order-1042", "reason": "the customer changed their mind"}),),
+)
+async def execution_cancel(context: Context, given: ReasonedChange) -> Reply[ExecutionHandle]:
+    """Cancel an execution.
+
+    Stops its work and its child executions; what the workflow says must be undone is undone first, so that the status
+    may be `cancelling` for a while.
+    """
+    row = await visible_run(context, given.execution_id)
+    return await handle_after(context, row.run_id, context.run(row.run_id).cancel(given.reason))
+
+
+@operation(
+    "execution.retry",
+    route=Route(method="POST", path="/executions/{execution_id}/retry"),
+    scopes=("execution:control",),
+    risk="medium",
+    subject="execution_id",
+    errors=(
+        _SEEN,
+        "ACTIVITY_RETRY_NOT_ALLOWED",
+        "ACTIVITY_SUBMIT_NOT_AWAITING",
+        "ACTIVITY_SUBMIT_NODE_MISMATCH",
+        "EXECUTION_ID_TAKEN",
+        "PERSON_REQUIRED",
+        "RETRY_AMBIGUOUS",
+        "RETRY_NOT_ALLOWED",
+        "RUN_ENDED",
+    ),
+    examples=(
+        Example(arguments={"execution_id": "order-1042"}),
+        Example(arguments={"execution_id": "order-1042", "node_id": "charge"}),
+    ),
+)
+async def execution_retry(context: Context, given: RetryExecution) -> Reply[ExecutionHandle]:
+    """Try again what failed.
+
+    A failed execution stays as it is; a new one is forked from just before the failure, goes on from there, and is what
+    comes back. An activity that must not happen twice waits for a decision when its process died: it is tried again in
+    its own execution, or execution.submit_activity reports what came of it.
+    """
+    row = await visible_run(context, given.execution_id)
+    await refuse_restart(context, row)
+    if row.status == RunStatus.FAILED and given.node_id is None:
+        point = retry_point(await context.run(row.run_id).history())
+        return await _forked(context, row, point.seq, given.new_execution_id)
+    node_id, visit = await _in_doubt(context, row, given)
+    run = context.run(row.run_id)
+    retried = run.retry_activity(node_id, visit=visit, by=context.principal.id, note=given.note)
+    return await handle_after(context, row.run_id, retried)
+
+
+async def _in_doubt(context: Context, row: RunRow, given: RetryExecution) -> tuple[str, int | None]:
+    """The activity whose outcome is unknown; the engine looks whether one that was named is."""
+    if given.node_id is not None:
+        return given.node_id, given.visit
+    state = await context.run(row.run_id).state()
+    doubtful = [item.key for item in state.activations() if item.phase is Phase.OUTCOME_UNKNOWN]
+    meant = [key for key in doubtful if given.visit in (None, key[1])]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        listed = ", ".join(f"{node_id} (visit {visit})" for node_id, visit in meant)
+        told = f"the outcome of several activities is unknown: {listed}"
+        raise Rejected("RETRY_AMBIGUOUS", told, "say which one by `node_id` and `visit`")
+    told = f"the execution {given.execution_id} is {row.status}: nothing failed, and no outcome is unknown"
+    hint = "an execution is retried after it failed, an activity when its outcome is unknown"
+    raise Conflict("RETRY_NOT_ALLOWED", told, hint)
+
+
+@operation(
+    "execution.fork",
+    route=Route(method="POST", path="/executions/{execution_id}/fork", status=201),
+    scopes=("execution:control", "workflow:run"),
+    open_world=True,
+    risk="medium",
+    subject="execution_id",
+    errors=(_SEEN, "FORK_POINT_INVALID", "EXECUTION_ID_TAKEN", "PERSON_REQUIRED"),
+    examples=(Example(arguments={"execution_id": "order-1042", "at_sequence": 14}),),
+)
+async def execution_fork(context: Context, given: ForkExecution) -> Reply[ExecutionHandle]:
+    """Start a new execution from the middle of another.
+
+    Everything up to a record of the history counts as done; the new execution goes on from there. Use it to repeat the
+    part of a failed execution that went wrong. The original stays as it is.
+    """
+    row = await visible_run(context, given.execution_id)
+    await refuse_restart(context, row)
+    return await _forked(context, row, given.at_sequence, given.new_execution_id)
+
+
+async def _forked(context: Context, row: RunRow, at_seq: int, chosen: str | None) -> Reply[ExecutionHandle]:
+    """A new execution from the middle of another, or the one that the same call made before."""
+    await refuse_used_answer(context, row.run_id, at_seq)
+    run_id, _ = new_run_id(context, chosen)
+
+    async def fork() -> None:
+        if await _is_that_fork(context, run_id, row.run_id, at_seq):
+            return
+        try:
+            await context.run(row.run_id).fork(at_seq=at_seq, run_id=run_id, by=context.principal.starter)
+        except Conflict as error:
+            if error.code != "DUPLICATE_EXECUTION_ID" or not await _is_that_fork(context, run_id, row.run_id, at_seq):
+                raise _taken(chosen) from None
+
+    return await handle_after(context, run_id, fork(), is_new=True)
+
+
+async def _is_that_fork(context: Context, run_id: str, original: str, at_seq: int) -> bool:
+    """Whether a run of an id is the fork that is asked for; False when there is none."""
+    begun = await context.services.host.history(run_id, limit=1)
+    if not begun:
+        return False
+    first = begun[0].body_as(events.ExecutionStarted)
+    origin = None if first is None else first.forked_from
+    if origin is None or (origin.get("executionId"), origin.get("seq")) != (original, at_seq):
+        raise _taken(id_for_callers(context.tenant, run_id))
+    return True
+
+
+def _taken(execution_id: str | None) -> Conflict:
+    told = f"there is an execution {execution_id} that began otherwise"
+    return Conflict("EXECUTION_ID_TAKEN", told, "choose another id, or leave it out")
+
+
+@operation(
+    "execution.delete",
+    route=Route(method="DELETE", path="/executions/{execution_id}"),
+    scopes=("execution:delete",),
+    destructive=True,
+    risk="high",
+    subject="execution_id",
+    errors=(_SEEN, "EXECUTION_NOT_ENDED"),
+)
+async def execution_delete(context: Context, given: NamedExecution) -> Deleted:
+    """Delete an execution that has ended.
+
+    Its history goes with it, and its child executions. What still goes on must be cancelled first.
+    """
+    row = await visible_run(context, given.execution_id)
+    family = [row.run_id, *await _descendants(context, row.run_id)]
+    answer = Deleted(id=id_for_callers(context.tenant, row.run_id))
+    await context.services.store.delete_runs(family, call=idempotency.answered(context, Reply(value=answer)))
+    if await context.services.store.row(row.run_id) is not None:
+        told = f"the execution {given.execution_id} is {row.status}, or another one still needs it"
+        raise Conflict("EXECUTION_NOT_ENDED", told, "cancel it first, or delete its parent")
+    return answer
+
+
+async def _descendants(context: Context, run_id: str) -> list[str]:
+    """The child runs of a run and theirs, parents first."""
+    found: list[str] = []
+    waiting = [run_id]
+    while waiting:
+        parent, cursor = waiting.pop(), None
+        while True:
+            query = RunQuery(parent_run_id=parent, limit=limits.PAGE_LIMIT_MAX, cursor=cursor, tenant=context.tenant)
+            page = await context.services.store.list_runs(query)
+            found.extend(row.run_id for row in page.rows)
+            waiting.extend(row.run_id for row in page.rows)
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+    return found
+
+
+OPERATIONS: tuple[Capability, ...] = (
+    execution_pause,
+    execution_resume,
+    execution_cancel,
+    execution_retry,
+    execution_fork,
+    execution_delete,
+)

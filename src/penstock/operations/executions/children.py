@@ -1,0 +1,58 @@
+"""The children of an execution, and theirs, for somebody who waits with it: what they ask is asked of them too.
+
+Above it: `waiting`. Below it: the host port. No more of them are looked at than a person could answer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from penstock.base import limits
+from penstock.engine.state import RunState
+from penstock.runtime.host.port import RunReader
+from penstock.runtime.host.waiters import Moved
+
+__all__ = ["Family", "Kin"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kin:
+    """Those that have not ended, what to wait for to see them move, and whether they have since the last look."""
+
+    states: tuple[RunState, ...] = ()
+    waits: tuple[Moved, ...] = ()
+    moved: bool = False
+
+
+@dataclass(slots=True)
+class Family:
+    """The children of one execution, as they were seen last."""
+
+    host: RunReader
+    _seen: dict[str, int] = field(default_factory=dict)
+
+    async def look(self, state: RunState, watching: ExitStack) -> Kin:
+        """Look at everybody; `watching` lasts as long as somebody waits for them to move."""
+        states: list[RunState] = []
+        waits: list[Moved] = []
+        moved = False
+        names = deque(_children(state))
+        while names and len(waits) < limits.CHILDREN_WATCHED_MAX:
+            name = await self.host.newest(names.popleft())
+            seen = self._seen.get(name, 0)
+            waits.append(watching.enter_context(self.host.watched(name, after_seq=seen)))
+            child = await self.host.watched_state(name)
+            if child is None:
+                continue
+            self._seen[name] = child.seq
+            moved = moved or child.seq > seen
+            if not child.terminal:
+                states.append(child)
+                names.extend(_children(child))
+        return Kin(tuple(states), tuple(waits), moved)
+
+
+def _children(state: RunState) -> list[str]:
+    return [child.child_id for child in state.children.values() if not child.abandoned]

@@ -1,0 +1,402 @@
+"""The seven published control-plane functions as operations, with their published parameters, results and errors.
+
+They take any object: what does not fit is refused with the published code, not with ours. A refusal carries the
+published error object in `error`. Definitions come with the call and are kept, so that starting needs the right to
+write workflows too.
+
+Above it: the catalogue. Below it: `runtime.control_plane`, on the runs of the caller's tenant.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected
+from penstock.base.ids import id_for_callers, id_in_tenant
+from penstock.base.json import JsonObject, JsonValue
+from penstock.base.later import later
+from penstock.definitions.model import Workflow
+from penstock.definitions.start_needs import start_needs
+from penstock.engine.outcomes import Accepted, Refused
+from penstock.engine.transitions import RunStatus
+from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.executions.approvals import answerer_of
+from penstock.operations.executions.inputs import CHOSEN_ID
+from penstock.operations.executions.starts import new_run_id, with_origin
+from penstock.operations.gate import idempotency
+from penstock.operations.gate.context import Context
+from penstock.operations.gate.start_rights import needs_of, start_refusal
+from penstock.operations.workflows.documents import document_name
+
+if TYPE_CHECKING:
+    from penstock.runtime.control_plane import functions, hosts, views
+else:
+    hosts = later("penstock.runtime.control_plane.hosts")
+    functions = later("penstock.runtime.control_plane.functions")
+    views = later("penstock.runtime.control_plane.views")
+
+__all__ = ["OPERATIONS"]
+
+_CHOSEN_ID = re.compile(CHOSEN_ID)
+_NOT_FOUND = frozenset({"EXECUTION_NOT_FOUND", "WORKFLOW_NOT_FOUND"})
+_DENIED = frozenset({"PERSON_REQUIRED", "APPROVER_REQUIRED", "SCOPE_REQUIRED"})
+_REJECTED = frozenset(
+    {
+        "VALIDATION_ERROR",
+        "SUBMIT_VALIDATION_ERROR",
+        "SIGNAL_VALIDATION_ERROR",
+        "CANCEL_VALIDATION_ERROR",
+        "INVALID_RESUME_PAYLOAD",
+        "ACTIVITY_SUBMIT_PARALLEL_MISMATCH",
+        "VALUE_NOT_JSON",
+    }
+)
+# Functions that change a run and follow it until it rests.
+_FOLLOWED = frozenset({"workflow_resume", "workflow_submit_activity", "workflow_signal", "workflow_cancel"})
+_RUNS = ("EXECUTION_NOT_FOUND", "VALIDATION_ERROR")
+
+Definition = Annotated[Any, Meta(description="The workflow document; where a run exists, the one it was started with.")]
+ExecutionName = Annotated[Any, Meta(description="The run, as text.", examples=["order-1042"])]
+Mode = Annotated[Any, Meta(description="Who does the activities: `in_process` or `host_mediated`.")]
+NodeName = Annotated[Any, Meta(description="The node, as text.")]
+
+
+class WorkflowStart(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of `workflow_start`."""
+
+    definition: Definition = None
+    input: Annotated[Any, Meta(description="The input, an object.")] = None
+    execution_id: ExecutionName = None
+    activity_execution_mode: Mode = None
+    allow_existing_execution_id: Annotated[Any, Meta(description="True: go on with a run that exists.")] = None
+
+
+class WorkflowStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of `workflow_status`."""
+
+    execution_id: ExecutionName = None
+
+
+class WorkflowResume(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of `workflow_resume`."""
+
+    execution_id: ExecutionName = None
+    definition: Definition = None
+    resume_payload: Annotated[Any, Meta(description="The answer to the open question.")] = None
+    node_id: NodeName = None
+    interrupt_id: Annotated[Any, Meta(description="The question by its id, as text.")] = None
+    activity_execution_mode: Mode = None
+
+
+class WorkflowSubmitActivity(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of `workflow_submit_activity`."""
+
+    execution_id: ExecutionName = None
+    definition: Definition = None
+    input: Annotated[Any, Meta(description="The input that the run was started with; not needed.")] = None
+    node_id: NodeName = None
+    outcome: Annotated[Any, Meta(description="`{ok: true, result}` or `{ok: false, error, code}`.")] = None
+    parallel_span: Annotated[Any, Meta(description="The branch, as the pending activity names it.")] = None
+    visit: Annotated[Any, Meta(description="Which visit of the node.")] = None
+    attempt: Annotated[Any, Meta(description="Which attempt.")] = None
+    activity_execution_mode: Mode = None
+
+
+class WorkflowSignal(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of `workflow_signal`."""
+
+    execution_id: ExecutionName = None
+    definition: Definition = None
+    input: Annotated[Any, Meta(description="The input that the run was started with; not needed.")] = None
+    signal_name: Annotated[Any, Meta(description="The signal, as text.")] = None
+    payload: Annotated[Any, Meta(description="What the signal brings.")] = None
+    signal_id: Annotated[Any, Meta(description="The same id counts once.")] = None
+    activity_execution_mode: Mode = None
+
+
+class WorkflowCancel(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of `workflow_cancel`."""
+
+    execution_id: ExecutionName = None
+    reason: Annotated[Any, Meta(description="Why, as text.")] = None
+
+
+class WorkflowList(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of `workflow_list`."""
+
+    phase: Annotated[Any, Meta(description="Only runs of this phase.")] = None
+    definition_name: Annotated[Any, Meta(description="Only runs of this workflow.")] = None
+    updated_after: Annotated[Any, Meta(description="Only runs that moved after this instant.")] = None
+    updated_before: Annotated[Any, Meta(description="Only runs that moved before this instant.")] = None
+    limit: Annotated[Any, Meta(description="From 1 to 100; 50 without.")] = None
+    cursor: Annotated[Any, Meta(description="`next_cursor` of the page before.")] = None
+
+
+async def _called(context: Context, function: str) -> dict[str, Any]:
+    """Call a published function on the runs of the caller's tenant."""
+    services, tenant = context.services, context.tenant
+    host = hosts.HostControl(
+        services.host,
+        tenant=tenant,
+        labels=with_origin(context, {}),
+        starter=context.principal.starter,
+        untrusted=context.request.from_outside,
+        refuse=partial(_start_refusal, context),
+        call=context.call,
+    )
+    plane = functions.ControlPlane(
+        host=host,
+        new_id=services.new_id,
+        by=context.principal.id,
+        answerer=answerer_of(context),
+    )
+    # A member that is null is one that was left out: the published functions know no nulls there.
+    arguments: JsonObject = {
+        name: value
+        for name, value in context.request.arguments.items()
+        if value is not None or name in ("resume_payload", "payload")
+    }
+    refused = _prepare(context, function, arguments)
+    if context.call.claim is not None and function in _FOLLOWED:
+        await _answer_meanwhile(context, arguments.get("execution_id"))
+    reply = refused or await plane.call(function, arguments)
+    match reply:
+        case functions.Answer(body=body):
+            return _with_public_ids(tenant, body)
+        case functions.Problem():
+            raise _error(tenant, reply)
+
+
+async def _answer_meanwhile(context: Context, run_id: JsonValue) -> None:
+    """Store with the change of a run how the run stands then: that is the answer if the call is not followed further.
+
+    What is started has an id that is made from the idempotency key: whoever repeats that follows the same run.
+    """
+    services = context.services
+    row = await services.host.row(run_id) if isinstance(run_id, str) else None
+    workflow = None if row is None else await services.host.workflow(row.definition_hash, tenant=context.tenant)
+
+    def decided(decision: Accepted) -> Reply[dict[str, Any]] | None:
+        state = decision.state
+        if workflow is None or state.definition_hash != workflow.hash or state.status is RunStatus.FAILED:
+            return None
+        return Reply(value=_with_public_ids(context.tenant, views.run_body(workflow, state)))
+
+    idempotency.answered_by(context, decided, provisional=True)
+
+
+async def _start_refusal(context: Context, workflow: Workflow) -> Refused | None:
+    """Why the caller may not start the document that came with the call; a stored one of its name binds it too."""
+    services = context.services
+    stored = await services.store.definition_named(workflow.name, tenant=context.tenant)
+    versions = [start_needs(workflow.document), *([needs_of(services, stored)] if stored is not None else [])]
+    error = await start_refusal(services, context.principal, workflow.name, versions)
+    return None if error is None else Refused(error.code, error.message, hint=error.hint)
+
+
+def _prepare(context: Context, function: str, arguments: JsonObject) -> functions.Problem | None:
+    """Put the run's id as it is stored into the arguments; say why an id cannot be chosen."""
+    named = arguments.get("execution_id")
+    if function == "workflow_status" and "lease" in arguments:
+        return functions.Problem("VALIDATION_ERROR", "leases are taken with execution.lease_activity", {})
+    if function == "workflow_start" and not named:
+        run_id, is_repeated = new_run_id(context, None)
+        arguments["execution_id"] = run_id
+        if is_repeated:
+            arguments["allow_existing_execution_id"] = True
+    elif isinstance(named, str):
+        if function == "workflow_start" and not _CHOSEN_ID.fullmatch(named):
+            told = "execution_id must begin with a letter or digit, followed by up to 127 of these, _, . and -"
+            return functions.Problem("VALIDATION_ERROR", told, {"execution_id": named[:200]})
+        arguments["execution_id"] = id_in_tenant(context.tenant, named)
+    return None
+
+
+def _error(tenant: str, problem: functions.Problem) -> PenstockError:
+    """A published problem as an error; by its class REST finds the status."""
+    kind: type[PenstockError] = Conflict
+    if problem.code in _NOT_FOUND:
+        kind = NotFound
+    elif problem.code in _REJECTED:
+        kind = Rejected
+    elif problem.code in _DENIED:
+        kind = Denied
+    published: JsonObject = {
+        "code": problem.code,
+        "message": problem.message,
+        "details": _with_public_ids(tenant, problem.details),
+    }
+    return kind(problem.code, problem.message, None, {"error": published})
+
+
+def _with_public_ids(tenant: str, body: JsonObject) -> dict[str, Any]:
+    """A body with the ids of runs as the tenant calls them; what belongs to the run itself is not touched."""
+    found: JsonObject = {}
+    for name, value in body.items():
+        if name.endswith("execution_id") and isinstance(value, str):
+            found[name] = id_for_callers(tenant, value)
+        elif name in ("executions", "pending_activities") and isinstance(value, list):
+            found[name] = [_with_public_ids(tenant, item) if isinstance(item, dict) else item for item in value]
+        else:
+            found[name] = value
+    return found
+
+
+def _route(function: str) -> Route:
+    return Route(method="POST", path=f"/control/{function}")
+
+
+def _started(arguments: JsonObject) -> str | None:
+    """The run that is to be started, if the call says which; else the workflow."""
+    chosen = arguments.get("execution_id")
+    return chosen if isinstance(chosen, str) and chosen else document_name(arguments.get("definition"))
+
+
+_START: JsonValue = {"penstock": "v1", "name": "hello", "nodes": [{"id": "done", "type": "end", "output": "hello"}]}
+
+
+@operation(
+    "control.workflow_start",
+    route=_route("workflow_start"),
+    scopes=("workflow:write", "workflow:run"),
+    open_world=True,
+    risk="medium",
+    subject=_started,
+    errors=("VALIDATION_ERROR", "DUPLICATE_EXECUTION_ID", "SUBMIT_VALIDATION_ERROR", "ENGINE_FAILURE"),
+    examples=(Example(arguments={"definition": _START, "input": {}}),),
+)
+async def control_workflow_start(context: Context, given: WorkflowStart) -> dict[str, Any]:
+    """Start a run of a definition that is sent along (workflow profile).
+
+    Follows the run until it waits for somebody or ends. To start a workflow that is stored, call workflow.execute.
+    """
+    return await _called(context, "workflow_start")
+
+
+@operation(
+    "control.workflow_status",
+    route=_route("workflow_status"),
+    scopes=("execution:read",),
+    reads=True,
+    subject="execution_id",
+    errors=_RUNS,
+)
+async def control_workflow_status(context: Context, given: WorkflowStatus) -> dict[str, Any]:
+    """Say what a run is doing (workflow profile).
+
+    Phase, current node, state and what it waits for, in the published words; execution.status says more.
+    """
+    return await _called(context, "workflow_status")
+
+
+@operation(
+    "control.workflow_resume",
+    route=_route("workflow_resume"),
+    scopes=("execution:write",),
+    subject="execution_id",
+    errors=(
+        "EXECUTION_NOT_FOUND",
+        "INVALID_RESUME_PAYLOAD",
+        "PERSON_REQUIRED",
+        "APPROVER_REQUIRED",
+        "ENGINE_FAILURE",
+        "VALUE_NOT_JSON",
+    ),
+)
+async def control_workflow_resume(context: Context, given: WorkflowResume) -> dict[str, Any]:
+    """Answer the open question of a run (workflow profile).
+
+    Follows the run until it waits for somebody or ends.
+    """
+    return await _called(context, "workflow_resume")
+
+
+@operation(
+    "control.workflow_submit_activity",
+    route=_route("workflow_submit_activity"),
+    scopes=("execution:write",),
+    subject="execution_id",
+    errors=(
+        "ACTIVITY_SUBMIT_NOT_AWAITING",
+        "ACTIVITY_SUBMIT_NODE_MISMATCH",
+        "ACTIVITY_SUBMIT_PARALLEL_MISMATCH",
+        "ACTIVITY_LEASE_LOST",
+        "SUBMIT_VALIDATION_ERROR",
+        "ENGINE_FAILURE",
+        "VALUE_NOT_JSON",
+    ),
+)
+async def control_workflow_submit_activity(context: Context, given: WorkflowSubmitActivity) -> dict[str, Any]:
+    """Report the outcome of an activity (workflow profile).
+
+    Follows the run until it waits for somebody or ends.
+    """
+    return await _called(context, "workflow_submit_activity")
+
+
+@operation(
+    "control.workflow_signal",
+    route=_route("workflow_signal"),
+    scopes=("execution:write",),
+    subject="execution_id",
+    errors=(
+        "EXECUTION_NOT_FOUND",
+        "SIGNAL_VALIDATION_ERROR",
+        "SIGNAL_NOT_AWAITING",
+        "SIGNAL_LIMIT_EXCEEDED",
+        "ENGINE_FAILURE",
+        "VALUE_NOT_JSON",
+    ),
+)
+async def control_workflow_signal(context: Context, given: WorkflowSignal) -> dict[str, Any]:
+    """Send a signal to a run (workflow profile).
+
+    Follows the run until it waits for somebody or ends.
+    """
+    return await _called(context, "workflow_signal")
+
+
+@operation(
+    "control.workflow_cancel",
+    route=_route("workflow_cancel"),
+    scopes=("execution:control",),
+    destructive=True,
+    risk="medium",
+    subject="execution_id",
+    errors=("EXECUTION_NOT_FOUND", "CANCEL_VALIDATION_ERROR", "CANCEL_NOT_ALLOWED", "ENGINE_FAILURE"),
+)
+async def control_workflow_cancel(context: Context, given: WorkflowCancel) -> dict[str, Any]:
+    """Cancel a run and its children (workflow profile)."""
+    return await _called(context, "workflow_cancel")
+
+
+@operation(
+    "control.workflow_list",
+    route=_route("workflow_list"),
+    scopes=("execution:read",),
+    reads=True,
+    errors=("VALIDATION_ERROR",),
+)
+async def control_workflow_list(context: Context, given: WorkflowList) -> dict[str, Any]:
+    """List runs (workflow profile).
+
+    Newest first, by phase, name and time; execution.list says more.
+    """
+    return await _called(context, "workflow_list")
+
+
+OPERATIONS: tuple[Capability, ...] = (
+    control_workflow_start,
+    control_workflow_status,
+    control_workflow_resume,
+    control_workflow_submit_activity,
+    control_workflow_signal,
+    control_workflow_cancel,
+    control_workflow_list,
+)

@@ -1,0 +1,131 @@
+"""To decline a question is to answer it, as the document says: here is which answer that is.
+
+A document says it in so many words (`decline: {approve: false}`). One that does not has said it with the schema of the
+answer, where there is only one way to read it: the one truth value that has to be given, or the one choice that says
+no. Names do not matter, with one exception: what is called `reject` or `skip` is not declined by saying false. Where
+nothing fits the schema, declining has no answer, and the question stays open. To close a form is not to decline.
+
+Above it: views of questions, which tell it to every surface. Below it: the schemas of documents. The execution checks
+the answer like any other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.schemas.compiled import CompiledSchema, is_prompt, is_valid, load_schema
+
+__all__ = ["answer_fits", "declined_answer"]
+
+_DECLINE = "decline"
+_REFUSING = frozenset(
+    [
+        "decline",
+        "declined",
+        "deny",
+        "denied",
+        "disagree",
+        "disapprove",
+        "disapproved",
+        "no",
+        "refuse",
+        "refused",
+        "reject",
+        "rejected",
+    ]
+)
+# To say false to these is not to say no to what is asked.
+_NEGATIVE = _REFUSING.union(
+    [
+        "abort",
+        "against",
+        "block",
+        "cancel",
+        "delay",
+        "disable",
+        "disallow",
+        "dont",
+        "forbid",
+        "hold",
+        "ignore",
+        "never",
+        "not",
+        "object",
+        "oppose",
+        "postpone",
+        "prevent",
+        "revoke",
+        "skip",
+        "stop",
+        "suspend",
+        "veto",
+        "withhold",
+        "without",
+    ]
+)
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def answer_fits(schema: JsonValue, answer: JsonValue) -> bool:
+    """Whether a question with this schema takes the answer; where that takes its time, the run finds out itself."""
+    compiled = load_schema(schema) if isinstance(schema, dict) else None
+    if not isinstance(compiled, CompiledSchema):
+        return False
+    return not is_prompt(compiled, answer, len(msgspec.json.encode(answer))) or is_valid(compiled, answer)
+
+
+def declined_answer(schema: JsonValue, declared: JsonValue = None) -> JsonValue:
+    """The answer that it is to decline a question; None where there is none. `declared` is what the document says."""
+    if declared is not None:
+        return declared if answer_fits(schema, declared) else None
+    if not isinstance(schema, dict):
+        return None
+    return next((answer for answer in _readings(schema) if answer_fits(schema, answer)), None)
+
+
+def _readings(schema: JsonObject) -> Iterator[JsonValue]:
+    """What might be meant, what is most certain first."""
+    if schema.get("type") == "boolean":
+        yield False
+    members = schema.get("properties")
+    if not isinstance(members, dict):
+        return
+    agreed: JsonObject = {}
+    if "action" in members:
+        agreed["action"] = _DECLINE
+    if "approved" in members:
+        agreed["approved"] = False
+    if agreed:
+        yield agreed
+    listed = schema.get("required")
+    required = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+    asked = {name: members[name] for name in required or list(members) if name in members}
+    if not required and len(asked) > 1:
+        return  # none of them has to be given: none of them is the question
+    truths = [name for name, member in asked.items() if isinstance(member, dict) and member.get("type") == "boolean"]
+    if len(truths) == 1 and not _words(truths[0]) & _NEGATIVE:
+        yield {truths[0]: False}
+    refusing = {name: found for name, member in asked.items() if (found := _refusing_choices(member))}
+    if len(refusing) == 1:
+        [(name, choices)] = refusing.items()
+        if len(choices) == 1:
+            yield {name: choices[0]}
+
+
+def _refusing_choices(member: JsonValue) -> list[str]:
+    """The choices of a member that say no."""
+    if not isinstance(member, dict):
+        return []
+    listed, titled = member.get("enum"), member.get("oneOf")
+    choices = listed if isinstance(listed, list) else []
+    if isinstance(titled, list):
+        choices = [item.get("const") for item in titled if isinstance(item, dict)]
+    return [item for item in choices if isinstance(item, str) and item.lower() in _REFUSING]
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in _WORDS.findall(name)}

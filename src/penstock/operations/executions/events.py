@@ -1,0 +1,170 @@
+"""Records of a history as events of a stream.
+
+A pure function of the history: whoever reads it again, from anywhere and on any server, gets the same events. The
+status is told when it changes and the run has come to rest, not in the middle of a decision.
+
+Above it: `streams`. Below it: the engine's records and state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from penstock.base.ids import id_for_callers
+from penstock.base.json import JsonObject, JsonValue
+from penstock.engine.folding.evolve import apply
+from penstock.engine.records import Record
+from penstock.engine.state import RunState
+from penstock.engine.status import run_status
+from penstock.engine.transitions import Phase, RunStatus
+from penstock.engine.visits import Change, change_of
+from penstock.operations.views import instant
+from penstock.runtime.activities.progress import Progress
+
+__all__ = ["EVENT_TYPES", "NODE_PHASES", "Change", "EventFold", "change_of", "progress_data"]
+
+EVENT_TYPES = ("status", "node", "output", "error", "complete", "progress")
+
+# What a change of a visit is called here.
+NODE_PHASES: dict[Change, str] = {
+    Change.BEGUN: "scheduled",
+    Change.ATTEMPT_REQUESTED: "started",
+    Change.ATTEMPT_FAILED: "attempt_failed",
+    Change.ATTEMPT_COMPLETED: "attempt_completed",
+    Change.OUTCOME_UNKNOWN: "outcome_unknown",
+    Change.RETRIED: "retried",
+    Change.ATTEMPT_ASKED: "waiting_input",
+    Change.ASKED: "waiting_input",
+    Change.RESUMED: "answered",
+    Change.SIGNAL_AWAITED: "waiting_signal",
+    Change.SIGNALLED: "signalled",
+    Change.TIMER_STARTED: "waiting_timer",
+    Change.TIMER_FIRED: "woken",
+    Change.CHILD_STARTED: "waiting_child",
+    Change.CHILD_ENDED: "child_ended",
+    Change.COMPLETED: "completed",
+    Change.FAILED: "failed",
+}
+# Members of a record that are told along, by the names they have on this wire.
+_TOLD = {
+    "attempt": "attempt",
+    "code": "error_code",
+    "error": "error",
+    "message": "error",
+    "willRetry": "will_retry",
+    "prompt": "prompt",
+    "answerSchema": "answer_schema",
+    "interruptId": "interrupt_id",
+    "signalName": "signal",
+    "nodeType": "type",
+}
+_MOMENTS = {"deadline": "until", "retryAt": "until"}
+
+Event = tuple[str, JsonObject]
+
+
+@dataclass(slots=True, kw_only=True)
+class EventFold:
+    """Turns records into events, one after the other."""
+
+    tenant: str
+    execution_id: str
+    state: RunState = field(default_factory=RunState)
+    reported: str = ""
+    """The status that was told last."""
+
+    @property
+    def ended(self) -> bool:
+        """True when the last event was given."""
+        return self.state.terminal
+
+    def is_under_way(self, node_id: str, visit: int, attempt: int) -> bool:
+        """Whether an attempt has neither come back nor been given up."""
+        activation = self.state.activation(node_id, visit)
+        return activation is not None and activation.attempt == attempt and activation.phase is Phase.REQUESTED
+
+    def skip(self, records: Iterable[Record]) -> None:
+        """Take records whose events were given before."""
+        for record in records:
+            self._apply(record)
+
+    def take(self, record: Record) -> list[Event]:
+        """The events of the next record."""
+        before = self.reported
+        self._apply(record)
+        told: list[Event] = []
+        change = change_of(record.name)
+        phase = None if change is None else NODE_PHASES.get(change)
+        if phase is not None and isinstance(record.payload.get("nodeId"), str):
+            told.append(("node", self._node(record, phase)))
+        if self.reported != before:
+            told.append(("status", {**self._place(record), "status": self.reported}))
+        if self.ended:
+            told.extend(self._end(record))
+        return told
+
+    def _apply(self, record: Record) -> None:
+        apply(self.state, record)
+        # Inside a decision a run seems to run; only where it comes to rest is its status worth telling.
+        if record.seq == 1 or self.state.terminal or self.state.paused or not self.state.unsettled:
+            self.reported = run_status(self.state)
+
+    def _place(self, record: Record) -> JsonObject:
+        return {"execution_id": self.execution_id, "sequence": record.seq, "at": instant(record.at)}
+
+    def _node(self, record: Record, phase: str) -> JsonObject:
+        payload = record.payload
+        told: JsonObject = {
+            **self._place(record),
+            "node_id": payload.get("nodeId"),
+            "phase": phase,
+            "visit": payload.get("visit"),
+        }
+        for theirs, ours in _TOLD.items():
+            if payload.get(theirs) is not None:
+                told[ours] = payload[theirs]
+        for theirs, ours in _MOMENTS.items():
+            moment = payload.get(theirs)
+            if isinstance(moment, int):
+                told[ours] = instant(moment)
+        if isinstance(payload.get("childExecutionId"), str):
+            told["child_execution_id"] = id_for_callers(self.tenant, str(payload["childExecutionId"]))
+        return told
+
+    def _end(self, record: Record) -> list[Event]:
+        state, place = self.state, self._place(record)
+        output: JsonValue = state.result if state.status is RunStatus.COMPLETED else None
+        told: list[Event] = []
+        if state.status is RunStatus.COMPLETED and state.continued_as is None:
+            told.append(("output", {**place, "output": output}))
+        failure = state.failure
+        if failure is not None:
+            told.append(
+                (
+                    "error",
+                    {**place, "code": failure.code, "message": failure.message, "node_id": failure.node_id},
+                )
+            )
+        last: JsonObject = {**place, "status": run_status(state)}
+        if state.cancel_reason is not None:
+            last["reason"] = state.cancel_reason
+        if state.continued_as is not None:
+            last["continued_as"] = id_for_callers(self.tenant, state.continued_as)
+        told.append(("complete", last))
+        return told
+
+
+def progress_data(tenant: str, said: Progress, *, untrusted: bool) -> JsonObject:
+    """What an attempt said about itself, for a stream; marked if the run has read what somebody outside wrote."""
+    told: JsonObject = {
+        "execution_id": id_for_callers(tenant, said.run_id),
+        "at": instant(said.at),
+        "node_id": said.node_id,
+        "visit": said.visit,
+        "attempt": said.attempt,
+    }
+    more: JsonObject = {"value": said.value, "message": said.message, "details": said.details}
+    if untrusted:
+        more["untrusted"] = True
+    return {**told, **{name: value for name, value in more.items() if value is not None}}

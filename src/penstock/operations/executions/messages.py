@@ -1,0 +1,286 @@
+"""Operations by which executions are told something: signals, answers to questions, results of activities.
+
+Each gives the run one input; what does not fit is refused and changes nothing. Whoever comes second learns who was
+first.
+
+Above it: the catalogue. Below it: `reads` (who may see what), `runtime.runs`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.base.errors import Conflict, PenstockError, Rejected
+from penstock.base.ids import id_for_callers
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.schemas.compiled import CompiledSchema, load_schema
+from penstock.definitions.secret_answers import secrets_in, without_values_of
+from penstock.engine.outcomes import Accepted
+from penstock.engine.records import commands, events
+from penstock.engine.walk.questions import OpenQuestion, interrupt_id_of, open_questions
+from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.executions.approvals import answerer_of
+from penstock.operations.executions.inputs import (
+    AnswerQuestion,
+    LeaseActivity,
+    SignalExecution,
+    SubmitActivity,
+    UpdateExecution,
+)
+from penstock.operations.executions.reads import handle_after, seconds_to_wait, visible_run
+from penstock.operations.executions.starts import new_run_id
+from penstock.operations.executions.views import ExecutionHandle, UpdateAnswer
+from penstock.operations.executions.waits import ActivityView, activity_view
+from penstock.operations.gate import idempotency
+from penstock.operations.gate.context import Context
+from penstock.operations.views import instant
+from penstock.runtime.control_plane.leasing import leased_activity
+from penstock.runtime.ports.runs import RunRow
+
+__all__ = ["OPERATIONS"]
+
+_SEEN = "EXECUTION_NOT_FOUND"
+
+
+@operation(
+    "execution.signal",
+    route=Route(method="POST", path="/executions/{execution_id}/signals", status=202),
+    scopes=("execution:write",),
+    subject="execution_id",
+    errors=(_SEEN, "SIGNAL_NOT_AWAITING", "SIGNAL_LIMIT_EXCEEDED", "VALUE_NOT_JSON"),
+    examples=(Example(arguments={"execution_id": "order-1042", "name": "paid", "payload": {"amount": 180}}),),
+)
+async def execution_signal(context: Context, given: SignalExecution) -> Reply[ExecutionHandle]:
+    """Send a signal to an execution.
+
+    A node that waits for a signal of that name takes it; otherwise it is kept until one does. With the same
+    `signal_id` it counts once, however often it is sent.
+    """
+    row = await visible_run(context, given.execution_id)
+    signal_id = given.signal_id or _derived_signal(context)
+    sent = context.run(row.run_id).signal(
+        given.name, given.payload, signal_id=signal_id, by=context.principal.id, note=given.note
+    )
+    return await handle_after(context, row.run_id, sent)
+
+
+def _derived_signal(context: Context) -> str | None:
+    """With an idempotency key: a signal id that is the same when the call is repeated after a crash."""
+    made, derived = new_run_id(context, None)
+    return made if derived else None
+
+
+@operation(
+    "execution.update",
+    route=Route(method="POST", path="/executions/{execution_id}/updates", other_statuses=(202,)),
+    scopes=("execution:write",),
+    subject="execution_id",
+    errors=(_SEEN, "SIGNAL_NOT_AWAITING", "SIGNAL_LIMIT_EXCEEDED", "VALUE_NOT_JSON", "JQ_INVALID", "JQ_FAILED"),
+    examples=(
+        Example(
+            arguments={"execution_id": "order-1042", "name": "paid", "payload": {"amount": 180}, "query": ".state"}
+        ),
+    ),
+)
+async def execution_update(context: Context, given: UpdateExecution) -> Reply[UpdateAnswer]:
+    """Send a signal and wait until it was taken.
+
+    Answers with what `query` gives once a node took the signal and went on. When nobody takes it in time, `taken` is
+    false, and the signal waits in the execution as if execution.signal had sent it.
+    """
+    row = await visible_run(context, given.execution_id)
+    public = id_for_callers(context.tenant, row.run_id)
+    signal_id = given.signal_id or _derived_signal(context) or context.services.new_id()
+    answer = UpdateAnswer(execution_id=public, signal_id=signal_id, taken=False)
+    run = await context.run(row.run_id).newest()
+    await run.signal(given.name, given.payload, signal_id=signal_id)
+
+    async def taken() -> UpdateAnswer:
+        seconds = seconds_to_wait(context, given.wait_seconds)
+        value = await run.outcome_of_signal(signal_id, query=given.query, timeout_seconds=seconds)
+        return msgspec.structs.replace(answer, taken=True, value=value)
+
+    try:
+        found = await context.presence.while_there(taken)
+    except TimeoutError:
+        found = None
+    return Reply(value=answer, status=202) if found is None else Reply(value=found)
+
+
+@operation(
+    "execution.answer",
+    route=Route(method="POST", path="/executions/{execution_id}/answers"),
+    scopes=("execution:write",),
+    subject="execution_id",
+    errors=(
+        _SEEN,
+        "ANSWER_INVALID",
+        "QUESTION_AMBIGUOUS",
+        "ALREADY_ANSWERED",
+        "NO_OPEN_QUESTION",
+        "PERSON_REQUIRED",
+        "APPROVER_REQUIRED",
+        "VALUE_NOT_JSON",
+    ),
+    examples=(Example(arguments={"execution_id": "order-1042", "answer": {"approved": True}}),),
+)
+async def execution_answer(context: Context, given: AnswerQuestion) -> Reply[ExecutionHandle]:
+    """Answer a question that an execution asks.
+
+    Look at `waiting_for.questions` of execution.status for the prompt and the schema of the answer. Name the node, its
+    visit or the interrupt id if several questions are open. The first answer that fits is taken. People answer: a model
+    may only where a question says `answered_by: anyone`, and of `approvers` only those that the question names.
+    """
+    row = await visible_run(context, given.execution_id)
+    answered = context.run(row.run_id).answer(
+        given.answer,
+        node=given.node_id,
+        visit=given.visit,
+        interrupt_id=given.interrupt_id,
+        by=context.principal.id,
+        answerer=msgspec.structs.replace(answerer_of(context), note=given.note),
+    )
+    try:
+        return await handle_after(context, row.run_id, answered)
+    except PenstockError as error:
+        if error.code != "INVALID_RESUME_PAYLOAD":
+            raise
+        raise await _answer_error(context, row, given, error) from None
+
+
+async def _answer_error(context: Context, row: RunRow, given: AnswerQuestion, error: PenstockError) -> PenstockError:
+    """Why an answer was not taken."""
+    run = context.run(row.run_id)
+    asked = [
+        item for item in open_questions(await run.state()) if _is_meant(given, item.node_id, item.visit, item.round)
+    ]
+    if len(asked) > 1:
+        ids: list[JsonValue] = [item.interrupt_id for item in asked]
+        told = "several questions are open"
+        return Rejected("QUESTION_AMBIGUOUS", told, "say which one by `interrupt_id`", {"interrupt_ids": ids})
+    if asked:
+        return Rejected(
+            "ANSWER_INVALID", error.message, error.hint, {"errors": await _violations(context, asked[0], given.answer)}
+        )
+    answered = [
+        (body, record.at)
+        for record in await run.history()
+        if (body := record.body_as(commands.ResumeInterrupt)) is not None
+        and _is_meant(given, body.node_id, body.visit, body.round)
+    ]
+    if not answered:
+        told = f"the execution {given.execution_id} asks nothing" + (f" at {given.node_id}" if given.node_id else "")
+        return Conflict("NO_OPEN_QUESTION", told, "look at `waiting_for` of execution.status")
+    body, at = answered[-1]
+    by = body.answered_by
+    told = f"{body.node_id} was answered by {by or 'somebody'} at {instant(at)}"
+    details: JsonObject = {"answered_by": by, "answered_at": instant(at)}
+    details.update({"node_id": body.node_id, "visit": body.visit})
+    return Conflict("ALREADY_ANSWERED", told, "the first answer counts; look at the execution", details)
+
+
+def _is_meant(given: AnswerQuestion, node_id: str, visit: int | None, round_number: int | None) -> bool:
+    named = interrupt_id_of(node_id, visit or 0, round_number or 0)
+    return given.node_id in (None, node_id) and given.visit in (None, visit) and given.interrupt_id in (None, named)
+
+
+async def _violations(context: Context, question: OpenQuestion, answer: JsonValue) -> list[JsonValue]:
+    schema = load_schema(question.answer_schema) if isinstance(question.answer_schema, dict) else None
+    if not isinstance(schema, CompiledSchema):
+        return []
+    return [
+        {"pointer": f"/answer{item.instance_path}", "keyword": item.keyword, "message": item.message}
+        for item in without_values_of(
+            await context.services.host.violations(schema, answer, tenant=context.tenant), secrets_in(schema, answer)
+        )
+    ]
+
+
+@operation(
+    "execution.submit_activity",
+    route=Route(method="POST", path="/executions/{execution_id}/activities/{node_id}"),
+    scopes=("execution:write",),
+    subject="execution_id",
+    errors=(
+        _SEEN,
+        "ACTIVITY_SUBMIT_NOT_AWAITING",
+        "ACTIVITY_SUBMIT_NODE_MISMATCH",
+        "ACTIVITY_LEASE_LOST",
+        "SUBMIT_VALIDATION_ERROR",
+        "VALUE_NOT_JSON",
+    ),
+    examples=(Example(arguments={"execution_id": "order-1042", "node_id": "charge", "ok": True, "result": {"n": 1}}),),
+)
+async def execution_submit_activity(context: Context, given: SubmitActivity) -> Reply[ExecutionHandle]:
+    """Report what came of an activity.
+
+    For activities that are done outside of the server (`waiting_for.activities` of execution.status lists them), and
+    for those whose outcome is in doubt. A result that does not fit the node's schema counts as a failed attempt.
+    """
+    row = await visible_run(context, given.execution_id)
+    error = None if given.ok else (given.error or "failed")
+    submitted = context.run(row.run_id).submit(
+        given.node_id,
+        given.result if given.ok else None,
+        error=error,
+        code=given.code,
+        visit=given.visit,
+        attempt=given.attempt,
+        holder=_holder(context, given.holder) if given.holder else None,
+    )
+    return await handle_after(context, row.run_id, submitted)
+
+
+@operation(
+    "execution.lease_activity",
+    route=Route(method="POST", path="/executions/{execution_id}/activities/{node_id}/lease"),
+    scopes=("execution:write",),
+    subject="execution_id",
+    errors=(
+        _SEEN,
+        "ACTIVITY_LEASED",
+        "ACTIVITY_LEASE_LOST",
+        "ACTIVITY_LEASE_NOT_ALLOWED",
+        "ACTIVITY_OUTCOME_UNKNOWN",
+        "ACTIVITY_SUBMIT_NOT_AWAITING",
+        "ACTIVITY_SUBMIT_NODE_MISMATCH",
+        "VALIDATION_ERROR",
+    ),
+    examples=(Example(arguments={"execution_id": "order-1042", "node_id": "charge", "seconds": 60}),),
+)
+async def execution_lease_activity(context: Context, given: LeaseActivity) -> Reply[ActivityView]:
+    """Take an activity for a while.
+
+    For several workers that do the activities of one execution: while one holds it, nobody else gets it. Extend the
+    lease while the work goes on, then call execution.submit_activity.
+    """
+    row = await visible_run(context, given.execution_id)
+    run = context.run(row.run_id)
+    workflow = await context.services.host.workflow(row.definition_hash)
+
+    def decided(decision: Accepted) -> Reply[ActivityView] | None:
+        lease = next((body for item in decision.records if (body := item.body_as(events.ActivityLeased))), None)
+        if lease is None or workflow is None:
+            return None
+        return Reply(value=activity_view(decision.state, leased_activity(workflow, decision.state, lease)))
+
+    answer = idempotency.answered_by(context, decided)
+    activity = await run.lease_activity(
+        given.node_id, _holder(context, given.holder), given.seconds, visit=given.visit, extend=given.extend
+    )
+    return answer.reply or Reply(value=activity_view(await run.state(), activity))
+
+
+def _holder(context: Context, name: str | None) -> str:
+    """Nobody can take or submit in somebody else's name: the principal is part of it."""
+    return f"{context.principal.id}/{name}" if name else context.principal.id
+
+
+OPERATIONS: tuple[Capability, ...] = (
+    execution_signal,
+    execution_update,
+    execution_answer,
+    execution_submit_activity,
+    execution_lease_activity,
+)

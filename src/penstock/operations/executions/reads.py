@@ -1,0 +1,315 @@
+"""Operations that look at executions, and what the other operations on executions share.
+
+An execution is a run: `execution_id` is the run's id, as its tenant calls it. A run of another tenant is not found.
+
+Above it: the catalogue. Below it: the host port, the index, `views`. Executions are started in
+`starts`, changed in `changes` and `messages`, followed in `streams`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Hashable
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.errors import NotFound, Rejected
+from penstock.base.ids import DEFAULT_TENANT, id_for_callers, id_in_tenant
+from penstock.engine.outcomes import Accepted
+from penstock.engine.state import RunState
+from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.executions.inputs import (
+    ListExecutions,
+    ListWorkflowExecutions,
+    NamedExecution,
+    QueryExecution,
+    ReadHistory,
+)
+from penstock.operations.executions.views import (
+    ExecutionHandle,
+    ExecutionPage,
+    ExecutionView,
+    HistoryPage,
+    QueryAnswer,
+    handle_of,
+    handle_of_state,
+    record_view,
+    summary_of_row,
+    view_of_run,
+)
+from penstock.operations.gate import idempotency
+from penstock.operations.gate.context import Context
+from penstock.operations.views import milliseconds
+from penstock.runtime.ports.runs import RunQuery, RunRow, StoredRun
+
+__all__ = [
+    "OPERATIONS",
+    "ended_view",
+    "execution_view",
+    "handle",
+    "handle_after",
+    "handle_now",
+    "seconds_to_wait",
+    "visible_run",
+]
+
+
+async def visible_run(context: Context, execution_id: str) -> RunRow:
+    """The index row of an execution that the caller named; one of another tenant is not found, like any other."""
+    store, tenant = context.services.store, context.tenant
+    row = await store.row(id_in_tenant(tenant, execution_id))
+    if row is None and tenant != DEFAULT_TENANT:
+        row = await store.row(execution_id)
+    if row is None or row.tenant != tenant:
+        told = f"there is no execution {execution_id[:200]}"
+        raise NotFound("EXECUTION_NOT_FOUND", told, "list the executions to see which there are")
+    return row
+
+
+def handle(context: Context, row: RunRow) -> ExecutionHandle:
+    """An execution as a handle."""
+    return handle_of(row, context.services.base_path)
+
+
+async def handle_now(context: Context, run_id: str) -> ExecutionHandle:
+    """How a run of the caller's tenant stands now, as a handle."""
+    row = await context.services.store.row(run_id)
+    if row is None:
+        raise NotFound("EXECUTION_NOT_FOUND", f"the execution {id_for_callers(context.tenant, run_id)} is gone")
+    return handle(context, row)
+
+
+async def handle_after(
+    context: Context, run_id: str, change: Awaitable[object], *, is_new: bool = False
+) -> Reply[ExecutionHandle]:
+    """Make a change of a run, and say how the run stands then: the answer of the call, stored with the change.
+
+    A change that was made before changes nothing, and is answered with how the run stands now. Of a new run the answer
+    says where it is.
+    """
+
+    def reply(found: ExecutionHandle) -> Reply[ExecutionHandle]:
+        return Reply(value=found, location=f"/executions/{found.execution_id}" if is_new else None)
+
+    def decided(decision: Accepted) -> Reply[ExecutionHandle] | None:
+        # A run that was continued hands on what is meant for it as a whole: its own handle says nothing of that.
+        state = decision.state
+        return reply(handle_of_state(state, context.services.base_path)) if state.run_id == run_id else None
+
+    answer = idempotency.answered_by(context, decided)
+    await change
+    return answer.reply or reply(await handle_now(context, run_id))
+
+
+def seconds_to_wait(context: Context, asked: float | None) -> float:
+    """How long a call waits: what was asked for, within what the server grants."""
+    chosen = context.services.limits
+    return min(chosen.sync_wait_seconds if asked is None else asked, chosen.sync_wait_max_seconds)
+
+
+def _view_key(row: RunRow) -> Hashable:
+    """Everything that a view depends on."""
+    return (row.run_id, row.created_at, row.definition_hash, row.seq, row.updated_at)
+
+
+async def execution_view(context: Context, row: RunRow) -> ExecutionView:
+    """An execution with everything; made anew only when it has moved."""
+    services = context.services
+    key = _view_key(row)
+    known: ExecutionView | None = services.execution_views.get(key)
+    if known is not None:
+        return known
+    stored = await services.store.load(row.run_id)
+    workflow = await services.host.workflow(row.definition_hash)
+    if stored is None or workflow is None:
+        raise NotFound("EXECUTION_NOT_FOUND", f"the execution {row.run_id} is gone")
+    if len(stored.records) <= limits.FOLDED_AT_ONCE:
+        view = view_of_run(stored.row, workflow, stored.records, services.base_path)
+    else:  # one after the other, so that however many are asked for, others go on
+        view = await services.view_threads.run(
+            context.principal.id, view_of_run, stored.row, workflow, stored.records, services.base_path
+        )
+    if stored.row.seq == row.seq and len(msgspec.json.encode(view)) <= limits.EXECUTION_VIEW_BYTES_KEPT_MAX:
+        services.execution_views.put(key, view)
+    return view
+
+
+async def ended_view(context: Context, stored: StoredRun, state: RunState) -> ExecutionView:
+    """An execution with everything, from a history of few records whose end somebody waited for, and its state."""
+    services = context.services
+    workflow = await services.host.workflow(stored.row.definition_hash)
+    if workflow is None:
+        return await execution_view(context, stored.row)
+    return view_of_run(stored.row, workflow, stored.records, services.base_path, state=state)
+
+
+_FILTERS = (
+    "status",
+    "workflow_id",
+    "label",
+    "created_after",
+    "created_before",
+    "parent_id",
+    "text",
+    "limit",
+    "cursor",
+)
+
+
+@operation(
+    "execution.list",
+    route=Route(method="GET", path="/executions", query=_FILTERS),
+    scopes=("execution:read",),
+    reads=True,
+    errors=("INVALID_LIST_CURSOR",),
+    examples=(Example(arguments={"status": ["waiting_input"], "limit": 20}),),
+)
+async def execution_list(context: Context, given: ListExecutions) -> ExecutionPage:
+    """List executions.
+
+    Newest first, without inputs and outputs. Filter by status, workflow, label or time to find those that wait for
+    somebody or failed; then look at one with execution.status.
+    """
+    name, _, value = (given.label or "").partition("=")
+    query = RunQuery(
+        statuses=tuple(given.status),
+        workflow_name=given.workflow_id,
+        parent_run_id=id_in_tenant(context.tenant, given.parent_id) if given.parent_id else None,
+        label=(name, value) if given.label else None,
+        created_after=milliseconds(given.created_after, "created_after"),
+        created_before=milliseconds(given.created_before, "created_before"),
+        text=given.text,
+        limit=given.limit,
+        cursor=given.cursor,
+        tenant=context.tenant,
+    )
+    return await _page(context, query)
+
+
+@operation(
+    "workflow.executions",
+    route=Route(method="GET", path="/workflows/{workflow_id}/executions", query=("status", "limit", "cursor")),
+    scopes=("execution:read",),
+    reads=True,
+    subject="workflow_id",
+    errors=("INVALID_LIST_CURSOR",),
+)
+async def workflow_executions(context: Context, given: ListWorkflowExecutions) -> ExecutionPage:
+    """List the executions of a workflow.
+
+    Newest first, of all its versions; also of a workflow that was deleted.
+    """
+    query = RunQuery(
+        statuses=tuple(given.status),
+        workflow_name=given.workflow_id,
+        limit=given.limit,
+        cursor=given.cursor,
+        tenant=context.tenant,
+    )
+    return await _page(context, query)
+
+
+async def _page(context: Context, query: RunQuery) -> ExecutionPage:
+    page = await context.services.store.list_runs(query)
+    return ExecutionPage(items=[summary_of_row(row) for row in page.rows], next_cursor=page.next_cursor)
+
+
+@operation(
+    "execution.status",
+    route=Route(method="GET", path="/executions/{execution_id}", etag=True),
+    scopes=("execution:read",),
+    reads=True,
+    subject="execution_id",
+    errors=("EXECUTION_NOT_FOUND",),
+    examples=(Example(arguments={"execution_id": "r_01KA4T8R9B6S3VQ2XHJ7M5N0PE"}),),
+)
+async def execution_status(context: Context, given: NamedExecution) -> Reply[ExecutionView]:
+    """Look at an execution.
+
+    Status, input, output or error, state, how each node stands, and everything that it waits for: questions to answer
+    with execution.answer, activities to submit, signals, timers and child executions.
+    """
+    view = await _view_now(context, given.execution_id)
+    return Reply(value=view, etag=f"{view.sequence}-{view.definition_hash[:12]}")
+
+
+async def _view_now(context: Context, execution_id: str) -> ExecutionView:
+    """An execution that the caller named; while nobody stores anything, those who ask again are told the same."""
+    services, place = context.services, (context.tenant, execution_id)
+    mark = services.store.change_mark()
+    seen: tuple[int, ExecutionView] | None = services.execution_views.get(place)
+    if seen is not None and seen[0] == mark:
+        return seen[1]
+    row = await visible_run(context, execution_id)
+    view = await execution_view(context, row)
+    if services.execution_views.get(_view_key(row)) is view:
+        services.execution_views.put(place, (mark, view))
+    return view
+
+
+@operation(
+    "execution.history",
+    route=Route(
+        method="GET", path="/executions/{execution_id}/history", query=("after", "limit", "cursor", "wait_seconds")
+    ),
+    scopes=("execution:read",),
+    reads=True,
+    subject="execution_id",
+    errors=("EXECUTION_NOT_FOUND", "INVALID_LIST_CURSOR"),
+    examples=(Example(arguments={"execution_id": "r_01KA4T8R9B6S3VQ2XHJ7M5N0PE", "after": 12}),),
+)
+async def execution_history(context: Context, given: ReadHistory) -> HistoryPage:
+    """Read the history of an execution.
+
+    Every decision and every event, oldest first, with its sequence number. Fork from one of them with execution.fork.
+    To follow an execution, ask again for what comes `after` the last one, with `wait_seconds`, until it has `ended`.
+    """
+    row, host = await visible_run(context, given.execution_id), context.services.host
+    after = given.after if given.cursor is None else _sequence(given.cursor)
+    if given.wait_seconds and row.seq <= after and not row.terminal:
+        run_id, seconds = row.run_id, seconds_to_wait(context, given.wait_seconds)
+        await context.presence.while_there(lambda: host.wait(run_id, after_seq=after, timeout_seconds=seconds))
+        row = await visible_run(context, given.execution_id)
+    records = await host.history(row.run_id, after_seq=after, limit=given.limit)
+    more = bool(records) and records[-1].seq < row.seq
+    return HistoryPage(
+        items=[record_view(record) for record in records],
+        next_cursor=str(records[-1].seq) if more else None,
+        ended=row.terminal and not more,
+    )
+
+
+def _sequence(cursor: str) -> int:
+    if not cursor.isascii() or not cursor.isdecimal() or len(cursor) > len(str(2**53)):
+        raise Rejected(
+            "INVALID_LIST_CURSOR", "the cursor is not one that this list gave", "begin again without a cursor"
+        )
+    return int(cursor)
+
+
+@operation(
+    "execution.query",
+    route=Route(method="POST", path="/executions/{execution_id}/query"),
+    scopes=("execution:read",),
+    reads=True,
+    subject="execution_id",
+    errors=("EXECUTION_NOT_FOUND", "JQ_INVALID", "JQ_FAILED"),
+    examples=(Example(arguments={"execution_id": "order-1042", "expression": ".state.total"}),),
+)
+async def execution_query(context: Context, given: QueryExecution) -> QueryAnswer:
+    """Ask something about an execution.
+
+    Evaluates a jq expression where the execution stands now, or stood when it ended. Changes nothing.
+    """
+    row = await visible_run(context, given.execution_id)
+    return QueryAnswer(value=await context.run(row.run_id).query(given.expression))
+
+
+OPERATIONS: tuple[Capability, ...] = (
+    workflow_executions,
+    execution_list,
+    execution_status,
+    execution_history,
+    execution_query,
+)

@@ -1,0 +1,272 @@
+"""Starting executions: `workflow.execute`, and how new runs get their ids.
+
+A caller may choose the id; the same id with the same input is the same execution, however often it is asked for. With
+an idempotency key the id is made from the key: a call that is repeated after a crash finds what the first one did.
+
+Above it: the catalogue, other operations that start runs. Below it: the host port, `reads`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.base.errors import Conflict, Rejected
+from penstock.base.ids import id_for_callers, id_in_tenant
+from penstock.base.json import JsonValue
+from penstock.definitions.durations import parse_native_duration_ms
+from penstock.definitions.model import Workflow
+from penstock.definitions.schemas.compiled import apply_defaults
+from penstock.engine import inputs
+from penstock.engine.outcomes import Refused
+from penstock.engine.records import events
+from penstock.engine.state import RunState
+from penstock.engine.status import run_status
+from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.executions.inputs import ExecuteWorkflow
+from penstock.operations.executions.reads import ended_view, execution_view, handle, seconds_to_wait
+from penstock.operations.executions.views import ExecutionHandle, ExecutionView
+from penstock.operations.gate import idempotency
+from penstock.operations.gate.context import Context
+from penstock.operations.gate.start_rights import refuse_start
+from penstock.operations.workflows.operations import found_definition
+from penstock.runtime.ports.runs import DefinitionRow, RunRow
+from penstock.runtime.runs import refusal_error
+
+__all__ = [
+    "OPERATIONS",
+    "TRUST_LABEL",
+    "UNTRUSTED",
+    "new_run_id",
+    "refuse_restart",
+    "refuse_unfit_input",
+    "startable_definition",
+    "started_run",
+    "with_origin",
+]
+
+_OUR_LABELS = "penstock."
+TRUST_LABEL = "penstock.trust"
+UNTRUSTED = "untrusted"
+
+
+def new_run_id(context: Context, chosen: str | None) -> tuple[str, bool]:
+    """The id of a run to be started, as it is stored, and whether it may exist already.
+
+    With an idempotency key the id is made from the key: a call that is repeated after a crash finds its run.
+    """
+    request, derived = context.request, None
+    if request.idempotency_key is not None:
+        named = msgspec.structs.replace(request, operation=context.capability.name)
+        derived = idempotency.derived_id(context.principal, named)
+    made = chosen or (f"r_{derived}" if derived else context.services.new_id())
+    return id_in_tenant(context.tenant, made), chosen is not None or derived is not None
+
+
+@operation(
+    "workflow.execute",
+    route=Route(method="POST", path="/workflows/{workflow_id}/executions", status=202, other_statuses=(200,)),
+    scopes=("workflow:run",),
+    open_world=True,
+    risk="medium",
+    subject="workflow_id",
+    errors=(
+        "WORKFLOW_NOT_FOUND",
+        "INPUT_INVALID",
+        "EXECUTION_ID_TAKEN",
+        "DURATION_INVALID",
+        "LABEL_RESERVED",
+        "VALUE_NOT_JSON",
+    ),
+    examples=(
+        Example(arguments={"workflow_id": "refund_order", "input": {"order_id": "A-1042", "amount": 180}}),
+        Example(arguments={"workflow_id": "refund_order", "input": {"order_id": "A-1043"}, "sync": True}),
+    ),
+)
+async def workflow_execute(context: Context, given: ExecuteWorkflow) -> Reply[ExecutionHandle | ExecutionView]:
+    """Start a workflow.
+
+    Starts a durable execution of the newest version and answers with a handle at once; look at it with
+    execution.status or wait for it with execution.wait. With `sync` the call waits for the end, for a bounded time, and
+    answers with the finished execution; if it takes longer, the handle comes back and the execution goes on.
+    """
+    if not given.sync and not given.wait_seconds:
+        idempotency.answered_by(context, lambda decision: _reply(context, _row_of(decision.state, {})))
+        return _reply(context, await started_run(context, given))
+    host, chosen = context.services.host, new_run_id(context, given.execution_id)
+    with host.transcribed(chosen[0]) as transcript:
+        row = await started_run(context, given, chosen=chosen)
+        run_id, seconds = row.run_id, seconds_to_wait(context, given.wait_seconds)
+        state = await context.presence.while_there(lambda: host.wait_for_end(run_id, timeout_seconds=seconds))
+        if state is None or not state.terminal or state.continued_as is not None:
+            return _reply(context, await host.row(run_id if state is None else state.run_id) or row)
+        stored = transcript.stored(state.seq) if state.run_id == run_id else None
+    if stored is not None:
+        return _reply(context, stored.row, await ended_view(context, stored, state))
+    row = await host.row(state.run_id) or row
+    return _reply(context, row, await execution_view(context, row))
+
+
+def _reply(context: Context, row: RunRow, ended: ExecutionView | None = None) -> Reply[ExecutionHandle | ExecutionView]:
+    """The execution that was waited for, if it has ended; otherwise how to go on with it."""
+    public = id_for_callers(context.tenant, row.run_id)
+    status = 202 if ended is None else 200
+    return Reply(value=ended or handle(context, row), status=status, location=f"/executions/{public}")
+
+
+async def started_run(
+    context: Context,
+    given: ExecuteWorkflow,
+    *,
+    definition_hash: str | None = None,
+    chosen: tuple[str, bool] | None = None,
+) -> RunRow:
+    """The index row of an execution that is started now, or was by the same call before.
+
+    `definition_hash` is of a workflow that is in no tenant's list; otherwise the caller's tenant must have it. `chosen`
+    is what `new_run_id` said.
+    """
+    services = context.services
+    run_id, may_exist = chosen or new_run_id(context, given.execution_id)
+    known = await _known_run(context, run_id, given) if may_exist else None
+    if known is not None:
+        await refuse_restart(context, known)
+        return known
+    if any(name.startswith(_OUR_LABELS) for name in given.labels):
+        told = f"labels that begin with {_OUR_LABELS} are the server's"
+        raise Rejected("LABEL_RESERVED", told, "choose another name")
+    if definition_hash is None:
+        definition_hash = (await startable_definition(context, given.workflow_id, given.hash)).hash
+    start = inputs.StartRun(
+        at=context.now_ms(),
+        run_id=run_id,
+        input=given.input,
+        mode=given.mode,
+        timeout_ms=_timeout(given.timeout),
+        client_kinds=context.request.client_kinds,
+        started_by=context.principal.id,
+        starter=context.principal.starter.told(),
+        untrusted=context.request.from_outside,
+    )
+    labels = with_origin(context, given.labels)
+    decision = await services.host.start(
+        start, workflow_hash=definition_hash, labels=labels, tenant=context.tenant, call=context.call
+    )
+    if isinstance(decision, Refused):
+        if decision.code == "DUPLICATE_EXECUTION_ID" and may_exist:
+            known = await _known_run(context, run_id, given)
+            if known is not None:
+                return known
+        workflow = await services.host.workflow(definition_hash)
+        raise await _input_error(context, workflow, given.input, decision) or refusal_error(decision)
+    return _row_of(decision.state, labels)
+
+
+async def startable_definition(context: Context, workflow_id: str, definition_hash: str | None = None) -> DefinitionRow:
+    """A workflow of the caller's tenant that the caller may start, or the refusal."""
+    newest = await found_definition(context, workflow_id)
+    if definition_hash in (None, newest.hash):
+        await refuse_start(context.services, context.principal, newest)
+        return newest
+    chosen = await found_definition(context, workflow_id, definition_hash)
+    await refuse_start(context.services, context.principal, newest, chosen)
+    return chosen
+
+
+async def refuse_restart(context: Context, row: RunRow) -> None:
+    """Refuse to repeat a run, or a part of it, to a caller who may not start its workflow."""
+    services, tenant = context.services, context.tenant
+    newest = await services.store.definition_named(row.workflow_name, tenant=tenant)
+    own = await services.store.definition(row.definition_hash)
+    versions = [found for found in (newest, own) if found is not None]
+    if versions:
+        await refuse_start(services, context.principal, *versions)
+
+
+def with_origin(context: Context, labels: dict[str, str]) -> dict[str, str]:
+    """The labels of a run, with the one that says that what it was given came over MCP.
+
+    Child runs, forks and successors take it over. Nothing is trusted that lacks it: no label ever says that.
+    """
+    return {**labels, TRUST_LABEL: UNTRUSTED} if context.request.surface == "mcp" else labels
+
+
+def _row_of(state: RunState, labels: dict[str, str]) -> RunRow:
+    """The index row of a run that was just stored, as far as callers see it: spares reading it again."""
+    return RunRow(
+        run_id=state.run_id,
+        workflow_name=state.workflow_name,
+        workflow_version=state.workflow_version,
+        definition_hash=state.definition_hash,
+        status=run_status(state),
+        seq=state.seq,
+        created_at=state.started_at,
+        updated_at=state.updated_at,
+        labels=labels,
+        terminal=state.terminal,
+        tenant=state.tenant,
+    )
+
+
+async def _known_run(context: Context, run_id: str, given: ExecuteWorkflow) -> RunRow | None:
+    """The execution of an id, if there is one; it must be the one that is asked for."""
+    row = await context.services.store.row(run_id)
+    if row is None:
+        return None
+    begun = await context.services.host.history(run_id, limit=1)
+    workflow = await context.services.host.workflow(row.definition_hash)
+    same = row.tenant == context.tenant and row.workflow_name == given.workflow_id and workflow is not None
+    first = begun[0].body_as(events.ExecutionStarted) if begun else None
+    if same and first is not None and first.input == _with_defaults(workflow, given.input):
+        return row
+    if given.execution_id is None:
+        told = "this idempotency key was used with another input"
+        raise Rejected("IDEMPOTENCY_KEY_REUSED", told, "use a new key for another call")
+    told = f"there is an execution {given.execution_id} with another workflow or input"
+    raise Conflict("EXECUTION_ID_TAKEN", told, "choose another id, or leave it out")
+
+
+def _with_defaults(workflow: Workflow | None, given: JsonValue) -> JsonValue:
+    value: JsonValue = {} if given is None else given
+    schema = workflow.input_schema_json if workflow is not None else None
+    return value if schema is None else apply_defaults(schema, value)
+
+
+def _timeout(text: str | None) -> int | None:
+    if text is None:
+        return None
+    found = parse_native_duration_ms(text)
+    if found is None:
+        raise Rejected("DURATION_INVALID", f"timeout: {text[:50]!r} is not a duration", "write 30s, 5m or 1h30m")
+    return found
+
+
+async def _input_error(
+    context: Context, workflow: Workflow | None, given: JsonValue, refused: Refused
+) -> Rejected | None:
+    """Every way in which an input does not fit, when that is why it was refused."""
+    if refused.code != "VALIDATION_ERROR":
+        return None
+    listed = await _input_violations(context, workflow, given)
+    return Rejected("INPUT_INVALID", refused.message, refused.hint, {"errors": listed} if listed else None)
+
+
+async def _input_violations(context: Context, workflow: Workflow | None, given: JsonValue) -> list[JsonValue]:
+    if workflow is None or workflow.input_schema is None:
+        return []
+    value = _with_defaults(workflow, given)
+    found = await context.services.host.violations(workflow.input_schema, value, tenant=context.tenant)
+    return [
+        {"pointer": f"/input{item.instance_path}", "keyword": item.keyword, "message": item.message} for item in found
+    ]
+
+
+async def refuse_unfit_input(context: Context, workflow: Workflow, given: JsonValue) -> None:
+    """`Rejected` with every violation, for an input that a workflow would not be started with."""
+    listed = await _input_violations(context, workflow, given)
+    if listed:
+        told = f"the input does not fit {workflow.name}"
+        raise Rejected("INPUT_INVALID", told, "look at the workflow's input schema", {"errors": listed})
+
+
+OPERATIONS: tuple[Capability, ...] = (workflow_execute,)

@@ -1,0 +1,253 @@
+"""The stream of an execution: what happened and what happens, until it ends.
+
+Events come from the durable history, so that a reader who was cut off goes on where it was, on any server and after any
+restart. The id of an event is the sequence number of its record, which of several events of one record only the last
+has; those before it have the number and their place (`7.1`).
+A stream holds a few hundred bytes while nothing happens, and reads nothing; a slow reader is waited for.
+
+Above it: the catalogue; surfaces render and close it. Below it: `events`, the host port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from penstock.base import limits
+from penstock.base.errors import Rejected
+from penstock.base.ids import id_for_callers
+from penstock.engine.records import Record
+from penstock.operations.catalogue.capability import Capability, EventStream, Example, Route, StreamEvent
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.executions.events import EVENT_TYPES, EventFold, progress_data
+from penstock.operations.executions.inputs import StreamExecution
+from penstock.operations.executions.reads import visible_run
+from penstock.operations.gate.context import Context
+from penstock.operations.gate.open_streams import HeldStream
+from penstock.runtime.activities.progress import ProgressNews
+from penstock.runtime.host.waiters import Moved
+from penstock.runtime.ports.runs import RunRow
+
+__all__ = ["OPERATIONS"]
+
+_HEARTBEAT = StreamEvent(event=None)
+_EVENT_ID = re.compile(r"(0|[1-9][0-9]{0,15})(?:\.([1-9][0-9]{0,3}))?")
+
+
+@operation(
+    "execution.stream",
+    route=Route(
+        method="GET",
+        path="/executions/{execution_id}/stream",
+        query=("events", "after"),
+        headers={"Last-Event-ID": "last_event_id"},
+    ),
+    scopes=("execution:read",),
+    reads=True,
+    subject="execution_id",
+    errors=("EXECUTION_NOT_FOUND", "STREAM_EVENTS_UNKNOWN", "STREAM_POSITION_INVALID", "STREAMS_LIMITED"),
+    examples=(Example(arguments={"execution_id": "order-1042", "events": "status,complete"}),),
+)
+async def execution_stream(context: Context, given: StreamExecution) -> EventStream:
+    """Follow an execution.
+
+    Events of type status, node, output, error and complete, from the beginning or after a sequence number; `complete`
+    is the last. A reader that was cut off sends the id of the last event it got and misses nothing.
+    """
+    row = await visible_run(context, given.execution_id)
+    wanted = _wanted(given.events)
+    after, told = _position(given, row)
+    services, chosen = context.services, context.services.limits
+    principal = context.principal.id
+    services.open_streams.take(principal, at_most=chosen.streams_max, of_one=chosen.streams_per_key)
+    reader = _Reader(context=context, run_id=row.run_id, tenant=row.tenant, wanted=wanted, seen=after, told=told)
+    return EventStream(
+        events=HeldStream(reader.events(), services.open_streams, principal), retry_ms=chosen.stream_retry_ms
+    )
+
+
+def _wanted(text: str | None) -> frozenset[str]:
+    if text is None:
+        return frozenset(EVENT_TYPES)
+    names = frozenset(name.strip() for name in text.split(",") if name.strip())
+    unknown = sorted(names.difference(EVENT_TYPES))
+    if unknown or not names:
+        told = f"there are no events of type {', '.join(unknown)[:100]}" if unknown else "no event type is named"
+        raise Rejected("STREAM_EVENTS_UNKNOWN", told, f"choose from {', '.join(EVENT_TYPES)}")
+    return names
+
+
+def _position(given: StreamExecution, row: RunRow) -> tuple[int, int]:
+    """After which record, and how many events of the next one were told before.
+
+    What the reader got last goes before what it asked for when it began.
+    """
+    last, after, events = given.last_event_id, given.after, 0
+    if last:
+        found = _EVENT_ID.fullmatch(last)
+        if found is None:
+            told = f"{last[:32]!r} is not the id of an event of this stream"
+            raise Rejected("STREAM_POSITION_INVALID", told, "begin again without it")
+        after, events = int(found[1]), int(found[2] or 0)
+    if after > row.seq:
+        told = f"the execution has {row.seq} records; there is nothing after {after}"
+        raise Rejected("STREAM_POSITION_INVALID", told, "begin again without it", {"sequence": row.seq})
+    return (after - 1, events) if events else (after, 0)
+
+
+def _closed(code: str, message: str) -> StreamEvent:
+    """The last event of a stream that ends before its execution; it has no id, so that a reader can go on."""
+    return StreamEvent(event="closed", data={"code": code, "message": message})
+
+
+_GONE = _closed("EXECUTION_NOT_FOUND", "the execution was deleted")
+_REVOKED = _closed("KEY_REVOKED", "the key that the stream was opened with is no longer valid")
+_LAST = (_GONE, _REVOKED)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reader:
+    """One reader of one run, and how far it is."""
+
+    context: Context
+    run_id: str
+    tenant: str
+    wanted: frozenset[str]
+    seen: int
+    told: int = 0
+    """How many events of the record after `seen` were told on an earlier connection."""
+    fold: EventFold | None = None
+    """Forgotten while nothing happens, and made again from the history when something does."""
+    untrusted: bool = False
+    """Whether the run has read what somebody outside wrote, as far as it was looked at: for good."""
+    ended: bool = False
+    waits: Moved | None = None
+    """What is waited for; done when the run has moved."""
+    nudged: bool = True
+    """Woken for another reason: time is up, a key was revoked, an activity said something. True at first, because
+    nobody told this reader what happened between the moment it was let in and its first look."""
+
+    async def events(self) -> AsyncIterator[StreamEvent]:
+        """Everything after `seen`, with a sign of life now and then, until the run has ended or is gone."""
+        services = self.context.services
+        services.open_streams.listen(self._nudge)
+        try:
+            with services.host.progress.subscribe(self.run_id, wake=self._nudge) as news:
+                self.ended = (await self._folded()).ended
+                silent_until = self._next_sign()
+                while not self.ended and not services.open_streams.ending:
+                    for event in await self._fresh(news, silent_until):
+                        going_on = event in _LAST or await self._may_go_on()
+                        yield event if going_on else _REVOKED
+                        if not going_on or event in _LAST:
+                            return
+                        silent_until = self._next_sign()
+        finally:
+            services.open_streams.leave(self._nudge)
+
+    def _next_sign(self) -> float:
+        return asyncio.get_running_loop().time() + self.context.services.limits.stream_heartbeat_seconds
+
+    async def _fresh(self, news: ProgressNews, silent_until: float) -> list[StreamEvent]:
+        """What there is to tell next; waits for it, but not longer than a reader may be left in silence."""
+        seconds = silent_until - asyncio.get_running_loop().time()
+        before = self.seen
+        events = await self._next_events(seconds)
+        nudged, self.nudged = self.nudged, False
+        if events is None:
+            return [_GONE]
+        events.extend(self._progress_of(news))
+        if events:
+            return events
+        is_still = self.seen == before
+        if is_still:
+            self.fold = None
+        if (nudged or is_still) and not await self._may_go_on():
+            return [_REVOKED]
+        silence_is_over = asyncio.get_running_loop().time() >= silent_until and not self.ended
+        return [_HEARTBEAT] if silence_is_over else []
+
+    async def _may_go_on(self) -> bool:
+        return await self.context.services.still_valid(self.context.principal)
+
+    async def _next_events(self, seconds: float) -> list[StreamEvent] | None:
+        """What the next records tell as soon as there are some; nothing after a nudge or when time is up; None without
+        a run."""
+        services, before = self.context.services, self.seen
+        with services.host.watched(self.run_id, after_seq=before) as self.waits:
+            events = await self._read()
+            if self.seen > before or seconds <= 0 or self._was_nudged():
+                return events
+            timer = asyncio.get_running_loop().call_later(seconds, self._nudge)
+            try:
+                await self.waits
+            finally:
+                timer.cancel()
+        if self._was_nudged():
+            return []
+        events = await self._read()
+        return events if self.seen > before or await services.store.row(self.run_id) else None
+
+    def _was_nudged(self) -> bool:
+        return self.nudged
+
+    def _nudge(self) -> None:
+        self.nudged = True
+        if self.waits is not None and not self.waits.done():
+            self.waits.set_result(None)
+
+    async def _read(self) -> list[StreamEvent]:
+        """What the next records tell, some of them. Readers take turns: what waits for its turn holds no records, and
+        the loop shares the interpreter with a thread or two that decode them, not with all readers'."""
+        async with self.context.services.open_streams.reading:
+            records = await self.context.services.host.history(
+                self.run_id, after_seq=self.seen, limit=limits.STREAM_RECORDS_PER_READ
+            )
+            events = await self._events_of(records)
+            if len(records) >= limits.STREAM_RECORDS_PER_READ:
+                await asyncio.sleep(0)  # there is more: others first
+            return events
+
+    async def _folded(self) -> EventFold:
+        """The run as it was at `seen`."""
+        if self.fold is None:
+            self.fold = EventFold(tenant=self.tenant, execution_id=id_for_callers(self.tenant, self.run_id))
+            while (at := self.fold.state.seq) < self.seen:
+                size = min(self.seen - at, limits.HISTORY_PAGE_MAX)
+                records = await self.context.services.host.history(self.run_id, after_seq=at, limit=size)
+                if not records:
+                    break
+                self.fold.skip(records)
+        self.untrusted = self.untrusted or self.fold.state.untrusted
+        return self.fold
+
+    async def _events_of(self, records: tuple[Record, ...]) -> list[StreamEvent]:
+        if not records:
+            return []
+        fold, events = await self._folded(), []
+        for record in records:
+            # Places are counted over all events, so that an id means the same whatever is wanted.
+            placed = [(place, *event) for place, event in enumerate(fold.take(record), 1) if event[0] in self.wanted]
+            for place, name, data in placed:
+                event_id = str(record.seq) if place == placed[-1][0] else f"{record.seq}.{place}"
+                if place > self.told:
+                    events.append(StreamEvent(event=name, data=data, id=event_id))
+            self.told = 0
+        self.seen, self.ended, self.untrusted = records[-1].seq, fold.ended, fold.state.untrusted
+        return events
+
+    def _progress_of(self, news: ProgressNews) -> list[StreamEvent]:
+        """What attempts say that are still under way; it has no id, because it is not kept."""
+        taken = news.take()
+        if "progress" not in self.wanted or self.ended:
+            return []
+        return [
+            StreamEvent(event="progress", data=progress_data(self.tenant, item, untrusted=self.untrusted))
+            for item in taken
+            if self.fold is None or self.fold.is_under_way(item.node_id, item.visit, item.attempt)
+        ]
+
+
+OPERATIONS: tuple[Capability, ...] = (execution_stream,)

@@ -1,0 +1,292 @@
+"""How executions look to callers: the handle, the row of a list, the whole view, records of the history.
+
+Above it: the operations on executions. Below it: the engine's state, the index, `nodes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from penstock.base.ids import id_for_callers
+from penstock.base.json import JsonValue
+from penstock.definitions.durations import format_instant
+from penstock.definitions.model import Workflow
+from penstock.engine.records import Record, events
+from penstock.engine.starters import Starter
+from penstock.engine.state import RunState
+from penstock.engine.status import run_status
+from penstock.engine.transitions import RunStatus
+from penstock.engine.visits import fold_with_state, visits_of
+from penstock.operations.executions.nodes import NodeView, Usage, node_views, usage_of
+from penstock.operations.executions.waits import WaitingFor, waiting_for
+from penstock.operations.views import instant
+from penstock.runtime.host.chains import own_labels
+from penstock.runtime.ports.runs import RunRow
+
+__all__ = [
+    "ErrorView",
+    "ExecutionHandle",
+    "ExecutionPage",
+    "ExecutionSummary",
+    "ExecutionView",
+    "HistoryPage",
+    "QueryAnswer",
+    "RecordView",
+    "UpdateAnswer",
+    "error_of",
+    "handle_of",
+    "handle_of_state",
+    "record_view",
+    "summary_of_row",
+    "view_of_run",
+]
+
+
+class ExecutionHandle(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution, as much as is needed to go on with it."""
+
+    execution_id: str
+    workflow_id: str
+    workflow_version: str
+    definition_hash: str
+    status: str
+    sequence: int
+    url: str
+    stream_url: str
+
+
+class ExecutionSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution in a list."""
+
+    execution_id: str
+    workflow_id: str
+    workflow_version: str
+    definition_hash: str
+    status: str
+    sequence: int
+    created_at: str | None
+    updated_at: str | None
+    parent_id: str | None
+    labels: dict[str, str]
+
+
+class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of executions, newest first."""
+
+    items: list[ExecutionSummary]
+    next_cursor: str | None
+
+
+class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an execution did not complete."""
+
+    code: str
+    message: str
+    node_id: str | None = None
+    details: Any = None
+
+
+class StartedBy(msgspec.Struct, frozen=True, kw_only=True):
+    """Who started an execution."""
+
+    principal: str
+    kind: str
+    """key, local, schedule, webhook, system, or program."""
+    credential: str | None
+    """Which credential they showed: the id of a key, the name of a webhook's secret; never a secret."""
+    on_behalf_of: str | None
+    """The principal whose rights counted, if they acted for somebody."""
+
+
+class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution, with everything that is known about it but its history."""
+
+    execution_id: str
+    workflow_id: str
+    workflow_version: str
+    definition_hash: str
+    status: str
+    sequence: int
+    url: str
+    stream_url: str
+    created_at: str | None
+    updated_at: str | None
+    ended_at: str | None
+    mode: str
+    untrusted: bool = False
+    """Whether anything in it comes from outside: from a model, a tool, a server, or a caller over MCP or a webhook."""
+    input: Any
+    output: Any
+    error: ErrorView | None
+    state: Any
+    nodes: list[NodeView]
+    waiting_for: WaitingFor
+    labels: dict[str, str]
+    parent_id: str | None
+    forked_from: str | None
+    continued_from: str | None
+    continued_as: str | None
+    should_continue: bool = False
+    """Whether its history is so long that it should continue as a new execution."""
+    usage: Usage | None
+    started_by: StartedBy | None = None
+
+
+class RecordView(msgspec.Struct, frozen=True, kw_only=True):
+    """One record of a history."""
+
+    seq: int
+    kind: str
+    name: str
+    at: str | None
+    payload: dict[str, Any]
+
+
+class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Records of an execution, oldest first."""
+
+    items: list[RecordView]
+    next_cursor: str | None
+    ended: bool = False
+    """Whether the execution has ended, so that there will be no more records than there are."""
+
+
+class QueryAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What an expression gave."""
+
+    value: Any
+
+
+class UpdateAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a signal was taken in time, and what came of it."""
+
+    execution_id: str
+    signal_id: str
+    taken: bool
+    value: Any = None
+
+
+def handle_of(row: RunRow, base_path: str) -> ExecutionHandle:
+    """An execution as a handle."""
+    public = id_for_callers(row.tenant, row.run_id)
+    return ExecutionHandle(
+        execution_id=public,
+        workflow_id=row.workflow_name,
+        workflow_version=row.workflow_version,
+        definition_hash=row.definition_hash,
+        status=row.status,
+        sequence=row.seq,
+        url=f"{base_path}/executions/{public}",
+        stream_url=f"{base_path}/executions/{public}/stream",
+    )
+
+
+def handle_of_state(state: RunState, base_path: str) -> ExecutionHandle:
+    """A run that was just decided on as a handle: what its index row will say."""
+    public = id_for_callers(state.tenant, state.run_id)
+    return ExecutionHandle(
+        execution_id=public,
+        workflow_id=state.workflow_name,
+        workflow_version=state.workflow_version,
+        definition_hash=state.definition_hash,
+        status=run_status(state),
+        sequence=state.seq,
+        url=f"{base_path}/executions/{public}",
+        stream_url=f"{base_path}/executions/{public}/stream",
+    )
+
+
+def summary_of_row(row: RunRow) -> ExecutionSummary:
+    """An execution for a list."""
+    return ExecutionSummary(
+        execution_id=id_for_callers(row.tenant, row.run_id),
+        workflow_id=row.workflow_name,
+        workflow_version=row.workflow_version,
+        definition_hash=row.definition_hash,
+        status=row.status,
+        sequence=row.seq,
+        created_at=format_instant(row.created_at),
+        updated_at=format_instant(row.updated_at),
+        parent_id=None if row.parent_run_id is None else id_for_callers(row.tenant, row.parent_run_id),
+        labels=own_labels(row.labels) if row.labels else {},
+    )
+
+
+def view_of_run(
+    row: RunRow, workflow: Workflow, records: Sequence[Record], base_path: str, *, state: RunState | None = None
+) -> ExecutionView:
+    """An execution with everything; `records` is its whole history, and `state` what that leads to, if it is known."""
+    state, visits = fold_with_state(records) if state is None else (state, visits_of(records))
+    handle = handle_of(row, base_path)
+    first = records[0].body_as(events.ExecutionStarted) if records else None
+    forked = None if first is None else first.forked_from
+    return ExecutionView(
+        execution_id=handle.execution_id,
+        workflow_id=handle.workflow_id,
+        workflow_version=handle.workflow_version,
+        definition_hash=handle.definition_hash,
+        status=run_status(state),
+        sequence=state.seq,
+        url=handle.url,
+        stream_url=handle.stream_url,
+        created_at=instant(row.created_at),
+        updated_at=instant(state.updated_at),
+        ended_at=instant(state.updated_at) if state.terminal else None,
+        mode=state.mode,
+        untrusted=state.untrusted,
+        input=state.input,
+        output=state.result,
+        error=error_of(state),
+        state=state.values,
+        nodes=node_views(workflow, visits),
+        waiting_for=waiting_for(row.tenant, workflow, state),
+        labels=own_labels(row.labels),
+        parent_id=_public(row, state.parent_run_id),
+        forked_from=_public(row, _text(forked.get("executionId"))) if forked is not None else None,
+        continued_from=_public(row, state.continued_from),
+        continued_as=_public(row, state.continued_as),
+        should_continue=state.should_continue and not state.terminal,
+        usage=usage_of(visits),
+        started_by=started_by(state),
+    )
+
+
+def started_by(state: RunState) -> StartedBy | None:
+    """Who started a run; None where its first record does not say."""
+    if state.started_by is None:
+        return None
+    told = state.starter or {}
+    return StartedBy(
+        principal=state.started_by,
+        kind=_text(told.get("kind")) or Starter(principal=state.started_by).kind,
+        credential=_text(told.get("credential")),
+        on_behalf_of=_text(told.get("onBehalfOf")),
+    )
+
+
+def error_of(state: RunState) -> ErrorView | None:
+    """Why a run did not complete; None for one that did, or that goes on."""
+    failure = state.failure
+    if failure is not None:
+        return ErrorView(code=failure.code, message=failure.message, node_id=failure.node_id, details=failure.details)
+    if state.status is RunStatus.CANCELLED:
+        told = state.cancel_reason or "cancelled"
+        return ErrorView(code="CANCELLED", message=told, node_id=state.last_node_id)
+    return None
+
+
+def record_view(record: Record) -> RecordView:
+    """A record for a caller."""
+    at, payload = instant(record.at), record.payload
+    return RecordView(seq=record.seq, kind=record.kind, name=record.name, at=at, payload=payload)
+
+
+def _public(row: RunRow, run_id: str | None) -> str | None:
+    return None if run_id is None else id_for_callers(row.tenant, run_id)
+
+
+def _text(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) else None

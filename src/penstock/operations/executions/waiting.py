@@ -1,0 +1,215 @@
+"""Waiting with an execution: until it or a child of it asks somebody something, it ends, or time is up.
+
+Whoever waits can be told what happens meanwhile. The execution does not notice: it goes on when nobody waits any more.
+
+Above it: `execution.wait`, workflows that are called as tools. Below it: the host port, the views of executions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from penstock.base.errors import NotFound
+from penstock.base.ids import id_for_callers
+from penstock.base.json import JsonObject
+from penstock.engine.pending import pending_activities
+from penstock.engine.state import RunState
+from penstock.engine.status import run_status
+from penstock.engine.transitions import RunStatus
+from penstock.operations.catalogue.capability import Capability, Example, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.executions.children import Family, Kin
+from penstock.operations.executions.events import progress_data
+from penstock.operations.executions.inputs import WaitForExecution
+from penstock.operations.executions.reads import seconds_to_wait, visible_run
+from penstock.operations.executions.views import ErrorView, error_of
+from penstock.operations.executions.waits import QuestionView, question_views
+from penstock.operations.gate.context import Context
+from penstock.runtime.activities.progress import ProgressNews
+from penstock.runtime.host.waiters import Moved, moved_within
+
+__all__ = ["OPERATIONS", "ExecutionResult", "attended"]
+
+# Nothing happens in these by itself: a person, or another call, has the next word.
+_AT_REST = frozenset({"waiting_input", "waiting_approval", "paused"})
+
+# What nodes call the program that started the run.
+_CLIENT = "client"
+
+Observe = Callable[[JsonObject], Awaitable[None]]
+
+
+class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How an execution ended, or how it stands; questions are open ones, those of its children among them."""
+
+    execution_id: str
+    workflow_id: str
+    status: str
+    sequence: int
+    untrusted: bool = False
+    output: Any = None
+    error: ErrorView | None = None
+    questions: list[QuestionView] = []
+
+
+async def attended(context: Context, run_id: str, seconds: float, *, after_sequence: int = 0) -> ExecutionResult:
+    """The execution once there is something to say about it: it ended, asks something, or time is up.
+
+    With `after_sequence` a question that was open at that point is nothing to say.
+    """
+    observe = context.request.observe
+    attendance = _Attendance(context=context, run_id=run_id, observe=observe, known=after_sequence)
+    deadline = asyncio.get_running_loop().time() + seconds
+    state = await context.presence.while_there(lambda: attendance.until(deadline))
+    if state is None:
+        state = await context.services.host.read(attendance.run_id)
+    if state is None:
+        raise _deleted()
+    return _result(context, state, attendance.kin)
+
+
+def _deleted() -> NotFound:
+    return NotFound("EXECUTION_NOT_FOUND", "the execution was deleted", "list those that there are")
+
+
+def _result(context: Context, state: RunState, kin: tuple[RunState, ...]) -> ExecutionResult:
+    asked = [] if state.terminal else question_views(state)
+    for child in kin:
+        asked += question_views(child, execution_id=id_for_callers(context.tenant, child.run_id))
+    return ExecutionResult(
+        execution_id=id_for_callers(context.tenant, state.run_id),
+        workflow_id=state.workflow_name,
+        status=run_status(state),
+        sequence=state.seq,
+        untrusted=state.untrusted or any(child.untrusted for child in kin),
+        output=state.result if state.status is RunStatus.COMPLETED else None,
+        error=error_of(state),
+        questions=asked,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Attendance:
+    """One caller who waits with one execution, and with those that continue it."""
+
+    context: Context
+    run_id: str
+    observe: Observe | None
+    known: int = 0
+    """Whoever waits knows how it stood until here."""
+    waits: Moved | None = None
+    kin: tuple[RunState, ...] = ()
+    """Children that have not ended, and theirs."""
+
+    async def until(self, deadline: float) -> RunState:
+        services = self.context.services
+        services.open_streams.listen(self._nudge)
+        try:
+            while True:
+                logs = self.observe is not None
+                with services.host.progress.subscribe(self.run_id, wake=self._nudge, logs=logs) as news:
+                    state = await self._with_one(deadline, news)
+                later = state.continued_as
+                if later is None or not self._may_wait(deadline) or await services.store.row(later) is None:
+                    return state
+                self.run_id, self.known = later, 0
+        finally:
+            services.open_streams.leave(self._nudge)
+
+    async def _with_one(self, deadline: float, news: ProgressNews) -> RunState:
+        host, seen = self.context.services.host, 0
+        family = Family(host)
+        wanted = _is_worth_a_look if self.observe is None else None
+        ended: RunState | None = None
+        while True:
+            with ExitStack() as watching:
+                self.waits = waits = watching.enter_context(host.watched(self.run_id, after_seq=seen, wanted=wanted))
+                state = ended or await host.watched_state(self.run_id)
+                if state is None:
+                    raise _deleted()
+                kin = Kin() if state.terminal or not state.children else await family.look(state, watching)
+                self.kin = kin.states
+                await self._tell(state, news, moved=state.seq > seen)
+                if state.terminal or await self._at_rest(state) or not self._may_wait(deadline):
+                    return state
+                # What moved since it was watched is heard of at once.
+                left = deadline - asyncio.get_running_loop().time()
+                if kin.waits:
+                    await asyncio.wait((waits, *kin.waits), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                else:
+                    await moved_within(waits, left)
+            ended = _ended(waits)
+            seen = max(seen, state.seq)
+
+    async def _at_rest(self, state: RunState) -> bool:
+        """Whether somebody else has the next word; not as long as the client is about to be asked something too."""
+        asked = run_status(state) in _AT_REST or any(question_views(child) for child in self.kin)
+        if not asked or state.seq <= self.known:
+            return False
+        asking = [await self._is_asking(member) for member in (state, *self.kin) if member.client_kinds]
+        return not any(asking)
+
+    async def _is_asking(self, state: RunState) -> bool:
+        """Whether a node is at work that will ask the client."""
+        workflow = await self.context.services.host.workflow(state.definition_hash)
+        under_way = pending_activities(workflow, state) if workflow is not None else []
+        return any(_CLIENT in (item.config.get("provider"), item.config.get("server")) for item in under_way)
+
+    def _may_wait(self, deadline: float) -> bool:
+        return not self.context.services.open_streams.ending and asyncio.get_running_loop().time() < deadline
+
+    async def _tell(self, state: RunState, news: ProgressNews, *, moved: bool) -> None:
+        said = news.take()
+        if self.observe is None:
+            return
+        place: JsonObject = {"execution_id": id_for_callers(self.context.tenant, state.run_id), "sequence": state.seq}
+        for item in said:
+            told = progress_data(self.context.tenant, item, untrusted=state.untrusted)
+            await self.observe({**place, **(told if item.level is None else {"log": told, "level": item.level})})
+        if moved:
+            await self.observe({**place, "status": run_status(state), "node_id": state.last_node_id})
+
+    def _nudge(self) -> None:
+        if self.waits is not None and not self.waits.done():
+            self.waits.set_result(None)
+
+
+def _is_worth_a_look(state: RunState) -> bool:
+    """Whether somebody who only waits for the outcome has to look at a state."""
+    return state.terminal or bool(state.children) or run_status(state) in _AT_REST
+
+
+def _ended(waits: Moved) -> RunState | None:
+    """The state that somebody heard of, if it is the last one: the host may not have it in memory any more."""
+    heard = waits.result() if waits.done() else None
+    return heard if heard is not None and heard.terminal else None
+
+
+@operation(
+    "execution.wait",
+    route=Route(method="GET", path="/executions/{execution_id}/wait", query=("wait_seconds", "after_sequence")),
+    scopes=("execution:read",),
+    reads=True,
+    subject="execution_id",
+    errors=("EXECUTION_NOT_FOUND",),
+    examples=(Example(arguments={"execution_id": "order-1042", "wait_seconds": 20}),),
+)
+async def execution_wait(context: Context, given: WaitForExecution) -> ExecutionResult:
+    """Wait for an execution.
+
+    Comes back as soon as it has ended or asks somebody something, and otherwise when the time is up: then `status` says
+    how it stands, and the call can be made again. Use it instead of asking for the status again and again.
+    """
+    row = await visible_run(context, given.execution_id)
+    asked, patience = given.wait_seconds, context.request.patience_seconds
+    seconds = patience if asked is None and patience is not None else seconds_to_wait(context, asked)
+    return await attended(context, row.run_id, seconds, after_sequence=given.after_sequence or 0)
+
+
+OPERATIONS: tuple[Capability, ...] = (execution_wait,)

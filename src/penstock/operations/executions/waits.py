@@ -1,0 +1,198 @@
+"""What an execution waits for, for callers: questions, activities, signals, timers and child executions.
+
+Above it: `views`, the operations on executions. Below it: the engine's state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from penstock.base.ids import id_for_callers
+from penstock.definitions.model import Workflow
+from penstock.engine.effects import PerformActivity
+from penstock.engine.pending import pending_activities
+from penstock.engine.state import Key, RunState
+from penstock.engine.transitions import Phase
+from penstock.engine.walk.questions import open_questions
+from penstock.engine.walk.timers import timers_of
+from penstock.operations.executions.declining import declined_answer
+from penstock.operations.views import instant
+
+__all__ = [
+    "ActivityView",
+    "ChildView",
+    "QuestionView",
+    "SignalWaitView",
+    "TimerView",
+    "WaitingFor",
+    "activity_view",
+    "asks_for_approval",
+    "question_views",
+    "waiting_for",
+]
+
+
+class QuestionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A question that somebody may answer with execution.answer."""
+
+    interrupt_id: str
+    node_id: str
+    visit: int
+    prompt: Any
+    answer_schema: Any
+    expires_at: str | None = None
+    prompt_ref: Any = None
+    approvers: Any = None
+    answered_by: str = "people"
+    """people, or anyone: then a model may answer, too."""
+    decline: Any = None
+    """The answer that it is to decline; null where there is none."""
+    ask: dict[str, Any] | None = None
+    """For the program that started the execution, not for a person: the kind (sampling, roots) and the request."""
+    execution_id: str | None = None
+    """The child execution that asks, where it is not the one that was asked about."""
+
+
+def asks_for_approval(questions: Any) -> bool:
+    """Whether one of some questions, as callers are shown them, is for approvers."""
+    listed = questions if isinstance(questions, list) else []
+    return any(isinstance(item, dict) and item.get("approvers") is not None for item in listed)
+
+
+class ActivityView(msgspec.Struct, frozen=True, kw_only=True):
+    """Work that is under way, or waits for execution.submit_activity or execution.retry."""
+
+    node_id: str
+    visit: int
+    attempt: int
+    type: str
+    done_by: str
+    """server, or caller."""
+    outcome_unknown: bool
+    at_most_once: bool
+    idempotency_key: str
+    config: dict[str, Any]
+    arguments: Any = None
+    deadline: str | None = None
+    timeout_ms: int | None = None
+    output_schema: dict[str, Any] | None = None
+    leased_to: str | None = None
+    leased_until: str | None = None
+
+
+class SignalWaitView(msgspec.Struct, frozen=True, kw_only=True):
+    """A signal that execution.signal can bring."""
+
+    name: str
+    node_id: str
+    visit: int
+    expires_at: str | None = None
+
+
+class TimerView(msgspec.Struct, frozen=True, kw_only=True):
+    """A moment at which the execution goes on by itself: wait, retry, timeout or run."""
+
+    kind: str
+    due_at: str | None
+    node_id: str | None = None
+    visit: int | None = None
+
+
+class ChildView(msgspec.Struct, frozen=True, kw_only=True):
+    """A child execution that has not ended."""
+
+    execution_id: str
+    workflow_id: str
+    node_id: str
+    visit: int
+
+
+class WaitingFor(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the execution waits for."""
+
+    questions: list[QuestionView]
+    activities: list[ActivityView]
+    signals: list[SignalWaitView]
+    timers: list[TimerView]
+    children: list[ChildView]
+
+
+def question_views(state: RunState, *, execution_id: str | None = None) -> list[QuestionView]:
+    """The open questions of a run; with the id of its execution where that has to be said."""
+    return [
+        QuestionView(
+            interrupt_id=item.interrupt_id,
+            node_id=item.node_id,
+            visit=item.visit,
+            prompt=item.prompt,
+            answer_schema=item.answer_schema,
+            expires_at=instant(item.deadline),
+            prompt_ref=item.prompt_ref,
+            approvers=item.approvers,
+            answered_by="anyone" if item.anyone else "people",
+            decline=None if item.ask is not None else declined_answer(item.answer_schema, item.decline),
+            ask=item.ask,
+            execution_id=execution_id,
+        )
+        for item in open_questions(state)
+    ]
+
+
+def waiting_for(tenant: str, workflow: Workflow, state: RunState) -> WaitingFor:
+    """Everything that a run of a tenant waits for."""
+    unknown = {item.key for item in state.activations() if item.phase is Phase.OUTCOME_UNKNOWN}
+    return WaitingFor(
+        questions=question_views(state),
+        activities=[activity_view(state, item, unknown) for item in pending_activities(workflow, state)],
+        signals=[
+            SignalWaitView(
+                name=str((item.external or {}).get("signalName")),
+                node_id=item.node_id,
+                visit=item.visit,
+                expires_at=instant(item.deadline),
+            )
+            for item in state.activations()
+            if item.phase is Phase.AWAITING_SIGNAL
+        ],
+        timers=[
+            TimerView(
+                kind=item.kind, due_at=instant(item.due_at), node_id=item.node_id or None, visit=item.visit or None
+            )
+            for item in timers_of(state)
+        ],
+        children=[
+            ChildView(
+                execution_id=id_for_callers(tenant, item.child_id),
+                workflow_id=item.workflow_ref,
+                node_id=item.node_id,
+                visit=item.visit,
+            )
+            for item in state.children.values()
+            if not item.abandoned
+        ],
+    )
+
+
+def activity_view(state: RunState, activity: PerformActivity, unknown: Collection[Key] = ()) -> ActivityView:
+    """An activity of a run; `unknown` are those of which nobody knows whether they happened."""
+    lease = activity.lease
+    return ActivityView(
+        node_id=activity.node_id,
+        visit=activity.visit,
+        attempt=activity.attempt,
+        type=activity.node_type,
+        done_by="caller" if state.mode == "host_mediated" else "server",
+        outcome_unknown=(activity.node_id, activity.visit) in unknown,
+        at_most_once=activity.at_most_once,
+        idempotency_key=activity.idempotency_key,
+        config=activity.config,
+        arguments=activity.arguments,
+        deadline=instant(activity.deadline),
+        timeout_ms=activity.timeout_ms,
+        output_schema=activity.output_schema,
+        leased_to=lease.holder if lease else None,
+        leased_until=instant(lease.until) if lease else None,
+    )

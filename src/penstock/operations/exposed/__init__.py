@@ -1,0 +1,4 @@
+"""Workflows and imported tools as capabilities that assistants call: tools, prompts and resources.
+
+Read `workflows` first.
+"""

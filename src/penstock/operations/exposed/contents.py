@@ -1,0 +1,191 @@
+"""Exposed workflows that are read: resources with an address, and prompts with a name.
+
+Each has a capability beside its words, under a name of its own: reading it through the gate starts a durable execution
+of the version that was listed. Variables of an address and arguments of a prompt are texts; they become what the schema
+of the input says before they are checked.
+
+Above it: `workflows` keeps these for each tenant, surfaces list and read them. Below it: `parts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Literal
+
+import msgspec
+
+from penstock.base.addresses import AddressTemplate, own_address, read_template
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.jq.prompt_texts import filled_text
+from penstock.operations.catalogue.capability import Annotations, Capability
+from penstock.operations.exposed.client_needs import client_needs
+from penstock.operations.exposed.parts import (
+    converted,
+    execute,
+    execution_authorization,
+    governance_of,
+    icons_of,
+    object_at,
+    object_schema,
+    settings_of,
+    text_of,
+)
+from penstock.runtime.ports.runs import DefinitionRow
+
+__all__ = [
+    "PROMPT_PREFIX",
+    "RESOURCE_PREFIX",
+    "ExposedPrompt",
+    "ExposedResource",
+    "PromptText",
+    "exposed_prompt",
+    "exposed_resource",
+    "typed_arguments",
+]
+
+RESOURCE_PREFIX = "resource:"
+PROMPT_PREFIX = "prompt:"
+_ERRORS = ("INVALID_ARGUMENTS", "WORKFLOW_NOT_FOUND", "VALUE_NOT_JSON")
+_READS = Annotations(read_only=True, open_world=True)
+_STARTS = Annotations(open_world=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExposedResource:
+    """A workflow whose result stands at an address."""
+
+    address: AddressTemplate
+    name: str
+    workflow_id: str
+    title: str | None
+    description: str | None
+    mime_type: str | None
+    result: Literal["data", "content"]
+    icons: list[JsonValue]
+    input_schema: JsonObject
+    capability: Capability
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptText:
+    """A message of a prompt before its arguments are shown in it."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+    def filled(self, given: Mapping[str, str]) -> str:
+        """What is said with these arguments."""
+        return filled_text(self.text, given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExposedPrompt:
+    """A workflow that people may choose as a prompt."""
+
+    name: str
+    workflow_id: str
+    tool: str | None
+    """What the workflow is called as a tool, if it is one."""
+    title: str | None
+    description: str | None
+    icons: list[JsonValue]
+    input_schema: JsonObject
+    messages: tuple[PromptText, ...]
+    """What it says; without, and unless it runs, it asks for a run of the workflow."""
+    runs: bool
+    """Whether its messages are what the workflow gives."""
+    capability: Capability
+
+
+def exposed_resource(row: DefinitionRow, scopes: tuple[str, ...]) -> ExposedResource | None:
+    """The resource that a document exposes; None without one, or for an address that cannot be one."""
+    shown, document = settings_of(row.document, "resource"), row.document
+    if shown is None:
+        return None
+    schema = object_schema(object_at(document, "input"))
+    required = schema.get("required")
+    needed = tuple(str(name) for name in required) if isinstance(required, list) else ()
+    address = read_template(text_of(shown.get("uri")) or own_address(row.name, needed), row.name)
+    if not isinstance(address, AddressTemplate):
+        return None
+    return ExposedResource(
+        address=address,
+        name=text_of(shown.get("name")) or row.name,
+        workflow_id=row.name,
+        title=text_of(shown.get("title"), document.get("title")),
+        description=text_of(shown.get("description"), document.get("description")),
+        mime_type=text_of(shown.get("mime_type")),
+        result="content" if shown.get("result") == "content" else "data",
+        icons=icons_of(shown),
+        input_schema=schema,
+        capability=_capability(row, f"{RESOURCE_PREFIX}{row.name}", _READS, scopes),
+    )
+
+
+def exposed_prompt(row: DefinitionRow, scopes: tuple[str, ...]) -> ExposedPrompt | None:
+    """The prompt that a document exposes; None without one."""
+    shown, document = settings_of(row.document, "prompt"), row.document
+    if shown is None:
+        return None
+    tool, schema = settings_of(document, "tool"), object_schema(object_at(document, "input"))
+    said = shown.get("messages")
+    return ExposedPrompt(
+        name=text_of(shown.get("name")) or row.name,
+        workflow_id=row.name,
+        tool=None if tool is None else text_of(tool.get("name")) or row.name,
+        title=text_of(shown.get("title"), document.get("title")),
+        description=text_of(shown.get("description"), document.get("description")),
+        icons=icons_of(shown),
+        input_schema=schema,
+        messages=tuple(_message(item) for item in said if isinstance(item, dict)) if isinstance(said, list) else (),
+        runs=shown.get("run") is True,
+        capability=_capability(row, f"{PROMPT_PREFIX}{row.name}", _STARTS, scopes),
+    )
+
+
+def _message(said: JsonObject) -> PromptText:
+    return PromptText(role="assistant" if said.get("role") == "assistant" else "user", text=str(said.get("text", "")))
+
+
+def _capability(row: DefinitionRow, name: str, annotations: Annotations, scopes: tuple[str, ...]) -> Capability:
+    title = text_of(row.document.get("title")) or row.name
+    own = object_at(row.document, "input")
+    schema = object_schema(own)
+    return Capability(
+        name=name,
+        title=title,
+        description=text_of(row.document.get("description")) or title,
+        make_input_schema=lambda: schema,
+        make_output_schema=lambda: None,
+        annotations=annotations,
+        governance=governance_of(object_at(row.document, "governance"), scopes),
+        handler=partial(execute, row.name, row.hash),
+        convert=lambda given: converted(own, typed_arguments(schema, given)),
+        authorization=partial(execution_authorization, row.name),
+        errors=_ERRORS,
+        populator="workflow",
+        metadata=MappingProxyType(
+            {"workflow": row.name, "version": row.version, "hash": row.hash, **client_needs(row.document, {})}
+        ),
+    )
+
+
+def typed_arguments(schema: JsonObject, given: JsonObject) -> JsonObject:
+    """Arguments that came as texts, as the schema wants them; what cannot be read stays text, and is refused later."""
+    properties = object_at(schema, "properties")
+    return {name: _typed(properties.get(name), value) for name, value in given.items()}
+
+
+def _typed(schema: JsonValue, value: JsonValue) -> JsonValue:
+    kinds = schema.get("type") if isinstance(schema, dict) else None
+    wanted = kinds if isinstance(kinds, list) else [kinds]
+    if not isinstance(value, str) or kinds is None or "string" in wanted:
+        return value
+    try:
+        found: JsonValue = msgspec.json.decode(value.encode())
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return value
+    return value if isinstance(found, str) else found

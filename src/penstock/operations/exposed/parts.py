@@ -1,0 +1,162 @@
+"""What the tools, resources and prompts of exposed workflows have in common: settings, schemas, scopes, the start.
+
+Above it: `workflows`, `contents`. Below it: `workflow.execute`, `executions.waiting`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.schemas.compiled import CompiledSchema, is_prompt, load_schema, violations
+from penstock.operations.catalogue.capability import Annotations, Authorization, Governance
+from penstock.operations.executions.inputs import ExecuteWorkflow
+from penstock.operations.executions.reads import seconds_to_wait
+from penstock.operations.executions.starts import started_run
+from penstock.operations.executions.waiting import ExecutionResult, attended
+from penstock.operations.gate.context import Context
+
+__all__ = [
+    "annotations_of",
+    "converted",
+    "execute",
+    "execution_authorization",
+    "governance_of",
+    "icons_of",
+    "nested_schema",
+    "object_at",
+    "object_schema",
+    "settings_of",
+    "text_of",
+]
+
+# The member that holds an input which is not an object: tools take objects only.
+_WRAPPED = "input"
+
+_RISKS: dict[str, Literal["low", "medium", "high", "critical"]] = {
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "critical": "critical",
+}
+
+
+def settings_of(document: JsonObject, kind: str) -> JsonObject | None:
+    """What a document says about how it appears as one kind of thing; None if it does not appear."""
+    exposed = object_at(document, "expose").get(kind)
+    if exposed is True:
+        return {}
+    return exposed if isinstance(exposed, dict) else None
+
+
+def object_at(document: JsonObject, name: str) -> JsonObject:
+    """A member that is an object; an empty one in place of anything else."""
+    found = document.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def text_of(*candidates: JsonValue) -> str | None:
+    """The first that says something."""
+    return next((text for text in candidates if isinstance(text, str) and text), None)
+
+
+def annotations_of(said: JsonObject) -> Annotations:
+    """What the author says; a workflow of which nothing is said may do anything."""
+    return Annotations(
+        read_only=said.get("read_only") is True,
+        destructive=said.get("destructive", said.get("read_only") is not True) is True,
+        idempotent=said.get("idempotent") is True,
+        open_world=said.get("open_world", True) is True,
+    )
+
+
+def governance_of(said: JsonObject, scopes: tuple[str, ...]) -> Governance:
+    """What a caller needs: what the document says, and the scopes of a start."""
+    return Governance(
+        risk=_RISKS.get(str(said.get("risk")), "medium"),
+        scopes=scopes,
+        confirm=said.get("confirm") is True,
+        bucket="write",
+    )
+
+
+def execution_authorization(workflow_id: str, arguments: JsonObject) -> Authorization:
+    """What a policy is asked about."""
+    return Authorization(action="workflow.execute", resource_kind="workflow", resource_id=workflow_id)
+
+
+def _takes_object(schema: JsonObject) -> bool:
+    kind = schema.get("type")
+    return not schema or kind == "object" or (kind is None and "properties" in schema)
+
+
+def object_schema(schema: JsonObject) -> JsonObject:
+    """The schema of a workflow's input as a tool has it: of an object, in any case."""
+    if _takes_object(schema):
+        return {**schema, "type": "object"}
+    nested, definitions = nested_schema(schema)
+    wrapped: JsonObject = {"type": "object", "required": [_WRAPPED], "properties": {_WRAPPED: nested}}
+    return {**wrapped, "$defs": definitions} if definitions else wrapped
+
+
+def converted(schema: JsonObject, arguments: JsonObject) -> JsonValue:
+    """The input that the arguments are; `Rejected` with every violation, before there is any execution.
+
+    Where checking takes its time, the start of the execution does it, in a process of its own.
+    """
+    offered = object_schema(schema)
+    compiled = load_schema(offered)
+    if isinstance(compiled, CompiledSchema) and is_prompt(compiled, arguments, len(msgspec.json.encode(arguments))):
+        found: list[JsonValue] = [
+            {"pointer": item.instance_path, "keyword": item.keyword, "message": item.message}
+            for item in violations(compiled, arguments)
+        ]
+        if found:
+            first = found[0]
+            place = f"{first['pointer'] or '/'} {first['message']}" if isinstance(first, dict) else ""
+            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            told = f"the arguments do not fit: {place}{more}"
+            raise Rejected("INVALID_ARGUMENTS", told, "see `errors` for every mistake", {"errors": found})
+    return arguments if _takes_object(schema) else arguments.get(_WRAPPED)
+
+
+def nested_schema(schema: JsonObject) -> tuple[JsonObject, JsonObject]:
+    """A schema that can stand inside another one, and the definitions that must then stand at the root of that."""
+    definitions = schema.get("$defs")
+    if any(not reference.startswith("#/$defs/") for reference in _references(schema)):
+        return {}, {}
+    rest = {name: value for name, value in schema.items() if name not in ("$defs", "$schema", "$id")}
+    return rest, definitions if isinstance(definitions, dict) else {}
+
+
+def _references(value: JsonValue) -> list[str]:
+    if isinstance(value, dict):
+        own = [value[name] for name in ("$ref", "$dynamicRef") if name in value]
+        return [str(item) for item in own] + [item for member in value.values() for item in _references(member)]
+    return [item for member in value for item in _references(member)] if isinstance(value, list) else []
+
+
+def icons_of(shown: JsonObject) -> list[JsonValue]:
+    """Pictures in the words of the wire."""
+    listed = shown.get("icons")
+    if isinstance(shown.get("icon"), str):
+        listed = [{"src": shown["icon"]}]
+    found: list[JsonValue] = []
+    for icon in listed if isinstance(listed, list) else []:
+        if isinstance(icon, dict):
+            kept = {"mimeType" if name == "mime_type" else name: value for name, value in icon.items()}
+            found.append(kept)
+    return found
+
+
+async def execute(workflow_id: str, definition_hash: str, context: Context, given: JsonValue) -> ExecutionResult:
+    """Start the version that was listed, and wait with it as long as the call's patience lasts."""
+    # What its first steps write is for whoever waits with it, although nobody can listen before it is started.
+    with context.services.host.progress.starting():
+        row = await started_run(context, ExecuteWorkflow(workflow_id=workflow_id, hash=definition_hash, input=given))
+    patience = context.request.patience_seconds
+    seconds = seconds_to_wait(context, None) if patience is None else patience
+    return await attended(context, row.run_id, seconds)

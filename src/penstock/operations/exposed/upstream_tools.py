@@ -1,0 +1,227 @@
+"""Tools of other MCP servers as capabilities: the same gate guards them, and every surface has them.
+
+A call is a small durable execution of one `tool_call` node: it can be waited for, looked at, cancelled and answered
+like any other, it is in the history, and the server's questions become questions of ours. Its workflow belongs to no
+tenant and is in nobody's list. What a call may do is what the operator says; the server's own hints are not looked at.
+
+Above it: `workflows` adds these to a tenant's catalogue, `upstreams.operations` calls them by server and name. Below
+it: `runtime.upstreams.board`, the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from hashlib import sha256
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from penstock.base import limits
+from penstock.base.errors import Conflict, Unavailable
+from penstock.base.json import JsonObject, JsonValue
+from penstock.base.later import later
+from penstock.definitions.model import Workflow
+from penstock.operations.catalogue.capability import Annotations, Authorization, Capability, Governance
+from penstock.operations.catalogue.declaring import schema_of
+from penstock.operations.executions.inputs import ExecuteWorkflow
+from penstock.operations.executions.reads import seconds_to_wait
+from penstock.operations.executions.starts import started_run
+from penstock.operations.executions.waiting import ExecutionResult, attended
+from penstock.operations.exposed.parts import converted, nested_schema, object_at, object_schema
+from penstock.operations.gate.context import Context, Services
+from penstock.operations.gate.start_rights import UPSTREAM_RUN_SCOPE
+from penstock.runtime.upstreams.board import DEFINE_CALL, QUARANTINED, Standing
+from penstock.runtime.upstreams.tools import ImportRules, ToolRule, UpstreamTool
+
+if TYPE_CHECKING:
+    from penstock.definitions.build import workflow as build
+else:
+    build = later("penstock.definitions.build.workflow")
+
+__all__ = ["CALLS_OWNER", "UPSTREAM", "UPSTREAM_PREFIX", "ImportedTools", "call_workflow", "imported_tools"]
+
+UPSTREAM = "upstream"
+"""The populator of imported tools."""
+UPSTREAM_PREFIX = "upstream:"
+_ERRORS = (QUARANTINED, "VALUE_NOT_JSON")
+CALLS_OWNER = "-upstream"
+"""Whom the workflows of calls belong to: no tenant can be called this."""
+_WORKFLOWS_KEPT = 1_024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedTools:
+    """The imported tools of a tenant, by canonical name; those that are quarantined can be found and not called."""
+
+    tools: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
+    marks: tuple[str, ...] = ()
+    """Other ones whenever any tool is."""
+
+
+async def imported_tools(services: Services, tenant: str) -> ImportedTools:
+    """What a tenant has of other servers now."""
+    upstreams = services.upstreams
+    rules = upstreams.rules_for(tenant) if upstreams is not None else {}
+    if upstreams is None or not rules:
+        return ImportedTools()
+    tools: dict[str, Capability] = {}
+    marks: list[str] = []
+    # What nobody has accepted takes no name from what somebody has.
+    for item in sorted(await upstreams.standings(tenant), key=lambda item: item.status != "pinned"):
+        if item.status in ("excluded", "gone"):
+            continue
+        capability = _capability(item, rules[item.server])
+        if capability.name not in tools:
+            tools[capability.name] = capability
+            marks.append(f"{capability.name} {item.status} {item.pin.hash if item.pin else ''}")
+    return ImportedTools(tools=MappingProxyType({name: tools[name] for name in sorted(tools)}), marks=tuple(marks))
+
+
+def _capability(item: Standing, rules: ImportRules) -> Capability:
+    rule, called = rules.rule_of(item.name), f"{rules.prefix}.{item.name}"
+    name = _name(rules, item.name)
+    if item.status != "pinned" or item.pin is None:
+        return _withheld(name, item, rule)
+    tool = item.pin.tool
+    title = rule.title or tool.title or called
+    metadata: dict[str, JsonValue] = {
+        "tool": called,
+        "server": item.server,
+        "upstream": item.name,
+        "hash": item.pin.hash,
+        "structured": _is_object(tool.output_schema),
+        "task": "auto",
+    }
+    input_schema = object_schema(tool.input_schema)
+    return Capability(
+        name=name,
+        title=title,
+        description=rule.description or tool.description or title,
+        make_input_schema=lambda: input_schema,
+        make_output_schema=partial(_output_schema, tool),
+        annotations=_annotations(rule),
+        governance=_governance(rule),
+        handler=partial(_execute, item.server, item.name),
+        convert=partial(converted, tool.input_schema),
+        authorization=partial(_authorization, item.server, item.name),
+        errors=_ERRORS,
+        populator=UPSTREAM,
+        metadata=MappingProxyType(metadata),
+    )
+
+
+def _withheld(name: str, item: Standing, rule: ToolRule) -> Capability:
+    """A tool that nobody is shown, of which whoever calls it hears why."""
+    nothing: JsonObject = {"type": "object"}
+    return Capability(
+        name=name,
+        title=name,
+        description="Quarantined.",
+        make_input_schema=lambda: nothing,
+        make_output_schema=lambda: None,
+        annotations=_annotations(rule),
+        governance=_governance(rule),
+        handler=partial(_refuse, item.server, item.name, item.status),
+        convert=lambda arguments: arguments,
+        authorization=partial(_authorization, item.server, item.name),
+        errors=_ERRORS,
+        populator=UPSTREAM,
+        metadata=MappingProxyType({"tool": name.removeprefix(UPSTREAM_PREFIX), "withheld": True}),
+    )
+
+
+def _annotations(rule: ToolRule) -> Annotations:
+    """What the operator says; a tool of which nothing is said may do anything."""
+    return Annotations(
+        read_only=rule.read_only,
+        destructive=not rule.read_only if rule.destructive is None else rule.destructive,
+        idempotent=rule.idempotent or rule.read_only,
+        open_world=rule.open_world,
+    )
+
+
+def _governance(rule: ToolRule) -> Governance:
+    return Governance(risk=rule.risk, scopes=tuple(dict.fromkeys((UPSTREAM_RUN_SCOPE, *rule.scopes))), bucket="write")
+
+
+def _authorization(server: str, tool: str, arguments: JsonObject) -> Authorization:
+    return Authorization(action="upstream.call", resource_kind="upstream", resource_id=f"{server}/{tool}")
+
+
+def _is_object(schema: JsonObject | None) -> bool:
+    return schema is not None and schema.get("type") == "object"
+
+
+def _output_schema(tool: UpstreamTool) -> JsonObject | None:
+    """What comes back: what the server promises, or how the execution stands that is not done yet."""
+    if tool.output_schema is None or not _is_object(tool.output_schema):
+        return None
+    standing = schema_of(ExecutionResult)
+    nested, definitions = nested_schema(tool.output_schema)
+    plain = {name: member for name, member in standing.items() if name != "$defs"}
+    return {"type": "object", "anyOf": [nested, plain], "$defs": {**object_at(standing, "$defs"), **definitions}}
+
+
+async def _refuse(server: str, tool: str, status: str, context: Context, given: JsonValue) -> None:
+    why = "describes it otherwise than it was accepted" if status == "changed" else "has it since a short while"
+    told = f"{tool} is quarantined: {server} {why}, and nobody has accepted it as it is"
+    hint = "somebody who may has to look at it with upstream.tools and accept it with upstream.accept"
+    raise Conflict(QUARANTINED, told, hint, {"server": server, "tool": tool, "status": status})
+
+
+async def _execute(server: str, tool: str, context: Context, given: JsonValue) -> ExecutionResult:
+    upstreams = context.services.upstreams
+    refused = await upstreams.refusal(context.tenant, server, tool) if upstreams is not None else None
+    if refused is not None:
+        await _refuse(server, tool, "changed", context, given)
+    workflow = await _defined(context, server, tool)
+    with context.services.host.progress.starting():
+        row = await started_run(
+            context, ExecuteWorkflow(workflow_id=workflow.name, input=given), definition_hash=workflow.hash
+        )
+    patience = context.request.patience_seconds
+    seconds = seconds_to_wait(context, None) if patience is None else patience
+    return await attended(context, row.run_id, seconds)
+
+
+async def _defined(context: Context, server: str, tool: str) -> Workflow:
+    """What a call of a tool runs. The first one stores it, by a call of its own: it is every later caller's too."""
+    upstreams = context.services.upstreams
+    if upstreams is None or upstreams.act is None:
+        told = "this process only looks at what is stored"
+        raise Unavailable("UPSTREAM_UNAVAILABLE", told, "ask the server (`penstock serve`) instead of the file")
+    workflow = call_workflow(server, tool, upstreams.rules[server])
+    known = await context.services.store.definition_named(workflow.name, tenant=CALLS_OWNER)
+    if known is None or known.hash != workflow.hash:
+        await upstreams.act(context.tenant, DEFINE_CALL, {"server": server, "tool": tool})
+    return workflow
+
+
+def call_workflow(server: str, tool: str, rules: ImportRules) -> Workflow:
+    """The workflow of one call of a tool, as the operator's rules are now."""
+    rule = rules.rule_of(tool)
+    return _workflow(_name(rules, tool), server, tool, rule.read_only or rule.idempotent)
+
+
+def _name(rules: ImportRules, tool: str) -> str:
+    return f"{UPSTREAM_PREFIX}{rules.prefix}.{tool}"
+
+
+@lru_cache(maxsize=_WORKFLOWS_KEPT)
+def _workflow(name: str, server: str, tool: str, repeatable: bool) -> Workflow:
+    """What a call runs: the tool, once. Only what may happen twice is tried again after an unknown outcome."""
+    if len(name) > limits.WORKFLOW_NAME_CHARACTERS_MAX:
+        name = f"{name[: limits.WORKFLOW_NAME_CHARACTERS_MAX - 9]}_{sha256(name.encode()).hexdigest()[:8]}"
+    call: JsonObject = {
+        "id": "call",
+        "type": "tool_call",
+        "server": server,
+        "tool": tool,
+        "arguments": "${ .input }",
+        "retry": {"max_attempts": 1},
+        "effects": "at_least_once" if repeatable else "at_most_once",
+    }
+    return build.build_workflow(
+        {"penstock": "v1", "name": name, "nodes": [call, {"id": "done", "type": "end", "output": "${ .call }"}]}
+    )

@@ -1,0 +1,95 @@
+"""Watching what belongs to a tenant: its workflows between two looks, and an execution as it moves.
+
+Who may watch what is decided before, by the gate.
+
+Above it: surfaces that tell clients what changed. Below it: the store, the host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Set
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from penstock.base import limits
+from penstock.base.errors import PenstockError
+from penstock.base.ids import id_in_tenant
+from penstock.operations.executions.children import Family, Kin
+from penstock.operations.gate.context import Services
+from penstock.runtime.ports.runs import DefinitionRow, RunRow
+
+__all__ = ["Position", "TenantWorkflows", "execution_position", "follow_execution"]
+
+_LOGGER = logging.getLogger("penstock.operations")
+
+
+@dataclass(frozen=True, slots=True)
+class TenantWorkflows:
+    """The workflows of a tenant at one moment."""
+
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    words: tuple[tuple[str, str, str], ...] = ()
+    """How they stand in a list: name, title, description."""
+
+    @classmethod
+    def of(cls, rows: Iterable[DefinitionRow]) -> TenantWorkflows:
+        """These."""
+        ordered = sorted(rows, key=lambda row: row.name)
+        words = [(row.name, str(row.document.get("title")), str(row.document.get("description"))) for row in ordered]
+        return cls({row.name: row.hash for row in ordered}, tuple(words))
+
+    def changed_since(self, before: TenantWorkflows) -> Set[str]:
+        """The names of those that are new, gone or other than before."""
+        names = self.hashes.keys() | before.hashes.keys()
+        return {name for name in names if self.hashes.get(name) != before.hashes.get(name)}
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where an execution is: the run that it is, and its last record."""
+
+    run_id: str
+    sequence: int
+
+
+async def execution_position(services: Services, tenant: str, execution_id: str) -> Position | None:
+    """Where an execution of a tenant is; None if there is none such."""
+    store = services.store
+    row = await store.row(id_in_tenant(tenant, execution_id)) or await store.row(execution_id)
+    return Position(row.run_id, row.seq) if row is not None and row.tenant == tenant else None
+
+
+async def follow_execution(
+    services: Services, begun: Position, moved: Callable[[], None], child_moved: Callable[[], None]
+) -> None:
+    """Say whenever an execution has moved, or a child of it, until it has ended or is gone."""
+    run_id, seen = begun.run_id, begun.sequence
+    family = Family(services.host)
+    while True:
+        try:
+            with ExitStack() as watching:
+                waits = watching.enter_context(services.host.watched(run_id, after_seq=seen))
+                row = await services.store.row(run_id)
+                if row is not None and row.seq <= seen and not row.terminal:
+                    kin = await _kin(services, family, row, watching)
+                    if kin.moved:
+                        child_moved()
+                    else:
+                        await asyncio.wait((waits, *kin.waits), return_when=asyncio.FIRST_COMPLETED)
+                    row = await services.store.row(run_id)
+        except PenstockError as error:
+            _LOGGER.warning("the execution %s cannot be followed just now: %s", run_id, error.code)
+            await asyncio.sleep(limits.EXPOSED_REREAD_MS / 1000)
+            continue
+        if row is None or row.seq > seen:
+            moved()
+        if row is None or row.terminal:
+            return
+        seen = row.seq
+
+
+async def _kin(services: Services, family: Family, row: RunRow, watching: ExitStack) -> Kin:
+    state = await services.host.read(row.run_id) if row.status.startswith("waiting_") else None
+    return await family.look(state, watching) if state is not None and state.children else Kin()

@@ -1,0 +1,269 @@
+"""Workflows that are exposed to assistants: each tool, prompt and resource that the documents of a tenant ask for.
+
+Tools that are imported from other MCP servers stand beside them.
+
+A workflow with `expose.tool` becomes a capability like any other: called through the gate, it starts a durable
+execution of the version that was listed and waits with it, as long as the call's patience lasts. What was read is kept
+until a workflow of the tenant is changed here; what other processes change is noticed after a moment.
+
+Above it: the gate finds these beside the catalogue, surfaces list them. Below it: `workflow.execute`,
+`executions.waiting`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import sha256
+from types import MappingProxyType
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.json import JsonObject, JsonValue
+from penstock.operations.catalogue.capability import Capability
+from penstock.operations.exposed.client_needs import client_needs
+from penstock.operations.exposed.contents import (
+    PROMPT_PREFIX,
+    RESOURCE_PREFIX,
+    ExposedPrompt,
+    ExposedResource,
+    exposed_prompt,
+    exposed_resource,
+)
+from penstock.operations.exposed.parts import (
+    annotations_of,
+    converted,
+    execute,
+    execution_authorization,
+    governance_of,
+    icons_of,
+    nested_schema,
+    object_at,
+    object_schema,
+    settings_of,
+    text_of,
+)
+from penstock.operations.exposed.upstream_tools import UPSTREAM_PREFIX, ImportedTools, imported_tools
+from penstock.operations.exposed.watching import TenantWorkflows
+from penstock.operations.gate.context import Services
+from penstock.operations.gate.start_rights import needs_of, scopes_to_start
+from penstock.runtime.ports.runs import DefinitionRow
+
+__all__ = ["WORKFLOW_PREFIX", "ExposedWorkflows", "Exposure"]
+
+WORKFLOW_PREFIX = "workflow:"
+_PREFIXES = (WORKFLOW_PREFIX, RESOURCE_PREFIX, PROMPT_PREFIX, UPSTREAM_PREFIX)
+_ERRORS = ("INVALID_ARGUMENTS", "WORKFLOW_NOT_FOUND", "VALUE_NOT_JSON")
+
+# What clients may ask of the server, and workflows answer.
+_HANDLED = ("sampling", "elicitation", "roots")
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposure:
+    """What a tenant shows to assistants. `revision` is another one whenever any of it is."""
+
+    tools: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
+    """By canonical name, in its order."""
+    prompts: Mapping[str, ExposedPrompt] = field(default_factory=lambda: MappingProxyType({}))
+    resources: Mapping[str, ExposedResource] = field(default_factory=lambda: MappingProxyType({}))
+    """By address or template, in its order."""
+    contents: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
+    """What reads prompts and resources, by canonical name."""
+    handlers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Which workflow handles what clients ask of the server: `sampling`, `elicitation`, `roots`."""
+    hashes: tuple[str, ...] = ()
+    workflows: TenantWorkflows = field(default_factory=TenantWorkflows)
+    """Every workflow of the tenant, exposed or not."""
+    revision: int = 0
+    read_at: int = 0
+    mark: int = 0
+    """Of the store, before it was read."""
+
+
+class ExposedWorkflows:
+    """The exposures of the tenants."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._known: dict[str, Exposure] = {}
+        self._outdated: set[str] = set()
+        self._listening: set[Callable[[str], None]] = set()
+        self._reading = asyncio.Lock()
+        self._changes = 0
+        self._revision = 0
+
+    def changed(self, tenant: str, *, quietly: bool = False) -> None:
+        """Read a tenant's workflows again before they are shown the next time; who listens hears of it."""
+        self._outdated.add(tenant)
+        self._changes += 1
+        for hear in () if quietly else tuple(self._listening):
+            hear(tenant)
+
+    def listen(self, hear: Callable[[str], None]) -> None:
+        """Call this with each tenant whose workflows are changed here, until `leave`."""
+        self._listening.add(hear)
+
+    def leave(self, hear: Callable[[str], None]) -> None:
+        """Do not call this any more."""
+        self._listening.discard(hear)
+
+    async def of(self, tenant: str) -> Exposure:
+        """What a tenant shows now."""
+        known = self.at_hand(tenant)
+        if known is not None:
+            return known
+        # Many ask at once when something was changed: one of them reads.
+        async with self._reading:
+            return self.at_hand(tenant) or await self._read(tenant)
+
+    def at_hand(self, tenant: str) -> Exposure | None:
+        """What was read, if it still holds: nobody has stored anything since, or it was a moment ago."""
+        known = self._known.get(tenant)
+        if known is None or tenant in self._outdated:
+            return None
+        if known.mark == self._services.store.change_mark() and not self._imports(tenant):
+            return known
+        return known if self._services.clock.now_ms() - known.read_at < limits.EXPOSED_REREAD_MS else None
+
+    def _imports(self, tenant: str) -> bool:
+        """Whether a tenant has tools of other servers, of which the store does not know everything."""
+        upstreams = self._services.upstreams
+        return upstreams is not None and bool(upstreams.rules_for(tenant))
+
+    async def _read(self, tenant: str) -> Exposure:
+        known, now = self._known.get(tenant), self._services.clock.now_ms()
+        mark = self._services.store.change_mark()
+        changes = self._changes
+        stored = await self._services.store.definitions(tenant=tenant)
+        rows = sorted((row for row in stored if _exposes(row.document)), key=lambda row: row.name)
+        workflows = TenantWorkflows.of(stored)
+        imported = await imported_tools(self._services, tenant)
+        newest = {row.name: row for row in stored}
+        scopes = {row.name: await self._scopes(tenant, row, newest) for row in rows}
+        # What its children need decides who is shown a workflow, as much as what it says itself.
+        hashes = (*(row.hash for row in rows), *map(repr, scopes.values()), *imported.marks)
+        if known is not None and known.hashes == hashes:
+            fresh = replace(known, workflows=workflows, read_at=now, mark=mark)
+        else:
+            self._revision += 1
+            made = _exposure(rows, scopes, imported, self._revision)
+            fresh = replace(made, hashes=hashes, workflows=workflows, read_at=now, mark=mark)
+        self._known[tenant] = fresh
+        if changes == self._changes:  # until then nobody may be shown what was there before
+            self._outdated.discard(tenant)
+        while len(self._known) > limits.EXPOSED_TENANTS_KEPT:
+            del self._known[next(iter(self._known))]
+        return fresh
+
+    async def _scopes(self, tenant: str, row: DefinitionRow, newest: Mapping[str, DefinitionRow]) -> tuple[str, ...]:
+        return await scopes_to_start(self._services, tenant, [needs_of(self._services, row)], newest)
+
+    async def find(self, tenant: str, name: str) -> Capability | None:
+        """An exposed workflow by its canonical name: as a tool, or as what is read."""
+        if not name.startswith(_PREFIXES):
+            return None
+        exposure = await self.of(tenant)
+        return exposure.tools.get(name) or exposure.contents.get(name)
+
+
+def _exposes(document: JsonObject) -> bool:
+    return isinstance(document.get("expose"), dict)
+
+
+def _exposure(
+    rows: list[DefinitionRow], scopes: Mapping[str, tuple[str, ...]], imported: ImportedTools, revision: int
+) -> Exposure:
+    own = [tool for row in rows if (tool := _tool(row, scopes[row.name])) is not None]
+    tools = {**imported.tools, **{tool.name: tool for tool in own}}
+    prompts: dict[str, ExposedPrompt] = {}
+    resources: dict[str, ExposedResource] = {}
+    for row in rows:
+        prompt, resource = exposed_prompt(row, scopes[row.name]), exposed_resource(row, scopes[row.name])
+        if prompt is not None:
+            prompts.setdefault(prompt.name, prompt)
+        if resource is not None:
+            resources.setdefault(resource.address.text, resource)
+    read: tuple[ExposedPrompt | ExposedResource, ...] = (*prompts.values(), *resources.values())
+    return Exposure(
+        tools=MappingProxyType(tools),
+        prompts=MappingProxyType({name: prompts[name] for name in sorted(prompts)}),
+        resources=MappingProxyType({address: resources[address] for address in sorted(resources)}),
+        contents=MappingProxyType({item.capability.name: item.capability for item in read}),
+        handlers=MappingProxyType(_handlers(rows)),
+        revision=revision,
+    )
+
+
+def _handlers(rows: list[DefinitionRow]) -> dict[str, str]:
+    """The first workflow by name of each kind."""
+    found: dict[str, str] = {}
+    for row in rows:
+        for kind in _HANDLED:
+            if settings_of(row.document, kind) is not None:
+                found.setdefault(kind, row.name)
+    return found
+
+
+def _tool(row: DefinitionRow, scopes: tuple[str, ...]) -> Capability | None:
+    shown = settings_of(row.document, "tool")
+    return None if shown is None else _capability(row, shown, scopes)
+
+
+def _capability(row: DefinitionRow, shown: JsonObject, scopes: tuple[str, ...]) -> Capability:
+    document = row.document
+    input_schema = object_schema(object_at(document, "input"))
+    output_schema = _result_schema(object_at(document, "output"))
+    title = text_of(shown.get("title"), document.get("title")) or row.name
+    metadata: dict[str, JsonValue] = {
+        "workflow": row.name,
+        "tool": text_of(shown.get("name")) or row.name,
+        "version": row.version,
+        "hash": row.hash,
+        "schema_hash": sha256(_encode([input_schema, output_schema])).hexdigest()[:_SCHEMA_DIGITS],
+        "result": text_of(shown.get("result")) or "data",
+        "task": text_of(shown.get("task")) or "auto",
+        "icons": icons_of(shown),
+        **client_needs(document, shown),
+    }
+    return Capability(
+        name=f"{WORKFLOW_PREFIX}{row.name}",
+        title=title,
+        description=text_of(shown.get("description"), document.get("description")) or title,
+        make_input_schema=lambda: input_schema,
+        # What is shown as content has no data beside it.
+        make_output_schema=lambda: None if metadata["result"] == "content" else output_schema,
+        annotations=annotations_of(object_at(shown, "annotations")),
+        governance=governance_of(object_at(document, "governance"), scopes),
+        handler=partial(execute, row.name, row.hash),
+        convert=partial(converted, object_at(document, "input")),
+        authorization=partial(execution_authorization, row.name),
+        errors=_ERRORS,
+        populator="workflow",
+        metadata=MappingProxyType(metadata),
+    )
+
+
+# How an execution stands (`ExecutionResult`), said as briefly as can be: every tool of a list repeats it, and a model
+# needs to know no more of errors and questions than that there may be some. `execution.wait` says all of it.
+_STANDING: JsonObject = {
+    "execution_id": {"type": "string"},
+    "status": {"type": "string"},
+    "error": {},
+    "questions": {"type": "array"},
+}
+_ALWAYS: list[JsonValue] = ["execution_id", "status"]
+# Enough to notice a change of the schemas; the version itself is named by its whole hash.
+_SCHEMA_DIGITS = 16
+
+
+def _result_schema(output: JsonObject) -> JsonObject:
+    """What comes back from a call: how the execution stands, with the output that the document promises."""
+    nested, definitions = nested_schema(output)
+    schema: JsonObject = {"type": "object", "properties": {**_STANDING, "output": nested}, "required": _ALWAYS}
+    return {**schema, "$defs": definitions} if definitions else schema

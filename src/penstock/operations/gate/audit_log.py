@@ -1,0 +1,191 @@
+"""The audit trail as the gate writes it: one record for every outcome, refusals included.
+
+The record of a change is stored with the change, in one transaction (`CallRecord`); what changed nothing has a record
+of its own, which is durable before the caller hears of it. Reads that were allowed are gathered: equal ones within a
+minute become one record with a count, so that polling does not fill the disk. So are refusals that anybody can cause
+(`refusals`). What is gathered is written every few seconds, when the window ends and when the process stops; a crash
+may lose the count of the last minute. While records cannot be written, no call succeeds, and nothing is put off.
+
+Above it: `pipeline`, `app` (which flushes). Below it: `refusals`, the platform port, `governance.audit_chain`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from penstock.base import limits
+from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject
+from penstock.governance.audit_chain import ChainSeal
+from penstock.operations.catalogue.capability import Capability
+from penstock.operations.gate.context import Principal, Request, Services
+from penstock.operations.gate.idempotency import arguments_digest
+from penstock.operations.gate.refusals import GatheredRefusals
+from penstock.runtime.ports.platform import AuditEntry, AuditOutcome, Seal
+
+__all__ = ["STRANGERS", "AuditTrail", "Place", "place_of", "seal_with"]
+
+
+# The tenant of records of whoever showed no valid key; no tenant is called so.
+STRANGERS = "-"
+
+
+class Place(NamedTuple):
+    """What makes reads equal."""
+
+    tenant: str
+    principal: str
+    surface: str
+    operation: str
+    subject: str | None
+    code: str | None
+
+
+def seal_with(key: bytes) -> Seal:
+    """The function by which a store links an entry to its chain."""
+    return ChainSeal(key)
+
+
+def place_of(request: Request, principal: Principal, capability: Capability | None, code: str | None) -> Place:
+    """Where a call belongs in the trail."""
+    subject = capability.authorization(request.arguments).resource_id if capability else None
+    return Place(
+        principal.tenant,
+        principal.id,
+        request.surface,
+        capability.name if capability else request.operation[:100],
+        subject[: limits.AUDIT_SUBJECT_CHARACTERS_MAX] if subject else None,
+        code,
+    )
+
+
+class AuditTrail:
+    """Writes entries, gathering those of equal reads."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self.seal = seal_with(services.pepper)
+        self._gathered: dict[Place, AuditEntry] = {}
+        self._again: dict[Place, int] = {}
+        """How often what is gathered came again."""
+        self._gathered_since = 0
+        self._refusals = GatheredRefusals()
+        self._failing = False
+        """Whether the last attempt to write failed: then nothing is put off any more."""
+
+    def entry(
+        self, place: Place, request: Request, outcome: AuditOutcome, *, reads: bool, replayed: bool = False
+    ) -> AuditEntry:
+        """What is written down about a call; of a read no digest, so that equal ones can be gathered."""
+        details: JsonObject = {}
+        if request.remote is not None:
+            details["remote"] = request.remote[: limits.AUDIT_REMOTE_CHARACTERS_MAX]
+        if request.idempotency_key is not None:
+            details["idempotency_key"] = request.idempotency_key
+        if replayed:
+            details["replayed"] = True
+        if request.principal.on_behalf_of is not None:
+            details["on_behalf_of"] = request.principal.on_behalf_of
+        return AuditEntry(
+            at=self._services.clock.now_ms(),
+            tenant=place.tenant,
+            principal=place.principal,
+            surface=place.surface,
+            operation=place.operation,
+            outcome=outcome,
+            code=place.code,
+            subject=place.subject,
+            request_id=request.request_id,
+            arguments_digest=None if reads else arguments_digest(self._services.pepper, request.arguments),
+            details=details,
+        )
+
+    def refused(self, place: Place, request: Request, *, outcome: AuditOutcome = "refused") -> None:
+        """Note a refusal that anybody can cause, to be written with others like it; nothing is written now."""
+        if not self._services.audited:
+            return
+        key = (*place[1:], request.remote)
+        if not self._refusals.counted(place.tenant, key, self._services.clock.now_ms()):
+            self._refusals.add(key, self.entry(place, request, outcome, reads=True))
+
+    def refused_entry(self, entry: AuditEntry) -> None:
+        """As `refused`, with an entry that is made already."""
+        remote = entry.details.get("remote")
+        place = (entry.principal, entry.surface, entry.operation, entry.subject, entry.code)
+        key = (*place, remote if isinstance(remote, str) else None)
+        if self._services.audited and not self._refusals.counted(entry.tenant, key, entry.at):
+            self._refusals.add(key, entry)
+
+    async def write(self, entry: AuditEntry, *, gather: bool) -> None:
+        """Note what happened; durable on return, unless it is gathered."""
+        if not self._services.audited:
+            return
+        if not gather:
+            await self._append([entry])
+            return
+        place = Place(entry.tenant, entry.principal, entry.surface, entry.operation, entry.subject, entry.code)
+        if self.counted(place):
+            if self._is_over(entry.at):
+                await self._flush_reads()
+            return
+        self._gathered[place] = entry
+        if len(self._gathered) == 1:
+            self._gathered_since = entry.at
+        if self._is_over(entry.at) or len(self._gathered) >= limits.AUDIT_READS_GATHERED_MAX:
+            await self._flush_reads()
+
+    def counted(self, place: Place) -> bool:
+        """Count what is gathered already and came again; False for what is not, which has to be written."""
+        if place not in self._gathered:
+            return False
+        self._again[place] = self._again.get(place, 0) + 1
+        return True
+
+    def counted_in_time(self, place: Place, now_ms: int) -> bool:
+        """The same of what need not be written now either; False, and nothing counted, if there is more to do."""
+        return not self._is_over(now_ms) and self.counted(place)
+
+    def _is_over(self, now_ms: int) -> bool:
+        """Whether what is gathered is to be written."""
+        return self._failing or now_ms - self._gathered_since >= limits.AUDIT_READS_GATHER_MS
+
+    async def flush(self, *, final: bool = False) -> None:
+        """Write what was gathered; what cannot be written is kept for the next time, as far as there is room.
+
+        Refusals that came again wait for the end of their minute, unless this is the last time.
+        """
+        await self._flush_reads()
+        refused = self._refusals.take(self._services.clock.now_ms(), final=final)
+        if not refused:
+            return
+        try:
+            await self._append(refused)
+        except PenstockError:
+            self._refusals.give_back(refused)
+            raise
+
+    async def _flush_reads(self) -> None:
+        gathered, self._gathered = self._gathered, {}
+        again, self._again = self._again, {}
+        if not gathered:
+            return
+        counted = {place: replace(entry, count=entry.count + again.get(place, 0)) for place, entry in gathered.items()}
+        try:
+            await self._append(list(counted.values()))
+        except PenstockError:
+            for place, entry in counted.items():
+                if place in self._gathered:
+                    self._again[place] = self._again.get(place, 0) + entry.count
+                elif len(self._gathered) < limits.AUDIT_READS_GATHERED_MAX:
+                    self._gathered[place] = entry
+            raise
+
+    async def _append(self, entries: list[AuditEntry]) -> None:
+        try:
+            await self._services.platform.append_audit(entries, seal=self.seal)
+        except PenstockError:
+            self._failing = True
+            raise
+        self._failing = False

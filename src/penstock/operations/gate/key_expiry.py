@@ -1,0 +1,92 @@
+"""Looking after keys whose holders have something under way: when one is revoked or expires, that ends.
+
+A key that this process revokes is looked at once. What another process on the same file does is found by a number that
+the store changes with every change, asked for a few times a second; only then, and once a second for keys that expire,
+are the keys read again, and only those that somebody holds something open with.
+
+Above it: `pipeline` holds calls here, `app` runs it. Below it: `authentication`, `open_streams`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from penstock.base import limits
+from penstock.base.errors import PenstockError
+from penstock.operations.gate.authentication import Authenticator
+from penstock.operations.gate.context import Services
+
+__all__ = ["KeyWatch"]
+
+_LOGGER = logging.getLogger("penstock.gate")
+# A key is looked at this often although nothing was stored: it may have expired.
+_LOOK_ANYWAY_SECONDS = 1.0
+
+
+class KeyWatch:
+    """Ends what is under way with keys that do not hold any more."""
+
+    def __init__(self, services: Services, authenticator: Authenticator) -> None:
+        self._services = services
+        self._authenticator = authenticator
+        self._calls: dict[str, set[Callable[[], None]]] = {}
+        """By key: how to end each call that is under way."""
+        self._ended: frozenset[str] = frozenset()
+        """Keys that do not hold, of which everybody was told."""
+        self._mark: int | None = None
+        self._looked_at = 0.0
+        self._is_asked = True
+        self._asked: asyncio.Event | None = None
+
+    def hold(self, key_id: str, end: Callable[[], None]) -> None:
+        """Call `end` when a key does not hold any more, until `release`: something is done with it."""
+        ends = self._calls.get(key_id)
+        if ends is None:
+            self._calls[key_id] = ends = set()
+        ends.add(end)
+
+    def release(self, key_id: str, end: Callable[[], None]) -> None:
+        """What was done with a key is over."""
+        ends = self._calls.get(key_id)
+        if ends is not None:
+            ends.discard(end)
+            if not ends:
+                del self._calls[key_id]
+
+    def look_now(self) -> None:
+        """A key was changed: do not wait for the next look."""
+        self._is_asked = True
+        if self._asked is not None:
+            self._asked.set()
+
+    async def run(self) -> None:
+        """Look after keys until cancelled."""
+        self._asked = asyncio.Event()
+        while True:
+            # Not `wait_for`, which forgets that it was cancelled when the event is set in the same turn of the loop.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(limits.KEY_LOOK_SECONDS):
+                    await self._asked.wait()
+            self._asked.clear()
+            try:
+                await self._look()
+            except PenstockError as error:
+                _LOGGER.warning("keys cannot be looked at just now: %s", error.code)
+
+    async def _look(self) -> None:
+        now, mark = asyncio.get_running_loop().time(), self._services.platform.change_mark()
+        unchanged = mark is not None and mark == self._mark and not self._is_asked
+        if unchanged and now - self._looked_at < _LOOK_ANYWAY_SECONDS:
+            return
+        self._mark, self._looked_at, self._is_asked = mark, now, False
+        wanted = {*self._calls, *self._services.open_streams.key_ids()}
+        ended = frozenset([key_id for key_id in wanted if not await self._authenticator.holds(key_id)])
+        new, self._ended = ended - self._ended, ended
+        for key_id in ended:
+            for end in tuple(self._calls.get(key_id, ())):
+                end()
+        if new:
+            self._services.open_streams.wake()

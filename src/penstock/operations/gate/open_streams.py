@@ -1,0 +1,112 @@
+"""The streams that are open in this process: how many there are, whose they are, and how to reach them all.
+
+Above it: `context` keeps one of these, `executions.streams` takes places in it. Below it: nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterator, Callable, Iterable
+
+from penstock.base import limits
+from penstock.base.errors import LimitExceeded
+from penstock.operations.catalogue.capability import StreamEvent
+
+__all__ = ["HeldStream", "OpenStreams"]
+
+# How the ids of principals begin that are keys.
+_OF_KEYS = "key:"
+
+
+class OpenStreams:
+    """Counts streams by principal, and wakes them."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, int] = {}
+        self._listening: set[Callable[[], None]] = set()
+        self.reading = asyncio.Semaphore(limits.STREAM_READS_AT_ONCE)
+        """Held while a stream reads records and makes events of them: those that catch up take turns."""
+        self._others: list[Callable[[], Iterable[str]]] = []
+        self.ending = False
+        """Whether the server stops: every stream ends, and its reader goes on elsewhere or later."""
+
+    @property
+    def count(self) -> int:
+        """How many streams are open."""
+        return sum(self._held.values())
+
+    def take(self, principal_id: str, *, at_most: int, of_one: int) -> None:
+        """Take a place; `LimitExceeded` when there is none left for this principal, or for anybody."""
+        held = self._held.get(principal_id, 0)
+        if held >= of_one:
+            told = f"{of_one} streams are open with one key"
+            raise LimitExceeded("STREAMS_LIMITED", told, "close some of them first", {"limit": of_one})
+        if self.count >= at_most:
+            told = f"{at_most} streams are open on this server"
+            raise LimitExceeded("STREAMS_LIMITED", told, "try again later", {"retry_after_seconds": 5})
+        self._held[principal_id] = held + 1
+
+    def give_back(self, principal_id: str) -> None:
+        """Leave a place."""
+        left = self._held.get(principal_id, 0) - 1
+        if left > 0:
+            self._held[principal_id] = left
+        else:
+            self._held.pop(principal_id, None)
+
+    def add_holders(self, holders: Callable[[], Iterable[str]]) -> None:
+        """Others who have something open that is no stream, as sessions: the ids of their principals."""
+        self._others.append(holders)
+
+    def remove_holders(self, holders: Callable[[], Iterable[str]]) -> None:
+        """They are gone."""
+        self._others.remove(holders)
+
+    def key_ids(self) -> set[str]:
+        """The keys with which something is open."""
+        holders = {*self._held, *(holder for others in self._others for holder in others())}
+        return {holder.removeprefix(_OF_KEYS) for holder in holders if holder.startswith(_OF_KEYS)}
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Call this when everybody is woken, until `leave`."""
+        self._listening.add(wake)
+
+    def leave(self, wake: Callable[[], None]) -> None:
+        """Do not call this any more."""
+        self._listening.discard(wake)
+
+    def end(self) -> None:
+        """Let every stream end, as well as those that somebody opens from now on."""
+        self.ending = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Let every stream look whether it may go on."""
+        for wake in tuple(self._listening):
+            wake()
+
+
+class HeldStream:
+    """Events with a place that is given back once: at the end, when closed, or when nobody ever looked at them."""
+
+    def __init__(self, events: AsyncIterator[StreamEvent], streams: OpenStreams, principal_id: str) -> None:
+        self._events = events
+        self._leave = weakref.finalize(self, streams.give_back, principal_id)
+
+    def __aiter__(self) -> HeldStream:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        try:
+            return await anext(self._events)
+        except BaseException:
+            self._leave()
+            raise
+
+    async def aclose(self) -> None:
+        """Leave, whatever is still to come."""
+        self._leave()
+        close = getattr(self._events, "aclose", None)
+        if close is not None:
+            await close()

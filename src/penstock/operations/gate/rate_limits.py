@@ -1,0 +1,79 @@
+"""How much one principal may ask for: a rate per bucket and a number of calls at once.
+
+Rates are token buckets that fill steadily; a burst of up to ten seconds' worth is let through. They live in this
+process: replicas each grant their own share.
+
+Above it: `pipeline`. Below it: nothing but arithmetic on the time it is given.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from math import ceil
+
+from penstock.base import limits
+from penstock.base.errors import LimitExceeded
+from penstock.operations.catalogue.capability import Bucket
+from penstock.operations.gate.context import GateLimits
+
+__all__ = ["Admission"]
+
+_BURST_SECONDS = 10.0
+# Parts of the process itself: nobody outside can be one of them, and nobody has to be kept from asking too much.
+_INSIDE = ("system:", "schedule:")
+_MS_PER_MINUTE = 60_000
+
+
+class Admission:
+    """Counts calls of principals."""
+
+    def __init__(self, chosen: GateLimits) -> None:
+        per_minute: dict[Bucket, int] = {
+            "read": chosen.read_per_minute,
+            "write": chosen.write_per_minute,
+            "admin": chosen.admin_per_minute,
+        }
+        self._rates = {bucket: (rate, max(1.0, rate * _BURST_SECONDS / 60)) for bucket, rate in per_minute.items()}
+        """By bucket: how many a minute, and how many at most at once."""
+        self._concurrent_max = chosen.concurrent_per_key
+        self._tokens: OrderedDict[tuple[str, Bucket], tuple[float, int]] = OrderedDict()
+        self._in_flight: dict[str, int] = {}
+
+    def charge(self, principal: str, bucket: Bucket, now_ms: int) -> None:
+        """Count a call against its rate; `LimitExceeded` says how long to wait. The process itself has none."""
+        if principal.startswith(_INSIDE):
+            return
+        per_minute, burst = self._rates[bucket]
+        place = (principal, bucket)
+        tokens, seen_at = self._tokens.get(place, (burst, now_ms))
+        if now_ms > seen_at:
+            tokens += (now_ms - seen_at) * per_minute / _MS_PER_MINUTE
+        tokens = min(burst, tokens)
+        if tokens < 1:
+            self._remember(place, tokens, now_ms)
+            seconds = ceil((1 - tokens) * 60 / per_minute)
+            told = f"more than {per_minute} {bucket} calls a minute with one key"
+            raise LimitExceeded("RATE_LIMITED", told, f"wait {seconds} s", {"retry_after_seconds": seconds})
+        self._remember(place, tokens - 1, now_ms)
+
+    def enter(self, principal: str) -> None:
+        """Take one of the places that a principal has for calls at once; `leave` gives it back."""
+        held = self._in_flight.get(principal, 0)
+        if held >= self._concurrent_max and not principal.startswith(_INSIDE):
+            told = f"more than {self._concurrent_max} calls at once with one key"
+            raise LimitExceeded("CONCURRENCY_LIMITED", told, "wait for some of them", {"retry_after_seconds": 1})
+        self._in_flight[principal] = held + 1
+
+    def leave(self, principal: str) -> None:
+        """Give a place back."""
+        left = self._in_flight[principal] - 1
+        if left:
+            self._in_flight[principal] = left
+        else:
+            del self._in_flight[principal]
+
+    def _remember(self, place: tuple[str, Bucket], tokens: float, now_ms: int) -> None:
+        self._tokens[place] = (tokens, now_ms)
+        self._tokens.move_to_end(place)
+        if len(self._tokens) > limits.RATE_BUCKETS_MAX:
+            self._tokens.popitem(last=False)

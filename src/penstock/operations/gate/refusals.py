@@ -1,0 +1,131 @@
+"""Refusals that somebody could cause without end, gathered: equal ones of a minute become one record with a count.
+
+Whoever has no valid key, a request that never becomes a call (no such route, a body that cannot be read, a protocol
+that nobody speaks) and a caller above their limits cost a server nothing to refuse, and must not cost it more to write
+down. Equal refusals are counted; a tenant has so many different ones in a minute at most, and what comes beyond that is
+one record for all, with how often which code was given. An entry is written soon after it first comes, and once more at
+the end of its minute if it came again. So a flood of any kind writes a few dozen rows a minute.
+
+Above it: `audit_log` writes what this gives. Below it: nothing; no clock, no store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from penstock.base import limits
+from penstock.base.json import JsonObject, JsonValue
+from penstock.runtime.ports.platform import AuditEntry
+
+__all__ = ["VARIOUS", "GatheredRefusals", "RefusalKey"]
+
+VARIOUS = "various"
+"""Who, what and where of the record that stands for the refusals beyond those that have one of their own."""
+
+RefusalKey = tuple[str, str, str, str | None, str | None, str | None]
+"""What makes refusals equal: principal, surface, operation, subject, code and address."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    entry: AuditEntry
+    pending: int
+    """How often it came since it was last written."""
+    is_written: bool = False
+
+
+@dataclass(slots=True)
+class _Window:
+    """The refusals of one tenant within a minute."""
+
+    began_at: int
+    kept: dict[RefusalKey, _Kept] = field(default_factory=dict)
+    first: AuditEntry | None = None
+    """The first that has no place of its own."""
+    codes: dict[str, int] = field(default_factory=dict)
+    remotes: dict[str, None] = field(default_factory=dict)
+
+    def is_over(self, now_ms: int) -> bool:
+        return not 0 <= now_ms - self.began_at < limits.AUDIT_REFUSALS_GATHER_MS
+
+    def add_to_rest(self, entry: AuditEntry, count: int) -> None:
+        self.first = self.first or entry
+        code = entry.code or VARIOUS
+        self.codes[code] = self.codes.get(code, 0) + count
+        remote = entry.details.get("remote")
+        if isinstance(remote, str) and len(self.remotes) < limits.AUDIT_REFUSAL_ADDRESSES_MAX:
+            self.remotes[remote] = None
+
+    def rest(self) -> AuditEntry | None:
+        """One record for all that have none of their own."""
+        first = self.first
+        if first is None:
+            return None
+        codes: JsonObject = {**self.codes}
+        remotes: list[JsonValue] = [*self.remotes]
+        return AuditEntry(
+            at=first.at,
+            tenant=first.tenant,
+            principal=VARIOUS,
+            surface=VARIOUS,
+            operation=VARIOUS,
+            outcome="refused",
+            count=sum(self.codes.values()),
+            details={"codes": codes, "remotes": remotes},
+        )
+
+
+class GatheredRefusals:
+    """What was refused and is not written yet, by tenant."""
+
+    def __init__(self) -> None:
+        self._windows: dict[str, _Window] = {}
+        self._ended: list[AuditEntry] = []
+        """What is left of minutes that are over."""
+
+    def counted(self, tenant: str, key: RefusalKey, now_ms: int) -> bool:
+        """Count a refusal that came before in this minute; False for one that has to be added."""
+        window = self._windows.get(tenant)
+        kept = None if window is None or window.is_over(now_ms) else window.kept.get(key)
+        if kept is None:
+            return False
+        kept.pending += 1
+        return True
+
+    def add(self, key: RefusalKey, entry: AuditEntry) -> None:
+        """Take a refusal that did not come before, or for which there is no place any more."""
+        window = self._windows.get(entry.tenant)
+        if window is None or window.is_over(entry.at):
+            if window is not None:
+                self._ended += _left_in(window, is_over=True)
+            window = self._windows[entry.tenant] = _Window(entry.at)
+        if len(window.kept) < limits.AUDIT_REFUSALS_KEPT_MAX:
+            window.kept[key] = _Kept(entry, 1)
+        else:
+            window.add_to_rest(entry, 1)
+
+    def take(self, now_ms: int, *, final: bool = False) -> list[AuditEntry]:
+        """What is to be written now: what is new, and the counts of minutes that are over; with `final` everything."""
+        taken, self._ended = self._ended, []
+        for tenant, window in list(self._windows.items()):
+            is_over = final or window.is_over(now_ms)
+            taken += _left_in(window, is_over=is_over)
+            if is_over:
+                del self._windows[tenant]
+        return taken
+
+    def give_back(self, entries: list[AuditEntry]) -> None:
+        """Keep what could not be written, as far as there is room; the oldest first."""
+        self._ended = [*entries, *self._ended][: limits.AUDIT_REFUSALS_UNWRITTEN_MAX]
+
+
+def _left_in(window: _Window, *, is_over: bool) -> list[AuditEntry]:
+    left: list[AuditEntry] = []
+    for kept in window.kept.values():
+        if kept.pending and (is_over or not kept.is_written):
+            left.append(replace(kept.entry, count=kept.pending))
+            kept.pending, kept.is_written = 0, True
+    rest = window.rest() if is_over else None
+    return left if rest is None else [*left, rest]

@@ -1,0 +1,126 @@
+"""Who may start a workflow: the one place that decides, for every way to start one.
+
+A start needs `workflow:run` and every scope that the document names under `governance.scopes`. An older version opens
+nothing that the newest one closes: both are asked. A child runs on the authority of whoever started its parent, so that
+a start needs what its children need too, as they are when it begins; what is stored later binds later starts.
+
+Whoever lacks a scope hears which one if they may read workflows; to anybody else the workflow does not exist. Reading
+needs none of these scopes.
+
+Above it: everything that starts runs, and what is shown as a tool. Below it: `definitions.start_needs`, the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from penstock.base.errors import Denied, NotFound, PenstockError
+from penstock.base.scopes import missing_scope, scope_allows
+from penstock.definitions.start_needs import ChildReference, StartNeeds, start_needs
+from penstock.operations.gate.context import Principal, Services
+from penstock.runtime.ports.runs import DefinitionRow
+
+__all__ = [
+    "READ_SCOPE",
+    "RUN_SCOPE",
+    "UPSTREAM_RUN_SCOPE",
+    "first_missing",
+    "needed_scopes",
+    "needs_of",
+    "refuse_start",
+    "scopes_to_start",
+    "start_refusal",
+    "unknown_workflow",
+]
+
+READ_SCOPE = "workflow:read"
+RUN_SCOPE = "workflow:run"
+UPSTREAM_RUN_SCOPE = "upstream:run"
+
+
+def unknown_workflow(name: str, definition_hash: str | None = None) -> NotFound:
+    """There is no such workflow, or none for this caller: nobody can tell which."""
+    told = f"there is no workflow {name}" + (f" with hash {definition_hash}" if definition_hash else "")
+    return NotFound("WORKFLOW_NOT_FOUND", told, "list the workflows to see which there are")
+
+
+def needs_of(services: Services, row: DefinitionRow) -> StartNeeds:
+    """What a stored version asks for; it never changes, so that it is read once."""
+    known = services.start_needs.get(row.hash)
+    if known is None:
+        known = start_needs(row.document)
+        services.start_needs.put(row.hash, known)
+    return known
+
+
+async def scopes_to_start(
+    services: Services, tenant: str, versions: Iterable[StartNeeds], newest: Mapping[str, DefinitionRow] | None = None
+) -> tuple[str, ...]:
+    """Every scope that is needed to start any of these versions, with the children that they have now.
+
+    `newest` has all workflows of the tenant, for whoever has read them; otherwise each child is looked up.
+    """
+    found: dict[str, None] = {RUN_SCOPE: None}
+    seen: set[ChildReference] = set()
+    waiting = list(versions)
+    while waiting:
+        needs = waiting.pop()
+        found.update(dict.fromkeys(needs.scopes))
+        for child in needs.children:
+            if child not in seen:
+                seen.add(child)
+                rows = await _versions(services, tenant, child, newest)
+                waiting.extend([needs_of(services, row) for row in rows])
+    return tuple(found)
+
+
+async def _versions(
+    services: Services, tenant: str, child: ChildReference, newest: Mapping[str, DefinitionRow] | None
+) -> list[DefinitionRow]:
+    store = services.store
+    row = await store.definition_named(child.name, tenant=tenant) if newest is None else newest.get(child.name)
+    if row is None:
+        return []  # the run will say so
+    if child.version_pin in (None, row.hash):
+        return [row]
+    pinned = await store.definition(str(child.version_pin), tenant=tenant)
+    return [row] if pinned is None else [row, pinned]
+
+
+async def needed_scopes(services: Services, tenant: str) -> frozenset[str]:
+    """Every scope that anything in a tenant needs: operations, workflows and their approvals, imported tools."""
+    catalogue, upstreams = services.catalogue, services.upstreams
+    found = {scope for item in (catalogue.all() if catalogue else ()) for scope in item.governance.scopes}
+    for row in await services.store.definitions(tenant=tenant):
+        needs = needs_of(services, row)
+        found.update(needs.scopes)
+        found.update(f"approve:{group}" for group in needs.groups)
+    for rules in upstreams.rules_for(tenant).values() if upstreams is not None else ():
+        found.update(scope for rule in rules.rules.values() for scope in (UPSTREAM_RUN_SCOPE, *rule.scopes))
+    return frozenset(found)
+
+
+async def refuse_start(services: Services, principal: Principal, *rows: DefinitionRow) -> None:
+    """Refuse a start of the last of these versions, of one workflow, to a principal who lacks a scope for any."""
+    refusal = await start_refusal(services, principal, rows[-1].name, [needs_of(services, row) for row in rows])
+    if refusal is not None:
+        raise refusal
+
+
+async def start_refusal(
+    services: Services, principal: Principal, name: str, versions: Iterable[StartNeeds]
+) -> PenstockError | None:
+    """Why a principal may not start a workflow; None if they may."""
+    required = await scopes_to_start(services, principal.tenant, versions)
+    missing = first_missing(principal, required)
+    if missing is None:
+        return None
+    if not scope_allows(principal.scopes, READ_SCOPE):
+        return unknown_workflow(name)
+    told = f"starting {name} needs the scope {missing}, which this key does not have"
+    return Denied("SCOPE_REQUIRED", told, "ask the owner for a key with that scope", {"scope": missing})
+
+
+def first_missing(principal: Principal, required: Iterable[str]) -> str | None:
+    """The first scope that a principal lacks."""
+    return missing_scope(principal.scopes, tuple(required))

@@ -1,0 +1,1 @@
+"""Operations on schedules, and the call by which the clock starts an execution."""

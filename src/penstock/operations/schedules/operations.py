@@ -1,0 +1,443 @@
+"""Operations on schedules: what starts executions by the clock.
+
+A schedule is made by an operation or by the `triggers` of a workflow document; `origin` says which. Those of a document
+follow the document: they can be paused and started by hand here, but are changed and deleted there.
+
+Above it: the catalogue. Below it: `runtime.schedules`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from penstock.base import limits
+from penstock.base.errors import Conflict, LimitExceeded, NotFound
+from penstock.base.ids import id_for_callers, id_in_tenant
+from penstock.base.json import JsonObject, JsonValue
+from penstock.engine.folding.trust import untrusted_mark
+from penstock.engine.outcomes import Accepted
+from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.executions.inputs import CHOSEN_ID, AnyId, Name, ShortText
+from penstock.operations.executions.reads import handle_now
+from penstock.operations.executions.starts import new_run_id, refuse_unfit_input, startable_definition
+from penstock.operations.executions.views import ExecutionHandle, ExecutionSummary, handle_of_state, summary_of_row
+from penstock.operations.gate import idempotency
+from penstock.operations.gate.context import Context
+from penstock.operations.gate.makers import maker_id
+from penstock.operations.gate.start_rights import refuse_start
+from penstock.operations.views import Deleted, instant
+from penstock.operations.workflows.views import Cursor, Limit, WorkflowId
+from penstock.runtime.ports.runs import ScheduleRow
+from penstock.runtime.schedules.schedules import origin_of, refusal_of
+
+__all__ = ["OPERATIONS"]
+
+Overlap: TypeAlias = Literal["skip", "queue", "allow", "cancel_running"]
+
+ScheduleId = Annotated[AnyId, Meta(description="The schedule's id.", examples=["nightly-report"])]
+Cron = Annotated[
+    str,
+    Meta(
+        description="When: minute, hour, day of month, month, day of week.",
+        min_length=1,
+        max_length=200,
+        examples=["0 3 * * 1-5"],
+    ),
+]
+Zone = Annotated[str, Meta(description="The time zone of the expression.", max_length=64, examples=["Europe/Berlin"])]
+OverlapChoice = Annotated[Overlap, Meta(description="What happens when the previous execution still goes on.")]
+CatchUp = Annotated[
+    ShortText | None,
+    Meta(description="How old a missed start may be and still happen; a minute without.", examples=["10m"]),
+]
+Jitter = Annotated[ShortText | None, Meta(description="How far starts are spread.", examples=["30s"])]
+
+
+class ScheduleRefusal(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a start by the clock was refused."""
+
+    at: str | None
+    code: str
+    message: str
+
+
+class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule, when it starts an execution next, and the one it started last."""
+
+    schedule_id: str
+    workflow_id: str
+    origin: str
+    """operation, document, or program."""
+    cron: str
+    timezone: str
+    overlap: str
+    catch_up: str | None
+    jitter: str | None
+    input: Any
+    paused: bool
+    next_at: str | None
+    last_run: ExecutionSummary | None
+    made_by: str | None = None
+    """In whose name it starts executions: who made it or changed it last, or stored the workflow that it is part of."""
+    refused: ScheduleRefusal | None = None
+    """Why the last start was refused; None if it was not."""
+
+
+class SchedulePage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of schedules, by id."""
+
+    items: list[ScheduleView]
+    next_cursor: str | None
+
+
+class CreateSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which workflow to start, when, and with what."""
+
+    workflow_id: WorkflowId
+    cron: Cron
+    schedule_id: Annotated[
+        Annotated[str, Meta(pattern=CHOSEN_ID)] | None,
+        Meta(description="An id of your own.", examples=["nightly-report"]),
+    ] = None
+    timezone: Zone = "UTC"
+    overlap: OverlapChoice = "skip"
+    catch_up: CatchUp = None
+    jitter: Jitter = None
+    input: Annotated[Any, Meta(description="The input of each execution.")] = None
+    paused: Annotated[bool, Meta(description="Begin paused.")] = False
+
+
+class ListSchedules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which page."""
+
+    workflow_id: Annotated[Name | None, Meta(description="Only schedules of this workflow.")] = None
+    limit: Limit = limits.PAGE_LIMIT_DEFAULT
+    cursor: Cursor = None
+
+
+class NamedSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which schedule."""
+
+    schedule_id: ScheduleId
+
+
+class UpdateSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which schedule, and what is to be different; what is left out stays."""
+
+    schedule_id: ScheduleId
+    cron: Cron | UnsetType = UNSET
+    timezone: Zone | UnsetType = UNSET
+    overlap: OverlapChoice | UnsetType = UNSET
+    catch_up: CatchUp | UnsetType = UNSET
+    jitter: Jitter | UnsetType = UNSET
+    input: Annotated[Any, Meta(description="The input of each execution.")] | UnsetType = UNSET
+
+
+async def _found(context: Context, schedule_id: str) -> ScheduleRow:
+    """A schedule of the caller's tenant, or NotFound."""
+    row = await context.services.scheduler.find(id_in_tenant(context.tenant, schedule_id))
+    if row is None or row.tenant != context.tenant:
+        told = f"there is no schedule {schedule_id[:200]}"
+        raise NotFound("SCHEDULE_NOT_FOUND", told, "list the schedules to see which there are")
+    return row
+
+
+async def _view(context: Context, row: ScheduleRow) -> ScheduleView:
+    last = await context.services.store.row(row.last_run_id) if row.last_run_id else None
+    spec = row.spec
+    return ScheduleView(
+        schedule_id=id_for_callers(row.tenant, row.schedule_id),
+        workflow_id=row.workflow_name,
+        origin=origin_of(row),
+        cron=str(spec.get("cron", "")),
+        timezone=str(spec.get("timezone", "UTC")),
+        overlap=str(spec.get("overlap", "skip")),
+        catch_up=_text(spec.get("catch_up")),
+        jitter=_text(spec.get("jitter")),
+        input=spec.get("input"),
+        paused=row.paused,
+        next_at=None if row.paused else instant(row.next_at),
+        last_run=summary_of_row(last) if last is not None else None,
+        made_by=await maker_id(context.services, row),
+        refused=_refusal(row),
+    )
+
+
+def _refusal(row: ScheduleRow) -> ScheduleRefusal | None:
+    found = refusal_of(row)
+    if found is None:
+        return None
+    at = found.get("at")
+    told = instant(at) if isinstance(at, int) else None
+    return ScheduleRefusal(at=told, code=str(found.get("code")), message=str(found.get("message")))
+
+
+def _text(value: JsonValue) -> str | None:
+    return None if value is None else str(value)
+
+
+async def _check_start(context: Context, workflow_id: str, given: JsonValue) -> None:
+    """Whether the schedule could start an execution now: what cannot is better refused at noon than at night."""
+    definition = await startable_definition(context, workflow_id)
+    workflow = await context.services.host.workflow(definition.hash)
+    if workflow is not None:
+        await refuse_unfit_input(context, workflow, given)
+
+
+async def _refuse_start(context: Context, row: ScheduleRow) -> None:
+    """Refuse what makes a schedule start executions to a caller who may not start its workflow."""
+    definition = await context.services.store.definition_named(row.workflow_name, tenant=context.tenant)
+    if definition is not None:  # the clock finds out that there is none
+        await refuse_start(context.services, context.principal, definition)
+
+
+def _mark(context: Context) -> JsonObject:
+    """What a schedule says that somebody outside made or changed: so are the executions that it starts."""
+    return untrusted_mark(untrusted=context.request.from_outside)
+
+
+def _refuse_of_document(row: ScheduleRow, schedule_id: str) -> None:
+    if origin_of(row) == "document":
+        told = f"the schedule {schedule_id} is part of the workflow {row.workflow_name}"
+        raise Conflict("SCHEDULE_OF_DOCUMENT", told, "change the workflow's `triggers`; pausing is possible here")
+
+
+@operation(
+    "schedule.create",
+    route=Route(method="POST", path="/schedules", status=201),
+    scopes=("schedule:write", "workflow:run"),
+    risk="medium",
+    subject="workflow_id",
+    errors=("WORKFLOW_NOT_FOUND", "INPUT_INVALID", "SCHEDULE_INVALID", "SCHEDULE_EXISTS", "SCHEDULES_LIMITED"),
+    examples=(Example(arguments={"workflow_id": "report", "cron": "0 3 * * *", "timezone": "Europe/Berlin"}),),
+)
+async def schedule_create(context: Context, given: CreateSchedule) -> Reply[ScheduleView]:
+    """Start a workflow by the clock.
+
+    Makes a schedule from a cron expression in a time zone. Each time starts an execution of the newest version; look at
+    them with execution.list and the label `schedule`.
+    """
+    scheduler = context.services.scheduler
+    stored_id, is_repeated = _new_id(context, given.schedule_id)
+    spec: JsonObject = {
+        "cron": given.cron,
+        "timezone": given.timezone,
+        "overlap": given.overlap,
+        "catch_up": given.catch_up,
+        "jitter": given.jitter,
+        "input": given.input,
+        "origin": "operation",
+        "made_by": context.principal.id,
+        **_mark(context),
+    }
+    spec = {name: value for name, value in spec.items() if value is not None}
+    known = await context.services.store.schedules(tenant=context.tenant)
+    there = next((row for row in known if row.schedule_id == stored_id), None) if is_repeated else None
+    if there is None:
+        if len(known) >= limits.SCHEDULES_PER_TENANT_MAX:
+            told = f"there are {limits.SCHEDULES_PER_TENANT_MAX} schedules already"
+            raise LimitExceeded("SCHEDULES_LIMITED", told, "delete some that are not needed any more")
+        await _check_start(context, given.workflow_id, given.input)
+        there = scheduler.fresh(stored_id, given.workflow_id, spec, tenant=context.tenant, paused=given.paused)
+        reply = await _created(context, there)
+        if not await scheduler.keep(there, None, call=idempotency.answered(context, reply)):
+            told = f"there is a schedule {given.schedule_id} already"
+            raise Conflict("SCHEDULE_EXISTS", told, "change it with schedule.update, or choose another id")
+        return reply
+    return await _created(context, there)
+
+
+async def _created(context: Context, row: ScheduleRow) -> Reply[ScheduleView]:
+    view = await _view(context, row)
+    return Reply(value=view, location=f"/schedules/{view.schedule_id}")
+
+
+def _new_id(context: Context, chosen: str | None) -> tuple[str, bool]:
+    """The id to store a new schedule under, and whether a repeated call would have the same without choosing it."""
+    made, known = new_run_id(context, chosen)
+    if chosen is not None:
+        return made, False
+    return made.replace("r_", "s_", 1), known
+
+
+@operation(
+    "schedule.list",
+    route=Route(method="GET", path="/schedules", query=("workflow_id", "limit", "cursor")),
+    scopes=("schedule:read",),
+    reads=True,
+)
+async def schedule_list(context: Context, given: ListSchedules) -> SchedulePage:
+    """List schedules.
+
+    By id, with the moment of the next start and the execution that was started last.
+    """
+    rows = sorted(await context.services.store.schedules(tenant=context.tenant), key=lambda row: row.schedule_id)
+    after = "" if given.cursor is None else id_in_tenant(context.tenant, given.cursor)
+    wanted = [row for row in rows if row.schedule_id > after and given.workflow_id in (None, row.workflow_name)]
+    page = [await _view(context, row) for row in wanted[: given.limit]]
+    return SchedulePage(items=page, next_cursor=page[-1].schedule_id if len(wanted) > given.limit else None)
+
+
+@operation(
+    "schedule.get",
+    route=Route(method="GET", path="/schedules/{schedule_id}"),
+    scopes=("schedule:read",),
+    reads=True,
+    subject="schedule_id",
+    errors=("SCHEDULE_NOT_FOUND",),
+)
+async def schedule_get(context: Context, given: NamedSchedule) -> ScheduleView:
+    """Look at a schedule."""
+    return await _view(context, await _found(context, given.schedule_id))
+
+
+@operation(
+    "schedule.update",
+    route=Route(method="PATCH", path="/schedules/{schedule_id}"),
+    scopes=("schedule:write", "workflow:run"),
+    idempotent=True,
+    risk="medium",
+    subject="schedule_id",
+    errors=("SCHEDULE_NOT_FOUND", "SCHEDULE_INVALID", "SCHEDULE_OF_DOCUMENT", "INPUT_INVALID", "WORKFLOW_NOT_FOUND"),
+    examples=(Example(arguments={"schedule_id": "nightly-report", "cron": "0 4 * * *"}),),
+)
+async def schedule_update(context: Context, given: UpdateSchedule) -> ScheduleView:
+    """Change a schedule.
+
+    What is left out stays. The next start is worked out anew; a paused schedule stays paused.
+    """
+    row = await _found(context, given.schedule_id)
+    _refuse_of_document(row, given.schedule_id)
+    await _refuse_start(context, row)
+    changes: JsonObject = {
+        name: value
+        for name, value in (
+            ("cron", given.cron),
+            ("timezone", given.timezone),
+            ("overlap", given.overlap),
+            ("catch_up", given.catch_up),
+            ("jitter", given.jitter),
+            ("input", given.input),
+        )
+        if value is not UNSET
+    }
+    # From now on in the name of whoever changed it: nobody lends their rights to what others make of a schedule.
+    changes["made_by"] = context.principal.id
+    changes.update(_mark(context))
+    if "input" in changes:
+        await _check_start(context, row.workflow_name, changes["input"])
+    return await _view(context, await context.services.scheduler.change(row.schedule_id, changes, call=context.call))
+
+
+@operation(
+    "schedule.delete",
+    route=Route(method="DELETE", path="/schedules/{schedule_id}"),
+    scopes=("schedule:delete",),
+    destructive=True,
+    risk="medium",
+    subject="schedule_id",
+    errors=("SCHEDULE_NOT_FOUND", "SCHEDULE_OF_DOCUMENT"),
+)
+async def schedule_delete(context: Context, given: NamedSchedule) -> Deleted:
+    """Delete a schedule.
+
+    Executions that it started stay, and go on.
+    """
+    row = await _found(context, given.schedule_id)
+    _refuse_of_document(row, given.schedule_id)
+    answer = Deleted(id=id_for_callers(row.tenant, row.schedule_id))
+    call = idempotency.answered(context, Reply(value=answer))
+    if not await context.services.store.delete_schedule(row.schedule_id, call=call):
+        raise NotFound("SCHEDULE_NOT_FOUND", f"the schedule {given.schedule_id} was deleted in between")
+    return answer
+
+
+@operation(
+    "schedule.pause",
+    route=Route(method="POST", path="/schedules/{schedule_id}/pause"),
+    scopes=("schedule:write",),
+    idempotent=True,
+    subject="schedule_id",
+    errors=("SCHEDULE_NOT_FOUND",),
+)
+async def schedule_pause(context: Context, given: NamedSchedule) -> ScheduleView:
+    """Pause a schedule.
+
+    Nothing is started until schedule.resume; what would have been started meanwhile is not made up for.
+    """
+    return await _paused(context, given.schedule_id, paused=True)
+
+
+@operation(
+    "schedule.resume",
+    route=Route(method="POST", path="/schedules/{schedule_id}/resume"),
+    scopes=("schedule:write", "workflow:run"),
+    idempotent=True,
+    subject="schedule_id",
+    errors=("SCHEDULE_NOT_FOUND",),
+)
+async def schedule_resume(context: Context, given: NamedSchedule) -> ScheduleView:
+    """Let a paused schedule go on, from now.
+
+    It starts executions again, so that it needs the right to start them.
+    """
+    return await _paused(context, given.schedule_id, paused=False)
+
+
+async def _paused(context: Context, schedule_id: str, *, paused: bool) -> ScheduleView:
+    row = await _found(context, schedule_id)
+    if not paused:
+        await _refuse_start(context, row)
+    await context.services.scheduler.pause(row.schedule_id, paused=paused, call=context.call)
+    return await _view(context, await _found(context, schedule_id))
+
+
+@operation(
+    "schedule.run_now",
+    route=Route(method="POST", path="/schedules/{schedule_id}/run", status=202),
+    scopes=("schedule:write", "workflow:run"),
+    open_world=True,
+    risk="medium",
+    subject="schedule_id",
+    errors=("SCHEDULE_NOT_FOUND", "SCHEDULE_NOT_STARTED", "EXECUTION_NOT_FOUND"),
+)
+async def schedule_run_now(context: Context, given: NamedSchedule) -> Reply[ExecutionHandle]:
+    """Start an execution of a schedule at once.
+
+    As the clock would, with its input and its rule for executions that still go on; the timetable stays as it is.
+    """
+    row = await _found(context, given.schedule_id)
+    await _refuse_start(context, row)
+    made, _ = new_run_id(context, None)
+    answer = idempotency.answered_by(context, partial(_begun, context))
+    run_id = await context.services.scheduler.run_now(
+        row.schedule_id, mark=made.rpartition("r_")[2], starter=context.principal.starter, call=context.call
+    )
+    return answer.reply or _at(await handle_now(context, run_id))
+
+
+def _begun(context: Context, decision: Accepted) -> Reply[ExecutionHandle] | None:
+    """The answer that a run was started; the one before it, which a schedule may cancel first, is none."""
+    is_new = decision.records[0].seq == 1
+    return _at(handle_of_state(decision.state, context.services.base_path)) if is_new else None
+
+
+def _at(handle: ExecutionHandle) -> Reply[ExecutionHandle]:
+    return Reply(value=handle, location=f"/executions/{handle.execution_id}")
+
+
+OPERATIONS: tuple[Capability, ...] = (
+    schedule_create,
+    schedule_list,
+    schedule_get,
+    schedule_update,
+    schedule_delete,
+    schedule_pause,
+    schedule_resume,
+    schedule_run_now,
+)

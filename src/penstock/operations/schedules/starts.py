@@ -1,0 +1,88 @@
+"""What the clock calls: the start of an execution that a schedule asks for, in the name of whoever made the schedule.
+
+Nobody outside can call this; the principal is the schedule, and the rights are those that its maker has now. What is
+refused is in the audit trail and on the schedule.
+
+Above it: `app`, which listens to the scheduler. Below it: `makers`, `runtime.schedules`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.base.errors import Conflict, Denied, LimitExceeded, NotFound, Rejected
+from penstock.base.ids import id_for_callers
+from penstock.operations.catalogue.capability import Capability
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.gate.context import Context, Principal
+from penstock.operations.gate.makers import SCHEDULE, check_maker, maker_id, rights_of_maker
+from penstock.operations.gate.start_rights import RUN_SCOPE
+from penstock.operations.internal_callers import act
+from penstock.operations.pipeline import Gate
+from penstock.runtime.ports.runs import ScheduleRow
+from penstock.runtime.schedules.schedules import Fire, FireOutcome, NotAllowed, Skipped, Started, scheduled_run_id
+
+__all__ = ["OPERATIONS", "START", "fire_through"]
+
+START = "schedule.start"
+# Asking again would not help; anything else is tried again at the next look at the clock.
+_FINAL = (Conflict, Denied, LimitExceeded, NotFound, Rejected)
+
+
+class StartScheduled(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which schedule is due, by the id that it is stored under, and for which moment."""
+
+    schedule_id: str
+    mark: str
+
+
+class ScheduledRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What was started."""
+
+    execution_id: str
+
+
+@operation(START, route=None, scopes=(RUN_SCOPE,), open_world=True, risk="medium", subject="schedule_id")
+async def schedule_start(context: Context, given: StartScheduled) -> ScheduledRun:
+    """Start an execution by the clock."""
+    scheduler = context.services.scheduler
+    row = await scheduler.find(given.schedule_id)
+    if row is None or row.tenant != context.tenant:
+        raise NotFound("SCHEDULE_NOT_FOUND", f"the schedule {given.schedule_id} was deleted in between")
+    maker = await rights_of_maker(context.services, context.principal.on_behalf_of, context.tenant)
+    newest = await context.services.store.definition_named(row.workflow_name, tenant=row.tenant)
+    await check_maker(context.services, maker, newest, SCHEDULE)
+    outcome = await scheduler.begin(row, given.mark, context.principal.starter, call=context.call)
+    match outcome:
+        case Started(run_id=run_id):
+            return ScheduledRun(execution_id=id_for_callers(row.tenant, run_id))
+        case NotAllowed(code=code, message=message):
+            raise Rejected(code, message)
+        case Skipped(reason=reason):
+            raise Conflict("SCHEDULE_NOT_STARTED", reason)
+        case _:
+            raise Conflict("SCHEDULE_NOT_STARTED", "the previous execution must end first")
+
+
+def fire_through(gate: Gate) -> Fire:
+    """How a scheduler starts what is due: by a call of the gate, as the schedule."""
+
+    async def fire(row: ScheduleRow, mark: str) -> FireOutcome:
+        named = id_for_callers(row.tenant, row.schedule_id)
+        principal = Principal(
+            id=f"schedule:{named}",
+            tenant=row.tenant,
+            scopes=frozenset({RUN_SCOPE}),
+            name=f"schedule {named}",
+            on_behalf_of=await maker_id(gate.services, row),
+        )
+        try:
+            await act(gate, principal, START, {"schedule_id": row.schedule_id, "mark": mark}, surface="schedule")
+        except _FINAL as error:
+            return NotAllowed(error.code, error.message)
+        return Started(scheduled_run_id(row, mark))
+
+    return fire
+
+
+OPERATIONS: tuple[Capability, ...] = (schedule_start,)

@@ -1,0 +1,1 @@
+"""Operations about the server itself: health, audit log, retention."""

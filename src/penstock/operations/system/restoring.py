@@ -1,0 +1,98 @@
+"""What whoever opens a restored file calls: that it was put back to an earlier moment goes into its audit trails.
+
+`penstock restore` leaves a note in the file that it puts in place, before it is there: who, when, from what, and how
+the trails ended that were there before. The first gate with the secret of the file turns the note into a record in
+every trail, in one transaction, in the name of that user; as a rule that is the gate of the command itself. Nobody
+outside can call this.
+
+Above it: `app.gateway`. Below it: the platform port.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from penstock.base.errors import Conflict, PenstockError
+from penstock.base.ids import DEFAULT_TENANT
+from penstock.base.json import JsonObject
+from penstock.operations.catalogue.capability import Capability
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.gate.context import Context, Principal
+from penstock.operations.internal_callers import act
+from penstock.operations.pipeline import Gate
+from penstock.operations.views import instant
+from penstock.runtime.ports.platform import RESTORED_MARK, AuditEntry
+
+__all__ = ["OPERATIONS", "put_restores_on_record"]
+
+_LOGGER = logging.getLogger("penstock")
+_RESTORE = "store.restore"
+
+
+class Restore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who put a file in place, when, and instead of what: each trail that was there by its last number and hash."""
+
+    by: str
+    source: str
+    at: int
+    replaced: dict[str, tuple[int, str]]
+    kept_as: str | None = None
+
+
+class Restores(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every time that a file was restored and nobody has put that on record."""
+
+    restores: list[Restore]
+
+
+class OnRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """How many trails say so."""
+
+    trails: int
+
+
+@operation(_RESTORE, route=None, scopes=("store:restore",), destructive=True, risk="critical")
+async def store_restore(context: Context, given: Restores) -> OnRecord:
+    """Say in every audit trail of a file that it was put in the place of another one."""
+    platform, entry = context.services.platform, context.call.entry
+    replaced = (tenant for restore in given.restores for tenant in restore.replaced)
+    tenants = dict.fromkeys((DEFAULT_TENANT, *await platform.audit_tenants(), *replaced))
+    if entry is not None:
+        entries = [_told(entry, restore, tenant) for tenant in tenants for restore in given.restores]
+        context.call.entry, context.call.more = entries[0], tuple(entries[1:])
+    if not await platform.drop_mark(RESTORED_MARK, call=context.call):
+        raise Conflict("PRECONDITION_FAILED", "another process has put it on record")
+    return OnRecord(trails=len(tenants))
+
+
+def _told(entry: AuditEntry, restore: Restore, tenant: str) -> AuditEntry:
+    """What the trail of a tenant says: who did it, and what the trail had come to, if it was there."""
+    details: JsonObject = {"restored_at": instant(restore.at)}
+    if restore.kept_as is not None:
+        details["kept_as"] = restore.kept_as
+    if tenant in restore.replaced:
+        details["replaced_seq"], details["replaced_hash"] = restore.replaced[tenant]
+    return msgspec.structs.replace(
+        entry, tenant=tenant, principal=restore.by, subject=restore.source, details={**entry.details, **details}
+    )
+
+
+async def put_restores_on_record(gate: Gate) -> None:
+    """Put on record that the file of a gate was restored, if it says so and nobody has done it yet."""
+    notes = await gate.services.platform.mark(RESTORED_MARK)
+    if not isinstance(notes, list) or not notes:
+        return
+    last = notes[-1]
+    by = str(last.get("by")) if isinstance(last, dict) else "unknown"
+    restorer = Principal(id=by, tenant=DEFAULT_TENANT, scopes=frozenset({"store:restore"}), name=by)
+    try:
+        await act(gate, restorer, _RESTORE, {"restores": notes})
+    except Conflict:
+        return
+    except PenstockError:
+        _LOGGER.exception("that this file was restored is not on record yet; whoever opens it next tries again")
+
+
+OPERATIONS: tuple[Capability, ...] = (store_restore,)

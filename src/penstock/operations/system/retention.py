@@ -1,0 +1,61 @@
+"""What retention calls: runs and audit records that are past their time are forgotten, a batch by a call.
+
+Nobody outside can call these; the principal is `system:retention`, in the tenant whose things are forgotten, so that
+the tenant's audit trail says how much went and when.
+
+Above it: `app.housekeeping` decides what is past its time. Below it: the ports.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.operations.catalogue.capability import Capability
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.gate.audit_log import seal_with
+from penstock.operations.gate.context import Context
+
+__all__ = ["FORGET_AUDIT", "FORGET_RUNS", "OPERATIONS", "Forgotten"]
+
+FORGET_RUNS, FORGET_AUDIT = "retention.forget_runs", "retention.forget_audit"
+
+
+class ForgetRuns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Runs of the tenant that ended long ago, by the ids that they are stored under."""
+
+    run_ids: list[str]
+
+
+class ForgetAudit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Before which record of the tenant's trail everything goes, at most as many as fit into one transaction."""
+
+    before_seq: int
+
+
+class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
+    """How many went."""
+
+    count: int
+
+
+@operation(FORGET_RUNS, route=None, scopes=("execution:delete",), destructive=True, risk="high")
+async def forget_runs(context: Context, given: ForgetRuns) -> Forgotten:
+    """Forget runs that ended long ago."""
+    context.call.about(None, runs=len(given.run_ids))
+    return Forgotten(count=await context.services.store.delete_runs(given.run_ids, call=context.call))
+
+
+@operation(FORGET_AUDIT, route=None, scopes=("audit:delete",), destructive=True, risk="high")
+async def forget_audit(context: Context, given: ForgetAudit) -> Forgotten:
+    """Forget audit records that are past their retention: one piece, with the record of that."""
+    context.call.about(None, before_seq=given.before_seq)
+    count = await context.services.platform.forget_audit(
+        tenant=context.tenant,
+        before_seq=given.before_seq,
+        seal=seal_with(context.services.pepper),
+        call=context.call,
+    )
+    return Forgotten(count=count)
+
+
+OPERATIONS: tuple[Capability, ...] = (forget_runs, forget_audit)

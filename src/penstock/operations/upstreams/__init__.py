@@ -1,0 +1,1 @@
+"""Operations on the MCP servers whose tools are imported."""

@@ -1,0 +1,95 @@
+"""What is decided about tools of other servers without a person: by the settings, and by what the servers say.
+
+Nobody outside can call these; the principal is `system:upstream`. What servers list belongs to no tenant, and is in
+the trail of the default one; what the settings accept at first sight, and the workflow of a tool's calls, is in the
+trail of the tenant that has the tool.
+
+Above it: `app.gateway`. Below it: `runtime.upstreams.board`, `exposed.upstream_tools`, the gate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from penstock.base.errors import NotFound
+from penstock.base.json import JsonObject
+from penstock.operations.catalogue.capability import Capability
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.exposed.upstream_tools import CALLS_OWNER, call_workflow
+from penstock.operations.gate.context import Context
+from penstock.operations.internal_callers import act, system_principal
+from penstock.operations.pipeline import Gate
+from penstock.runtime.upstreams.board import ACCEPT_FIRST, DEFINE_CALL, KEEP_LISTING, Act, Upstreams
+
+__all__ = ["OPERATIONS", "accept_through"]
+
+
+class OfServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose tools."""
+
+    server: str
+
+
+class OfTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which tool."""
+
+    server: str
+    tool: str
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """How many tools it was about."""
+
+    count: int
+
+
+def _board(context: Context) -> Upstreams:
+    board = context.services.upstreams
+    if board is None:
+        raise NotFound("UPSTREAM_NOT_FOUND", "no tools of other servers are imported")
+    return board
+
+
+def _tool(arguments: JsonObject) -> str:
+    return f"{arguments.get('server')}/{arguments.get('tool')}"
+
+
+@operation(KEEP_LISTING, route=None, scopes=("upstream:admin",), subject="server")
+async def keep_listing(context: Context, given: OfServer) -> Counted:
+    """Keep what a server lists now."""
+    return Counted(count=await _board(context).keep_listing(given.server, call=context.call))
+
+
+@operation(ACCEPT_FIRST, route=None, scopes=("upstream:admin",), risk="high", subject="server")
+async def accept_first(context: Context, given: OfServer) -> Counted:
+    """Accept the tools of a server that the settings accept as they are first seen."""
+    board = _board(context)
+    chosen = await board.accepted_by_settings(context.tenant, given.server)
+    pins = await board.accept(context.tenant, chosen, context.principal.id, lambda pins: context.call)
+    return Counted(count=len(pins))
+
+
+@operation(DEFINE_CALL, route=None, scopes=("workflow:write",), subject=_tool)
+async def define_call(context: Context, given: OfTool) -> Counted:
+    """Store the workflow that calls of a tool run."""
+    workflow = call_workflow(given.server, given.tool, _board(context).rules[given.server])
+    context.call.about(None, hash=workflow.hash)
+    await context.services.host.register(
+        workflow, tenant=CALLS_OWNER, created_by=context.principal.id, call=lambda row: context.call
+    )
+    return Counted(count=1)
+
+
+def accept_through(gate: Gate) -> Act:
+    """How the board changes something that no person asks for: by a call of the gate."""
+
+    async def act_as_upstream(tenant: str, operation: str, arguments: JsonObject) -> Any:
+        upstream = system_principal("upstream", "upstream:admin", "workflow:write", tenant=tenant)
+        return await act(gate, upstream, operation, arguments)
+
+    return act_as_upstream
+
+
+OPERATIONS: tuple[Capability, ...] = (keep_listing, accept_first, define_call)

@@ -1,0 +1,1 @@
+"""Webhooks: those that are sent (`endpoints`) and those that are received (`receiver`, `triggers`)."""

@@ -1,0 +1,73 @@
+"""What deliveries call: a webhook whose receiver says that it is gone for good is disabled.
+
+Nobody outside can call this; the principal is `system:deliveries`, in the tenant whose webhook it is.
+
+Above it: `app.dispatching`. Below it: the platform port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from msgspec.structs import replace
+
+from penstock.base.errors import Conflict
+from penstock.operations.catalogue.capability import Capability
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.gate.context import Context
+from penstock.operations.internal_callers import act, system_principal
+from penstock.operations.pipeline import Gate
+from penstock.runtime.deliveries.endpoints import ENDPOINT_KIND, endpoint_of
+from penstock.runtime.etags import body_etag
+from penstock.runtime.ports.platform import ResourceChanged, ResourceRow
+
+__all__ = ["OPERATIONS", "disable_through"]
+
+_DISABLE = "webhook.disable"
+
+
+class DisableEndpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which webhook, as it was when the receiver said so, and why."""
+
+    endpoint_id: str
+    etag: str
+    reason: str
+
+
+class Disabled(msgspec.Struct, frozen=True, kw_only=True):
+    """Which webhook is disabled now."""
+
+    endpoint_id: str
+
+
+@operation(_DISABLE, route=None, scopes=("webhook:write",), risk="medium", subject="endpoint_id")
+async def webhook_disable(context: Context, given: DisableEndpoint) -> Disabled:
+    """Disable a webhook whose receiver is gone. Whoever changed it meanwhile knows better."""
+    platform = context.services.platform
+    row = await platform.resource(context.tenant, ENDPOINT_KIND, given.endpoint_id)
+    if row is None or row.etag != given.etag:
+        raise Conflict("PRECONDITION_FAILED", f"the webhook {given.endpoint_id} was changed in between")
+    body = replace(endpoint_of(row), enabled=False, disabled_because=given.reason).body()
+    by, now = context.principal.id, context.now_ms()
+    changed = replace(row, body=body, etag=body_etag(body), updated_at=now, updated_by=by)
+    outcome = await platform.put_resource(changed, expected_etag=row.etag, call=context.call)
+    if isinstance(outcome, ResourceChanged):
+        raise Conflict("PRECONDITION_FAILED", f"the webhook {given.endpoint_id} was changed in between")
+    return Disabled(endpoint_id=given.endpoint_id)
+
+
+def disable_through(gate: Gate) -> Callable[[ResourceRow, str], Awaitable[None]]:
+    """How deliveries disable a webhook: by a call of the gate."""
+
+    async def disable(row: ResourceRow, reason: str) -> None:
+        deliveries = system_principal("deliveries", "webhook:write", tenant=row.tenant)
+        try:
+            await act(gate, deliveries, _DISABLE, {"endpoint_id": row.resource_id, "etag": row.etag, "reason": reason})
+        except Conflict:
+            return
+
+    return disable
+
+
+OPERATIONS: tuple[Capability, ...] = (webhook_disable,)

@@ -1,0 +1,430 @@
+"""Operations on webhooks that are sent: who hears of which events of runs, and what became of each event.
+
+The secret of an endpoint is made here, shown once, and kept nowhere: it is derived from the server's own secret, the
+endpoint's id and a version. Where events may go is checked here as far as the address shows it, and again, with what
+its name resolves to, whenever one is sent.
+
+Above it: the catalogue. Below it: the platform's resources and queue, `runtime.endpoints`. Sending is `runtime.
+deliveries`; what is received is `triggers`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from penstock.base import limits
+from penstock.base.errors import Conflict, LimitExceeded, NotFound, Rejected
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.durations import parse_native_duration_ms
+from penstock.governance.webhook_signatures import endpoint_secret, secret_text
+from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.gate import idempotency
+from penstock.operations.gate.context import Context, Services
+from penstock.operations.registries.registry import expected_etag
+from penstock.operations.views import Deleted
+from penstock.operations.webhooks.addresses import checked_url
+from penstock.operations.webhooks.views import (
+    CreateEndpoint,
+    DeleteEndpoint,
+    DeliveryPageView,
+    DeliveryView,
+    EndpointBody,
+    EndpointPage,
+    EndpointView,
+    ListDeliveries,
+    ListEndpoints,
+    NewEndpoint,
+    OneDelivery,
+    OneEndpoint,
+    RotateSecret,
+    UpdateEndpoint,
+    delivery_view,
+    endpoint_view,
+)
+from penstock.runtime.deliveries.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of
+from penstock.runtime.deliveries.events import probe_event
+from penstock.runtime.etags import body_etag
+from penstock.runtime.ports.platform import ANY_ETAG, DeliveryRow, ResourceChanged, ResourceRow
+
+__all__ = ["OPERATIONS"]
+
+_EXAMPLE_ID = "wh_01ka4t8r9b6s3vq2xhj7m5n0pe"
+
+
+async def _found(context: Context, endpoint_id: str) -> ResourceRow:
+    row = await context.services.platform.resource(context.tenant, ENDPOINT_KIND, endpoint_id)
+    if row is None:
+        raise NotFound("WEBHOOK_NOT_FOUND", f"there is no webhook {endpoint_id}", "list them with webhook.list")
+    return row
+
+
+def _row(context: Context, endpoint_id: str, endpoint: Endpoint, was: ResourceRow | None = None) -> ResourceRow:
+    body, now = endpoint.body(), context.now_ms()
+    return ResourceRow(
+        tenant=context.tenant,
+        kind=ENDPOINT_KIND,
+        resource_id=endpoint_id,
+        body=body,
+        etag=body_etag(body),
+        created_at=now if was is None else was.created_at,
+        updated_at=now,
+        updated_by=context.principal.id,
+    )
+
+
+def _endpoint(context: Context, given: EndpointBody) -> Endpoint:
+    return Endpoint(
+        url=checked_url(given.url, allow_private=context.services.webhooks.allow_private_addresses),
+        events=tuple(dict.fromkeys(given.events)),
+        workflows=tuple(dict.fromkeys(given.workflows)),
+        enabled=given.enabled,
+        description=given.description,
+        include_output=given.include_output,
+    )
+
+
+def _with_secret(context: Context, row: ResourceRow, version: int) -> Reply[NewEndpoint]:
+    """The answer with the secret; what is kept for a repeated call says only from what the secret is derived."""
+    secret = secret_text(endpoint_secret(context.services.pepper, row.tenant, row.resource_id, version))
+    view = endpoint_view(row)
+    return Reply(
+        value=NewEndpoint(secret=secret, webhook=view),
+        kept={"derived_from": [row.tenant, row.resource_id, version], "webhook": to_builtins(view)},
+        etag=row.etag,
+        location=f"/webhooks/{row.resource_id}",
+    )
+
+
+def _repeat(services: Services, kept: JsonObject) -> JsonValue:
+    """The answer with the secret again."""
+    match kept.get("derived_from"):
+        case [str(tenant), str(endpoint_id), int(version)]:
+            secret = secret_text(endpoint_secret(services.pepper, tenant, endpoint_id, version))
+            return {"secret": secret, "webhook": kept["webhook"]}
+        case _:
+            return kept  # of an older version, which kept the answer without the secret
+
+
+def _new_id(context: Context, prefix: str) -> str:
+    """An id that nobody has; with an idempotency key the same one when the call is repeated after a crash."""
+    request = replace(context.request, operation=context.capability.name)
+    derived = idempotency.derived_id(context.principal, request)
+    return prefix + (derived or context.services.new_id().removeprefix("r_").lower())
+
+
+async def _put(context: Context, row: ResourceRow, expected: str | None, reply: Reply[Any]) -> None:
+    """Store an endpoint with the answer that tells of it."""
+    call = idempotency.answered(context, reply)
+    outcome = await context.services.platform.put_resource(row, expected_etag=expected, call=call)
+    if isinstance(outcome, ResourceChanged):
+        if outcome.current_etag is None:
+            raise NotFound("WEBHOOK_NOT_FOUND", f"the webhook {row.resource_id} was deleted in between")
+        told = f"the webhook {row.resource_id} was changed in between; its ETag is {outcome.current_etag} now"
+        raise Conflict("PRECONDITION_FAILED", told, "read it again, and apply the change to that version")
+    context.services.nudge_deliveries()
+
+
+@operation(
+    "webhook.create",
+    route=Route(method="POST", path="/webhooks", status=201),
+    scopes=("webhook:write",),
+    open_world=True,
+    risk="high",
+    errors=("WEBHOOK_URL_INVALID", "WEBHOOKS_LIMITED"),
+    repeat=_repeat,
+    examples=(
+        Example(
+            arguments={"url": "https://example.com/events", "events": ["run.completed", "run.failed"]},
+        ),
+    ),
+)
+async def webhook_create(context: Context, given: CreateEndpoint) -> Reply[NewEndpoint]:
+    """Send events to an address.
+
+    From now on, events of runs go there as signed CloudEvents, at least once each. The answer holds the secret that
+    they are signed with, which is shown this once. Try it with webhook.test.
+    """
+    endpoint = _endpoint(context, given)
+    services = context.services
+    endpoint_id = _new_id(context, "wh_")
+    known = await services.platform.resource(context.tenant, ENDPOINT_KIND, endpoint_id)
+    if known is None:
+        page = await services.platform.resources(context.tenant, ENDPOINT_KIND, limit=limits.ENDPOINTS_PER_TENANT_MAX)
+        if len(page.rows) >= limits.ENDPOINTS_PER_TENANT_MAX:
+            told = f"there are {limits.ENDPOINTS_PER_TENANT_MAX} webhooks already"
+            raise LimitExceeded("WEBHOOKS_LIMITED", told, "delete those that nobody needs")
+        known = _row(context, endpoint_id, endpoint)
+        context.call.about(endpoint_id)
+        await _put(context, known, None, _with_secret(context, known, endpoint.secret_version))
+    return _with_secret(context, known, endpoint_of(known).secret_version)
+
+
+@operation(
+    "webhook.get",
+    route=Route(method="GET", path="/webhooks/{endpoint_id}", etag=True),
+    scopes=("webhook:read",),
+    reads=True,
+    subject="endpoint_id",
+    errors=("WEBHOOK_NOT_FOUND",),
+    examples=(Example(arguments={"endpoint_id": _EXAMPLE_ID}),),
+)
+async def webhook_get(context: Context, given: OneEndpoint) -> Reply[EndpointView]:
+    """Get a webhook.
+
+    Where events go and which; never the secret.
+    """
+    row = await _found(context, given.endpoint_id)
+    return Reply(value=endpoint_view(row), etag=row.etag)
+
+
+@operation(
+    "webhook.list",
+    route=Route(method="GET", path="/webhooks", query=("limit", "cursor")),
+    scopes=("webhook:read",),
+    reads=True,
+    errors=("INVALID_LIST_CURSOR",),
+)
+async def webhook_list(context: Context, given: ListEndpoints) -> EndpointPage:
+    """List webhooks.
+
+    The addresses that events are sent to. The addresses that start workflows are listed by trigger.list.
+    """
+    page = await context.services.platform.resources(
+        context.tenant, ENDPOINT_KIND, limit=given.limit, cursor=given.cursor
+    )
+    return EndpointPage(items=[endpoint_view(row) for row in page.rows], next_cursor=page.next_cursor)
+
+
+@operation(
+    "webhook.update",
+    route=Route(method="PUT", path="/webhooks/{endpoint_id}", headers={"If-Match": "if_match"}, etag=True),
+    scopes=("webhook:write",),
+    idempotent=True,
+    open_world=True,
+    risk="high",
+    subject="endpoint_id",
+    errors=("WEBHOOK_NOT_FOUND", "WEBHOOK_URL_INVALID", "PRECONDITION_FAILED"),
+    examples=(
+        Example(arguments={"endpoint_id": "wh_01", "url": "https://example.com/events", "events": ["run.failed"]}),
+    ),
+)
+async def webhook_update(context: Context, given: UpdateEndpoint) -> Reply[EndpointView]:
+    """Change a webhook.
+
+    Replaces the address and the filters; the secret stays. Enabling one that was disabled sends what happens from then
+    on; what was put aside can be sent with delivery.retry.
+    """
+    endpoint, expected = _endpoint(context, given), expected_etag(given.if_match)
+    while True:
+        was = await _found(context, given.endpoint_id)
+        known = endpoint_of(was)
+        changed = replace(
+            endpoint,
+            secret_version=known.secret_version,
+            previous_until=known.previous_until,
+            disabled_because=None if given.enabled else known.disabled_because,
+        )
+        row = _row(context, given.endpoint_id, changed, was)
+        reply = Reply(value=endpoint_view(row), etag=row.etag)
+        try:
+            # What stays as it was is what was read: a secret that was replaced meanwhile must not come back.
+            await _put(context, row, was.etag if expected == ANY_ETAG else expected, reply)
+        except Conflict as error:
+            if expected == ANY_ETAG and error.code == "PRECONDITION_FAILED":
+                continue
+            raise
+        return reply
+
+
+@operation(
+    "webhook.delete",
+    route=Route(method="DELETE", path="/webhooks/{endpoint_id}", headers={"If-Match": "if_match"}),
+    scopes=("webhook:delete",),
+    destructive=True,
+    risk="medium",
+    subject="endpoint_id",
+    errors=("WEBHOOK_NOT_FOUND", "PRECONDITION_FAILED"),
+)
+async def webhook_delete(context: Context, given: DeleteEndpoint) -> Deleted:
+    """Delete a webhook.
+
+    Nothing more is sent there, not even what waits to be sent again.
+    """
+    await _found(context, given.endpoint_id)
+    answer = Deleted(id=given.endpoint_id)
+    outcome = await context.services.platform.delete_resource(
+        context.tenant,
+        ENDPOINT_KIND,
+        given.endpoint_id,
+        expected_etag=expected_etag(given.if_match),
+        call=idempotency.answered(context, Reply(value=answer)),
+    )
+    if isinstance(outcome, ResourceChanged):
+        if outcome.current_etag is None:
+            raise NotFound("WEBHOOK_NOT_FOUND", f"the webhook {given.endpoint_id} was deleted in between")
+        told = f"the webhook {given.endpoint_id} was changed in between; its ETag is {outcome.current_etag} now"
+        raise Conflict("PRECONDITION_FAILED", told, "read it again")
+    return answer
+
+
+@operation(
+    "webhook.rotate",
+    route=Route(method="POST", path="/webhooks/{endpoint_id}/rotate", status=201),
+    scopes=("webhook:write",),
+    risk="high",
+    subject="endpoint_id",
+    errors=("WEBHOOK_NOT_FOUND", "DURATION_INVALID", "PRECONDITION_FAILED"),
+    repeat=_repeat,
+)
+async def webhook_rotate(context: Context, given: RotateSecret) -> Reply[NewEndpoint]:
+    """Replace the secret of a webhook.
+
+    The answer holds the new secret, shown this once. For as long as `overlap` says, events are signed with both.
+    """
+    overlap_ms = parse_native_duration_ms(given.overlap)
+    if overlap_ms is None or overlap_ms > limits.ENDPOINT_SECRET_OVERLAP_MS_MAX:
+        told = f"overlap: {given.overlap!r} is not a duration of at most 7 days"
+        raise Rejected("DURATION_INVALID", told, "write it like 1h, 24h or 7d")
+    was = await _found(context, given.endpoint_id)
+    known = endpoint_of(was)
+    endpoint = replace(
+        known,
+        secret_version=known.secret_version + 1,
+        previous_until=context.now_ms() + overlap_ms if overlap_ms else None,
+    )
+    row = _row(context, given.endpoint_id, endpoint, was)
+    reply = _with_secret(context, row, endpoint.secret_version)
+    await _put(context, row, was.etag, reply)
+    return reply
+
+
+@operation(
+    "webhook.test",
+    route=Route(method="POST", path="/webhooks/{endpoint_id}/test", status=202),
+    scopes=("webhook:write",),
+    open_world=True,
+    subject="endpoint_id",
+    errors=("WEBHOOK_NOT_FOUND", "WEBHOOK_DISABLED"),
+    examples=(Example(arguments={"endpoint_id": _EXAMPLE_ID}),),
+)
+async def webhook_test(context: Context, given: OneEndpoint) -> DeliveryView:
+    """Send a test event to a webhook.
+
+    Queues an event of type penstock.webhook.test; look at what became of it with delivery.get.
+    """
+    row = await _found(context, given.endpoint_id)
+    _refuse_disabled(row)
+    services, now = context.services, context.now_ms()
+    delivery_id = _new_id(context, "dlv_")
+    source = services.webhooks.address(services.base_path)
+    delivery = DeliveryRow(
+        delivery_id=delivery_id,
+        tenant=context.tenant,
+        endpoint_id=row.resource_id,
+        run_id="",
+        event=probe_event(context.tenant, row.resource_id, delivery_id, source=source, at=now),
+        created_at=now,
+        updated_at=now,
+    )
+    view = delivery_view(delivery)
+    await services.platform.add_deliveries([delivery], call=idempotency.answered(context, Reply(value=view)))
+    services.nudge_deliveries()
+    return view
+
+
+def _refuse_disabled(row: ResourceRow) -> None:
+    endpoint = endpoint_of(row)
+    if not endpoint.enabled:
+        told = f"the webhook {row.resource_id} is disabled"
+        why = f": {endpoint.disabled_because}" if endpoint.disabled_because else ""
+        raise Conflict("WEBHOOK_DISABLED", told + why, "enable it with webhook.update first")
+
+
+@operation(
+    "delivery.list",
+    route=Route(method="GET", path="/webhooks/{endpoint_id}/deliveries", query=("state", "limit", "cursor")),
+    scopes=("webhook:read",),
+    reads=True,
+    subject="endpoint_id",
+    errors=("WEBHOOK_NOT_FOUND", "INVALID_LIST_CURSOR"),
+    examples=(Example(arguments={"endpoint_id": _EXAMPLE_ID, "state": "dead"}),),
+)
+async def delivery_list(context: Context, given: ListDeliveries) -> DeliveryPageView:
+    """List the deliveries of a webhook.
+
+    The events that were queued for it, the newest first: delivered, on their way, or put aside (`dead`) after the last
+    attempt. Send one again with delivery.retry.
+    """
+    await _found(context, given.endpoint_id)
+    page = await context.services.platform.deliveries(
+        context.tenant, endpoint_id=given.endpoint_id, state=given.state, limit=given.limit, cursor=given.cursor
+    )
+    return DeliveryPageView(items=[delivery_view(row) for row in page.rows], next_cursor=page.next_cursor)
+
+
+async def _found_delivery(context: Context, delivery_id: str) -> DeliveryRow:
+    row = await context.services.platform.delivery(context.tenant, delivery_id)
+    if row is None:
+        told = f"there is no delivery {delivery_id}"
+        raise NotFound(
+            "DELIVERY_NOT_FOUND", told, "list them with delivery.list; those that ended are kept for a while"
+        )
+    return row
+
+
+@operation(
+    "delivery.get",
+    route=Route(method="GET", path="/deliveries/{delivery_id}"),
+    scopes=("webhook:read",),
+    reads=True,
+    subject="delivery_id",
+    errors=("DELIVERY_NOT_FOUND",),
+)
+async def delivery_get(context: Context, given: OneDelivery) -> DeliveryView:
+    """Look at a delivery.
+
+    The event as it is sent, how often that was tried, and what the receiver answered last.
+    """
+    return delivery_view(await _found_delivery(context, given.delivery_id))
+
+
+@operation(
+    "delivery.retry",
+    route=Route(method="POST", path="/deliveries/{delivery_id}/retry", status=202),
+    scopes=("webhook:write",),
+    open_world=True,
+    idempotent=True,
+    subject="delivery_id",
+    errors=("DELIVERY_NOT_FOUND", "WEBHOOK_NOT_FOUND", "WEBHOOK_DISABLED"),
+)
+async def delivery_retry(context: Context, given: OneDelivery) -> DeliveryView:
+    """Send an event again.
+
+    At once, with the same id, and with all its attempts anew; also one that was delivered or put aside.
+    """
+    row = await _found_delivery(context, given.delivery_id)
+    _refuse_disabled(await _found(context, row.endpoint_id))
+    now = context.now_ms()
+    again = replace(row, state="pending", attempts=0, next_at=now, updated_at=now)
+    view = delivery_view(again)
+    await context.services.platform.save_delivery(again, call=idempotency.answered(context, Reply(value=view)))
+    context.services.nudge_deliveries()
+    return view
+
+
+OPERATIONS: tuple[Capability, ...] = (
+    webhook_create,
+    webhook_get,
+    webhook_list,
+    webhook_update,
+    webhook_delete,
+    webhook_rotate,
+    webhook_test,
+    delivery_list,
+    delivery_get,
+    delivery_retry,
+)

@@ -1,0 +1,301 @@
+"""Webhooks that are received: from a request of a stranger to a call of the gate, or to a refusal.
+
+find, verify, read, filter, once, dispatch. The signature is the credential: whoever made it acts as the trigger, which
+may start its workflow or signal the runs of it, in the name of whoever stored it, and nothing else. The call itself
+goes through the gate like any other, with its limits, its checks and its audit record; what is refused before that is
+written down here, gathered.
+
+Above it: the HTTP route for /hooks. Below it: `table`, `requests`, `governance.webhook_signatures`, the
+gate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected, Unavailable
+from penstock.base.ids import id_in_tenant
+from penstock.base.json import JsonObject
+from penstock.governance.webhook_signatures import Unverified, Verified, verify_request
+from penstock.operations.catalogue.errors import internal_error
+from penstock.operations.gate.context import Principal, Request
+from penstock.operations.gate.makers import maker_of_trigger, trigger_scopes
+from penstock.operations.pipeline import Answered, Gate
+from penstock.operations.webhooks.requests import HookRequest, Understood, understood
+from penstock.operations.webhooks.table import Hook, HookTable
+from penstock.runtime.ports.platform import AuditEntry, CallRecord, Claimed, Finished, IdempotencyClaim, InFlight
+from penstock.runtime.secrets import secret_name
+
+__all__ = ["HookAnswer", "WebhookReceiver"]
+
+_LOGGER = logging.getLogger("penstock.webhooks")
+_OPERATION = "webhook.receive"
+# As much as a label holds.
+_LABEL_CHARACTERS_MAX = 256
+
+
+class HookAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a request that was not refused."""
+
+    status: Literal["accepted", "filtered", "duplicate"]
+    execution_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookReceiver:
+    """Takes requests to /hooks."""
+
+    gate: Gate
+    table: HookTable
+
+    @classmethod
+    def of(cls, gate: Gate) -> WebhookReceiver:
+        """A receiver in front of a gate."""
+        return cls(gate, HookTable(gate.services.store, gate.services.clock))
+
+    async def receive(self, request: HookRequest) -> HookAnswer | PenstockError:
+        """Take one request. Never raises but for cancellation."""
+        hook: Hook | None = None
+        answer: HookAnswer | PenstockError
+        try:
+            hook = await self._find(request)
+            answer = await self._taken(hook, request)
+        except _RefusedByGate as refused:
+            return refused.error  # the gate has written it down
+        except PenstockError as error:
+            answer = error
+        except Exception:
+            _LOGGER.exception("request %s: a webhook failed", request.request_id)
+            answer = internal_error(request.request_id)
+        if not isinstance(answer, HookAnswer) or answer.status != "accepted":
+            await self._note(request, hook, answer)
+        return answer
+
+    async def _find(self, request: HookRequest) -> Hook:
+        found = await self.table.find(request.path)
+        fitting = [hook for hook in found if hook.trigger.method == request.method]
+        if not found:
+            raise _not_found(request.path)
+        if not fitting:
+            allowed = ", ".join(sorted({hook.trigger.method for hook in found}))
+            told = f"{request.method[:20]} is not possible here"
+            raise Rejected("METHOD_NOT_ALLOWED", told, f"use {allowed}", {"allow": allowed})
+        if len(fitting) > 1:
+            told = "several workflows have this address, so that none of them can be started by it"
+            raise Conflict("WEBHOOK_PATH_TAKEN", told, "trigger.list says which; give each a path of its own")
+        return fitting[0]
+
+    async def _taken(self, hook: Hook, request: HookRequest) -> HookAnswer:
+        identity = await self._verify(hook, request)
+        principal, services = await self._principal(hook), self.gate.services
+        evaluator = services.hook_evaluator or services.host.evaluator
+        # What an expression makes of a stranger's data may take its time; nobody else waits for it.
+        meant = await services.hook_threads.run(hook.tenant, understood, hook.trigger, request, evaluator)
+        if not meant.passes:
+            return HookAnswer(status="filtered")
+        unique = meant.dedupe or identity
+        if unique is None:
+            return await self._dispatch(hook, request, meant, principal, None)
+        named = "\0".join((hook.tenant, hook.workflow_name, hook.trigger.path, unique))
+        return await self._once(hook, request, meant, principal, hashlib.sha256(named.encode()).hexdigest()[:40])
+
+    async def _verify(self, hook: Hook, request: HookRequest) -> str | None:
+        """What makes a genuine request unique; None for one that need not be genuine. `Denied` for all others."""
+        trigger, services = hook.trigger, self.gate.services
+        if trigger.secret is None or trigger.strategy == "none":
+            if services.webhooks.allow_unsigned:
+                return None
+            told = "this webhook takes unsigned requests, which this server does not allow"
+            raise Denied("WEBHOOK_SIGNATURE_MISSING", told, "name a secret in the workflow's trigger")
+        resolve = services.resolve_secret
+        may_block = getattr(resolve, "may_block", False)
+        name = secret_name(hook.tenant, trigger.secret)
+        secret = await asyncio.to_thread(resolve, name) if may_block else resolve(name)
+        if not secret:
+            told = "the secret of this webhook is not configured on this server"
+            raise Unavailable("WEBHOOK_SECRET_MISSING", told, f"set the secret {name}")
+        found = verify_request(
+            trigger.strategy,
+            secret,
+            request.headers,
+            request.body,
+            now_ms=services.clock.now_ms(),
+            skew_ms=trigger.skew_ms,
+            header=trigger.header,
+        )
+        match found:
+            case Verified(identity=identity):
+                return identity
+            case Unverified(code=code, message=message):
+                raise Denied(code, message, "sign the request with the webhook's secret")
+            case _:
+                assert_never(found)
+
+    async def _once(
+        self, hook: Hook, request: HookRequest, meant: Understood, principal: Principal, unique: str
+    ) -> HookAnswer:
+        """Dispatch a request unless it was before; a refusal lets it be sent again."""
+        services, now = self.gate.services, self.gate.services.clock.now_ms()
+        claim = IdempotencyClaim(
+            tenant=hook.tenant,
+            principal=principal.id,
+            operation="webhook",
+            key=unique,
+            digest="",
+            now=now,
+            in_flight_until=now + limits.IDEMPOTENCY_IN_FLIGHT_MS,
+            keep_until=now + services.limits.idempotency_ttl_ms,
+        )
+        call = CallRecord(claim=claim)  # the gate writes the audit record of what the request does
+        outcome = await services.platform.record_call(call)
+        match outcome:
+            case Claimed():
+                pass
+            case InFlight():
+                told = "the same request is under way"
+                raise Conflict("IDEMPOTENCY_IN_FLIGHT", told, "send it again in a second", {"retry_after_seconds": 1})
+            case Finished(answer=kept):
+                execution_id = kept.get("execution_id")
+                known = execution_id if isinstance(execution_id, str) else None
+                return HookAnswer(status="duplicate", execution_id=known)
+            case _:
+                assert_never(outcome)
+        try:
+            answer = await self._dispatch(hook, request, meant, principal, unique)
+        except PenstockError:
+            await services.platform.release_call(claim)
+            raise
+        call.answer = {"execution_id": answer.execution_id}
+        await services.platform.record_call(call)
+        return answer
+
+    async def _dispatch(
+        self, hook: Hook, request: HookRequest, meant: Understood, principal: Principal, unique: str | None
+    ) -> HookAnswer:
+        """Call the gate as the trigger. Ids are made from what makes the request unique: a crash repeats nothing."""
+        trigger = hook.trigger
+        made = f"hook-{unique}" if unique else None
+        arguments: JsonObject
+        if trigger.action == "signal":
+            await self._check_target(hook, meant.run_id or "")
+            arguments = {"execution_id": meant.run_id, "name": trigger.signal, "payload": meant.payload}
+            arguments["signal_id"] = made
+        else:
+            arguments = {"workflow_id": hook.workflow_name, "input": meant.payload}
+            arguments["execution_id"] = meant.run_id or made
+            arguments["labels"] = {"webhook": trigger.trigger_id[:_LABEL_CHARACTERS_MAX]}
+        operation = "execution.signal" if trigger.action == "signal" else "workflow.execute"
+        outcome = await self.gate.call(
+            Request(
+                operation=operation,
+                arguments=arguments,
+                principal=principal,
+                surface="webhook",
+                request_id=request.request_id,
+                remote=request.remote,
+            )
+        )
+        if isinstance(outcome, Answered):
+            value = getattr(outcome.reply, "value", None)
+            return HookAnswer(status="accepted", execution_id=getattr(value, "execution_id", None))
+        if outcome.error.code == "EXECUTION_ID_TAKEN" and meant.run_id is None:
+            # It was started before a crash, and what was sent again differs in what does not make it another request.
+            return HookAnswer(status="duplicate", execution_id=made)
+        raise _RefusedByGate(outcome.error)
+
+    async def _principal(self, hook: Hook) -> Principal:
+        """Whoever signed the request, as far as the gate is concerned: the trigger, for whoever stored the document.
+
+        It has what they may start now, and nothing once they may not. The sender is not told who that is.
+        """
+        services = self.gate.services
+        row = await services.store.definition(hook.definition_hash, tenant=hook.tenant)
+        if row is None:
+            raise _not_found(hook.trigger.path)
+        maker = maker_of_trigger(row)
+        try:
+            scopes = await trigger_scopes(services, row, starts=hook.trigger.action != "signal")
+        except Denied as error:
+            told = (
+                "whoever stored the workflow of this webhook may not start it any more, and nobody else has stored it"
+            )
+            raise _MakerDenied(maker, Denied(error.code, told, "tell the owner of this server")) from error
+        return Principal(
+            id=_principal_id(hook),
+            tenant=hook.tenant,
+            scopes=scopes,
+            name=f"webhook {hook.trigger.path}",
+            attributes={"webhook": hook.trigger.path},
+            credential=hook.trigger.secret if hook.trigger.is_signed else None,
+            on_behalf_of=maker,
+        )
+
+    async def _check_target(self, hook: Hook, run_id: str) -> None:
+        """A trigger signals runs of its own workflow only."""
+        row = await self.gate.services.store.row(id_in_tenant(hook.tenant, run_id))
+        if row is None or row.tenant != hook.tenant or row.workflow_name != hook.workflow_name:
+            raise NotFound("EXECUTION_NOT_FOUND", f"there is no execution {run_id}", "it may not have started yet")
+
+    async def _note(self, request: HookRequest, hook: Hook | None, answer: HookAnswer | PenstockError) -> None:
+        """Write down what never came to the gate: gathered, so that nobody at the door can fill the disk."""
+        refused = answer if isinstance(answer, PenstockError) else None
+        details = _details(answer)
+        if request.remote is not None:
+            details["remote"] = request.remote[: limits.AUDIT_REMOTE_CHARACTERS_MAX]
+        entry = AuditEntry(
+            at=self.gate.services.clock.now_ms(),
+            tenant=hook.tenant if hook is not None else "-",
+            principal=_principal_id(hook) if hook is not None else "anonymous",
+            surface="webhook",
+            operation=_OPERATION,
+            outcome="refused" if refused is not None else "allowed",
+            code=refused.code if refused is not None else None,
+            subject=hook.trigger.path[: limits.AUDIT_SUBJECT_CHARACTERS_MAX] if hook is not None else None,
+            request_id=request.request_id,
+            details=details,
+        )
+        if refused is not None:
+            self.gate.trail.refused_entry(entry)
+            return
+        try:
+            await self.gate.trail.write(entry, gather=True)
+        except PenstockError:
+            _LOGGER.exception("request %s has no audit record", request.request_id)
+
+
+class _RefusedByGate(PenstockError):
+    """The gate refused the call, and has written that down."""
+
+    def __init__(self, error: PenstockError) -> None:
+        super().__init__(error.code, error.message, error.hint, error.details)
+        self.error = error
+
+
+class _MakerDenied(Denied):
+    """Whoever stored the workflow of a trigger may not start it any more."""
+
+    def __init__(self, maker: str, told: Denied) -> None:
+        super().__init__(told.code, told.message, told.hint)
+        self.maker = maker
+
+
+def _details(answer: HookAnswer | PenstockError) -> JsonObject:
+    if isinstance(answer, HookAnswer):
+        return {"result": answer.status}
+    return {"on_behalf_of": answer.maker} if isinstance(answer, _MakerDenied) else {}
+
+
+def _not_found(path: str) -> NotFound:
+    told = f"there is no webhook at /hooks/{path[:200]}"
+    return NotFound("WEBHOOK_NOT_FOUND", told, "see trigger.list for the addresses of webhooks")
+
+
+def _principal_id(hook: Hook) -> str:
+    return f"webhook:{hook.tenant}:{hook.workflow_name}:{hook.trigger.trigger_id}"

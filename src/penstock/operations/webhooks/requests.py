@@ -1,0 +1,198 @@
+"""A received webhook as data: what its expressions see, and what they make of it.
+
+The body is read as its media type says. What a request holds is data of a stranger, even if its signature is right:
+it becomes input or payload and nothing else.
+
+Above it: `receiver`. Below it: `definitions` (expressions, templates, schemas).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject, JsonValue, exceeds_depth
+from penstock.definitions.canonical import canonical_json
+from penstock.definitions.jq.expressions import EvaluationFailed, Evaluator, Expression
+from penstock.definitions.jq.templates import render
+from penstock.definitions.webhooks import WebhookTrigger
+from penstock.operations.executions.inputs import CHOSEN_ID
+
+__all__ = ["HookRequest", "Understood", "understood"]
+
+_RUN_ID = re.compile(CHOSEN_ID)
+# What must not end in a history: credentials, and signatures that open the door once more.
+# What senders say about a delivery, and what the usual parts in between add. Whatever else a request carries may be a
+# secret under any name, so it is neither kept nor seen by expressions.
+_KEPT_HEADERS = frozenset(
+    {
+        "accept",
+        "accept-language",
+        "content-length",
+        "content-type",
+        "date",
+        "host",
+        "idempotency-key",
+        "origin",
+        "referer",
+        "traceparent",
+        "user-agent",
+        "x-correlation-id",
+        "x-request-id",
+        "x-event-key",
+        "x-hook-uuid",
+        "x-request-uuid",
+        "x-slack-request-timestamp",
+        "x-slack-retry-num",
+        "x-slack-retry-reason",
+        "x-shopify-topic",
+        "x-shopify-shop-domain",
+        "x-shopify-webhook-id",
+    }
+)
+# CloudEvents, Standard Webhooks, and senders with several headers of their own that say what happened.
+_KEPT_PREFIXES = ("ce-", "webhook-", "svix-", "linear-", "sentry-hook-", "x-github-", "x-gitlab-", "x-penstock-")
+_SECRET_WORDS = ("signature", "token", "secret", "key", "auth", "password", "cookie", "session")
+_FORM = "application/x-www-form-urlencoded"
+_FORM_FIELDS_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookRequest:
+    """A request as it arrived. `path` is what follows /hooks/; names of headers are in small letters."""
+
+    path: str
+    method: str
+    headers: Mapping[str, str]
+    query_string: str
+    body: bytes
+    request_id: str
+    remote: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Understood:
+    """What a trigger makes of a request; `passes` is false for one that its filter leaves out."""
+
+    passes: bool
+    dedupe: str | None = None
+    run_id: str | None = None
+    payload: JsonValue = None
+
+
+def understood(trigger: WebhookTrigger, request: HookRequest, evaluator: Evaluator) -> Understood:
+    """Read a request and evaluate what the trigger says about it; `Rejected` when it does not fit."""
+    root = _root(trigger, request)
+    _check_body(trigger, root["body"], evaluator)
+    if trigger.filter is not None and _value("filter", trigger.filter, root, evaluator) in (False, None):
+        return Understood(passes=False)
+    dedupe = None if trigger.dedupe is None else _value("dedupe", trigger.dedupe, root, evaluator)
+    return Understood(
+        passes=True,
+        dedupe=None if dedupe is None else hashlib.sha256(canonical_json(dedupe, exact_integers=True)).hexdigest(),
+        run_id=_run_id(trigger, root, evaluator),
+        payload=_payload(trigger, root, evaluator),
+    )
+
+
+def _is_harmless(name: str) -> bool:
+    if name in _KEPT_HEADERS:
+        return True
+    return name.startswith(_KEPT_PREFIXES) and not any(word in name for word in _SECRET_WORDS)
+
+
+def _root(trigger: WebhookTrigger, request: HookRequest) -> JsonObject:
+    signed = (trigger.header or "").lower()
+    headers: JsonObject = {
+        name: value for name, value in request.headers.items() if name != signed and _is_harmless(name)
+    }
+    try:
+        query = parse_qsl(request.query_string, keep_blank_values=True, max_num_fields=_FORM_FIELDS_MAX)
+    except ValueError:
+        raise Rejected("MALFORMED_REQUEST", "the query has too many parameters", "send less") from None
+    return {
+        "body": _body(request),
+        "headers": headers,
+        "query": dict(query),
+        "method": request.method,
+        "path": request.path,
+    }
+
+
+def _body(request: HookRequest) -> JsonValue:
+    if not request.body:
+        return None
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type in ("", "application/json") or media_type.endswith("+json"):
+        return _json(request.body)
+    if media_type != _FORM and not media_type.startswith("text/"):
+        told = f"{media_type[:80]!r} is not a media type that webhooks take"
+        raise Rejected("UNSUPPORTED_MEDIA_TYPE", told, "send application/json")
+    try:
+        text = request.body.decode()
+        form = parse_qsl(text, keep_blank_values=True, max_num_fields=_FORM_FIELDS_MAX) if media_type == _FORM else []
+    except ValueError:  # also what is not UTF-8
+        raise Rejected("MALFORMED_REQUEST", "the body is not UTF-8, or has too many fields", "send JSON") from None
+    return dict(form) if media_type == _FORM else text
+
+
+def _json(body: bytes) -> JsonValue:
+    try:
+        value: JsonValue = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Rejected("MALFORMED_JSON", "the body is not JSON", "send JSON in UTF-8") from None
+    if exceeds_depth(value, limits.JSON_DEPTH_MAX):
+        told = f"the body is nested deeper than {limits.JSON_DEPTH_MAX} levels"
+        raise Rejected("ARGUMENTS_TOO_DEEP", told, "send a flatter value")
+    return value
+
+
+def _check_body(trigger: WebhookTrigger, body: JsonValue, evaluator: Evaluator) -> None:
+    if trigger.schema is None:
+        return
+    found = evaluator.violations(trigger.schema, body)
+    if found:
+        listed: list[JsonValue] = [
+            {"pointer": item.instance_path, "keyword": item.keyword, "message": item.message} for item in found
+        ]
+        told = f"the body does not fit: {found[0].instance_path or '/'} {found[0].message}"
+        raise Rejected("WEBHOOK_BODY_INVALID", told, "see `errors` for every mistake", {"errors": listed})
+
+
+def _value(name: str, expression: Expression, root: JsonObject, evaluator: Evaluator) -> JsonValue:
+    found = evaluator.evaluate(expression, root)
+    if isinstance(found, EvaluationFailed):
+        raise _failed(name, found)
+    return found.value
+
+
+def _failed(name: str, found: EvaluationFailed) -> Rejected:
+    told = f"the webhook's {name} cannot be worked out for this request: {found.message}"
+    return Rejected("WEBHOOK_EXPRESSION_FAILED", told, "send a request of the form that the workflow expects")
+
+
+def _run_id(trigger: WebhookTrigger, root: JsonObject, evaluator: Evaluator) -> str | None:
+    if trigger.run is None:
+        return None
+    found = _value("run", trigger.run, root, evaluator)
+    text = str(found) if isinstance(found, int) and not isinstance(found, bool) else found
+    if not isinstance(text, str) or not _RUN_ID.fullmatch(text):
+        told = "the webhook's run is not the id of a run for this request"
+        raise Rejected("WEBHOOK_RUN_INVALID", told, "ids have letters, digits, `_`, `.` and `-`, at most 128")
+    return text
+
+
+def _payload(trigger: WebhookTrigger, root: JsonObject, evaluator: Evaluator) -> JsonValue:
+    if trigger.input is None:
+        return root["body"]
+    rendered = render(trigger.input, root, evaluator)
+    if isinstance(rendered, EvaluationFailed):
+        raise _failed("input", rendered)
+    return rendered.value

@@ -1,0 +1,1 @@
+"""Operations on workflows and their tasks. Read `operations` first."""

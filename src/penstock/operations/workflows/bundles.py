@@ -1,0 +1,157 @@
+"""Operations that move workflows between servers: all documents in one piece, out of one and into another.
+
+An import is one transaction: every document that it changes is stored, each with an audit entry of its own, and with
+the answer of its idempotency key, or none is.
+
+Above it: the catalogue. Below it: `operations`, `definitions`, the store's definitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.base import limits
+from penstock.base.json import JsonObject
+from penstock.definitions.model import Workflow
+from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.gate import idempotency
+from penstock.operations.gate.context import Context
+from penstock.operations.workflows.documents import compiled, document_name
+from penstock.operations.workflows.operations import has_triggers, not_put, refuse_loosening, refuse_triggers
+from penstock.operations.workflows.views import Bundle, ExportWorkflows, Imported, ImportWorkflows
+from penstock.runtime.host.definitions import definition_row
+from penstock.runtime.ports.runs import DefinitionRefused, DefinitionRow
+
+__all__ = ["OPERATIONS"]
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What an import changes: each version with the one that it replaces, and what is told of it."""
+
+    changes: list[tuple[DefinitionRow, DefinitionRow | None]] = field(default_factory=list)
+    imported: list[str] = field(default_factory=list)
+    overwritten: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+    @property
+    def answer(self) -> Imported:
+        """What the caller hears."""
+        return Imported(imported=self.imported, overwritten=self.overwritten, skipped=self.skipped)
+
+    @property
+    def told(self) -> list[tuple[str, JsonObject]]:
+        """What the audit trail says of each version."""
+        return [
+            (row.name, {"hash": row.hash} if before is None else {"hash": row.hash, "replaces": before.hash})
+            for row, before in self.changes
+        ]
+
+
+@operation(
+    "workflow.export",
+    route=Route(method="GET", path="/workflows/export", query=("prefix",)),
+    scopes=("workflow:read",),
+    reads=True,
+)
+async def workflow_export(context: Context, given: ExportWorkflows) -> Bundle:
+    """Export workflows.
+
+    The newest documents in one piece, as workflow.import takes them.
+    """
+    found: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while True:
+        page = await context.services.store.list_definitions(
+            tenant=context.tenant, prefix=given.prefix, limit=limits.PAGE_LIMIT_MAX, cursor=cursor
+        )
+        found.extend(row.document for row in page.rows)
+        cursor = page.next_cursor
+        if cursor is None:
+            return Bundle(workflows=found)
+
+
+def _all_named(arguments: JsonObject) -> str | None:
+    """The names of the workflows that are sent."""
+    documents = arguments.get("workflows")
+    names = [document_name(document) for document in documents] if isinstance(documents, list) else []
+    return ",".join(name for name in names if name is not None) or None
+
+
+@operation(
+    "workflow.import",
+    route=Route(method="POST", path="/workflows/import"),
+    scopes=("workflow:write",),
+    idempotent=True,
+    risk="medium",
+    subject=_all_named,
+    errors=("INVALID_DOCUMENT", "DOCUMENT_TOO_COSTLY", "NAME_TAKEN", "PRECONDITION_FAILED"),
+    examples=(
+        Example(
+            arguments={
+                "workflows": [
+                    {"penstock": "v1", "name": "greet", "nodes": [{"id": "done", "type": "end", "output": "hello"}]}
+                ]
+            }
+        ),
+    ),
+)
+async def workflow_import(context: Context, given: ImportWorkflows) -> Imported:
+    """Import workflows.
+
+    Checks all documents first and stores all of them, or none if one is wrong or cannot be stored. Names that exist are
+    skipped unless `overwrite` is set.
+    """
+    services, tenant = context.services, context.tenant
+    workflows = [await compiled(context, document) for document in given.workflows]
+    plan = await _planned(context, workflows, overwrite=given.overwrite)
+    if not plan.changes:
+        return plan.answer
+    call = idempotency.answered(context, Reply(value=plan.answer))
+    call.each(plan.told)
+    expected = [(row, None if before is None else before.hash) for row, before in plan.changes]
+    outcome = await services.store.put_definitions(expected, call=call)
+    if isinstance(outcome, DefinitionRefused):
+        raise not_put(outcome.name, outcome.outcome)
+    services.definitions_changed(tenant)
+    scheduled = [row.name for row, before in plan.changes if _has_any(row) or (before and _has_any(before))]
+    for name in dict.fromkeys(scheduled):
+        await services.scheduler.follow(name, tenant=tenant)
+    return plan.answer
+
+
+async def _planned(context: Context, workflows: Sequence[Workflow], *, overwrite: bool) -> _Plan:
+    """What an import changes, if the caller may; of a name that comes twice, the second follows the first."""
+    services, tenant, plan = context.services, context.tenant, _Plan()
+    newest: dict[str, DefinitionRow | None] = {}
+    chosen: list[Workflow] = []
+    for workflow in workflows:
+        name = workflow.name
+        if name not in newest:
+            newest[name] = await services.store.definition_named(name, tenant=tenant)
+        current = newest[name]
+        if current is not None and (current.hash == workflow.hash or not overwrite):
+            plan.skipped.append(name)
+            continue
+        refuse_loosening(context, workflow, current)
+        row = definition_row(workflow, tenant=tenant, created_by=context.principal.id, at=context.now_ms())
+        plan.changes.append((row, current))
+        (plan.overwritten if current else plan.imported).append(name)
+        newest[name] = row
+        chosen.append(workflow)
+    if any(map(has_triggers, chosen)):
+        stored = {row.name: row for row in await services.store.definitions(tenant=tenant)}
+        stored.update({row.name: row for row, _ in plan.changes})
+        for workflow in chosen:
+            await refuse_triggers(context, workflow, stored)
+    return plan
+
+
+def _has_any(row: DefinitionRow) -> bool:
+    return bool(row.document.get("triggers"))
+
+
+OPERATIONS: tuple[Capability, ...] = (workflow_export, workflow_import)

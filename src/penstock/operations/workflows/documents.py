@@ -1,0 +1,124 @@
+"""Workflow documents as callers send them: an object, a text, or just a list of tasks.
+
+A document takes seconds to check when it is long, and for ever when it is made for that. So it is checked where it can
+be stopped (`runtime.guarded.documents`), and nobody else waits for it.
+
+Above it: the operations on workflows and tasks. Below it: `definitions`.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING, Any
+
+from penstock.base import limits
+from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject, JsonValue
+from penstock.base.later import later
+from penstock.definitions.canonical import definition_hash
+from penstock.definitions.checks.scopes import misspelt_scopes
+from penstock.definitions.model import Workflow
+from penstock.definitions.source.findings import Finding, Severity
+from penstock.operations.gate.context import Context
+from penstock.operations.gate.start_rights import needed_scopes
+from penstock.runtime.schedules.schedules import check_schedules
+
+if TYPE_CHECKING:
+    from penstock.definitions.build import workflow as build
+else:
+    build = later("penstock.definitions.build.workflow")
+
+__all__ = ["checked_document", "compiled", "document_name", "document_of"]
+
+# What stands beside the names of workflows in paths; and what means another place in any path.
+_RESERVED_NAMES = frozenset({"export", "import", "validate", ".", ".."})
+# Control characters, line and paragraph separators, halves of characters.
+_UNSPEAKABLE = frozenset({"Cc", "Zl", "Zp", "Cs"})
+
+
+def document_name(document: JsonValue) -> str | None:
+    """The name that a document of either format gives itself, as far as it can be read."""
+    if not isinstance(document, dict):
+        return None
+    about = document.get("document")
+    name = about.get("name") if isinstance(about, dict) else document.get("name")
+    return name if isinstance(name, str) and name else None
+
+
+async def document_of(
+    context: Context,
+    document: dict[str, Any] | None,
+    source: str | None,
+    name: str | None = None,
+    title: str | None = None,
+    tasks: list[dict[str, Any]] | None = None,
+) -> JsonObject:
+    """The one document that was sent, whatever its form."""
+    if sum(given is not None for given in (document, source, tasks)) != 1:
+        told = "send exactly one of `document`, `source` and `tasks`"
+        raise Rejected("INVALID_ARGUMENTS", told, "a document as an object, as text, or the tasks of a new workflow")
+    if document is not None:
+        return document
+    if tasks is not None:
+        if name is None:
+            raise Rejected("INVALID_ARGUMENTS", "with `tasks`, `id` is needed too", "name the workflow")
+        made: JsonObject = {"penstock": "v1", "name": name, "nodes": list(tasks)}
+        return {**made, "title": title} if title is not None else made
+    checked, findings = await context.services.documents.check_source(source or "", tenant=context.tenant)
+    _refuse_errors(findings)
+    if not isinstance(checked, dict):
+        raise Rejected("INVALID_DOCUMENT", "the text is not a workflow document", "send an object in YAML or JSON")
+    return checked
+
+
+async def checked_document(
+    context: Context, document: dict[str, Any] | None, source: str | None
+) -> tuple[tuple[Finding, ...], str | None]:
+    """What is wrong with a document, and its hash if it can be read."""
+    if (document is None) == (source is None):
+        raise Rejected("INVALID_ARGUMENTS", "send exactly one of `document` and `source`", "as an object, or as text")
+    checks = context.services.documents
+    checked: JsonValue
+    if document is not None:
+        checked, findings = document, await checks.findings(document, tenant=context.tenant)
+    else:
+        checked, findings = await checks.check_source(source or "", tenant=context.tenant)
+    if not isinstance(checked, dict):
+        return findings, None
+    known = await needed_scopes(context.services, context.tenant) if "governance" in checked else ()
+    return (*findings, *misspelt_scopes(checked, known)), definition_hash(checked)
+
+
+async def compiled(context: Context, document: JsonObject) -> Workflow:
+    """The workflow of a document; Rejected with every mistake, and when it could not be stored or called."""
+    checks = context.services.documents
+    _refuse_errors(await checks.findings(document, tenant=context.tenant))
+    return await checks.threads.run(context.tenant, _compiled, document)
+
+
+def _compiled(document: JsonObject) -> Workflow:
+    workflow = build.build_workflow(document)
+    _refuse_name(workflow.name)
+    check_schedules(workflow)
+    return workflow
+
+
+def _refuse_name(name: str) -> None:
+    """Documents of other formats may have any name; one that stands in no path could be stored, and never called."""
+    unspeakable = any(unicodedata.category(character) in _UNSPEAKABLE for character in name)
+    if name in _RESERVED_NAMES or unspeakable or "/" in name or len(name) > limits.WORKFLOW_NAME_CHARACTERS_MAX:
+        told = f"a workflow cannot be called {name[:60]!r}"
+        hint = f"use up to {limits.WORKFLOW_NAME_CHARACTERS_MAX} characters without `/` and line ends, and a word that "
+        raise Rejected("INVALID_DOCUMENT", told, f"{hint}is none of {', '.join(sorted(_RESERVED_NAMES))}")
+
+
+def _refuse_errors(findings: tuple[Finding, ...]) -> None:
+    errors = [item for item in findings if item.severity is Severity.ERROR]
+    if not errors:
+        return
+    first = errors[0]
+    told = f"the document has {len(errors)} mistakes; first, at {first.location or first.path or '/'}: {first.message}"
+    listed: list[JsonValue] = [item.to_json() for item in errors]
+    raise Rejected(
+        "INVALID_DOCUMENT", told, "see `findings`; workflow.validate checks without storing", {"findings": listed}
+    )

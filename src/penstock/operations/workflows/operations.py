@@ -1,0 +1,398 @@
+"""Operations on workflows: create, read, change, delete, check, compare.
+
+A workflow is known by the name in its document. Every change makes a version, known by the hash of the document; runs
+stay with the version they began with. The hash is the ETag: whoever changes a workflow can say which version they saw.
+
+Above it: the catalogue. Below it: `definitions`, the store's definitions. Starting runs is `executions.reads`, moving
+workflows between servers is `bundles`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from penstock.base.errors import Conflict, Denied, NotFound, Rejected
+from penstock.base.json import JsonObject
+from penstock.definitions.model import Workflow
+from penstock.definitions.source.findings import Severity
+from penstock.definitions.start_needs import start_needs
+from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.gate import idempotency
+from penstock.operations.gate.context import Context
+from penstock.operations.gate.start_rights import first_missing, needs_of, scopes_to_start, unknown_workflow
+from penstock.operations.views import Deleted
+from penstock.operations.workflows.documents import checked_document, compiled, document_name, document_of
+from penstock.operations.workflows.views import (
+    CreateWorkflow,
+    DeleteWorkflow,
+    Difference,
+    DiffWorkflow,
+    GetWorkflow,
+    ListWorkflows,
+    UpdateWorkflow,
+    ValidateWorkflow,
+    Validation,
+    WorkflowPage,
+    WorkflowVersions,
+    WorkflowView,
+    finding_view,
+    summary_of,
+    view_of,
+)
+from penstock.runtime.names import name_taken
+from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.ports.runs import (
+    ANY,
+    AnyHash,
+    DefinitionChanged,
+    DefinitionNameTaken,
+    DefinitionPut,
+    DefinitionRow,
+)
+
+__all__ = [
+    "OPERATIONS",
+    "expected_hash",
+    "found_definition",
+    "has_triggers",
+    "not_put",
+    "put_workflow",
+    "refuse_loosening",
+    "refuse_triggers",
+]
+
+_EXAMPLE: JsonObject = {
+    "penstock": "v1",
+    "name": "greet",
+    "input": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
+    "nodes": [{"id": "greeting", "type": "end", "output": {"text": '${ "Hello, " + .input.name }'}}],
+}
+
+
+async def found_definition(context: Context, workflow_id: str, definition_hash: str | None = None) -> DefinitionRow:
+    """A workflow of the caller's tenant, or NotFound."""
+    store = context.services.store
+    row = await store.definition_named(workflow_id, tenant=context.tenant)
+    # A workflow that was deleted has no versions for callers.
+    if definition_hash is not None and row is not None and row.hash != definition_hash:
+        row = await store.definition(definition_hash, tenant=context.tenant)
+    if row is None or row.name != workflow_id:
+        raise unknown_workflow(workflow_id, definition_hash)
+    return row
+
+
+async def put_workflow(
+    context: Context,
+    workflow: Workflow,
+    *,
+    expected_hash: str | AnyHash | None,
+    answer: Callable[[DefinitionRow], Reply[Any]] | None = None,
+) -> DefinitionRow:
+    """Store a version and what follows from it (schedules); Conflict if somebody else was faster.
+
+    `answer` is what the call says of the version, which is kept with it.
+    """
+    services = context.services
+    await refuse_triggers(context, workflow)
+    refuse_loosening(context, workflow, await services.store.definition_named(workflow.name, tenant=context.tenant))
+
+    def call(row: DefinitionRow) -> CallRecord:
+        return context.call if answer is None else idempotency.answered(context, answer(row))
+
+    outcome = await services.host.register(
+        workflow, tenant=context.tenant, created_by=context.principal.id, expected_hash=expected_hash, call=call
+    )
+    if isinstance(outcome, DefinitionChanged) and expected_hash is None:
+        told = f"there is a workflow {workflow.name} already"
+        raise Conflict("WORKFLOW_EXISTS", told, "change it with workflow.update", {"hash": outcome.current_hash})
+    if not isinstance(outcome, DefinitionPut):
+        raise not_put(workflow.name, outcome)
+    services.definitions_changed(context.tenant)
+    await services.scheduler.follow(workflow.name, tenant=context.tenant)
+    row = await services.store.definition(workflow.hash, tenant=context.tenant)
+    if row is None:
+        raise NotFound("WORKFLOW_NOT_FOUND", f"the workflow {workflow.name} is gone")
+    return row
+
+
+def not_put(name: str, outcome: DefinitionChanged | DefinitionNameTaken) -> Conflict:
+    """Why a version was not stored."""
+    if isinstance(outcome, DefinitionNameTaken):
+        return name_taken(name, outcome)
+    told = f"{name} was changed in between: its newest version is {outcome.current_hash}"
+    return Conflict("PRECONDITION_FAILED", told, "read it again, and apply the change to that version")
+
+
+def has_triggers(workflow: Workflow) -> bool:
+    """Whether a workflow asks for executions that nobody starts by hand."""
+    return any(trigger.get("enabled") is not False for trigger in workflow.triggers)
+
+
+async def refuse_triggers(
+    context: Context, workflow: Workflow, newest: Mapping[str, DefinitionRow] | None = None
+) -> None:
+    """A trigger starts executions in the name of whoever stored it: only who may start them may ask for one.
+
+    `newest` has the workflows of the tenant as they will be, for whoever stores several at once.
+    """
+    if not has_triggers(workflow):
+        return
+    needed = await scopes_to_start(context.services, context.tenant, [start_needs(workflow.document)], newest)
+    missing = first_missing(context.principal, needed)
+    if missing is not None:
+        told = f"the triggers of {workflow.name} start executions, which needs the scope {missing}"
+        hint = "ask the owner for a key with that scope, or store the workflow without `triggers`"
+        raise Denied("SCOPE_REQUIRED", told, hint, {"scope": missing})
+
+
+def refuse_loosening(context: Context, workflow: Workflow, current: DefinitionRow | None) -> None:
+    """Refuse to take a scope out of a document to anybody who does not have it: they could start it then."""
+    kept = start_needs(workflow.document).scopes
+    before = needs_of(context.services, current).scopes if current is not None else ()
+    missing = first_missing(context.principal, [scope for scope in before if scope not in kept])
+    if missing is not None:
+        told = f"{workflow.name} needs the scope {missing}; only a key that has it may take it out of the document"
+        hint = "leave `governance.scopes` as they are, or ask the owner for a key with that scope"
+        raise Denied("SCOPE_REQUIRED", told, hint, {"scope": missing})
+
+
+def expected_hash(if_match: str | None) -> str | AnyHash:
+    """The version that an If-Match names; any without."""
+    if if_match is None or if_match.strip() == "*":
+        return ANY
+    return if_match.strip().removeprefix("W/").strip('"')
+
+
+def _named(arguments: JsonObject) -> str | None:
+    """The name of a workflow that is sent; one that is sent as text is known when that is read."""
+    chosen = arguments.get("id")
+    return document_name(arguments.get("document")) or (chosen if isinstance(chosen, str) else None)
+
+
+@operation(
+    "workflow.create",
+    route=Route(method="POST", path="/workflows", status=201, etag=True),
+    scopes=("workflow:write",),
+    risk="medium",
+    subject=_named,
+    errors=("INVALID_DOCUMENT", "DOCUMENT_TOO_COSTLY", "WORKFLOW_EXISTS", "NAME_TAKEN"),
+    examples=(Example(arguments={"document": _EXAMPLE}),),
+)
+async def workflow_create(context: Context, given: CreateWorkflow) -> Reply[WorkflowView]:
+    """Create a workflow.
+
+    Stores the first version of a workflow, after checking it completely. Give the document as an object or as text.
+    Refused if the name is taken; call workflow.update then. Afterwards start it with workflow.execute.
+    """
+    document = await document_of(context, given.document, given.source, given.id, given.name, given.tasks)
+    workflow = await compiled(context, document)
+    context.call.about(workflow.name)
+    return _created(await put_workflow(context, workflow, expected_hash=None, answer=_created))
+
+
+def _created(row: DefinitionRow) -> Reply[WorkflowView]:
+    return Reply(value=view_of(row), etag=row.hash, location=f"/workflows/{quote(row.name, safe='')}")
+
+
+def _changed(row: DefinitionRow) -> Reply[WorkflowView]:
+    return Reply(value=view_of(row), etag=row.hash)
+
+
+@operation(
+    "workflow.get",
+    route=Route(method="GET", path="/workflows/{workflow_id}", query=("hash",), etag=True),
+    scopes=("workflow:read",),
+    reads=True,
+    subject="workflow_id",
+    errors=("WORKFLOW_NOT_FOUND",),
+    examples=(Example(arguments={"workflow_id": "refund_order"}),),
+)
+async def workflow_get(context: Context, given: GetWorkflow) -> Reply[WorkflowView]:
+    """Get a workflow.
+
+    Returns the document, the schemas of input and output, and the hash of the version. Older versions by their hash.
+    """
+    row = await found_definition(context, given.workflow_id, given.hash)
+    return Reply(value=view_of(row), etag=row.hash)
+
+
+@operation(
+    "workflow.list",
+    route=Route(method="GET", path="/workflows", query=("prefix", "limit", "cursor")),
+    scopes=("workflow:read",),
+    reads=True,
+    errors=("INVALID_LIST_CURSOR",),
+    examples=(Example(arguments={"limit": 20}),),
+)
+async def workflow_list(context: Context, given: ListWorkflows) -> WorkflowPage:
+    """List workflows.
+
+    Names with titles and descriptions, in order of the name. Use it to find out what can be executed.
+    """
+    page = await context.services.store.list_definitions(
+        tenant=context.tenant, prefix=given.prefix, limit=given.limit, cursor=given.cursor
+    )
+    return WorkflowPage(items=[summary_of(row) for row in page.rows], next_cursor=page.next_cursor)
+
+
+@operation(
+    "workflow.update",
+    route=Route(method="PUT", path="/workflows/{workflow_id}", headers={"If-Match": "if_match"}, etag=True),
+    scopes=("workflow:write",),
+    idempotent=True,
+    risk="medium",
+    subject="workflow_id",
+    errors=(
+        "INVALID_DOCUMENT",
+        "DOCUMENT_TOO_COSTLY",
+        "WORKFLOW_NOT_FOUND",
+        "WORKFLOW_NAME_DIFFERS",
+        "PRECONDITION_FAILED",
+        "NAME_TAKEN",
+    ),
+    examples=(
+        Example(
+            arguments={
+                "workflow_id": "greet",
+                "document": {
+                    "penstock": "v1",
+                    "name": "greet",
+                    "nodes": [{"id": "done", "type": "end", "output": "hello"}],
+                },
+            }
+        ),
+    ),
+)
+async def workflow_update(context: Context, given: UpdateWorkflow) -> Reply[WorkflowView]:
+    """Change a workflow.
+
+    Stores a new version after checking it completely; runs that exist stay with theirs. Send the ETag that you read as
+    If-Match to be refused when somebody else changed it in between.
+    """
+    current = await found_definition(context, given.workflow_id)
+    document = await document_of(context, given.document, given.source, given.workflow_id, given.name, given.tasks)
+    workflow = await compiled(context, document)
+    if workflow.name != given.workflow_id:
+        told = f"the document is called {workflow.name}, not {given.workflow_id}"
+        raise Rejected("WORKFLOW_NAME_DIFFERS", told, "a workflow keeps its name; create another one instead")
+    expected = expected_hash(given.if_match)
+    if workflow.hash == current.hash and expected in (ANY, current.hash):
+        return _changed(current)
+    return _changed(await put_workflow(context, workflow, expected_hash=expected, answer=_changed))
+
+
+@operation(
+    "workflow.delete",
+    route=Route(method="DELETE", path="/workflows/{workflow_id}", headers={"If-Match": "if_match"}),
+    scopes=("workflow:delete",),
+    destructive=True,
+    risk="high",
+    subject="workflow_id",
+    errors=("WORKFLOW_NOT_FOUND", "PRECONDITION_FAILED"),
+)
+async def workflow_delete(context: Context, given: DeleteWorkflow) -> Deleted:
+    """Delete a workflow.
+
+    New runs cannot be started; runs that exist go on, and their versions are kept. Its schedules stop.
+    """
+    row = await found_definition(context, given.workflow_id)
+    scheduler, store = context.services.scheduler, context.services.store
+    expected, answer = expected_hash(given.if_match), Deleted(id=row.name)
+    call = idempotency.answered(context, Reply(value=answer))
+    if not await store.delete_definition(row.name, tenant=context.tenant, expected_hash=expected, call=call):
+        row = await found_definition(context, given.workflow_id)
+        told = f"{row.name} was changed in between: its newest version is {row.hash}"
+        raise Conflict("PRECONDITION_FAILED", told, "read it again")
+    deleted = await context.services.host.workflow(row.hash)
+    await scheduler.drop_triggers(row.name, tenant=context.tenant, workflow=deleted)
+    await scheduler.follow(row.name, tenant=context.tenant)  # somebody may have created it anew meanwhile
+    context.services.definitions_changed(context.tenant)
+    return answer
+
+
+@operation(
+    "workflow.validate",
+    route=Route(method="POST", path="/workflows/validate"),
+    scopes=("workflow:read",),
+    reads=True,
+    errors=("INVALID_ARGUMENTS", "DOCUMENT_TOO_COSTLY"),
+    examples=(
+        Example(
+            arguments={
+                "document": {
+                    "penstock": "v1",
+                    "name": "greet",
+                    "nodes": [{"id": "done", "type": "end", "output": "hello"}],
+                }
+            }
+        ),
+    ),
+)
+async def workflow_validate(context: Context, given: ValidateWorkflow) -> Validation:
+    """Check a workflow document.
+
+    Finds everything that is wrong with it at once, with places and hints, and stores nothing. Text gives lines too.
+    """
+    checked, document_hash = await checked_document(context, given.document, given.source)
+    errors = [item for item in checked if item.severity is Severity.ERROR]
+    return Validation(valid=not errors, findings=[finding_view(item) for item in checked], hash=document_hash)
+
+
+@operation(
+    "workflow.versions",
+    route=Route(method="GET", path="/workflows/{workflow_id}/versions", query=("limit", "cursor")),
+    scopes=("workflow:read",),
+    reads=True,
+    subject="workflow_id",
+    errors=("WORKFLOW_NOT_FOUND", "INVALID_LIST_CURSOR"),
+)
+async def workflow_versions(context: Context, given: WorkflowVersions) -> WorkflowPage:
+    """List the versions of a workflow.
+
+    Newest first. Get one by its hash, or compare two with workflow.diff.
+    """
+    await found_definition(context, given.workflow_id)
+    page = await context.services.store.definition_versions(
+        given.workflow_id, tenant=context.tenant, limit=given.limit, cursor=given.cursor
+    )
+    return WorkflowPage(items=[summary_of(row) for row in page.rows], next_cursor=page.next_cursor)
+
+
+@operation(
+    "workflow.diff",
+    route=Route(method="POST", path="/workflows/{workflow_id}/diff"),
+    scopes=("workflow:read",),
+    reads=True,
+    subject="workflow_id",
+    errors=("WORKFLOW_NOT_FOUND", "INVALID_DOCUMENT", "DOCUMENT_TOO_COSTLY"),
+)
+async def workflow_diff(context: Context, given: DiffWorkflow) -> Difference:
+    """Compare versions of a workflow.
+
+    Two stored versions by hash, or a stored one with a document. Says what differs and whether it breaks callers.
+    """
+    before = await found_definition(context, given.workflow_id, given.before)
+    if given.document is not None or given.source is not None:
+        after: JsonObject = await document_of(context, given.document, given.source)
+        await compiled(context, after)
+    else:
+        after = (await found_definition(context, given.workflow_id, given.after)).document
+    difference = await context.services.documents.difference(before.document, after, tenant=context.tenant)
+    return msgspec.convert(difference, Difference)
+
+
+OPERATIONS: tuple[Capability, ...] = (
+    workflow_create,
+    workflow_get,
+    workflow_list,
+    workflow_update,
+    workflow_delete,
+    workflow_validate,
+    workflow_versions,
+    workflow_diff,
+)

@@ -1,0 +1,272 @@
+"""Operations on tasks: the nodes of a workflow, one at a time.
+
+A change makes a new version of the workflow, after checking it completely, just as workflow.update does.
+
+Above it: the catalogue. Below it: `operations`, `documents`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Meta
+
+from penstock.base.errors import Conflict, NotFound, Rejected
+from penstock.base.json import JsonObject
+from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.gate.context import Context
+from penstock.operations.views import Deleted
+from penstock.operations.workflows.documents import compiled
+from penstock.operations.workflows.operations import expected_hash, found_definition, put_workflow
+from penstock.operations.workflows.views import IfMatch, WorkflowId
+from penstock.runtime.ports.runs import ANY, DefinitionRow
+
+__all__ = ["OPERATIONS"]
+
+T = TypeVar("T")
+
+TaskId = Annotated[str, Meta(description="The node's id.", min_length=1, max_length=64, examples=["charge"])]
+Task = Annotated[
+    dict[str, Any],
+    Meta(description="The node: `id`, `type` and what its type needs.", examples=[{"id": "charge", "type": "step"}]),
+]
+_ERRORS = (
+    "WORKFLOW_NOT_FOUND",
+    "TASK_NOT_FOUND",
+    "INVALID_DOCUMENT",
+    "DOCUMENT_TOO_COSTLY",
+    "PRECONDITION_FAILED",
+    "NAME_TAKEN",
+)
+
+
+class TaskView(msgspec.Struct, frozen=True, kw_only=True):
+    """A node, where it stands, and the version of the workflow that it is in."""
+
+    id: str
+    type: str
+    workflow_id: str
+    workflow_hash: str
+    position: int
+    task: dict[str, Any]
+
+
+class TaskList(msgspec.Struct, frozen=True, kw_only=True):
+    """The nodes of a workflow in their order."""
+
+    workflow_id: str
+    workflow_hash: str
+    items: list[TaskView]
+
+
+class CreateTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A node, and where it goes."""
+
+    workflow_id: WorkflowId
+    task: Task
+    after: Annotated[str, Meta(description="The node it comes after; the last without.", max_length=64)] | None = None
+    if_match: IfMatch = None
+
+
+class OneTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which node."""
+
+    workflow_id: WorkflowId
+    task_id: TaskId
+
+
+class ListTasks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which workflow."""
+
+    workflow_id: WorkflowId
+
+
+class UpdateTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which node, and what it is now."""
+
+    workflow_id: WorkflowId
+    task_id: TaskId
+    task: Task
+    if_match: IfMatch = None
+
+
+class DeleteTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which node."""
+
+    workflow_id: WorkflowId
+    task_id: TaskId
+    if_match: IfMatch = None
+
+
+def _nodes(row: DefinitionRow) -> list[JsonObject]:
+    nodes = row.document.get("nodes")
+    return [node for node in nodes if isinstance(node, dict)] if isinstance(nodes, list) else []
+
+
+def _position(row: DefinitionRow, task_id: str) -> int:
+    for number, node in enumerate(_nodes(row)):
+        if node.get("id") == task_id:
+            return number
+    known = ", ".join(str(node.get("id")) for node in _nodes(row)[:20])
+    raise NotFound("TASK_NOT_FOUND", f"{row.name} has no task {task_id}", f"its tasks are: {known}")
+
+
+def _view(row: DefinitionRow, number: int) -> TaskView:
+    node = _nodes(row)[number]
+    return TaskView(
+        id=str(node.get("id")),
+        type=str(node.get("type")),
+        workflow_id=row.name,
+        workflow_hash=row.hash,
+        position=number,
+        task=node,
+    )
+
+
+async def _with_nodes(
+    context: Context,
+    row: DefinitionRow,
+    nodes: list[JsonObject],
+    if_match: str | None,
+    answer: Callable[[DefinitionRow], Reply[T]],
+) -> Reply[T]:
+    """The new version with these nodes; never on top of a version that the change was not made for."""
+    expected = expected_hash(if_match)
+    if expected is not ANY and expected != row.hash:
+        told = f"{row.name} was changed in between: its newest version is {row.hash}"
+        raise Conflict("PRECONDITION_FAILED", told, "read it again, and apply the change to that version")
+    document: JsonObject = {**row.document, "nodes": list(nodes)}
+    # A signature was of the document as it was.
+    document.pop("signature", None)
+    workflow = await compiled(context, document)
+    return answer(await put_workflow(context, workflow, expected_hash=row.hash, answer=answer))
+
+
+@operation(
+    "task.create",
+    route=Route(
+        method="POST", path="/workflows/{workflow_id}/tasks", status=201, headers={"If-Match": "if_match"}, etag=True
+    ),
+    scopes=("workflow:write",),
+    risk="medium",
+    subject="workflow_id",
+    errors=(*_ERRORS, "TASK_EXISTS"),
+    examples=(Example(arguments={"workflow_id": "greet", "task": {"id": "pause", "type": "wait", "duration": "1s"}}),),
+)
+async def task_create(context: Context, given: CreateTask) -> Reply[TaskView]:
+    """Add a task to a workflow.
+
+    The node goes to the end, or after the one named. Makes a new version of the workflow, which is checked completely.
+    """
+    row = await found_definition(context, given.workflow_id)
+    nodes = _nodes(row)
+    if any(node.get("id") == given.task.get("id") for node in nodes):
+        told = f"{row.name} has a task {given.task.get('id')} already"
+        raise Conflict("TASK_EXISTS", told, "change it with task.update")
+    number = len(nodes) if given.after is None else _position(row, given.after) + 1
+
+    def created(stored: DefinitionRow) -> Reply[TaskView]:
+        view = _view(stored, number)
+        place = f"/workflows/{quote(row.name, safe='')}/tasks/{quote(view.id, safe='')}"
+        return Reply(value=view, etag=stored.hash, location=place)
+
+    nodes = [*nodes[:number], given.task, *nodes[number:]]
+    return await _with_nodes(context, row, nodes, given.if_match, created)
+
+
+@operation(
+    "task.get",
+    route=Route(method="GET", path="/workflows/{workflow_id}/tasks/{task_id}", etag=True),
+    scopes=("workflow:read",),
+    reads=True,
+    subject="workflow_id",
+    errors=("WORKFLOW_NOT_FOUND", "TASK_NOT_FOUND"),
+)
+async def task_get(context: Context, given: OneTask) -> Reply[TaskView]:
+    """Get a task of a workflow.
+
+    The node as it stands in the newest version of the workflow.
+    """
+    row = await found_definition(context, given.workflow_id)
+    return Reply(value=_view(row, _position(row, given.task_id)), etag=row.hash)
+
+
+@operation(
+    "task.list",
+    route=Route(method="GET", path="/workflows/{workflow_id}/tasks", etag=True),
+    scopes=("workflow:read",),
+    reads=True,
+    subject="workflow_id",
+    errors=("WORKFLOW_NOT_FOUND",),
+)
+async def task_list(context: Context, given: ListTasks) -> Reply[TaskList]:
+    """List the tasks of a workflow.
+
+    Its nodes in their order.
+    """
+    row = await found_definition(context, given.workflow_id)
+    items = [_view(row, number) for number in range(len(_nodes(row)))]
+    return Reply(value=TaskList(workflow_id=row.name, workflow_hash=row.hash, items=items), etag=row.hash)
+
+
+@operation(
+    "task.update",
+    route=Route(
+        method="PUT", path="/workflows/{workflow_id}/tasks/{task_id}", headers={"If-Match": "if_match"}, etag=True
+    ),
+    scopes=("workflow:write",),
+    idempotent=True,
+    risk="medium",
+    subject="workflow_id",
+    errors=(*_ERRORS, "TASK_ID_DIFFERS"),
+    examples=(
+        Example(
+            arguments={"workflow_id": "greet", "task_id": "done", "task": {"id": "done", "type": "end", "output": "hi"}}
+        ),
+    ),
+)
+async def task_update(context: Context, given: UpdateTask) -> Reply[TaskView]:
+    """Change a task of a workflow.
+
+    Replaces the node. Makes a new version of the workflow, which is checked completely.
+    """
+    row = await found_definition(context, given.workflow_id)
+    number = _position(row, given.task_id)
+    if given.task.get("id") != given.task_id:
+        told = f"the task is called {given.task.get('id')}, not {given.task_id}"
+        raise Rejected("TASK_ID_DIFFERS", told, "a task keeps its id; create another one instead")
+    nodes = _nodes(row)
+    nodes[number] = given.task
+
+    def changed(stored: DefinitionRow) -> Reply[TaskView]:
+        return Reply(value=_view(stored, number), etag=stored.hash)
+
+    return await _with_nodes(context, row, nodes, given.if_match, changed)
+
+
+@operation(
+    "task.delete",
+    route=Route(method="DELETE", path="/workflows/{workflow_id}/tasks/{task_id}", headers={"If-Match": "if_match"}),
+    scopes=("workflow:write",),
+    destructive=True,
+    risk="medium",
+    subject="workflow_id",
+    errors=_ERRORS,
+)
+async def task_delete(context: Context, given: DeleteTask) -> Reply[Deleted]:
+    """Remove a task from a workflow.
+
+    Makes a new version of the workflow without the node; refused if others still lead to it.
+    """
+    row = await found_definition(context, given.workflow_id)
+    nodes = _nodes(row)
+    del nodes[_position(row, given.task_id)]
+    answer = Reply(value=Deleted(id=given.task_id))
+    return await _with_nodes(context, row, nodes, given.if_match, lambda stored: answer)
+
+
+OPERATIONS: tuple[Capability, ...] = (task_create, task_get, task_list, task_update, task_delete)

@@ -1,0 +1,146 @@
+"""The ASGI application: every operation with a route at its path, and the few pages beside them.
+
+Layers from outside in: request id, counting, log and last line of defence (`outermost`), compression, cross-origin
+rules (off unless origins are configured), the paths. What no path matches is a problem document too.
+
+Above it: `app` runs it in a server. Below it: `endpoints`, `pages`, the gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from penstock.base import limits
+from penstock.base.errors import NotFound
+from penstock.operations.pipeline import Gate
+from penstock.rest.endpoints import Busy, Endpoint
+from penstock.rest.middleware import Outermost
+from penstock.rest.refusals import refusal_notes
+from penstock.rest.responses import send_problem
+from penstock.rest.routing import Paths
+
+__all__ = ["RestOptions", "build_application"]
+
+_GZIP_LEVEL = 5
+_ALLOWED_HEADERS = (
+    "Authorization",
+    "Content-Type",
+    "Idempotency-Key",
+    "If-Match",
+    "If-None-Match",
+    "Last-Event-ID",
+    "Prefer",
+    "X-Request-ID",
+)
+_EXPOSED_HEADERS = ("ETag", "Location", "X-Request-ID", "Idempotency-Replayed", "Retry-After", "Mcp-Session-Id")
+# What MCP clients in web pages send beside those.
+_MCP_HEADERS = ("Mcp-Session-Id", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestOptions:
+    """The operator's choices for REST."""
+
+    base_path: str = "/api/v0"
+    cors_origins: tuple[str, ...] = ()
+    max_body_bytes: int = limits.REQUEST_BYTES_MAX
+    max_concurrent_requests: int = limits.REQUESTS_AT_ONCE_MAX
+    gzip_min_bytes: int | None = limits.GZIP_BYTES_MIN
+    docs_enabled: bool = True
+    metrics_public: bool = False
+
+
+def operation_routes(gate: Gate, options: RestOptions, busy: Busy) -> list[BaseRoute]:
+    """A route for each path of the catalogue."""
+    endpoints: dict[str, Endpoint] = {}
+    for capability in gate.catalogue.all():
+        route = capability.route
+        if route is None:
+            continue
+        endpoint = endpoints.setdefault(
+            route.path,
+            Endpoint(gate=gate, base_path=options.base_path, max_body_bytes=options.max_body_bytes, busy=busy),
+        )
+        if route.method in endpoint.operations:
+            raise ValueError(f"{capability.name}: {route.method} {route.path} is taken")
+        endpoint.operations[route.method] = capability
+    # Fixed names before names in braces, so that /executions/search would not be an execution called "search".
+    ordered = sorted(endpoints.items(), key=lambda item: (item[0].count("{"), item[0]))
+    return [Route(options.base_path + path, endpoint) for path, endpoint in ordered]
+
+
+def build_application(
+    gate: Gate,
+    options: RestOptions,
+    *,
+    new_request_id: Callable[[], str],
+    pages: Sequence[BaseRoute] = (),
+    busy: Busy | None = None,
+) -> ASGIApp:
+    """The application. `pages` are routes beside the operations (health, metrics, documents, other surfaces)."""
+    places = busy or Busy(options.max_concurrent_requests)
+    nothing = _NothingHere()
+    nothing.paths = Paths([*pages, *operation_routes(gate, options, places)], nothing)
+    app: ASGIApp = nothing.paths
+    if options.gzip_min_bytes is not None:
+        app = _Compression(app, options.gzip_min_bytes)
+    if options.cors_origins:
+        app = CORSMiddleware(
+            app,
+            allow_origins=options.cors_origins,
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+            allow_headers=[*_ALLOWED_HEADERS, *_MCP_HEADERS],
+            expose_headers=[
+                "ETag",
+                "Location",
+                "X-Request-ID",
+                "Idempotency-Replayed",
+                "Retry-After",
+                "Mcp-Session-Id",
+            ],
+        )
+    return Outermost(app, new_request_id, gate.services.telemetry, refusal_notes(gate))
+
+
+class _Compression:
+    """Compresses answers for those who ask for it; others do not pay for the machinery."""
+
+    def __init__(self, app: ASGIApp, minimum_bytes: int) -> None:
+        self.app = app
+        self._packing = GZipMiddleware(app, minimum_size=minimum_bytes, compresslevel=_GZIP_LEVEL)
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Answer one request."""
+        wanted = scope["type"] == "http" and _takes_gzip(scope["headers"])
+        return (self._packing if wanted else self.app)(scope, receive, send)
+
+
+def _takes_gzip(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    for name, value in headers:  # noqa: SIM110  # a generator would cost more than what it looks at
+        if name == b"accept-encoding" and b"gzip" in value:
+            return True
+    return False
+
+
+class _NothingHere:
+    """Answers for every path that there is not."""
+
+    paths: Paths | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A problem document; with the path that was meant if there is just a slash too many."""
+        if scope["type"] != "http":
+            return
+        path: str = scope["path"]
+        hint = "the paths are listed at /openapi.json"
+        meant = path.rstrip("/")
+        if meant != path and self.paths is not None and self.paths.find({**scope, "path": meant}):
+            hint = f"leave out the slash at the end: {meant[:200]}"
+        told = f"there is nothing at {path[:200]}"
+        await send_problem(send, scope, NotFound("ROUTE_NOT_FOUND", told, hint))

@@ -1,0 +1,208 @@
+"""One ASGI endpoint per path: reads the request, calls the gate, writes the answer.
+
+Nothing is decided here: an operation's arguments go to the gate as they came, and its outcome is rendered. Bodies are
+read up to a limit; a stream is sent as server-sent events until it ends, its reader leaves, or is slow for too long.
+
+Above it: `application`. Below it: `arguments`, `problems`, `sse`, the gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from penstock.base.errors import Denied, LimitExceeded, PenstockError
+from penstock.operations.catalogue.capability import Capability, EventStream, Reply
+from penstock.operations.gate.context import Credentials, Principal, Request
+from penstock.operations.pipeline import NOBODY, Answered, Gate, Outcome, RefusedCall
+from penstock.rest.arguments import ArgumentReader
+from penstock.rest.refusals import AUDITED
+from penstock.rest.requests import bearer_of, headers_of, query_of, read_body, refuse_strange_path
+from penstock.rest.responses import (
+    Headers,
+    etag_matches,
+    method_not_allowed,
+    request_id_of,
+    send_empty,
+    send_options,
+    send_problem,
+    send_response,
+)
+from penstock.rest.sse import STREAM_HEADERS, close_stream, send_events
+
+__all__ = [
+    "Busy",
+    "Endpoint",
+    "authenticated",
+    "bearer_of",
+    "note_outcome",
+    "read_body",
+    "request_id_of",
+    "send_problem",
+    "send_response",
+]
+
+_encode = msgspec.json.Encoder().encode
+_JSON = (b"content-type", b"application/json")
+
+
+@dataclass(slots=True)
+class Busy:
+    """How many requests are under way, and how many may be."""
+
+    maximum: int
+    now: int = 0
+
+    def enter(self) -> None:
+        """Take a place, or be told to come back."""
+        if self.now >= self.maximum:
+            raise LimitExceeded(
+                "TOO_MANY_REQUESTS_IN_FLIGHT",
+                f"the server answers at most {self.maximum} requests at once",
+                "try again in a second",
+                {"retry_after_seconds": 1},
+            )
+        self.now += 1
+
+    def leave(self) -> None:
+        """Give a place back."""
+        self.now -= 1
+
+
+def note_outcome(scope: Scope, outcome: Outcome) -> None:
+    """Note for the log what was called, and by whom."""
+    state = scope["state"]
+    if outcome.capability is not None:
+        state["operation"] = outcome.capability.name
+    if isinstance(outcome, RefusedCall):
+        state[AUDITED] = True
+
+
+async def authenticated(gate: Gate, scope: Scope, headers: Mapping[str, str], operation: str) -> Principal:
+    """Who sent a request, noted for the log; `operation` is what is wanted of the gate first."""
+    state = scope["state"]
+    try:
+        state["principal"] = principal = await gate.authenticate(
+            Credentials(bearer=bearer_of(headers)),
+            surface="rest",
+            request_id=request_id_of(scope),
+            operation=operation,
+            remote=scope["client"][0] if scope.get("client") else None,
+        )
+    except Denied:
+        state["principal"], state[AUDITED] = NOBODY, True
+        raise
+    return principal
+
+
+@dataclass(slots=True, kw_only=True)
+class Endpoint:
+    """The operations at one path, by method."""
+
+    gate: Gate
+    base_path: str
+    max_body_bytes: int
+    busy: Busy
+    operations: dict[str, Capability] = field(default_factory=dict)
+    readers: dict[str, ArgumentReader] = field(default_factory=dict)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["method"] == "OPTIONS":
+            await send_options(send, self._allowed())
+            return
+        held = False
+        try:
+            try:
+                self.busy.enter()
+                held = True
+                headers = headers_of(scope)
+                outcome = await self._outcome(scope, receive, headers)
+            except PenstockError as error:
+                wanted = self.operations.get("GET" if scope["method"] == "HEAD" else scope["method"])
+                if wanted is not None:
+                    scope["state"]["operation"] = wanted.name
+                await send_problem(send, scope, error)
+                return
+            if isinstance(outcome, Answered) and isinstance(outcome.reply, EventStream):
+                # A stream may stay for hours; it has limits of its own.
+                self.busy.leave()
+                held = False
+            await self._render(outcome, scope, receive, send, headers)
+        finally:
+            if held:
+                self.busy.leave()
+
+    def _allowed(self) -> str:
+        return ", ".join(sorted({*self.operations, "OPTIONS", *(["HEAD"] if "GET" in self.operations else [])}))
+
+    async def _outcome(self, scope: Scope, receive: Receive, headers: Mapping[str, str]) -> Outcome:
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        capability = self.operations.get(method)
+        if capability is None:
+            raise method_not_allowed(scope["method"], self._allowed())
+        refuse_strange_path(scope)
+        # Who calls comes first: nothing that a stranger sends is read.
+        principal = await authenticated(self.gate, scope, headers, capability.name)
+        reader = self._reader(method, capability)
+        body = await read_body(receive, scope, headers, self.max_body_bytes) if reader.has_body else b""
+        outcome = await self.gate.call(
+            Request(
+                operation=capability.name,
+                arguments=reader.read(scope["path_params"], query_of(scope), headers, body),
+                principal=principal,
+                surface="rest",
+                request_id=request_id_of(scope),
+                idempotency_key=headers.get("idempotency-key"),
+                remote=scope["client"][0] if scope.get("client") else None,
+            )
+        )
+        note_outcome(scope, outcome)
+        return outcome
+
+    def _reader(self, method: str, capability: Capability) -> ArgumentReader:
+        """Made at the first request: it needs the schema, and a server that starts has no time for all of them."""
+        reader = self.readers.get(method)
+        if reader is None:
+            if capability.route is None:
+                raise ValueError(f"{capability.name} has no route")
+            reader = self.readers[method] = ArgumentReader.of(capability, capability.route)
+        return reader
+
+    async def _render(
+        self, outcome: Outcome, scope: Scope, receive: Receive, send: Send, headers: Mapping[str, str]
+    ) -> None:
+        match outcome:
+            case RefusedCall(error=error):
+                await send_problem(send, scope, error)
+            case Answered(reply=reply, capability=capability):
+                if not isinstance(reply, EventStream):
+                    await self._reply(reply, capability, send, headers, replayed=outcome.replayed)
+                elif scope["method"] == "HEAD":
+                    await close_stream(reply)
+                    await send_empty(send, 200, list(STREAM_HEADERS))
+                else:
+                    scope["state"]["stream"] = True
+                    await send_events(reply, receive, send, self.gate.services.telemetry)
+            case _:
+                assert_never(outcome)
+
+    async def _reply(
+        self, reply: Reply[object], capability: Capability, send: Send, asked: Mapping[str, str], *, replayed: bool
+    ) -> None:
+        headers: Headers = [_JSON]
+        if reply.etag is not None:
+            headers.append((b"etag", f'"{reply.etag}"'.encode()))
+            if capability.annotations.read_only and etag_matches(asked.get("if-none-match", ""), reply.etag):
+                await send_empty(send, 304, headers[1:])
+                return
+        if reply.location is not None:
+            headers.append((b"location", (self.base_path + reply.location).encode()))
+        if replayed:
+            headers.append((b"idempotency-replayed", b"true"))
+        status = reply.status or (capability.route.status if capability.route else 200)
+        await send_response(send, status, _encode(reply.value), headers)

@@ -1,0 +1,79 @@
+"""The addresses under /hooks: requests of others that start or signal runs.
+
+They stand beside the operations, need no API key, and are answered with problem documents like everything else.
+Nothing is decided here: the request goes to the receiver as it came.
+
+Above it: `app` puts them beside the operations. Below it: `operations.webhook_receiver`, `endpoints`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from penstock.base import limits
+from penstock.base.errors import LimitExceeded, PenstockError
+from penstock.operations.pipeline import Gate
+from penstock.operations.webhooks.receiver import HookAnswer, WebhookReceiver
+from penstock.operations.webhooks.requests import HookRequest
+from penstock.rest.endpoints import Busy, read_body, request_id_of, send_problem, send_response
+from penstock.rest.refusals import AUDITED
+
+__all__ = ["hook_pages"]
+
+_JSON = (b"content-type", b"application/json")
+_ACCEPTED = 202
+
+
+class _Hooks:
+    """Every address under /hooks."""
+
+    surface = "webhook"
+
+    def __init__(self, gate: Gate, busy: Busy) -> None:
+        self._gate = gate
+        self._receiver = WebhookReceiver.of(gate)
+        self._busy = busy
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._busy.now >= self._busy.maximum:
+            told = f"the server takes at most {self._busy.maximum} webhooks at once"
+            wait = {"retry_after_seconds": 1}
+            error = LimitExceeded("TOO_MANY_REQUESTS_IN_FLIGHT", told, "try again in a second", {**wait})
+            await send_problem(send, scope, error)
+            return
+        self._busy.now += 1
+        try:
+            answer = await self._answer(scope, receive)
+        except PenstockError as error:
+            answer = error
+        finally:
+            self._busy.now -= 1
+        if isinstance(answer, HookAnswer):
+            status = _ACCEPTED if answer.status == "accepted" else 200
+            await send_response(send, status, msgspec.json.encode(answer), [_JSON])
+        else:
+            await send_problem(send, scope, answer)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> HookAnswer | PenstockError:
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        body = await read_body(receive, scope, headers, self._gate.services.webhooks.max_body_bytes)
+        answer = await self._receiver.receive(
+            HookRequest(
+                path=scope["path_params"]["path"],
+                method=scope["method"],
+                headers=headers,
+                query_string=scope["query_string"].decode("latin-1"),
+                body=body,
+                request_id=request_id_of(scope),
+                remote=scope["client"][0] if scope.get("client") else None,
+            )
+        )
+        scope["state"][AUDITED] = True  # the receiver, or the gate, has written down what became of it
+        return answer
+
+
+def hook_pages(gate: Gate, *, at_once_max: int = limits.REQUESTS_AT_ONCE_MAX) -> list[BaseRoute]:
+    """The route for `/hooks/{path}`, and for `/hooks/@{tenant}/{path}` of tenants other than the default one."""
+    return [Route("/hooks/{path:path}", _Hooks(gate, Busy(at_once_max)))]

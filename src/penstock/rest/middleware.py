@@ -1,0 +1,122 @@
+"""The outermost layer of every request: its id, common headers, a line in the log, metrics, the last line of defence.
+
+A line in the log has the request id, who called what, the status and how long it took; never a key, a path with what
+callers wrote into it, a query or a body. Reads that went well are logged at `debug`, everything else at `info`.
+
+Whatever is answered with an error is on record when it leaves (`refusals`).
+
+Above it: the server. Below it: `application`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from penstock.base.json import JsonObject
+from penstock.operations.catalogue.errors import internal_error
+from penstock.operations.event_lines import log_event
+from penstock.operations.gate.telemetry import Telemetry
+from penstock.rest.refusals import NoteRefusal
+from penstock.rest.responses import Headers, send_problem
+
+__all__ = ["Outermost"]
+
+_LOGGER = logging.getLogger("penstock.api")
+_ACCESS = logging.getLogger("penstock.access")
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+_SERVER_ERROR = 500
+_CLIENT_ERROR = 400
+# What counts as the status when the client left before it was answered.
+_LEFT = 499
+_NO_ROUTE = "none"
+_NO_GUESSING = (b"x-content-type-options", b"nosniff")
+_ASK_AGAIN = (b"cache-control", b"private, no-cache")
+_NOT_KEPT = (b"cache-control", b"no-store")
+
+
+class Outermost:
+    """Gives each request an id, counts it, and answers for bugs."""
+
+    def __init__(
+        self, app: ASGIApp, new_request_id: Callable[[], str], telemetry: Telemetry, refused: NoteRefusal
+    ) -> None:
+        self._app = app
+        self._refused = refused
+        self._new_request_id = new_request_id
+        self._telemetry = telemetry
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        request_id = _given_id(scope) or self._new_request_id()
+        scope.setdefault("state", {})["request_id"] = request_id
+        status = _LEFT
+
+        def send_with_headers(message: Message) -> Awaitable[None]:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = _completed(message["headers"], request_id)
+            return send(message)
+
+        try:
+            await self._app(scope, receive, send_with_headers)
+        except Exception:
+            _LOGGER.exception("request %s failed", request_id)
+            if status == _LEFT:
+                await send_problem(send_with_headers, scope, internal_error(request_id))
+        finally:
+            self._note(scope, status, time.perf_counter() - began)
+        if status >= _CLIENT_ERROR and (status != _LEFT or "code" in scope["state"]):
+            await self._refused(scope, status)
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        state, method = scope["state"], scope["method"]
+        route = getattr(scope.get("route"), "path", _NO_ROUTE)
+        telemetry = self._telemetry
+        telemetry.http_requests.add((method if method in _METHODS else "other", route, str(status)))
+        if "stream" not in state:
+            telemetry.http_seconds.add(seconds, (route,))
+        # A surface whose every request is a POST says itself which of them only read.
+        reads = method in _READS or "reads" in state
+        level = logging.DEBUG if status < _CLIENT_ERROR and reads else logging.INFO
+        if status >= _SERVER_ERROR:
+            level = logging.WARNING
+        if not _ACCESS.isEnabledFor(level):
+            return
+        fields: JsonObject = {"request_id": state["request_id"], "method": method[:20], "route": route}
+        if "principal" in state:
+            fields["principal"] = state["principal"].id
+        fields.update({name: state[name] for name in ("operation", "code") if name in state})
+        fields.update({"status": status, "ms": round(seconds * 1000, 1)})
+        if scope.get("client"):
+            fields["remote"] = scope["client"][0]
+        log_event(_ACCESS, level, "request", fields)
+
+
+def _completed(given: Headers, request_id: str) -> Headers:
+    """The headers of an answer, with those that every answer has."""
+    headers = [*given, (b"x-request-id", request_id.encode()), _NO_GUESSING]
+    names = {name for name, _ in given}
+    if b"cache-control" not in names:
+        # What has a version may be kept and asked about again; everything else is not for caches.
+        headers.append(_ASK_AGAIN if b"etag" in names else _NOT_KEPT)
+    return headers
+
+
+def _given_id(scope: Scope) -> str | None:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            text: str = value.decode("latin-1")
+            return text if _REQUEST_ID.fullmatch(text) else None
+    return None

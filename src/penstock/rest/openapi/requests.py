@@ -1,0 +1,132 @@
+"""What an operation takes, for the OpenAPI document: parameters and bodies, with examples.
+
+Above it: `document`. Below it: the catalogue.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from penstock.base import limits
+from penstock.base.json import JsonObject, JsonValue
+from penstock.operations.catalogue.capability import Capability, Route
+
+__all__ = ["PATH_NAME", "parameters_of", "request_body_of"]
+
+PATH_NAME = re.compile(r"\{(\w+)\}")
+_WITH_BODY = ("POST", "PUT", "PATCH")
+_YAML_EXAMPLE = """\
+penstock: v1
+name: greet
+nodes:
+  - {id: done, type: end, output: "hello"}
+"""
+
+
+def _properties(schema: JsonObject) -> dict[str, Any]:
+    found = schema.get("properties")
+    return found if isinstance(found, dict) else {}
+
+
+def _required(schema: JsonObject) -> set[str]:
+    found = schema.get("required")
+    return {name for name in found if isinstance(name, str)} if isinstance(found, list) else set()
+
+
+def _without_null(schema: Any) -> Any:
+    """In a path, a query or a header there is no null: the parameter is just not there."""
+    options = [part for part in schema.get("anyOf", ()) if part.get("type") != "null"]
+    if not options:
+        return {name: value for name, value in schema.items() if name != "default" or value is not None}
+    kept = {name: value for name, value in schema.items() if name not in ("anyOf", "default")}
+    return {**options[0], **kept} if len(options) == 1 else {**kept, "anyOf": options}
+
+
+def _parameter(name: str, place: str, schema: Any, *, required: bool, example: JsonValue = None) -> JsonObject:
+    plain = _without_null(schema)
+    described: JsonObject = {"name": name, "in": place, "required": required}
+    if isinstance(plain, dict) and "description" in plain:
+        described["description"] = plain["description"]
+        plain = {key: value for key, value in plain.items() if key != "description"}
+    described["schema"] = plain
+    if isinstance(plain, dict) and plain.get("type") == "array":
+        described.update({"style": "form", "explode": False})
+    if example is not None:
+        described["example"] = example
+    return described
+
+
+def parameters_of(capability: Capability, route: Route, schema: JsonObject) -> list[JsonValue]:
+    """What stands in the path, the query and the headers; `schema` is the operation's input."""
+    properties, required = _properties(schema), _required(schema)
+    example = capability.examples[0].arguments if capability.examples else {}
+    found: list[JsonValue] = [
+        _parameter(name, "path", properties.get(name, {"type": "string"}), required=True, example=example.get(name))
+        for name in PATH_NAME.findall(route.path)
+    ]
+    found.extend(
+        _parameter(name, "query", properties[name], required=name in required, example=example.get(name))
+        for name in route.query
+    )
+    found.extend(
+        _parameter(header, "header", properties[name], required=name in required)
+        for header, name in route.headers.items()
+    )
+    found.extend(_general(capability, route, properties))
+    return found
+
+
+def _general(capability: Capability, route: Route, properties: dict[str, Any]) -> list[JsonValue]:
+    """Headers that are not the operation's own."""
+    found: list[JsonValue] = []
+    if not capability.annotations.read_only:
+        text = "Makes the call happen once: repeated with the same key, it gives the first answer again."
+        key = {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": limits.IDEMPOTENCY_KEY_CHARACTERS_MAX,
+            "pattern": "^[!-~]+$",
+            "description": text,
+        }
+        found.append(_parameter("Idempotency-Key", "header", key, required=False))
+    if "wait_seconds" in properties:
+        text = "`wait=N` waits up to N seconds for the end; other preferences are ignored."
+        prefer = {"type": "string", "description": text, "examples": ["wait=10"]}
+        found.append(_parameter("Prefer", "header", prefer, required=False))
+    if route.etag and capability.annotations.read_only:
+        text = "The ETag of the version that you have: 304 if it is still that one."
+        found.append(_parameter("If-None-Match", "header", {"type": "string", "description": text}, required=False))
+    return found
+
+
+def request_body_of(capability: Capability, route: Route, schema: JsonObject) -> JsonObject | None:
+    """What stands in the body; None for an operation without one."""
+    if route.method not in _WITH_BODY:
+        return None
+    elsewhere = {*PATH_NAME.findall(route.path), *route.query, *route.headers.values()}
+    properties = {name: value for name, value in _properties(schema).items() if name not in elsewhere}
+    if route.whole_body is not None:
+        whole: Any = properties[route.whole_body]
+        return {"required": True, "content": {"application/json": {"schema": whole}}}
+    if not properties:
+        return None
+    required = sorted(_required(schema) - elsewhere)
+    members: JsonObject = {"type": "object", "properties": properties}
+    if "additionalProperties" in schema:
+        members["additionalProperties"] = schema["additionalProperties"]
+    if required:
+        members["required"] = list(required)
+    media: JsonObject = {"schema": members}
+    bodies = [
+        {name: value for name, value in example.arguments.items() if name not in elsewhere}
+        for example in capability.examples
+    ]
+    examples: JsonObject = {f"example_{number}": {"value": body} for number, body in enumerate(bodies, 1) if body}
+    if examples:
+        media["examples"] = examples
+    content: JsonObject = {"application/json": media}
+    if "source" in properties:
+        text: JsonObject = {"description": "The workflow document as it stands in a file."}
+        content["application/yaml"] = {"schema": text, "example": _YAML_EXAMPLE}
+    return {"required": bool(required), "content": content}

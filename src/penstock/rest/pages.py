@@ -1,0 +1,126 @@
+"""The few addresses beside the operations: probes, documents, metrics.
+
+Each answers GET and HEAD, tells OPTIONS what is possible, and refuses everything else with a problem document, as the
+operations do. Probes need no key and say no more than load balancers need.
+
+Above it: `app` puts them beside the operations. Below it: `responses`, what `operations.systems` says of checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from hashlib import sha256
+
+import msgspec
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from penstock.base.errors import PenstockError
+from penstock.operations.system.health import is_ready
+from penstock.rest.refusals import AUDITED
+from penstock.rest.responses import (
+    Headers,
+    etag_matches,
+    header,
+    method_not_allowed,
+    send_empty,
+    send_options,
+    send_problem,
+    send_response,
+)
+
+__all__ = ["Page", "PageAnswer", "document_page", "page", "probe_pages"]
+
+_ALLOWED = "GET, HEAD, OPTIONS"
+_JSON = "application/json"
+_OK = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageAnswer:
+    """What a page says."""
+
+    body: bytes
+    media_type: str
+    status: int = 200
+    etag: str | None = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+Content = Callable[[Scope], Awaitable[PageAnswer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One address."""
+
+    content: Content
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        method = scope["method"]
+        try:
+            if method == "OPTIONS":
+                await send_options(send, _ALLOWED)
+                return
+            if method not in ("GET", "HEAD"):
+                raise method_not_allowed(method, _ALLOWED)
+            answer = await self.content(scope)
+            if answer.status != _OK:
+                scope["state"][AUDITED] = True  # a page that says that something is wrong refuses nobody
+        except PenstockError as error:
+            await send_problem(send, scope, error)
+            return
+        headers: Headers = [(b"content-type", answer.media_type.encode()), *answer.headers]
+        if answer.etag is not None:
+            headers.append((b"etag", f'"{answer.etag}"'.encode()))
+            if not any(name == b"cache-control" for name, _ in headers):
+                headers.append((b"cache-control", b"no-cache"))
+            if etag_matches(header(scope, b"if-none-match"), answer.etag):
+                await send_empty(send, 304, headers[1:])
+                return
+        await send_response(send, answer.status, answer.body, headers)
+
+
+def page(path: str, content: Content) -> BaseRoute:
+    """A page at a path."""
+    return Route(path, Page(content))
+
+
+def probe_pages(ready: Callable[[], Awaitable[dict[str, str]]]) -> list[BaseRoute]:
+    """`/healthz`: the process answers. `/readyz`: it can take work; else 503 with what is wrong."""
+
+    async def healthz(scope: Scope) -> PageAnswer:
+        return PageAnswer(body=b'{"status":"ok"}', media_type=_JSON)
+
+    async def readyz(scope: Scope) -> PageAnswer:
+        checks = await ready()
+        well = is_ready(checks)
+        body = {"status": "ok" if well else "unavailable", "checks": checks}
+        return PageAnswer(body=msgspec.json.encode(body), media_type=_JSON, status=200 if well else 503)
+
+    return [page("/healthz", healthz), page("/readyz", readyz)]
+
+
+def document_page(
+    path: str,
+    make: Callable[[], bytes],
+    media_type: str = _JSON,
+    *,
+    revision: Callable[[], int] = int,
+    headers: tuple[tuple[bytes, bytes], ...] = (),
+) -> BaseRoute:
+    """A document that changes seldom: made when it is first asked for, and again when its revision is another one."""
+    kept: dict[int, PageAnswer] = {}
+
+    async def content(scope: Scope) -> PageAnswer:
+        now = revision()
+        if now not in kept:
+            body = make()
+            kept.clear()
+            etag = sha256(body).hexdigest()[:32]
+            kept[now] = PageAnswer(body=body, media_type=media_type, etag=etag, headers=headers)
+        return kept[now]
+
+    return page(path, content)

@@ -1,0 +1,105 @@
+"""Problem documents (RFC 9457): the one form of every error that REST answers with.
+
+`type` is a URN of the code (a name, nothing to fetch), `title` belongs to the status, `detail` says what is wrong,
+`code` is the stable reason, `hint` what to do next; `errors` lists violations, each with a JSON pointer.
+
+Above it: `endpoints`, `application`. Below it: `operations.errors`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject, JsonValue
+from penstock.operations.catalogue.errors import mapping_of
+
+__all__ = ["PROBLEM_MEDIA_TYPE", "PROBLEM_SCHEMA", "problem_body", "problem_headers", "problem_status"]
+
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+
+PROBLEM_SCHEMA: JsonObject = {
+    "type": "object",
+    "title": "Problem",
+    "description": "What went wrong (RFC 9457), why, and what to do next.",
+    "required": ["type", "title", "status", "detail", "code", "request_id"],
+    "properties": {
+        "type": {"type": "string", "description": "A name for the kind of problem, made from the code."},
+        "title": {"type": "string", "description": "The kind of problem in a few words."},
+        "status": {"type": "integer", "description": "The HTTP status."},
+        "detail": {"type": "string", "description": "What is wrong with this request."},
+        "instance": {"type": "string", "description": "The path that was asked for."},
+        "code": {"type": "string", "description": "A stable reason to branch on."},
+        "hint": {"type": "string", "description": "What to do next."},
+        "request_id": {"type": "string", "description": "Name this when you ask about the problem."},
+        "errors": {
+            "type": "array",
+            "description": "Every violation, for arguments that do not fit.",
+            "items": {
+                "type": "object",
+                "required": ["pointer", "message"],
+                "properties": {
+                    "pointer": {"type": "string", "description": "Where: a JSON pointer into the arguments."},
+                    "keyword": {"type": "string", "description": "Which rule of the schema."},
+                    "message": {"type": "string", "description": "What is wrong there."},
+                },
+            },
+        },
+        "details": {"type": "object", "description": "More facts, by code."},
+        "error": {
+            "type": "object",
+            "description": "The error as the workflow profile publishes it, from its functions.",
+            "required": ["code", "message", "details"],
+            "properties": {
+                "code": {"type": "string"},
+                "message": {"type": "string"},
+                "details": {"type": "object"},
+            },
+        },
+    },
+}
+
+
+def problem_status(error: PenstockError) -> int:
+    """The HTTP status of an error."""
+    return mapping_of(error).status
+
+
+def problem_body(error: PenstockError, *, request_id: str, instance: str) -> bytes:
+    """The problem document of an error."""
+    mapping = mapping_of(error)
+    body: JsonObject = {
+        "type": f"urn:penstock:problem:{error.code.lower().replace('_', '-')}",
+        "title": mapping.title,
+        "status": mapping.status,
+        "detail": error.message,
+        "instance": instance,
+        "code": error.code,
+        "request_id": request_id,
+    }
+    if error.hint:
+        body["hint"] = error.hint
+    details = dict(error.details)
+    violations = details.pop("errors", None)
+    if isinstance(violations, list):
+        body["errors"] = violations
+    published = details.pop("error", None)
+    if isinstance(published, dict):
+        body["error"] = published
+    if details:
+        body["details"] = details
+    return msgspec.json.encode(body)
+
+
+def problem_headers(error: PenstockError) -> list[tuple[bytes, bytes]]:
+    """Headers that go with an error: when to try again, how to authenticate."""
+    headers = []
+    wait: JsonValue = error.details.get("retry_after_seconds")
+    if isinstance(wait, int):
+        headers.append((b"retry-after", str(wait).encode()))
+    allowed = error.details.get("allow")
+    if isinstance(allowed, str):
+        headers.append((b"allow", allowed.encode()))
+    if problem_status(error) == 401:  # noqa: PLR2004  # the status of RFC 9110
+        headers.append((b"www-authenticate", b'Bearer realm="penstock"'))
+    return headers

@@ -1,0 +1,185 @@
+"""Which executor does which activity, and the last step before it: putting secrets in their places.
+
+Above it: `app` fills the table. Below it: executors. An activity whose type has no executor fails with a code that
+says so; nothing succeeds by default. Secrets are resolved here, for one call, and never enter a history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec.structs import replace
+
+from penstock.base.errors import Unavailable
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.jq.templates import ANSWER_REFERENCE, SECRET_REFERENCE, as_text
+from penstock.definitions.secret_answers import with_values
+from penstock.runtime.activities.performing import (
+    ActivityAsks,
+    ActivityCall,
+    ActivityError,
+    ActivityOutcome,
+    AsyncPerformer,
+)
+from penstock.runtime.activities.progress import text_without, value_without
+from penstock.runtime.sealing import Sealer
+from penstock.runtime.secrets import secret_name
+
+__all__ = ["Router", "SecretResolver", "fill_secrets", "without_secrets"]
+
+# Gives the value of a secret by name, or None when there is none. One whose attribute `may_block` is true is asked in a
+# thread.
+SecretResolver = Callable[[str], str | None]
+_REFERENCE = re.compile(f"{SECRET_REFERENCE.pattern}|{ANSWER_REFERENCE.pattern}")
+
+
+def _no_secrets(name: str) -> str | None:
+    return None
+
+
+@dataclass(slots=True, kw_only=True)
+class Router:
+    """Finds the executor of an activity by its node type."""
+
+    executors: Mapping[str, AsyncPerformer] = field(default_factory=dict)
+    secrets: SecretResolver = _no_secrets
+    seals: Sealer | None = None  # open secret answers; without them, what needs one fails
+
+    def perform(self, call: ActivityCall) -> Coroutine[Any, Any, ActivityOutcome]:
+        """Hand the activity to its executor, with its secrets in place; most have none, and nothing is put between."""
+        activity = call.activity
+        executor = self.executors.get(activity.node_type)
+        if executor is None or activity.secrets or activity.answer_secrets:
+            return self._prepared(executor, call)
+        return executor.perform(call)
+
+    async def _prepared(self, executor: AsyncPerformer | None, call: ActivityCall) -> ActivityOutcome:
+        activity = call.activity
+        if executor is None:
+            told = f"no executor is configured for {activity.node_type} (node {activity.node_id})"
+            return ActivityError(told, "COMPOSITE_EXECUTOR_NOT_CONFIGURED", retryable=False)
+        filled = await self._filled(activity.arguments, activity.secrets or {}, call.tenant)
+        if isinstance(filled, ActivityError):
+            return filled
+        answer = await self._filled(activity.answer, activity.answer_secrets or {}, call.tenant)
+        if isinstance(answer, ActivityError):
+            return answer
+        given = replace(activity, arguments=filled.value, secrets=None, answer=answer.value, answer_secrets=None)
+        hidden = tuple(dict.fromkeys((*filled.secrets, *answer.secrets)))
+        call = replace(call, activity=given, hidden=hidden)
+        await call.confirm()  # a source of secrets may take its time
+        outcome = await executor.perform(call)
+        return without_secrets(outcome, call.hidden) if call.hidden else outcome
+
+    async def _filled(self, arguments: JsonValue, places: Mapping[str, str], tenant: str) -> Filled | ActivityError:
+        def resolve(name: str) -> str | None:
+            return self.secrets(secret_name(tenant, name))
+
+        try:
+            answers = await self._answers(places, tenant)
+            if isinstance(answers, ActivityError):
+                return answers
+            # A source that starts a program must not hold up everything else.
+            if getattr(self.secrets, "may_block", False):
+                return await asyncio.to_thread(fill_secrets, arguments, places, resolve, answers)
+            return fill_secrets(arguments, places, resolve, answers)
+        except Unavailable as error:
+            return ActivityError(f"{error.message}; {error.hint}" if error.hint else error.message, error.code)
+
+    async def _answers(self, places: Mapping[str, str], tenant: str) -> dict[str, JsonValue] | ActivityError:
+        """The secret answers that places refer to, by their seals."""
+        answers: dict[str, JsonValue] = {}
+        for seal in (seal for text in places.values() for seal in ANSWER_REFERENCE.findall(text)):
+            if not seal or self.seals is None:
+                told = "a secret answer was given where none is kept; ask again in a run of a server"
+                return ActivityError(told, "SECRET_ANSWER_NOT_KEPT", retryable=False)
+            answers[seal] = await self.seals.open(tenant, seal)
+        return answers
+
+
+def without_secrets(outcome: ActivityOutcome, hidden: tuple[str, ...]) -> ActivityOutcome:
+    """An outcome whose words go into the history and to people, without the secrets that its activity was given.
+
+    A result is what the activity was asked for and stays as it is; what an executor says about it in words does not.
+    """
+    match outcome:
+        case ActivityError(error=error, extra=extra):
+            return replace(outcome, error=text_without(error, hidden), extra=_object_without(extra, hidden))
+        case ActivityAsks(question=question):
+            return replace(outcome, question=text_without(question, hidden))
+        case _:
+            return outcome
+
+
+def _object_without(value: JsonObject | None, hidden: tuple[str, ...]) -> JsonObject | None:
+    found = None if value is None else value_without(value, hidden)
+    return found if isinstance(found, dict) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Arguments with their secrets in place: not to be logged or stored."""
+
+    value: JsonValue
+    secrets: tuple[str, ...] = ()
+    """The values that were put in."""
+
+
+def fill_secrets(
+    arguments: JsonValue,
+    places: Mapping[str, str],
+    resolve: SecretResolver,
+    answers: Mapping[str, JsonValue] | None = None,
+) -> Filled | ActivityError:
+    """Arguments with the listed places filled in; places come from the document, never from data.
+
+    `answers` are the secret answers that the places refer to, by their seals.
+    """
+    filled: dict[str, JsonValue] = {}
+    used: list[str] = []
+    for pointer, text in places.items():
+        whole = ANSWER_REFERENCE.fullmatch(text)
+        if whole is not None:
+            filled[pointer] = answer = (answers or {})[whole[1]]
+            used.extend(_texts_of(answer))
+            continue
+        composed = _composed(text, resolve, answers or {}, used)
+        if isinstance(composed, ActivityError):
+            return composed
+        filled[pointer] = composed
+    return Filled(with_values(arguments, filled), tuple(dict.fromkeys(used)))
+
+
+def _composed(
+    text: str, resolve: SecretResolver, answers: Mapping[str, JsonValue], used: list[str]
+) -> str | ActivityError:
+    """A text with its references replaced, each once: what a secret holds is not looked at for others."""
+    values: dict[str, str] = {}
+    for name in SECRET_REFERENCE.findall(text):
+        value = resolve(name)
+        if value is None:
+            told = f"the secret {name} is not set; give it to the process that runs activities"
+            return ActivityError(told, "SECRET_NOT_SET", retryable=False)
+        values[f"${{secret:{name}}}"] = value
+        used.append(value)
+    for seal in ANSWER_REFERENCE.findall(text):
+        values[f"${{answer:{seal}}}"] = as_text(answers[seal])
+        used.extend(_texts_of(answers[seal]))
+    return _REFERENCE.sub(lambda found: values[found[0]], text)
+
+
+def _texts_of(answer: JsonValue) -> Iterator[str]:
+    """How a secret answer may show in words: as a whole, and each of its texts."""
+    left: list[JsonValue] = [answer]
+    while left:
+        item = left.pop()
+        if isinstance(item, dict):
+            left.extend(item.values())
+        elif isinstance(item, list):
+            left.extend(item)
+        elif not isinstance(item, bool):
+            yield as_text(item)  # empty for null, which hides nothing

@@ -1,0 +1,1 @@
+"""The seven published control-plane functions over any host. Read `functions` first."""

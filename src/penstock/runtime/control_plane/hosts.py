@@ -1,0 +1,319 @@
+"""Hosts as the published control plane uses them: the one in memory, and any that keeps the host port.
+
+Above it: `app` and the harness choose one. Below it: `MemoryHost`, the host port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from penstock.base import limits
+from penstock.base.errors import Rejected
+from penstock.base.ids import DEFAULT_TENANT, chain_of
+from penstock.base.json import JsonObject
+from penstock.definitions.durations import format_instant, parse_instant_ms
+from penstock.definitions.model import Workflow
+from penstock.engine import inputs
+from penstock.engine.folding.trust import from_outside
+from penstock.engine.outcomes import Decision, Refused
+from penstock.engine.records import Record, changed, events
+from penstock.engine.starters import Starter
+from penstock.engine.state import RunState
+from penstock.engine.status import published_phase
+from penstock.engine.transitions import Phase
+from penstock.runtime.control_plane.functions import ControlledRun, Listing, ListQuery
+from penstock.runtime.host.memory import MemoryHost
+from penstock.runtime.host.port import RunHost
+from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.ports.runs import RunQuery, RunRow
+
+__all__ = ["HostControl", "MemoryControl"]
+
+# How long one call follows a run that keeps working before it answers with what there is.
+_REST_SECONDS_MAX = 30.0
+
+# Which of our statuses a published phase stands for.
+_STATUSES: dict[str, tuple[str, ...]] = {
+    "interrupted": ("waiting_input",),
+    "awaiting_activity": ("waiting_activity", "waiting_decision"),
+    "awaiting_signal": ("waiting_signal",),
+    "running": ("running", "pending", "waiting_timer", "waiting_child", "compensating", "cancelling", "paused"),
+}
+
+
+@dataclass(slots=True)
+class MemoryControl:
+    """The host in memory."""
+
+    host: MemoryHost
+
+    def now_ms(self) -> int:
+        """The present instant."""
+        return self.host.clock()
+
+    async def start(self, workflow: Workflow, given: inputs.StartRun) -> Decision:
+        """Start a run."""
+        return self.host.start(workflow, given)
+
+    async def send(self, run_id: str, given: inputs.Input) -> Decision:
+        """Give a run an input."""
+        return self.host.send(run_id, given)
+
+    async def adopt(self, workflow: Workflow, state: RunState, records: tuple[Record, ...]) -> None:
+        """Take over a run whose history came from elsewhere."""
+        self.host.adopt(state.run_id, workflow, state, list(records))
+
+    async def history(self, run_id: str) -> tuple[Record, ...]:
+        """The whole history of a run."""
+        run = self.host.runs.get(run_id)
+        return () if run is None else tuple(run.records)
+
+    async def find(self, run_id: str) -> ControlledRun | None:
+        """A run by id."""
+        run = self.host.runs.get(run_id)
+        return None if run is None else ControlledRun(run.workflow, run.state)
+
+    async def rest(self, run_id: str, *, activities: bool) -> None:
+        """Perform what is due until nothing is."""
+        self.host.drive(run_id, activities=activities)
+
+    async def newest(self, run_id: str) -> str:
+        """The last run of a chain."""
+        return self.host.newest(run_id).state.run_id
+
+    async def kin(self, run_id: str) -> Sequence[ControlledRun]:
+        """The live child runs of a run."""
+        return [
+            ControlledRun(run.workflow, run.state)
+            for name, run in self.host.runs.items()
+            if name.startswith(f"{run_id}:") and not run.state.terminal
+        ]
+
+    async def list_runs(self, query: ListQuery) -> Listing:
+        """Runs by filter, newest change first."""
+        after = _cursor(query.cursor)
+        states = sorted((run.state for run in self.host.runs.values() if _wanted(run.state, query)), key=_newest_first)
+        later = [state for state in states if after is None or _newest_first(state) > after]
+        page = later[: query.limit]
+        more = f"{format_instant(page[-1].updated_at)}|{page[-1].run_id}" if len(later) > query.limit else None
+        return Listing([_listed(state) for state in page], more)
+
+
+def _newest_first(state: RunState) -> tuple[int, str]:
+    return -state.updated_at, state.run_id
+
+
+def _cursor(value: str | None) -> tuple[int, str] | None:
+    if value is None:
+        return None
+    text, separator, run_id = value.partition("|")
+    instant = parse_instant_ms(text)
+    if not separator or instant is None:
+        raise Rejected("INVALID_LIST_CURSOR", "the cursor is not one that a listing returned")
+    return -instant, run_id
+
+
+def _wanted(state: RunState, query: ListQuery) -> bool:
+    return (
+        query.phase in (None, published_phase(state))
+        and query.workflow_name in (None, state.workflow_name)
+        and (query.updated_after is None or state.updated_at > query.updated_after)
+        and (query.updated_before is None or state.updated_at < query.updated_before)
+    )
+
+
+def _listed(state: RunState) -> JsonObject:
+    return {
+        "execution_id": state.run_id,
+        "phase": published_phase(state),
+        "definition_name": state.workflow_name,
+        "updated_at": format_instant(state.updated_at),
+    }
+
+
+async def _refuse_nothing(workflow: Workflow) -> Refused | None:
+    return None
+
+
+@dataclass(slots=True)
+class HostControl:
+    """A host by its port; it performs, this one watches. It sees and starts runs of one tenant."""
+
+    host: RunHost
+    tenant: str = DEFAULT_TENANT
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What runs are labelled with that are started here."""
+    starter: Starter | None = None
+    """Who starts them, if that is known."""
+    untrusted: bool = False
+    """Whether what is brought here comes from outside, see `engine.trust`."""
+    refuse: Callable[[Workflow], Awaitable[Refused | None]] = field(default=_refuse_nothing)
+    """Why whoever asks may not start a workflow; None if they may."""
+    call: CallRecord | None = None
+    """What the call that comes through here leaves behind, stored with what it changes."""
+
+    @property
+    def _principal(self) -> str | None:
+        return None if self.starter is None else self.starter.principal
+
+    @property
+    def _told(self) -> JsonObject | None:
+        return None if self.starter is None else self.starter.told()
+
+    def now_ms(self) -> int:
+        """The present instant."""
+        return self.host.clock.now_ms()
+
+    async def start(self, workflow: Workflow, given: inputs.StartRun) -> Decision:
+        """Keep the definition and start a run of it."""
+        refused = await self.refuse(workflow)
+        if refused is not None:
+            return refused
+        await self.host.register(workflow, tenant=self.tenant, created_by=self._principal, call=lambda row: self.call)
+        labels = dict(self.labels)
+        theirs = replace(given, started_by=self._principal, starter=self._told, untrusted=self.untrusted)
+        return await self.host.start(
+            theirs, workflow_hash=workflow.hash, tenant=self.tenant, labels=labels, call=self.call
+        )
+
+    async def send(self, run_id: str, given: inputs.Input) -> Decision:
+        """Give a run an input."""
+        theirs = from_outside(given) if self.untrusted else given
+        return await self.host.send(run_id, theirs, tenant=self.tenant, call=self.call)
+
+    async def adopt(self, workflow: Workflow, state: RunState, records: tuple[Record, ...]) -> None:
+        """Take over a run whose history came from elsewhere; whoever it was of, it is of this one now."""
+        await self.host.register(workflow, tenant=self.tenant, created_by=self._principal, call=lambda row: self.call)
+        if (state.tenant, state.started_by, state.starter) != (self.tenant, self._principal, self._told):
+            records = tuple(_owned(record, self.tenant, self.starter) for record in records)
+            state = replace(state, tenant=self.tenant, started_by=self._principal, starter=self._told)
+        refused = await self.host.adopt(state, records, labels=dict(self.labels), call=self.call)
+        if refused is not None:
+            raise Rejected(refused.code, refused.message, refused.hint)
+
+    async def history(self, run_id: str) -> tuple[Record, ...]:
+        """The whole history of a run."""
+        row = await self.host.row(run_id)
+        records: list[Record] = []
+        while row is not None and row.tenant == self.tenant:
+            after_seq = records[-1].seq if records else 0
+            page = await self.host.history(run_id, after_seq=after_seq, limit=limits.HISTORY_PAGE_MAX)
+            records.extend(page)
+            if len(page) < limits.HISTORY_PAGE_MAX:
+                break
+        return tuple(records)
+
+    async def find(self, run_id: str) -> ControlledRun | None:
+        """A run by id."""
+        state = await self.host.read(run_id)
+        workflow = None if state is None else await self.host.workflow(state.definition_hash)
+        if state is None or workflow is None or state.tenant != self.tenant:
+            return None
+        return ControlledRun(workflow, state)
+
+    async def rest(self, run_id: str, *, activities: bool) -> None:
+        """Wait until a run and its children wait for somebody outside."""
+        give_up_at = self.host.clock.now_ms() + _REST_SECONDS_MAX * 1000
+        while self.host.clock.now_ms() < give_up_at:
+            family = [run.state for run in (await self.find(run_id), *await self.kin(run_id)) if run is not None]
+            known = {chain_of(state.run_id) for state in family}
+            if not any(_busy(state, known) for state in family):
+                return
+            await self._moved(family)
+
+    async def _moved(self, family: Sequence[RunState]) -> None:
+        """Wait until one of some runs, or a child run that they wait for, has moved; a second at most."""
+        seen = {state.run_id: state.seq for state in family}
+        children = {child_id for state in family for child_id in state.children if child_id not in seen}
+        awaited = {**dict.fromkeys(children, 0), **seen}
+        with ExitStack() as stack:
+            moved = [stack.enter_context(self.host.watched(run_id, after_seq=seq)) for run_id, seq in awaited.items()]
+            positions = await self.host.positions(tuple(awaited))
+            behind = any(run_id in positions and positions[run_id].seq > seq for run_id, seq in seen.items())
+            begun = any(run_id in positions and not positions[run_id].terminal for run_id in children)
+            if not behind and not begun:
+                await asyncio.wait(moved, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+
+    async def newest(self, run_id: str) -> str:
+        """The last run of a chain."""
+        return await self.host.newest(run_id)
+
+    async def kin(self, run_id: str) -> Sequence[ControlledRun]:
+        """The live child runs of a run, and theirs."""
+        found: list[ControlledRun] = []
+        page = await self.host.list_runs(RunQuery(parent_run_id=run_id, limit=1_000))
+        for row in page.rows:
+            child = None if row.terminal else await self.find(row.run_id)
+            if child is not None:
+                found.extend((child, *await self.kin(row.run_id)))
+        return found
+
+    async def list_runs(self, query: ListQuery) -> Listing:
+        """Runs by filter, newest first."""
+        phase = query.phase
+        rows: list[RunRow] = []
+        cursor = query.cursor
+        while True:
+            page = await self.host.list_runs(
+                RunQuery(
+                    statuses=_STATUSES.get(phase, (phase,)) if phase else (),
+                    workflow_name=query.workflow_name,
+                    limit=query.limit - len(rows),
+                    cursor=cursor,
+                    tenant=self.tenant,
+                )
+            )
+            rows.extend(row for row in page.rows if _in_time(row, query))
+            cursor = page.next_cursor
+            if cursor is None or len(rows) >= query.limit:
+                return Listing([_listed_row(row) for row in rows], cursor)
+
+
+def _owned(record: Record, tenant: str, starter: Starter | None) -> Record:
+    if record.name != events.ExecutionStarted.__name__:
+        return record
+    theirs = None if tenant == DEFAULT_TENANT else tenant
+    if starter is None:
+        return changed(record, tenant=theirs, started_by=None, starter=None)
+    return changed(record, tenant=theirs, started_by=starter.principal, starter=starter.told())
+
+
+def _busy(state: RunState, known: set[str]) -> bool:
+    """True while there is something to do in a run here: an activity to perform, a signal to deliver, a child to start.
+
+    A child run that is known speaks for itself.
+    """
+    if state.terminal or state.paused:
+        return False
+    for activation in state.activations():
+        match activation.phase:
+            case Phase.REQUESTED if state.mode != "host_mediated":
+                return True
+            case Phase.EMITTING:
+                return True
+            case Phase.CHILD_RUNNING if str((activation.external or {}).get("childExecutionId")) not in known:
+                return True
+            case _:
+                pass
+    return False
+
+
+def _in_time(row: RunRow, query: ListQuery) -> bool:
+    return (query.updated_after is None or row.updated_at > query.updated_after) and (
+        query.updated_before is None or row.updated_at < query.updated_before
+    )
+
+
+def _listed_row(row: RunRow) -> JsonObject:
+    phase = next((name for name, statuses in _STATUSES.items() if row.status in statuses), row.status)
+    return {
+        "execution_id": row.run_id,
+        "phase": phase,
+        "definition_name": row.workflow_name,
+        "updated_at": format_instant(row.updated_at),
+    }

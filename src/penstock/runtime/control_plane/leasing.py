@@ -1,0 +1,63 @@
+"""Taking host-mediated activities: what a host says when it wants one, and what it has when the run agreed.
+
+Above it: `functions`, `runs`. Below it: the engine's leases.
+"""
+
+from __future__ import annotations
+
+import math
+
+from penstock.base.json import JsonValue
+from penstock.definitions.model import Workflow
+from penstock.engine import inputs
+from penstock.engine.effects import PerformActivity
+from penstock.engine.outcomes import Accepted, Refused
+from penstock.engine.pending import pending_activities
+from penstock.engine.records import events
+from penstock.engine.state import RunState
+
+__all__ = ["lease_ms_of", "leased", "leased_activity", "read_lease"]
+
+
+def lease_ms_of(seconds: float) -> int:
+    """A length of time as leases count it; one that is no length at all is less than nothing, which no run grants."""
+    return round(seconds * 1000) if math.isfinite(seconds) else -1
+
+
+def read_lease(at: int, wanted: JsonValue) -> inputs.LeaseActivity | Refused:
+    """A lease as the wire says it: node_id, holder, seconds, and where needed visit and extend."""
+    named = wanted if isinstance(wanted, dict) else {}
+    node_id, holder, seconds = named.get("node_id"), named.get("holder"), named.get("seconds")
+    if not isinstance(node_id, str) or not isinstance(holder, str):
+        return Refused(
+            "VALIDATION_ERROR", "lease must be {node_id, holder, seconds}, where needed with visit and extend"
+        )
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
+        return Refused("VALIDATION_ERROR", "lease.seconds must be a number; 0 gives the activity back")
+    visit = named.get("visit")
+    if visit is not None and (not isinstance(visit, int) or isinstance(visit, bool)):
+        return Refused("VALIDATION_ERROR", "lease.visit must be a whole number")
+    return inputs.LeaseActivity(
+        at=at,
+        node_id=node_id,
+        holder=holder,
+        lease_ms=lease_ms_of(seconds),
+        visit=visit,
+        extend=named.get("extend") is True,
+    )
+
+
+def leased(decision: Accepted, given: inputs.LeaseActivity) -> events.ActivityLeased | Refused:
+    """What was recorded of the lease; a refusal where the run found that the activity may have been done already."""
+    for record in reversed(decision.records):
+        body = record.body_as(events.ActivityLeased)
+        if body is not None:
+            return body
+    told = f"whoever had {given.node_id} may have done it, and it must not happen twice"
+    return Refused("ACTIVITY_OUTCOME_UNKNOWN", told, "report what came of it, or decide that it is tried again")
+
+
+def leased_activity(workflow: Workflow, state: RunState, lease: events.ActivityLeased) -> PerformActivity:
+    """The activity that somebody has now, with all that is needed to do it."""
+    activities = pending_activities(workflow, state)
+    return next(item for item in activities if (item.node_id, item.visit) == (lease.node_id, lease.visit))

@@ -1,0 +1,68 @@
+"""Endpoints: who wants to hear of which events, as kept in the platform's resources.
+
+Above it: `operations.webhook_endpoints`, `feed`, `sending`. Below it: the platform port's rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from penstock.base.json import JsonObject
+from penstock.governance.webhook_signatures import endpoint_secret
+from penstock.runtime.deliveries.events import ENDINGS, EventType
+from penstock.runtime.ports.platform import ResourceRow
+
+__all__ = ["ENDPOINT_KIND", "Endpoint", "delivery_id_of", "endpoint_of", "signing_secrets"]
+
+ENDPOINT_KIND = "webhook"
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where events go. Empty `workflows` are all of them.
+
+    Until `previous_until`, events are signed with the secret before the present one too.
+    """
+
+    url: str
+    events: tuple[EventType, ...] = ENDINGS
+    workflows: tuple[str, ...] = ()
+    enabled: bool = True
+    description: str | None = None
+    include_output: bool = False
+    secret_version: int = 1
+    previous_until: int | None = None
+    disabled_because: str | None = None
+
+    def wants(self, event_type: str, workflow_name: str) -> bool:
+        """Whether an event goes there."""
+        return event_type in self.events and self.wants_workflow(workflow_name)
+
+    def wants_workflow(self, workflow_name: str) -> bool:
+        """Whether events of a workflow go there at all."""
+        return self.enabled and (not self.workflows or workflow_name in self.workflows)
+
+    def body(self) -> JsonObject:
+        """As it is kept."""
+        kept: JsonObject = msgspec.json.decode(msgspec.json.encode(self))
+        return kept
+
+
+def endpoint_of(row: ResourceRow) -> Endpoint:
+    """An endpoint from its row."""
+    return msgspec.convert(row.body, Endpoint)
+
+
+def signing_secrets(pepper: bytes, row: ResourceRow, endpoint: Endpoint, *, now: int) -> tuple[bytes, ...]:
+    """The secrets that events for an endpoint are signed with now."""
+    versions = [endpoint.secret_version]
+    if endpoint.previous_until is not None and now < endpoint.previous_until:
+        versions.append(endpoint.secret_version - 1)
+    return tuple(endpoint_secret(pepper, row.tenant, row.resource_id, version) for version in versions)
+
+
+def delivery_id_of(endpoint_id: str, run_id: str, seq: int) -> str:
+    """The id of the delivery of an event to an endpoint: the same whoever finds the event, and however often."""
+    named = "\0".join((endpoint_id, run_id, str(seq)))
+    return f"dlv_{hashlib.sha256(named.encode()).hexdigest()[:32]}"

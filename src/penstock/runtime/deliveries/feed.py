@@ -1,0 +1,171 @@
+"""From what was stored to what is to be delivered: every event of every run, for everybody who wants to hear of it.
+
+The store tells what anybody stored, in order; a mark says how far that was looked through. The mark moves after the
+deliveries are queued, and a delivery's id is made from its event: a crash in between makes the same rows again, which
+are passed over. It does not matter who moved a run: this process, another one, or one that died right after.
+
+Above it: `sending`. Below it: the store's changes, the platform's queue, `events`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.clock import Clock
+from penstock.base.json import JsonValue
+from penstock.engine.records import Record
+from penstock.runtime.deliveries.endpoints import ENDPOINT_KIND, Endpoint, delivery_id_of, endpoint_of
+from penstock.runtime.deliveries.events import cloud_event, run_events
+from penstock.runtime.ports.platform import DeliveryRow, PlatformStore, ResourceRow
+from penstock.runtime.ports.runs import RunChange, StoredRunReader
+
+__all__ = ["DeliveryFeed"]
+
+_MARK = "deliveries"
+# The mark is written at most so often; what was looked through since is looked through again after a crash.
+_MARK_EVERY_MS = 1_000
+
+_Receivers = Mapping[str, Sequence[tuple[ResourceRow, Endpoint]]]
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    position: str
+    at: int
+
+
+@dataclass(slots=True, kw_only=True)
+class DeliveryFeed:
+    """Queues deliveries. `source` begins the `source` of every event: the address of the API, if it is known."""
+
+    platform: PlatformStore
+    store: StoredRunReader
+    clock: Clock
+    source: str = ""
+    _mark: _Mark | None = None
+    _written: _Mark | None = None
+    _opened: bool = False
+
+    async def queue_new(self) -> tuple[int, bool]:
+        """Look through one page of what was stored; how many deliveries were queued, and whether there is more."""
+        receivers, since = await self._receivers()
+        if not self._opened:
+            self._mark = self._written = _mark_of(await self.platform.mark(_MARK))
+            self._opened = True
+        now = self.clock.now_ms()
+        if not receivers:
+            await self._nobody_listens()
+            return 0, False
+        page = await self.store.changes(
+            after=None if self._mark is None else self._mark.position,
+            since=since if self._mark is None else self._mark.at,
+            limit=limits.CHANGES_PER_READ,
+        )
+        queued = await self._queue(page.changes, receivers, now)
+        if self._mark is None or self._mark.position != page.position:
+            self._mark = _Mark(page.position, now)
+        await self.write_mark(at_once=False)
+        return queued, page.has_more
+
+    async def write_mark(self, *, at_once: bool = True) -> None:
+        """Keep how far everything was looked through."""
+        mark, written = self._mark, self._written
+        if mark is None or mark == written:
+            return
+        if at_once or written is None or mark.at - written.at >= _MARK_EVERY_MS:
+            await self.platform.set_mark(_MARK, msgspec.to_builtins(mark))
+            self._written = mark
+
+    async def _nobody_listens(self) -> None:
+        """Whoever listens from some moment on hears of what happens after it: nothing needs to be looked through."""
+        self._mark = None
+        if self._written is not None:
+            await self.platform.set_mark(_MARK, None)
+            self._written = None
+
+    async def _receivers(self) -> tuple[_Receivers, int]:
+        """The endpoints that are enabled, by tenant, and since when there are some."""
+        found: dict[str, list[tuple[ResourceRow, Endpoint]]] = {}
+        since = self.clock.now_ms()
+        for row in await self.platform.all_resources(ENDPOINT_KIND):
+            endpoint = endpoint_of(row)
+            if endpoint.enabled:
+                found.setdefault(row.tenant, []).append((row, endpoint))
+                since = min(since, row.created_at)
+        return found, since
+
+    async def _queue(self, changes: Sequence[RunChange], receivers: _Receivers, now: int) -> int:
+        wanted = [
+            change
+            for change in changes
+            if any(
+                endpoint.wants_workflow(change.row.workflow_name)
+                for _, endpoint in receivers.get(change.row.tenant, ())
+            )
+        ]
+        records = await self._records(wanted)
+        rows = [
+            delivery
+            for change in wanted
+            for delivery in self._deliveries(
+                change, _within(records[change.row.run_id], change), receivers[change.row.tenant], now
+            )
+        ]
+        return await self.platform.add_deliveries(rows) if rows else 0
+
+    async def _records(self, changes: Sequence[RunChange]) -> dict[str, tuple[Record, ...]]:
+        """The records of some decisions, with one read for each run."""
+        spans: dict[str, tuple[int, int]] = {}
+        for change in changes:
+            first, last = spans.get(change.row.run_id, (change.first_seq, change.last_seq))
+            spans[change.row.run_id] = min(first, change.first_seq), max(last, change.last_seq)
+        return {run_id: await self._history(run_id, first, last) for run_id, (first, last) in spans.items()}
+
+    async def _history(self, run_id: str, first: int, last: int) -> tuple[Record, ...]:
+        found: tuple[Record, ...] = ()
+        after = first - 1
+        while after < last:
+            page = await self.store.history(run_id, after_seq=after, limit=min(last - after, limits.HISTORY_PAGE_MAX))
+            if not page:
+                break  # the run was deleted in between
+            found += page
+            after = page[-1].seq
+        return found
+
+    def _deliveries(
+        self,
+        change: RunChange,
+        records: Sequence[Record],
+        receivers: Sequence[tuple[ResourceRow, Endpoint]],
+        now: int,
+    ) -> list[DeliveryRow]:
+        row = change.row
+        return [
+            DeliveryRow(
+                delivery_id=delivery_id_of(receiver.resource_id, row.run_id, event.seq),
+                tenant=row.tenant,
+                endpoint_id=receiver.resource_id,
+                run_id=row.run_id,
+                event=cloud_event(row, event, source=self.source, include_output=endpoint.include_output),
+                created_at=now,
+                updated_at=now,
+            )
+            for event in run_events(records)
+            for receiver, endpoint in receivers
+            if endpoint.wants(event.type, row.workflow_name) and event.at >= receiver.created_at
+        ]
+
+
+def _within(records: Sequence[Record], change: RunChange) -> Sequence[Record]:
+    return [record for record in records if change.first_seq <= record.seq <= change.last_seq]
+
+
+def _mark_of(value: JsonValue) -> _Mark | None:
+    """The mark as it was written; one that cannot be read is none, and more is looked through again."""
+    try:
+        return None if value is None else msgspec.convert(value, _Mark)
+    except msgspec.ValidationError:
+        return None

@@ -1,0 +1,307 @@
+"""Sending events to whoever wants to hear of them, at least once, however often it takes.
+
+Two loops beside the runs, which never wait for them. One queues what happened (`feed`); the other sends what
+is due: signed, a few at a time, fewer to one receiver, again after growing pauses, and puts aside what cannot be
+delivered. A row that is being sent is put off first, for as long as sending may take: a process that dies meanwhile
+leaves it to be sent again, and two processes that share a store seldom send the same. An endpoint that fails several
+times in a row rests, so that its backlog does not hold up the others; one that says 410 is disabled.
+
+Above it: `app` starts and stops it. Below it: the platform's queue, a `Sender` that knows where events may go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+from zlib import crc32
+
+import msgspec
+from msgspec.structs import replace
+
+from penstock.base import limits
+from penstock.base.clock import Clock
+from penstock.base.errors import PenstockError
+from penstock.governance.webhook_signatures import standard_headers
+from penstock.runtime.deliveries.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of, signing_secrets
+from penstock.runtime.deliveries.feed import DeliveryFeed
+from penstock.runtime.host.port import RunReader
+from penstock.runtime.ports.platform import DeliveryRow, PlatformStore, ResourceRow
+from penstock.runtime.ports.runs import StoredRunReader
+
+__all__ = ["DeliveryDispatcher", "DeliveryOptions", "NotSent", "OutgoingEvent", "Sender", "Sent"]
+
+# Between two looks at what was stored: under load, decisions are looked through many at a time.
+_FEED_PAUSE_SECONDS = 0.05
+# How long nobody looks at the queue at most: finds what another process queued.
+_QUEUE_LOOK_SECONDS = 5.0
+# After the store failed.
+_FAULT_PAUSE_SECONDS = 1.0
+# What sending may take beside the receiver's own time: resolving, connecting, storing the outcome.
+_LEASE_MARGIN_MS = 10_000
+# What is left when its receiver has as much as it may have at once is put off by this much.
+_BUSY_PAUSE_MS = 1_000
+_FAILURES_BEFORE_REST = 3
+_REST_MS_MAX = 300_000
+_DELAY_FACTOR = 3
+_GONE = 410
+_MEDIA_TYPE = "application/cloudevents+json; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutgoingEvent:
+    """One request to a receiver."""
+
+    url: str
+    headers: dict[str, str]
+    body: bytes
+    timeout_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """The receiver answered."""
+
+    status: int
+    retry_after_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent:
+    """There was no answer, and why."""
+
+    reason: str
+
+
+class Sender(Protocol):
+    """Sends requests; says where they may not go with `NotSent`."""
+
+    async def send(self, event: OutgoingEvent) -> Sent | NotSent:
+        """Send one request; redirects are not followed."""
+
+    async def close(self) -> None:
+        """Close the connections."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryOptions:
+    """The operator's choices. `source` is the address of the API, for the `source` of events."""
+
+    source: str = ""
+    user_agent: str = "penstock"
+    timeout_seconds: float = limits.WEBHOOK_DELIVERY_SECONDS_MAX
+    attempts_max: int = limits.WEBHOOK_ATTEMPTS_MAX
+    first_delay_ms: int = limits.DELIVERY_FIRST_DELAY_MS
+    delay_ms_max: int = limits.DELIVERY_DELAY_MS_MAX
+    at_once_max: int = limits.DELIVERIES_AT_ONCE_MAX
+    per_endpoint_max: int = limits.DELIVERIES_PER_ENDPOINT_MAX
+
+
+_EndpointName: TypeAlias = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Health:
+    """How an endpoint fares: failures in a row, until when it rests, how many events are on their way."""
+
+    failures: int = 0
+    rests_until: int = 0
+    sending: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class DeliveryDispatcher:
+    """Queues and sends events from `start` until `stop`. `report` hears of faults that nobody else would see."""
+
+    platform: PlatformStore
+    store: StoredRunReader
+    host: RunReader
+    clock: Clock
+    pepper: bytes
+    sender: Sender
+    disable: Callable[[ResourceRow, str], Awaitable[None]]
+    """Told which endpoint is gone for good, and why; whoever changed it meanwhile knows better."""
+    options: DeliveryOptions = field(default_factory=DeliveryOptions)
+    report: Callable[[str, BaseException], None] = lambda where, error: None
+    _feed: DeliveryFeed = field(init=False)
+    _loops: list[asyncio.Task[None]] = field(default_factory=list)
+    _sending: set[asyncio.Task[None] | None] = field(default_factory=set)
+    _health: dict[_EndpointName, _Health] = field(default_factory=dict)
+    _queue_wake: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self._feed = DeliveryFeed(
+            platform=self.platform, store=self.store, clock=self.clock, source=self.options.source
+        )
+
+    def start(self) -> None:
+        """Begin to queue and to send."""
+        self._loops = [asyncio.ensure_future(self._follow()), asyncio.ensure_future(self._deliver())]
+
+    async def stop(self) -> None:
+        """Stop; what is on its way is given up and sent again by the next start."""
+        tasks = [*self._loops, *(task for task in self._sending if task is not None)]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            await self._feed.write_mark()
+        except PenstockError as error:
+            self.report("events", error)  # they are looked through again at the next start
+        await self.sender.close()
+
+    def nudge(self) -> None:
+        """Look now: a delivery was asked for, or a clock was moved by hand."""
+        self._queue_wake.set()
+
+    # --- queueing --------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        mark: int | None = None
+        while True:
+            try:
+                newest = self.store.change_mark()
+                if newest != mark:
+                    await self._queue_everything()
+                    mark = newest
+            except Exception as error:  # the store may be back in a moment; nothing is lost
+                self.report("events", error)
+                mark = None
+                await asyncio.sleep(_FAULT_PAUSE_SECONDS)
+            await asyncio.sleep(_FEED_PAUSE_SECONDS)
+            await self.host.next_commit(timeout_seconds=limits.FOREIGN_CHANGE_POLL_SECONDS)
+
+    async def _queue_everything(self) -> None:
+        has_more = True
+        while has_more:
+            queued, has_more = await self._feed.queue_new()
+            if queued:
+                self._queue_wake.set()
+
+    # --- sending ---------------------------------------------------------------------------------
+
+    async def _deliver(self) -> None:
+        while True:
+            self._queue_wake.clear()
+            try:
+                nap = await self._send_due()
+            except Exception as error:  # the store may be back in a moment
+                self.report("deliveries", error)
+                nap = _FAULT_PAUSE_SECONDS
+            try:
+                async with asyncio.timeout(nap):
+                    await self._queue_wake.wait()
+            except TimeoutError:
+                continue
+
+    async def _send_due(self) -> float:
+        """Send what is due and may be sent; how many seconds nothing more will be."""
+        if len(self._sending) >= self.options.at_once_max:
+            return _QUEUE_LOOK_SECONDS
+        now = self.clock.now_ms()
+        due = await self.platform.due_deliveries(now=now, limit=limits.DELIVERIES_PER_LOOK)
+        if due:
+            await self._choose(due, now)
+        upcoming = await self.platform.next_delivery_at()
+        if upcoming is None or len(self._sending) >= self.options.at_once_max:
+            return _QUEUE_LOOK_SECONDS
+        # What is due and was left has to wait for its receiver, which wakes this loop when it is free.
+        return min(_QUEUE_LOOK_SECONDS, max(upcoming - self.clock.now_ms(), 50) / 1000)
+
+    async def _choose(self, due: Sequence[DeliveryRow], now: int) -> None:
+        """Begin to send as many as may be sent at once, and put off what its receiver is not ready for."""
+        endpoints = {(row.tenant, row.resource_id): row for row in await self.platform.all_resources(ENDPOINT_KIND)}
+        is_full_look = len(due) >= limits.DELIVERIES_PER_LOOK
+        put_off: list[DeliveryRow] = []
+        chosen: list[tuple[DeliveryRow, ResourceRow]] = []
+        for delivery in due:
+            name = delivery.tenant, delivery.endpoint_id
+            health = self._health.setdefault(name, _Health())
+            row = endpoints.get(name)
+            if row is None or not endpoint_of(row).enabled:
+                told = "the endpoint was deleted" if row is None else "the endpoint is disabled"
+                put_off.append(replace(delivery, state="dead", next_at=None, updated_at=now, last_error=told))
+            elif health.rests_until > now:
+                put_off.append(replace(delivery, next_at=health.rests_until))
+            elif health.sending >= self.options.per_endpoint_max:
+                if is_full_look:
+                    put_off.append(replace(delivery, next_at=now + _BUSY_PAUSE_MS))
+            elif len(self._sending) + len(chosen) < self.options.at_once_max:
+                health.sending += 1
+                chosen.append((delivery, row))
+        lease_until = now + round(self.options.timeout_seconds * 1000) + _LEASE_MARGIN_MS
+        leased = [
+            replace(delivery, attempts=delivery.attempts + 1, next_at=lease_until, updated_at=now)
+            for delivery, _ in chosen
+        ]
+        try:
+            await asyncio.gather(*(self.platform.save_delivery(row) for row in (*put_off, *leased)))
+        except BaseException:
+            for delivery, _ in chosen:
+                self._health[delivery.tenant, delivery.endpoint_id].sending -= 1
+            raise
+        for delivery, (_, row) in zip(leased, chosen, strict=True):
+            self._sending.add(asyncio.ensure_future(self._attempt(delivery, row)))
+
+    async def _attempt(self, delivery: DeliveryRow, row: ResourceRow) -> None:
+        health = self._health[delivery.tenant, delivery.endpoint_id]
+        try:
+            outcome = await self._sent(delivery, row, endpoint_of(row))
+            await self._settle(delivery, row, outcome, health)
+        except Exception as error:  # the row is put off already, and is tried again
+            self.report(f"delivery {delivery.delivery_id}", error)
+        finally:
+            health.sending -= 1
+            # Before the loop wakes, so that it sees the place that became free.
+            self._sending.discard(asyncio.current_task())
+            self._queue_wake.set()
+
+    async def _sent(self, delivery: DeliveryRow, row: ResourceRow, endpoint: Endpoint) -> Sent | NotSent:
+        now = self.clock.now_ms()
+        body = msgspec.json.encode(delivery.event)
+        secrets = signing_secrets(self.pepper, row, endpoint, now=now)
+        headers = {
+            "content-type": _MEDIA_TYPE,
+            "user-agent": self.options.user_agent,
+            **standard_headers(secrets, delivery.delivery_id, body, now_ms=now),
+        }
+        return await self.sender.send(
+            OutgoingEvent(url=endpoint.url, headers=headers, body=body, timeout_seconds=self.options.timeout_seconds)
+        )
+
+    async def _settle(self, delivery: DeliveryRow, row: ResourceRow, outcome: Sent | NotSent, health: _Health) -> None:
+        """Keep what came of an attempt."""
+        now = self.clock.now_ms()
+        status = outcome.status if isinstance(outcome, Sent) else None
+        told = f"the receiver answered {status}" if isinstance(outcome, Sent) else outcome.reason
+        after = replace(delivery, updated_at=now, last_status=status, last_error=told)
+        if status is not None and 200 <= status < 300:  # noqa: PLR2004  # the statuses of success
+            health.failures, health.rests_until = 0, 0
+            await self.platform.save_delivery(replace(after, state="delivered", next_at=None, last_error=None))
+            return
+        self._failed(health, now)
+        state: Literal["pending", "dead"] = "pending"
+        if status == _GONE:
+            await self.disable(row, "the receiver answered 410 Gone")
+            state = "dead"
+        elif delivery.attempts >= self.options.attempts_max:
+            state = "dead"
+        next_at = now + self._delay_ms(delivery, outcome) if state == "pending" else None
+        await self.platform.save_delivery(replace(after, state=state, next_at=next_at))
+
+    def _failed(self, health: _Health, now: int) -> None:
+        health.failures += 1
+        if health.failures >= _FAILURES_BEFORE_REST:
+            doublings = min(health.failures - _FAILURES_BEFORE_REST, 16)
+            health.rests_until = now + min(self.options.first_delay_ms << doublings, _REST_MS_MAX)
+
+    def _delay_ms(self, delivery: DeliveryRow, outcome: Sent | NotSent) -> int:
+        """How long to wait after an attempt: longer each time, spread a little, and as long as the receiver asks."""
+        factor: int = _DELAY_FACTOR ** min(delivery.attempts - 1, 20)
+        delay = min(self.options.first_delay_ms * factor, self.options.delay_ms_max)
+        # Drawn from the delivery and the attempt: spread over deliveries, the same for every process.
+        spread = crc32(f"{delivery.delivery_id}/{delivery.attempts}".encode()) % 400
+        delay = delay * (800 + spread) // 1000
+        asked = outcome.retry_after_seconds if isinstance(outcome, Sent) else None
+        return max(delay, min((asked or 0) * 1000, self.options.delay_ms_max))

@@ -1,0 +1,477 @@
+"""Agents that speak the A2A standard, through the official `a2a-sdk`: card, message, stream or polling, cancellation.
+
+A task that ends gives its artifacts: one data part is the result itself, texts are `{"text": …}`, anything else is
+`{"parts": […]}`. An agent that asks something back asks a person through the run, and the answer is sent into the same
+task. A task that nobody waits for any more is cancelled at the agent.
+
+Above it: `app` loads this module only when such agents are configured (extra `a2a`). Below it: the SDK, and httpx.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+import httpx
+from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
+from a2a.client.errors import A2AClientError, A2AClientTimeoutError, AgentCardResolutionError
+from a2a.types.a2a_pb2 import (
+    AgentCard,
+    Artifact,
+    CancelTaskRequest,
+    GetTaskRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    StreamResponse,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+)
+from a2a.utils.errors import A2AError, InternalError, InvalidAgentResponseError, TaskNotFoundError
+from google.protobuf.json_format import MessageToDict, Parse
+from google.protobuf.struct_pb2 import Value
+
+from penstock.base import limits
+from penstock.base.json import JsonObject, JsonValue
+from penstock.runtime.activities.performing import ActivityAsks, ActivityDone, ActivityError, ActivityOutcome
+from penstock.runtime.executors.agents.port import A2aAgent, AgentTask
+from penstock.runtime.executors.bounded.agent_answers import bounding_hooks
+from penstock.runtime.executors.bounded.bodies import TOO_LARGE, BodyTooLarge, Bounds, was_too_large
+from penstock.runtime.executors.bounded.json_tokens import has_more_tokens
+from penstock.runtime.executors.certificates import trust
+from penstock.runtime.executors.failures import shortened
+
+__all__ = ["A2aClients", "AgentStatus", "StatusListener"]
+
+_LOGGER = logging.getLogger("penstock.a2a")
+_UNAUTHORIZED: Final = (401, 403)
+_NOT_FOUND: Final = 404
+_CONNECT_SECONDS: Final = 10.0
+_ANSWER: Final = Bounds(bytes_max=limits.AGENT_ANSWER_BYTES_MAX, tokens_max=limits.AGENT_ANSWER_TOKENS_MAX)
+_ENDED: Final = frozenset(
+    {
+        TaskState.TASK_STATE_COMPLETED,
+        TaskState.TASK_STATE_FAILED,
+        TaskState.TASK_STATE_CANCELED,
+        TaskState.TASK_STATE_REJECTED,
+    }
+)
+# The agent does nothing more until somebody answers.
+_ASKING: Final = frozenset({TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED})
+# Agents ask in words; what is given beside the text is sent as data.
+_ANSWER_SCHEMA: Final[JsonObject] = {
+    "type": "object",
+    "properties": {"text": {"type": "string", "title": "Answer"}},
+    "required": ["text"],
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStatus:
+    """How a task stands, in the agent's words."""
+
+    external_task_id: str
+    state: str
+    text: str
+
+
+StatusListener: TypeAlias = Callable[[AgentTask, AgentStatus], None]
+
+
+class _Misconfigured(Exception):
+    """The card cannot be used as it is."""
+
+
+class _TaskGone(Exception):
+    """The agent no longer knows the task in which it asked something."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Where an agent asked: its task, the conversation around it, and the message with the question."""
+
+    task_id: str
+    context_id: str
+    message_id: str
+
+    @classmethod
+    def read(cls, resume: JsonValue) -> _Asked | None:
+        """What we left with the run, if it leads anywhere."""
+        named = resume if isinstance(resume, dict) else {}
+        task_id = named.get("taskId")
+        if not isinstance(task_id, str) or not task_id:
+            return None
+        return cls(task_id, str(named.get("contextId") or ""), str(named.get("messageId") or ""))
+
+    def as_json(self) -> JsonObject:
+        """What is left with the run."""
+        return {"taskId": self.task_id, "contextId": self.context_id, "messageId": self.message_id}
+
+
+@dataclass(slots=True)
+class _Agent:
+    """An agent whose card was read, and how many tasks use the connection to it."""
+
+    http: httpx.AsyncClient
+    client: Client
+    card: AgentCard
+    users: int = 0
+    retired: bool = False
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What is known about a task so far."""
+
+    task: Task | None = None
+    message: Message | None = None
+    answered: str | None = None  # the message with the question to which we have the answer
+    heard_bytes: int = 0
+
+    @property
+    def state(self) -> int:
+        return self.task.status.state if self.task is not None else TaskState.TASK_STATE_UNSPECIFIED
+
+    @property
+    def over(self) -> bool:
+        return self.message is not None or self.state in _ENDED or (self.state in _ASKING and not self.shows_answered)
+
+    @property
+    def shows_answered(self) -> bool:
+        """True while the task still shows the question that is answered: the agent has not gone on yet."""
+        return self.task is not None and bool(self.answered) and self.task.status.message.message_id == self.answered
+
+    def hear(self, event: StreamResponse) -> None:
+        """Take one event of a stream; `BodyTooLarge` when all of them are too much to be kept."""
+        self.heard_bytes += event.ByteSize()
+        if self.heard_bytes > limits.AGENT_RESULT_BYTES_MAX:
+            raise BodyTooLarge(f"{TOO_LARGE}: {limits.AGENT_RESULT_BYTES_MAX} bytes about one task")
+        match event.WhichOneof("payload"):
+            case "task":
+                self.task = event.task
+            case "message":
+                self.message = event.message
+            case "status_update":
+                update = event.status_update
+                self._known(update.task_id, update.context_id).status.CopyFrom(update.status)
+            case "artifact_update":
+                self._hear_artifact(event.artifact_update)
+            case _:
+                pass
+
+    def _known(self, task_id: str, context_id: str) -> Task:
+        if self.task is None:
+            self.task = Task(id=task_id, context_id=context_id)
+        return self.task
+
+    def _hear_artifact(self, update: TaskArtifactUpdateEvent) -> None:
+        artifacts = self._known(update.task_id, update.context_id).artifacts
+        for known in artifacts:
+            if known.artifact_id == update.artifact.artifact_id:
+                if update.append:
+                    known.parts.extend(update.artifact.parts)
+                else:
+                    known.CopyFrom(update.artifact)
+                return
+        artifacts.append(update.artifact)
+
+
+@dataclass(slots=True)
+class A2aClients:
+    """Gives tasks to A2A agents; one client per address, kept while it works."""
+
+    on_status: StatusListener | None = None
+    _agents: dict[str, _Agent] = field(default_factory=dict)
+
+    async def delegate(self, agent: A2aAgent, task: AgentTask) -> ActivityOutcome:
+        """Send the task, follow it to its end, and say what has become of it."""
+        progress = _Progress()
+        try:
+            async with asyncio.timeout(task.timeout_ms / 1000), self._using(agent, task.agent_id) as known:
+                try:
+                    await self._follow(known, agent, task, progress)
+                except asyncio.CancelledError:
+                    await _withdraw(known, progress)
+                    raise
+                except (A2AError, BodyTooLarge) as error:
+                    if was_too_large(error):
+                        await _withdraw(known, progress)
+                    raise
+        except TimeoutError:
+            return ActivityError(f"{task.agent_id} did not end within {task.timeout_ms} ms", "ACTIVITY_TIMEOUT")
+        except (A2AError, BodyTooLarge, _Misconfigured, _TaskGone) as error:
+            return _failure(agent, task, error)
+        return _outcome(task, progress)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        agents, self._agents = self._agents, {}
+        for known in agents.values():
+            await known.http.aclose()
+
+    async def _follow(self, known: _Agent, agent: A2aAgent, task: AgentTask, progress: _Progress) -> None:
+        request = await _next_message(known, task, progress)
+        await task.confirm()  # reading the card may have taken a while
+        try:
+            async for event in known.client.send_message(request) if request is not None else _nothing():
+                progress.hear(event)
+                self._tell(task, progress)
+                await asyncio.sleep(0)  # many events may have come at once, and each takes a while to decode
+        except A2AClientError as error:
+            # A stream that breaks off says nothing about the task, if we know its id.
+            if progress.task is None or not progress.task.id or was_too_large(error):
+                raise
+        await asyncio.sleep(0)
+        interval_ms = agent.poll_interval_ms or limits.AGENT_POLL_MS_DEFAULT
+        while progress.task is not None and not progress.over:
+            progress.task = await known.client.get_task(GetTaskRequest(id=progress.task.id))
+            self._tell(task, progress)
+            if not progress.over:
+                await asyncio.sleep(interval_ms / 1000)
+
+    def _tell(self, task: AgentTask, progress: _Progress) -> None:
+        known = progress.task
+        if self.on_status is not None and known is not None:
+            text = shortened(_text(known.status.message.parts))
+            self.on_status(task, AgentStatus(external_task_id=known.id, state=_state_name(known), text=text))
+
+    @asynccontextmanager
+    async def _using(self, agent: A2aAgent, agent_id: str) -> AsyncIterator[_Agent]:
+        """The client of an agent; one that could not reach it is replaced, and closed when nobody uses it."""
+        known = self._agents.get(agent_id)
+        if known is None:
+            met = await _meet(agent)
+            # Two first tasks may meet the agent at once; one client is enough.
+            known = self._agents.setdefault(agent_id, met)
+            if known is not met:
+                await met.http.aclose()
+        known.users += 1
+        try:
+            yield known
+        except A2AClientError:
+            known.retired = True  # agents move: the next task reads the card again
+            if self._agents.get(agent_id) is known:
+                del self._agents[agent_id]
+            raise
+        finally:
+            known.users -= 1
+            if known.retired and not known.users:
+                await known.http.aclose()
+
+
+async def _next_message(known: _Agent, task: AgentTask, progress: _Progress) -> SendMessageRequest | None:
+    """What is to be sent: the task, the answer to the agent's question, or nothing if it has the answer already."""
+    asked = _Asked.read(task.resume)
+    if asked is None:
+        return _request(known.card, task)
+    try:
+        progress.task = await known.client.get_task(GetTaskRequest(id=asked.task_id))
+    except TaskNotFoundError as error:
+        raise _TaskGone(f"it no longer knows the task {asked.task_id}, in which it asked something") from error
+    progress.answered = asked.message_id
+    if progress.state not in _ASKING or (asked.message_id and not progress.shows_answered):
+        return None  # the answer was sent before, by a process that did not live to hear what came of it
+    return _reply(known.card, task, asked)
+
+
+async def _nothing() -> AsyncIterator[StreamResponse]:
+    return
+    yield  # what makes this an iterator
+
+
+async def _withdraw(known: _Agent, progress: _Progress) -> None:
+    """Tell the agent that nobody waits any more, as far as that can be told quickly."""
+    if progress.task is None or progress.over:
+        return
+    telling = asyncio.create_task(known.client.cancel_task(CancelTaskRequest(id=progress.task.id)))
+    try:
+        await asyncio.wait([telling], timeout=limits.FAREWELL_SECONDS_MAX)
+    finally:
+        if not telling.cancel() and telling.exception() is not None:
+            _LOGGER.debug("%s could not be told of a cancellation: %r", known.card.name, telling.exception())
+
+
+async def _meet(agent: A2aAgent) -> _Agent:
+    headers = dict(agent.headers)
+    if agent.api_key is not None:
+        headers["authorization"] = f"Bearer {agent.api_key}"
+    http = httpx.AsyncClient(
+        headers=headers,
+        timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
+        event_hooks=bounding_hooks(_ANSWER),
+        verify=await trust(),
+    )
+    try:
+        card = await A2ACardResolver(http, agent.url).get_agent_card()
+        allowed = {_origin(agent.url), *(_origin(url) for url in agent.trusted_origins)}
+        offered = [interface for interface in card.supported_interfaces if _origin(interface.url) in allowed]
+        if not offered:
+            elsewhere = ", ".join(sorted({_origin(interface.url) for interface in card.supported_interfaces}))
+            raise _Misconfigured(f"its card leads to {elsewhere or 'no address'}, which is not trusted")
+        del card.supported_interfaces[:]
+        card.supported_interfaces.extend(offered)
+        config = ClientConfig(
+            httpx_client=http,
+            supported_protocol_bindings=["JSONRPC", "HTTP+JSON"],
+            # Without a stream, an answer at once gives us the id: a task that cannot be named cannot be cancelled.
+            polling=not card.capabilities.streaming,
+        )
+        return _Agent(http, ClientFactory(config).create(card), card)
+    except ValueError as error:
+        await http.aclose()
+        raise _Misconfigured(str(error)) from error
+    except BaseException:
+        await http.aclose()
+        raise
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    return f"{parts.scheme}://{parts.hostname}:{port}"
+
+
+def _request(card: AgentCard, task: AgentTask) -> SendMessageRequest:
+    parts = [_part(card, task.input)]
+    if task.answer is not None:
+        # The question was asked in a task that is not ours to go on with: a new one begins with the answer.
+        parts.extend(_answer_parts(card, task.answer))
+    return _message(task, parts, task.idempotency_key)
+
+
+def _reply(card: AgentCard, task: AgentTask, asked: _Asked) -> SendMessageRequest:
+    request = _message(task, _answer_parts(card, task.answer), f"{task.idempotency_key}/{task.round}")
+    request.message.task_id = asked.task_id
+    request.message.context_id = asked.context_id
+    return request
+
+
+def _message(task: AgentTask, parts: list[Part], message_id: str) -> SendMessageRequest:
+    message = Message(role=Role.ROLE_USER, parts=parts, message_id=message_id)
+    told = {"delegateCorrelationId": task.correlation_id, "idempotencyKey": task.idempotency_key}
+    message.metadata.update({**told, "epoch": task.epoch} if task.epoch else told)
+    return SendMessageRequest(message=message)
+
+
+def _answer_parts(card: AgentCard, answer: JsonValue) -> list[Part]:
+    """The answer as the agent gets it: its text, and whatever was given beside it."""
+    if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):
+        return [_part(card, answer)]
+    beside: JsonObject = {name: value for name, value in answer.items() if name != "text"}
+    return [_part(card, answer["text"]), *([_part(card, beside)] if beside else [])]
+
+
+def _part(card: AgentCard, value: JsonValue) -> Part:
+    modes = list(card.default_input_modes)
+    takes_data = not modes or any(mode.startswith(("application/json", "application/*", "*/*")) for mode in modes)
+    if isinstance(value, str):
+        return Part(text=value)
+    if takes_data:
+        return Part(data=Parse(json.dumps(value), Value()), media_type="application/json")
+    return Part(text=json.dumps(value, ensure_ascii=False))
+
+
+def _outcome(task: AgentTask, progress: _Progress) -> ActivityOutcome:
+    if progress.message is not None:
+        return ActivityDone(_result(task, [progress.message]), task.told(progress.message.message_id))
+    done = progress.task
+    if done is None:
+        return ActivityError(f"{task.agent_id} answered nothing", "DELEGATE_PROTOCOL_ERROR")
+    said = shortened(_text(done.status.message.parts))
+    match done.status.state:
+        case TaskState.TASK_STATE_COMPLETED:
+            return ActivityDone(_result(task, list(done.artifacts) or [done.status.message]), task.told(done.id))
+        case TaskState.TASK_STATE_INPUT_REQUIRED:
+            return _question(task, done)
+        case TaskState.TASK_STATE_AUTH_REQUIRED:
+            told = f"{task.agent_id} wants to know who is asking: {said}"
+            return ActivityError(told, "A2A_CREDENTIALS_MISSING", retryable=False, extra=task.told(done.id))
+        case TaskState.TASK_STATE_FAILED:
+            told = said or f"{task.agent_id} failed without a reason"
+            return ActivityError(told, "A2A_TASK_FAILED", extra=task.told(done.id))
+        case _:
+            told = f"{task.agent_id} ended the task as {_state_name(done)}" + (f": {said}" if said else "")
+            return ActivityError(told, "A2A_TASK_FAILED", retryable=False, extra=task.told(done.id))
+
+
+def _question(task: AgentTask, asking: Task) -> ActivityAsks:
+    message = asking.status.message
+    said = _text(message.parts) or json.dumps([_json(part) for part in message.parts], ensure_ascii=False)
+    asked = _Asked(asking.id, asking.context_id, message.message_id)
+    question = shortened(said if message.parts else f"{task.agent_id} needs to know more")
+    return ActivityAsks(question, _ANSWER_SCHEMA, asked.as_json())
+
+
+def _result(task: AgentTask, said: Sequence[Artifact | Message]) -> JsonValue:
+    parts = [part for item in said for part in item.parts]
+    kinds = {part.WhichOneof("content") for part in parts}
+    if len(parts) == 1 and kinds == {"data"}:
+        return _whole_numbers(MessageToDict(parts[0].data))
+    if kinds <= {"text"}:
+        text = "\n".join(_text(item.parts, "" if isinstance(item, Artifact) else "\n") for item in said)
+        if task.output_schema is not None and not has_more_tokens(text.encode(), limits.UPSTREAM_ANSWER_TOKENS_MAX):
+            # An agent that speaks only text answers a question for JSON with JSON in a text.
+            try:
+                value = json.loads(text)
+            except (ValueError, RecursionError):
+                value = None
+            if isinstance(value, dict):
+                return value
+        return {"text": text}
+    return {"parts": [_json(part) for part in parts]}
+
+
+def _state_name(task: Task) -> str:
+    return TaskState.Name(task.status.state).removeprefix("TASK_STATE_").lower()
+
+
+def _text(parts: Any, between: str = "\n") -> str:
+    # The parts of one artifact are often one text that arrived in pieces.
+    return between.join(part.text for part in parts if part.WhichOneof("content") == "text")
+
+
+def _json(part: Part) -> JsonValue:
+    return _whole_numbers(MessageToDict(part))
+
+
+def _whole_numbers(value: JsonValue) -> JsonValue:
+    """The wire of the SDK knows only floating numbers; whole ones are given back as they were."""
+    if isinstance(value, dict):
+        return {name: _whole_numbers(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_whole_numbers(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _failure(agent: A2aAgent, task: AgentTask, error: Exception) -> ActivityError:
+    told = shortened(f"{task.agent_id}: {error}", hidden=agent.api_key)
+    status = _status(error)
+    if was_too_large(error):
+        return ActivityError(told, "A2A_RESULT_TOO_LARGE", retryable=False)
+    if status in _UNAUTHORIZED:
+        return ActivityError(f"{task.agent_id} refused the key", "A2A_CREDENTIALS_MISSING", retryable=False)
+    match error:
+        case _Misconfigured():
+            return ActivityError(told, "A2A_CONFIG_INVALID", retryable=False)
+        case _TaskGone():
+            return ActivityError(told, "A2A_TASK_FAILED")  # another attempt begins a new task
+        case AgentCardResolutionError() if status == _NOT_FOUND:
+            return ActivityError(told, "A2A_CONFIG_INVALID", retryable=False)
+        case A2AClientTimeoutError() | A2AClientError() | InternalError() | InvalidAgentResponseError():
+            return ActivityError(told, "A2A_PROVIDER_ERROR")
+        case _:
+            # The agent understood the protocol and refused the request: the same request is refused again.
+            return ActivityError(told, "DELEGATE_PROTOCOL_ERROR", retryable=False)
+
+
+def _status(error: Exception) -> int | None:
+    cause = error.__cause__
+    return cause.response.status_code if isinstance(cause, httpx.HTTPStatusError) else None

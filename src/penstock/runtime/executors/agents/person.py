@@ -1,0 +1,42 @@
+"""A built-in agent that is a person: asks what it is given, with the schema that it is given.
+
+An `interrupt` node asks what its document says. Where the question and the form of its answer are known only when the
+workflow runs, a node gives them to this agent: `{message, schema}`.
+
+Above it: `app` lists it beside the configured agents. Below it: what an agent's function takes and gives.
+"""
+
+from __future__ import annotations
+
+from penstock.base.json import JsonValue
+from penstock.definitions.openwop_documents import PERSON_AGENT
+from penstock.definitions.schemas.compiled import SchemaProblem, load_schema
+from penstock.runtime.activities.performing import ActivityAsks
+from penstock.runtime.executors.agents.port import AgentTask
+from penstock.runtime.steps.registry import StepFailed
+
+__all__ = ["PERSON_AGENT", "ask_person"]
+
+
+async def ask_person(task: AgentTask) -> JsonValue | ActivityAsks:
+    """Ask, and give back the answer."""
+    if task.round:
+        return task.answer
+    question = _question(task.input)
+    if isinstance(question, str):
+        raise StepFailed("PERSON_QUESTION_INVALID", question, retryable=False)
+    return question
+
+
+def _question(given: JsonValue) -> ActivityAsks | str:
+    """The question, or what is wrong with it."""
+    told = given if isinstance(given, dict) else {}
+    message, schema = told.get("message"), told.get("schema", {})
+    if not isinstance(message, str) or not message:
+        return "`message` must be the question, as a text"
+    if not isinstance(schema, dict):
+        return "`schema` must be the JSON Schema of the answer"
+    compiled = load_schema(schema)
+    if isinstance(compiled, SchemaProblem):
+        return f"`schema`{compiled.path}: {compiled.message}"
+    return ActivityAsks(message, schema)

@@ -1,0 +1,1 @@
+"""The executor of `http` nodes. Read `executor` first."""

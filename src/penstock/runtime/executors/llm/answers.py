@@ -1,0 +1,127 @@
+"""What becomes of a model's answer: it is held to the node's schema, and what it cost is counted.
+
+Above it: `executor` (models that the server asks), `client_model` (the model of whoever started the run). Below it:
+`port`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.json import JsonObject, JsonValue, exceeds_depth
+from penstock.definitions.schemas.compiled import CompiledSchema, Violation, is_prompt, violations
+from penstock.runtime.activities.performing import ActivityDone, ActivityError
+from penstock.runtime.executors.bounded.json_tokens import has_more_tokens
+from penstock.runtime.executors.failures import shortened
+from penstock.runtime.executors.llm.port import LlmReply, LlmRequest
+
+__all__ = ["Account", "Fits", "Prepared", "checked", "done", "listed", "repair_text", "violated"]
+
+_FENCED_JSON = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
+
+
+@dataclass(slots=True, kw_only=True)
+class Account:
+    """What an attempt has used so far."""
+
+    provider: str
+    model: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    requests: int = 0
+    cost: Decimal | None = Decimal(0)
+    tokens_known: bool = True
+
+    def add(self, reply: LlmReply) -> None:
+        """Count a reply."""
+        self.requests += 1
+        self.model = reply.model
+        self.input_tokens += reply.input_tokens
+        self.output_tokens += reply.output_tokens
+        # A sum with an unknown part is unknown: a wrong price is worse than none.
+        self.cost = None if self.cost is None or reply.cost is None else self.cost + reply.cost
+
+    def spent(self) -> JsonObject | None:
+        """What a failed attempt has used all the same; None when it got no answer to be paid for."""
+        return {"usage": self.as_json()} if self.requests else None
+
+    def as_json(self) -> JsonObject:
+        """As history keeps it; tokens that nobody counted are not told as none."""
+        tokens: JsonObject = {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens}
+        used: JsonObject = {
+            **(tokens if self.tokens_known else {"tokens": "unknown"}),
+            "requests": self.requests,
+            "model": self.model,
+            "provider": self.provider,
+        }
+        if self.cost is not None and self.requests:
+            used["cost"] = {"amount": f"{self.cost:f}", "currency": "USD"}
+        return used
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A request that is ready, and what its answer must be."""
+
+    request: LlmRequest
+    schema: CompiledSchema | None
+    untrusted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fits:
+    """An answer that fits the schema."""
+
+    value: JsonValue
+
+
+def checked(schema: CompiledSchema, reply: LlmReply) -> Fits | tuple[Violation, ...]:
+    """The value that a reply is, or what is wrong with it."""
+    fenced = _FENCED_JSON.fullmatch(reply.text)
+    text = fenced[1] if fenced else reply.text
+    if has_more_tokens(text.encode(errors="replace"), limits.LLM_ANSWER_TOKENS_MAX):
+        return (Violation("", "maxItems", f"must have at most {limits.LLM_ANSWER_TOKENS_MAX} values"),)
+    try:
+        value: JsonValue = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        reason = "must be JSON and nothing else"
+        return (Violation("", "type", f"{reason}, and it was cut off at max_tokens" if reply.cut_off else reason),)
+    if exceeds_depth(value, limits.JSON_DEPTH_MAX):
+        return (Violation("", "type", f"must not be nested deeper than {limits.JSON_DEPTH_MAX} levels"),)
+    if not is_prompt(schema, value, len(reply.text)):
+        return Fits(value)  # the engine checks it when it arrives, where that can take its time
+    found = violations(schema, value)
+    return found or Fits(value)
+
+
+def done(result: JsonValue, prepared: Prepared, account: Account, reply: LlmReply) -> ActivityDone:
+    """The end of a call that went well."""
+    extra: JsonObject = {"usage": account.as_json()}
+    if prepared.untrusted:
+        # What was made from untrusted text is untrusted: passing it through a model does not launder it.
+        extra["untrusted"] = True
+    if reply.cut_off:
+        extra["cutOff"] = True
+    return ActivityDone(result, extra)
+
+
+def violated(found: tuple[Violation, ...], account: Account) -> ActivityError:
+    """The end of a call whose answer did not fit, nor did its repair."""
+    told = f"the answer does not fit output_schema, also after a repair: {listed(found, '; ')}"
+    return ActivityError(shortened(told), "OUTPUT_SCHEMA_VIOLATION", extra=account.spent())
+
+
+def repair_text(found: tuple[Violation, ...]) -> str:
+    """What a model is told whose answer does not fit."""
+    named = listed(found[: limits.LLM_VIOLATIONS_SHOWN_MAX], "\n- ")
+    return f"Your answer does not fit the required JSON schema:\n- {named}\nAnswer again, with the corrected JSON only."
+
+
+def listed(found: tuple[Violation, ...], separator: str) -> str:
+    """Violations as text."""
+    return separator.join(f"{item.instance_path or '(the whole answer)'} {item.message}" for item in found)

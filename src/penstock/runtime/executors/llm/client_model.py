@@ -1,0 +1,139 @@
+"""`llm_call` with `provider: client`: the model of the program that started the run answers, and pays.
+
+The question is asked durably, as one of kind `sampling`: the run waits, whoever speaks with that program carries the
+request to it and its answer back, and the node goes on with the answer as with that of any model: it is held to the
+schema, with one repair, and it is untrusted. How many tokens it took nobody tells; that is kept as unknown.
+
+Above it: `executor`. Below it: `answers`. It speaks with nobody: surfaces do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.jq.templates import SECRET_REFERENCE
+from penstock.runtime.activities.performing import ActivityAsks, ActivityCall, ActivityError, ActivityOutcome
+from penstock.runtime.executors.failures import shortened
+from penstock.runtime.executors.llm.answers import Account, Fits, Prepared, checked, done, repair_text, violated
+from penstock.runtime.executors.llm.port import LlmMessage, LlmReply
+
+__all__ = ["CLIENT", "SAMPLING", "converse_with_client", "holds_secrets"]
+
+CLIENT = "client"
+"""The provider that stands for whoever started the run."""
+SAMPLING = "sampling"
+_ANY_MODEL = "default"
+_PROMPTS = ("system_prompt", "prompt", "user_prompt", "messages")
+# As the protocol has it; a plain text for those who answer in another way.
+_ANSWER: JsonObject = {
+    "anyOf": [
+        {"type": "string"},
+        {
+            "type": "object",
+            "required": ["content"],
+            "properties": {
+                "role": {"type": "string"},
+                "content": {"type": ["object", "array"]},
+                "model": {"type": "string", "maxLength": 200},
+                "stopReason": {"type": ["string", "null"], "maxLength": 100},
+            },
+        },
+        {"type": "object", "required": ["refused"], "properties": {"refused": {"type": "string"}}},
+    ]
+}
+
+
+def holds_secrets(call: ActivityCall) -> bool:
+    """Whether a prompt has a secret in it: it must neither be sent to a client nor kept in a history."""
+    config = call.activity.config
+    return any(SECRET_REFERENCE.search(msgspec.json.encode(config.get(name)).decode()) for name in _PROMPTS)
+
+
+def converse_with_client(prepared: Prepared, call: ActivityCall) -> ActivityOutcome:
+    """Ask, ask once more if the answer does not fit, or go on with the answer."""
+    answer, before = call.activity.answer, call.activity.resume
+    first = before.get("first") if isinstance(before, dict) else None
+    if answer is None:
+        return _question(prepared, None)
+    account = Account(provider=CLIENT, model=prepared.request.model, tokens_known=False)
+    reply = _reply(answer, prepared.request.model)
+    if isinstance(reply, ActivityError):
+        return reply
+    account.add(reply)
+    # What somebody else's program says is untrusted, whatever it was asked.
+    prepared = replace(prepared, untrusted=True)
+    if prepared.schema is None:
+        return done({"text": reply.text}, prepared, account, reply)
+    found = checked(prepared.schema, reply)
+    if isinstance(first, str):
+        account.requests += 1
+    if isinstance(found, Fits):
+        return done(found.value, prepared, account, reply)
+    if isinstance(first, str):
+        return violated(found, account)
+    again = (LlmMessage("assistant", reply.text), LlmMessage("user", repair_text(found)))
+    messages = (*prepared.request.messages, *again)
+    return _question(replace(prepared, request=replace(prepared.request, messages=messages)), reply.text)
+
+
+def _question(prepared: Prepared, first: str | None) -> ActivityAsks:
+    request = prepared.request
+    asked = request.messages[-1].text if request.messages else ""
+    return ActivityAsks(
+        question=shortened(asked) or "The model is asked.",
+        answer_schema=_ANSWER,
+        resume=None if first is None else {"first": first},
+        ask={"kind": SAMPLING, "request": _wire(prepared)},
+    )
+
+
+def _wire(prepared: Prepared) -> JsonObject:
+    """The request in the words of the protocol."""
+    request = prepared.request
+    messages: list[JsonValue] = [
+        {"role": message.role, "content": {"type": "text", "text": message.text}} for message in request.messages
+    ]
+    wanted = request.settings.get("max_tokens")
+    tokens = wanted if isinstance(wanted, int) else limits.CLIENT_TOKENS_DEFAULT
+    wire: JsonObject = {"messages": messages, "maxTokens": min(tokens, limits.CLIENT_TOKENS_MAX)}
+    system = [text for text in (request.system, _schema_notice(request.output_schema)) if text]
+    if system:
+        wire["systemPrompt"] = "\n\n".join(system)
+    for name, spelled in (("temperature", "temperature"), ("stop_sequences", "stopSequences")):
+        if request.settings.get(name) is not None:
+            wire[spelled] = request.settings[name]
+    if request.model != _ANY_MODEL:
+        wire["modelPreferences"] = {"hints": [{"name": request.model}]}
+    return wire
+
+
+def _schema_notice(schema: JsonObject | None) -> str | None:
+    if schema is None:
+        return None
+    return f"Answer with JSON only, that fits this JSON schema:\n{msgspec.json.encode(schema).decode()}"
+
+
+def _reply(answer: JsonValue, model: str) -> LlmReply | ActivityError:
+    if isinstance(answer, str):
+        return LlmReply(text=answer, input_tokens=0, output_tokens=0, model=model)
+    if not isinstance(answer, dict) or "refused" in answer:
+        reason = str(answer.get("refused")) if isinstance(answer, dict) else "it answered nothing"
+        told = f"the client did not let its model answer: {reason}"
+        return ActivityError(shortened(told), "SAMPLING_REFUSED", retryable=False)
+    content = answer.get("content")
+    blocks = content if isinstance(content, list) else [content]
+    texts = [str(block["text"]) for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
+    if not texts:
+        return ActivityError("the client's model answered without any text", "SAMPLING_REFUSED", retryable=False)
+    named = answer.get("model")
+    return LlmReply(
+        text="".join(texts),
+        input_tokens=0,
+        output_tokens=0,
+        model=named if isinstance(named, str) else model,
+        cut_off=answer.get("stopReason") == "maxTokens",
+    )

@@ -1,0 +1,117 @@
+"""A language model that reads its lines from a script: for tests, demonstrations and first steps without a key.
+
+    MockProvider(["Paris"])                                     replies in the order of the requests
+    MockProvider({"plan": {"topics": ["a"]}, "*": "fine"})      the reply of a node, whatever is asked
+    MockProvider({"plan": [MockFailure("busy"), {"n": 1}]})     the replies of a node in order
+
+Tokens are counted by a fixed rule, so that accounting can be tested too.
+
+Above it: `app` configures it, tests use it. Below it: `port`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmReply, LlmRequest
+from penstock.runtime.executors.untrusted import text_of
+
+__all__ = ["MockFailure", "MockProvider", "MockReply", "MockScript", "count_tokens", "script_from_json"]
+
+# The reply of every node that the script does not name.
+_ANY_NODE = "*"
+_REQUESTS_KEPT = 1_000
+_CHARACTERS_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class MockFailure:
+    """A request that fails, instead of a reply."""
+
+    error: str
+    code: str = "LLM_PROVIDER_ERROR"
+    retryable: bool = True
+
+
+MockReply: TypeAlias = JsonValue | MockFailure
+MockScript: TypeAlias = Sequence[MockReply] | Mapping[str, MockReply | Sequence[MockReply]]
+
+
+@dataclass(slots=True)
+class MockProvider:
+    """Replies from a script; a script that has come to its end fails."""
+
+    script: MockScript = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
+    requests: deque[LlmRequest] = field(default_factory=lambda: deque(maxlen=_REQUESTS_KEPT))
+    _replied: dict[str, int] = field(default_factory=dict)
+
+    async def ask(self, request: LlmRequest) -> LlmAnswer:
+        """The next line of the script."""
+        self.requests.append(request)
+        reply = self._next(request.node_id)
+        if isinstance(reply, LlmFailure):
+            return reply
+        if isinstance(reply, MockFailure):
+            return LlmFailure(error=reply.error, code=reply.code, retryable=reply.retryable)
+        text = text_of(reply)
+        asked = [request.system or "", *(message.text for message in request.messages)]
+        return LlmReply(
+            text=text,
+            input_tokens=sum(count_tokens(part) for part in asked),
+            output_tokens=count_tokens(text),
+            model=request.model,
+        )
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def _next(self, node_id: str) -> MockReply | LlmFailure:
+        if not isinstance(self.script, Mapping):
+            return self._line("", self.script)
+        named = node_id if node_id in self.script else _ANY_NODE
+        if named not in self.script:
+            told = f"the script of the mock provider has no reply for node {node_id}"
+            return LlmFailure(error=told, code="LLM_CONFIG_INVALID")
+        replies = self.script[named]
+        if isinstance(replies, Sequence) and not isinstance(replies, str):
+            return self._line(named, replies)
+        return replies
+
+    def _line(self, name: str, replies: Sequence[MockReply]) -> MockReply | LlmFailure:
+        position = self._replied.get(name, 0)
+        if position >= len(replies):
+            told = f"the script of the mock provider has no reply left after {position}"
+            return LlmFailure(error=told, code="LLM_PROVIDER_ERROR")
+        self._replied[name] = position + 1
+        return replies[position]
+
+
+def count_tokens(text: str) -> int:
+    """Tokens by a fixed rule: four characters each."""
+    return -(-len(text) // _CHARACTERS_PER_TOKEN)
+
+
+def script_from_json(value: JsonValue) -> MockScript | None:
+    """A script from configuration; a reply `{"error": {"message", "code", "retryable"}}` is a failure."""
+    if isinstance(value, list):
+        return [_reply(item) for item in value]
+    if isinstance(value, dict):
+        return {
+            name: [_reply(item) for item in member] if isinstance(member, list) else _reply(member)
+            for name, member in value.items()
+        }
+    return None
+
+
+def _reply(value: JsonValue) -> MockReply:
+    if not isinstance(value, dict) or set(value) != {"error"}:
+        return value
+    given = value["error"]
+    error: JsonObject = given if isinstance(given, dict) else {"message": given}
+    code = str(error.get("code", "LLM_PROVIDER_ERROR"))
+    return MockFailure(str(error.get("message", code)), code, error.get("retryable") is not False)

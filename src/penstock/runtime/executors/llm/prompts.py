@@ -1,0 +1,197 @@
+"""From the prompts of a document to the messages of a request, with everything that the author did not write marked.
+
+In a native document the rendered prompt is laid over the template it came from: what matches the author's own words is
+kept as it is, everything between is a value that jq put there and is marked as untrusted. A value that repeats the
+author's words can at worst shift a mark; it cannot leave it. Published documents have literal prompts; where the user
+prompt is missing, the run's state takes its place, marked.
+
+Above it: `executor`. Below it: `untrusted`, and the templates of `definitions`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.jq.expressions import Expression
+from penstock.definitions.jq.templates import (
+    LiteralTemplate,
+    SecretTemplate,
+    TextTemplate,
+    as_text,
+    compile_template,
+)
+from penstock.runtime.activities.performing import ActivityCall
+from penstock.runtime.executors.llm.port import LlmMessage
+from penstock.runtime.executors.untrusted import Fence, fence_for, text_of
+
+__all__ = ["Prompts", "Segment", "build_prompts", "lay_over"]
+
+# Values that cannot hold an instruction, so that marking them would only be in the way.
+_HARMLESS = re.compile(r"\s*(?:-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)?\s*")
+# What a model is told when there is nothing to say but the standing instructions (as published).
+_NOTHING_TO_ADD = "Proceed as instructed."
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A piece of a prompt: the author's words, or a value from outside."""
+
+    text: str
+    trusted: bool
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    role: Literal["system", "user", "assistant"]
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompts:
+    """What a model is told; `untrusted` says whether anything in it came from outside."""
+
+    system: str | None
+    messages: tuple[LlmMessage, ...]
+    untrusted: bool
+
+
+def build_prompts(call: ActivityCall, *, mark_untrusted: bool = True) -> Prompts | str:
+    """The messages for one call, or what is wrong with its prompts."""
+    activity = call.activity
+    drafts = _native(activity.config, activity.arguments) if isinstance(activity.arguments, dict) else None
+    if drafts is None:
+        drafts = _published(activity.config)
+    if isinstance(drafts, str):
+        return drafts
+    if not any(draft.role == "user" for draft in drafts):
+        if call.values not in (None, {}):
+            drafts.append(_Draft("user", (Segment(text_of(call.values), trusted=False, source="workflow state"),)))
+        elif drafts:
+            drafts.append(_Draft("user", (Segment(_NOTHING_TO_ADD, trusted=True),)))
+        else:
+            return "the node has no prompt, and the run has no state that could take its place"
+    return _written(drafts, mark_untrusted=mark_untrusted)
+
+
+def lay_over(template: JsonValue, rendered: JsonValue) -> tuple[Segment, ...]:
+    """Tell the author's words from the values in a rendered template.
+
+    Outside the untrusted segments stands nothing but the literal parts of the template, in their order.
+    """
+    text = as_text(rendered)
+    compiled = compile_template(template)
+    match compiled:
+        case LiteralTemplate() | SecretTemplate():
+            return (Segment(text, trusted=True),)
+        case TextTemplate(parts=parts):
+            return tuple(segment for segment in _aligned(parts, text) if segment.text)
+        case _:
+            return (Segment(text, trusted=False),)
+
+
+def _aligned(parts: tuple[str | Expression, ...], text: str) -> list[Segment]:
+    head = parts[0] if isinstance(parts[0], str) else ""
+    tail = parts[-1] if isinstance(parts[-1], str) and len(parts) > 1 else ""
+    position, end = len(head), len(text) - len(tail)
+    if not text.startswith(head) or not text.endswith(tail) or position > end:
+        return [Segment(text, trusted=False)]
+    found = [Segment(head, trusted=True)]
+    inner = parts[1 if head else 0 : len(parts) - (1 if tail else 0)]
+    for literal in (part for part in inner if isinstance(part, str)):
+        place = text.find(literal, position, end)
+        if place < 0:
+            break
+        found += [Segment(text[position:place], trusted=False), Segment(literal, trusted=True)]
+        position = place + len(literal)
+    return [*found, Segment(text[position:end], trusted=False), Segment(tail, trusted=True)]
+
+
+def _native(config: JsonObject, arguments: JsonObject) -> list[_Draft] | str:
+    drafts: list[_Draft] = []
+    if arguments.get("system_prompt") is not None:
+        drafts.append(_Draft("system", lay_over(config.get("system_prompt"), arguments["system_prompt"])))
+    if arguments.get("messages") is not None:
+        messages = _messages(config.get("messages"), arguments["messages"])
+        if isinstance(messages, str):
+            return messages
+        drafts += messages
+    for name in ("prompt", "user_prompt"):
+        if arguments.get(name) is not None:
+            drafts.append(_Draft("user", lay_over(config.get(name), arguments[name])))
+    return drafts
+
+
+def _published(config: JsonObject) -> list[_Draft] | str:
+    drafts: list[_Draft] = []
+    for name, role in (("system_prompt", "system"), ("user_prompt", "user"), ("prompt", "user")):
+        text = config.get(name)
+        if text is None or any(draft.role == role for draft in drafts):
+            continue
+        if not isinstance(text, str):
+            return f"`{name}` must be a text"
+        drafts.append(_Draft("system" if role == "system" else "user", (Segment(text, trusted=True),)))
+    return drafts
+
+
+def _messages(templates: JsonValue, rendered: JsonValue) -> list[_Draft] | str:
+    if not isinstance(rendered, list):
+        return "`messages` must be a list of {role, content}"
+    # A list that jq made as a whole is data: its contents are marked, and it cannot hold instructions.
+    written = templates if isinstance(templates, list) and len(templates) == len(rendered) else [None] * len(rendered)
+    drafts: list[_Draft] = []
+    for index, (template, message) in enumerate(zip(written, rendered, strict=True)):
+        if not isinstance(message, dict) or "content" not in message:
+            return f"`messages[{index}]` must have `role` and `content`"
+        authored = template if isinstance(template, dict) else {}
+        draft = _message(authored, message)
+        if draft is None:
+            return f"`messages[{index}].role` must be system, user, assistant or tool, written in the document itself"
+        drafts.append(draft)
+    return drafts
+
+
+def _message(authored: JsonObject, message: JsonObject) -> _Draft | None:
+    content, named = message["content"], message.get("name")
+    segments = (
+        lay_over(authored["content"], content) if "content" in authored else (Segment(text_of(content), trusted=False),)
+    )
+    match message.get("role"):
+        case "system" if authored.get("role") == "system":
+            return _Draft("system", segments)
+        case "user":
+            return _Draft("user", segments)
+        case "assistant":
+            return _Draft("assistant", segments)
+        case "tool" | "untrusted":
+            source = f"tool {named}" if isinstance(named, str) else "tool"
+            return _Draft("user", (Segment(text_of(content), trusted=False, source=source),))
+        case _:
+            return None
+
+
+def _written(drafts: list[_Draft], *, mark_untrusted: bool) -> Prompts:
+    segments = [segment for draft in drafts for segment in draft.segments]
+    outside = any(_to_mark(segment) for segment in segments)
+    # Sources take part: what stands in an attribute must not contain the mark either.
+    fence = fence_for(part for segment in segments for part in (segment.text, segment.source or ""))
+    marking = fence if outside and mark_untrusted else None
+    system = [_text(draft, marking) for draft in drafts if draft.role == "system"]
+    if marking is not None:
+        system.append(marking.notice)
+    messages = tuple(LlmMessage(draft.role, _text(draft, marking)) for draft in drafts if draft.role != "system")
+    return Prompts(system="\n\n".join(system) or None, messages=messages, untrusted=outside)
+
+
+def _text(draft: _Draft, marking: Fence | None) -> str:
+    return "".join(
+        marking.wrap(segment.text, segment.source) if marking is not None and _to_mark(segment) else segment.text
+        for segment in draft.segments
+    )
+
+
+def _to_mark(segment: Segment) -> bool:
+    return not segment.trusted and not _HARMLESS.fullmatch(segment.text)

@@ -1,0 +1,260 @@
+"""Language models through `pydantic-ai-slim`: OpenAI, every OpenAI-compatible address, Anthropic, and others.
+
+    LlmProviderConfig(kind="openai-compatible", base_url="http://127.0.0.1:11434/v1", needs_key=False)
+    LlmProviderConfig(kind="anthropic", api_key=…, models={"large": "claude-…"})
+
+`kind` is `openai-compatible` or any provider that pydantic-ai knows by name, as far as its library is installed.
+Nothing is taken from the environment: a key that is not configured is missing.
+
+Above it: `app` loads this module only when a provider is configured (extra `executor`). Below it: pydantic-ai, httpx2.
+It sends a request once: neither the library nor the provider's client tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final, cast
+
+import httpx2
+from pydantic_ai.direct import model_request
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ContentFilterError,
+    ModelAPIError,
+    ModelAuthenticationError,
+    ModelHTTPError,
+    ModelNotFoundError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelRequestRejectedError,
+    UserError,
+)
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
+from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.providers import infer_provider_class
+from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+from penstock.base import limits
+from penstock.base.json import JsonObject
+from penstock.runtime.executors.bounded.bodies import Bounds, was_too_large
+from penstock.runtime.executors.bounded.http_answers import bounding_hooks
+from penstock.runtime.executors.certificates import trust
+from penstock.runtime.executors.failures import shortened
+from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmReply, LlmRequest
+
+__all__ = ["LlmProviderConfig", "PydanticProvider", "TokenPrices"]
+
+_COMPATIBLE: Final = "openai-compatible"
+_ANSWER_TOOL: Final = "answer"
+_CONNECT_SECONDS: Final = 10.0
+_RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429})
+_SERVER_ERROR_MIN: Final = 500
+_ANSWER: Final = Bounds(bytes_max=limits.LLM_ANSWER_BYTES_MAX, tokens_max=limits.LLM_ANSWER_TOKENS_MAX)
+_PER_MILLION: Final = Decimal(1_000_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenPrices:
+    """What a million tokens cost in US dollars, where the library's price list does not know."""
+
+    input_per_million: Decimal
+    output_per_million: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmProviderConfig:
+    """Where models are served. `api_key_name` says where the operator should put the key; an error names it."""
+
+    kind: str
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    api_key_name: str | None = None
+    needs_key: bool = True
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    models: Mapping[str, str] = field(default_factory=dict)
+    prices: TokenPrices | None = None
+
+
+class PydanticProvider:
+    """One configured provider, with a pool of connections and a client per model."""
+
+    def __init__(self, name: str, config: LlmProviderConfig) -> None:
+        self.name = name
+        self.config = config
+        self._http: httpx2.AsyncClient | None = None
+        self._clients: dict[str, Model[Any]] = {}
+        self._making = asyncio.Lock()
+
+    @property
+    def models(self) -> Mapping[str, str]:
+        """Names that documents may use for models."""
+        return self.config.models
+
+    async def close(self) -> None:
+        """Close the connections; a later request opens new ones."""
+        self._clients.clear()
+        if self._http is not None:
+            await self._http.aclose()
+            self._http = None
+
+    async def ask(self, request: LlmRequest) -> LlmAnswer:
+        """Send the request once."""
+        if self.config.needs_key and not self.config.api_key:
+            where = f"set {self.config.api_key_name}" if self.config.api_key_name else "configure its key"
+            return LlmFailure(error=f"the provider {self.name} has no key: {where}", code="LLM_CREDENTIALS_MISSING")
+        try:
+            model = await self._client(request.model)
+        except (UserError, ImportError, TypeError, ValueError) as error:
+            # The library does not know this kind of provider, or is not installed for it.
+            return LlmFailure(error=self._told(error), code="LLM_CONFIG_INVALID")
+        try:
+            response = await model_request(
+                model,
+                _messages(request),
+                model_settings=_settings(request),
+                model_request_parameters=_parameters(request),
+            )
+        except UserError as error:
+            return LlmFailure(error=self._told(error), code="LLM_CONFIG_INVALID")
+        except AgentRunError as error:
+            return self._failure(error)
+        except (TypeError, ValueError, AttributeError, LookupError):
+            # The library takes an answer apart without looking whether it is one.
+            told = f"{self.name} answered with something that is no answer of a model"
+            return LlmFailure(error=told, code="LLM_PROVIDER_ERROR", retryable=True)
+        return self._reply(request, response)
+
+    async def _client(self, model: str) -> Model[Any]:
+        known = self._clients.get(model)
+        if known is not None:
+            return known
+        async with self._making:
+            known = self._clients.get(model)
+            if known is not None:
+                return known
+            if len(self._clients) >= limits.LLM_MODELS_CACHED_MAX:
+                self._clients.pop(next(iter(self._clients)))
+            if self._http is None:
+                # The read time is bounded by the executor, which knows the node's own limit.
+                timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
+                hooks, verify = bounding_hooks(_ANSWER), await trust()
+                self._http = httpx2.AsyncClient(
+                    headers=dict(self.config.headers), timeout=timeout, event_hooks=hooks, verify=verify
+                )
+            # In a thread: the first one of a kind imports the library of its provider.
+            self._clients[model] = made = await asyncio.to_thread(self._make, model, self._http)
+            return made
+
+    def _make(self, model: str, http: httpx2.AsyncClient) -> Model[Any]:
+        config = self.config
+        if config.kind == _COMPATIBLE:
+            if not config.base_url:
+                raise UserError(f"`{_COMPATIBLE}` needs a base_url")
+            provider = OpenAICompatibleProvider(
+                self.name, base_url=config.base_url, api_key=config.api_key, http_client=http
+            )
+            return OpenAIChatModel(model, provider=provider)
+        arguments: dict[str, Any] = {"api_key": config.api_key, "http_client": http}
+        if config.base_url is not None:
+            arguments["base_url"] = config.base_url
+        make_provider = cast("Any", infer_provider_class(config.kind))
+        return infer_model(f"{config.kind}:{model}", provider_factory=lambda _: make_provider(**arguments))
+
+    def _reply(self, request: LlmRequest, response: ModelResponse) -> LlmReply:
+        usage = response.usage
+        return LlmReply(
+            text=_text(response),
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            model=response.model_name or request.model,
+            cost=self._cost(response),
+            cut_off=response.finish_reason == "length",
+        )
+
+    def _cost(self, response: ModelResponse) -> Decimal | None:
+        prices, usage = self.config.prices, response.usage
+        if prices is not None:
+            spent = prices.input_per_million * usage.input_tokens + prices.output_per_million * usage.output_tokens
+            return spent / _PER_MILLION
+        if self.config.kind == _COMPATIBLE:
+            return None  # a name that happens to be on the price list says nothing about somebody else's server
+        try:
+            return response.cost().total_price
+        except (LookupError, ValueError, AssertionError):
+            return None
+
+    def _failure(self, error: AgentRunError) -> LlmFailure:
+        if was_too_large(error):
+            told = f"{self.name}: {_ANSWER.told()}"
+            return LlmFailure(error=told, code="LLM_RESPONSE_TOO_LARGE")
+        told = self._told(error)
+        match error:
+            case ModelAuthenticationError():
+                return LlmFailure(error=f"{self.name} refused the key: {told}", code="LLM_CREDENTIALS_MISSING")
+            case ModelNotFoundError():
+                return LlmFailure(error=told, code="LLM_CONFIG_INVALID")
+            case ModelQuotaExceededError() | ModelRequestRejectedError() | ContentFilterError():
+                retryable = False
+            case ModelHTTPError(status_code=status) if not isinstance(error, ModelRateLimitError):
+                retryable = status in _RETRYABLE_STATUS or status >= _SERVER_ERROR_MIN
+            case ModelAPIError():
+                retryable = True
+            case _:
+                retryable = True  # an answer that could not be read
+        return LlmFailure(error=told, code="LLM_PROVIDER_ERROR", retryable=retryable)
+
+    def _told(self, error: Exception) -> str:
+        return shortened(f"{self.name}: {error}", hidden=self.config.api_key)
+
+
+def _messages(request: LlmRequest) -> list[ModelMessage]:
+    messages: list[ModelMessage] = []
+    for message in request.messages:
+        if message.role == "assistant":
+            messages.append(ModelResponse(parts=[TextPart(message.text)]))
+        else:
+            messages.append(ModelRequest(parts=[UserPromptPart(message.text)], instructions=request.system))
+    return messages
+
+
+def _settings(request: LlmRequest) -> ModelSettings:
+    # Trying again belongs to the engine, which records every attempt.
+    return cast("ModelSettings", {**request.settings, "max_retries": 0})
+
+
+def _parameters(request: LlmRequest) -> ModelRequestParameters:
+    schema = request.output_schema
+    if schema is None:
+        return ModelRequestParameters()
+    described = OutputObjectDefinition(json_schema=cast("dict[str, Any]", schema), name=_ANSWER_TOOL)
+    if not _is_object(schema):
+        # Providers take only objects as structured answers; anything else is asked for in words, and checked by us.
+        return ModelRequestParameters(output_mode="prompted", output_object=described)
+    tool = ToolDefinition(
+        name=_ANSWER_TOOL,
+        parameters_json_schema=cast("dict[str, Any]", schema),
+        description="Give the final answer.",
+        kind="output",
+    )
+    return ModelRequestParameters(
+        output_mode="auto", output_object=described, output_tools=[tool], allow_text_output=False
+    )
+
+
+def _is_object(schema: JsonObject) -> bool:
+    return schema.get("type") == "object"
+
+
+def _text(response: ModelResponse) -> str:
+    for part in response.parts:
+        if isinstance(part, ToolCallPart) and part.tool_name == _ANSWER_TOOL:
+            return part.args if isinstance(part.args, str) else json.dumps(part.args or {}, ensure_ascii=False)
+    return "".join(part.content for part in response.parts if isinstance(part, TextPart))

@@ -1,0 +1,1 @@
+"""`tool_call`: calls tools of MCP servers over sessions that stay open. Read `executor` first."""

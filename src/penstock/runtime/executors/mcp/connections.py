@@ -1,0 +1,381 @@
+"""One session with an MCP server, which stays open between calls.
+
+A session lives in a task of its own, because the library ties its streams to the task that opened them; calls from any
+task borrow it. A server that dies, or an address that stops answering, costs the calls that are under way; the next
+call opens a new session. One failing HTTP request does not disturb the others of its session. Where somebody wants to
+know the server's tools, they are listed before the session is lent for the first time, and again when they change.
+
+Above it: `pool` decides who gets which session. Below it: the official `mcp` client, which speaks both protocol
+eras and chooses between them. It knows nothing of activities, results or error codes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from contextvars import Context
+from importlib.metadata import version
+from typing import Any, TypeAlias
+
+import httpx2
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import SubscriptionLost
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    Implementation,
+    ToolListChangedNotification,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from penstock.base import limits
+from penstock.base.json import JsonObject
+from penstock.runtime.executors.bounded.bodies import ACCEPTED_ENCODING, TOO_LARGE, Bounds, Shape
+from penstock.runtime.executors.bounded.http_answers import AnswerTooLarge, bound_answer, is_events
+from penstock.runtime.executors.bounded.mcp_messages import CheckedReader
+from penstock.runtime.executors.bounded.pipe import PipeIntake, bounded_pipe
+from penstock.runtime.executors.certificates import trust
+from penstock.runtime.executors.mcp.config import McpServerConfig
+from penstock.runtime.executors.mcp.questions import CallDesk
+from penstock.runtime.upstreams.tools import UpstreamTool
+
+__all__ = ["UNSENT", "Look", "McpConnection", "Owner"]
+
+_LOGGER = logging.getLogger("penstock.mcp")
+_CLIENT_INFO = Implementation(name="penstock", version=version("penstock"))
+# In the data of an error that we make ourselves: the request has not left this machine, so it may be sent again.
+UNSENT = "penstock/unsent"
+_ANSWER = Bounds(bytes_max=limits.UPSTREAM_ANSWER_BYTES_MAX, tokens_max=limits.UPSTREAM_ANSWER_TOKENS_MAX)
+_CONNECT_SECONDS = 10.0
+_LAST_WORDS_SECONDS = 0.5
+
+# Whose calls a session carries: a tenant, and the principal on whose behalf its run is.
+Owner: TypeAlias = tuple[str, str | None]
+# Lists the tools of a server over a session, for whoever wants to know.
+Look: TypeAlias = Callable[[str, Client], Awaitable[Sequence[UpstreamTool]]]
+_Streams = tuple[Any, Any]
+_LISTEN_AGAIN_SECONDS = 5.0
+_NOT_TOLD = (INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND)
+
+
+class _AnsweringClient(httpx2.AsyncClient):
+    """Turns a request that failed into an answer that says so.
+
+    The library lets one request that cannot be sent end the whole session, with every call that is under way in it.
+    """
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send the request; what cannot be sent is answered here."""
+        try:
+            # Always as a stream: otherwise all of it is in memory before anybody looks.
+            response = await super().send(request, **{**options, "stream": True})
+            try:
+                events = is_events(response) and options.get("stream", False)
+                bound_answer(response, _ANSWER, Shape.EVENTS if events else Shape.WHOLE)
+                if not events:
+                    await response.aread()  # so that a body that breaks off ends here too
+            except BaseException:
+                await response.aclose()
+                raise
+            return response
+        except AnswerTooLarge as error:
+            return _refusal(request, INVALID_REQUEST, str(error), {TOO_LARGE: True})
+        except httpx2.DecodingError as error:
+            return _refusal(request, INVALID_REQUEST, f"the answer cannot be decoded: {error}", {})
+        except httpx2.RequestError as error:
+            unsent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
+            told = f"Connection closed: {type(error).__name__}"
+            return _refusal(request, CONNECTION_CLOSED, told, {UNSENT: unsent})
+
+
+def _refusal(request: httpx2.Request, code: int, told: str, data: dict[str, Any]) -> httpx2.Response:
+    answer = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": told, "data": data}}
+    return httpx2.Response(503, json=answer, request=request)
+
+
+class McpConnection:
+    """One session with one server, and the task that owns it."""
+
+    def __init__(
+        self,
+        name: str,
+        config: McpServerConfig,
+        on_end: Callable[[McpConnection], None],
+        look: Look | None = None,
+        owner: Owner | None = None,
+    ) -> None:
+        self.name = name
+        self.config = config
+        self.owner = owner
+        self.shared = False
+        """Whether calls of anybody may be in it: it asks nothing but in answer to a call."""
+        self.desk = CallDesk(self._flooded)
+        self.lost = False
+        self.flooded = False
+        """Whether it was lost because its server sent too much."""
+        self.borrowed = 0
+        self._intake = PipeIntake(self._flooded)
+        self._is_doubtful = False
+        self.looked_at: float | None = None
+        """When its server's tools were last listed over it, by the monotonic clock."""
+        self.schemas: dict[str, JsonObject | None] | None = None
+        """What results have to fit, by tool; None as long as nobody has asked."""
+        self._version: str | None = None
+        self._look_turn = asyncio.Lock()
+        self._look = look
+        self._changed = asyncio.Event()
+        self._closing = asyncio.Event()
+        self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._idle: asyncio.TimerHandle | None = None
+        # Whoever opens the session is not the one on whose behalf everything in it happens.
+        self._task = asyncio.create_task(self._own(), name=f"mcp {name}", context=Context())
+        self._task.add_done_callback(lambda _: on_end(self))
+
+    async def client(self) -> Client:
+        """The client, as soon as the server has said hello; raises what kept it from that."""
+        # Several callers may wait: one that gives up must not take the session from the others.
+        return await asyncio.shield(self._client)
+
+    def lend(self) -> None:
+        """Somebody uses the session."""
+        self.borrowed += 1
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    def give_back(self, idle_seconds: float) -> None:
+        """Somebody is done; the last one starts the time after which the session is closed."""
+        self.borrowed -= 1
+        if self.borrowed > 0 or self.lost:
+            return
+        if self._is_clogged():
+            self.lose()
+        else:
+            self._is_doubtful = False
+            self._idle = asyncio.get_running_loop().call_later(idle_seconds, self.lose)
+
+    def doubt(self) -> None:
+        """Somebody has left without an answer."""
+        self._is_doubtful = True
+
+    def takes_calls(self) -> bool:
+        """Whether a call may begin here; otherwise the session goes with the last call that somebody waits for."""
+        if self.lost:
+            return False
+        if not self._is_clogged():
+            return True
+        if self.desk.calls_left()[0] == 0:
+            self.lose()
+        return False
+
+    def _is_clogged(self) -> bool:
+        """Whether the next call would wait for what an earlier one left behind in the pipe."""
+        left = self._is_doubtful or self.desk.calls_left()[1] > 0
+        return self._intake.is_amid_a_skipped_line or (left and self._intake.is_behind)
+
+    def lose(self) -> None:
+        """Give the session up: nobody gets it any more, and its task closes it."""
+        self.lost = True
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        self._closing.set()
+
+    async def ended(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until the session is closed and its server stopped; False if that takes too long."""
+        done, _ = await asyncio.wait([self._task], timeout=timeout_seconds)
+        return bool(done)
+
+    async def close(self) -> None:
+        """Close the session and wait for it, but not for ever."""
+        self.lose()
+        if not await self.ended(limits.FAREWELL_SECONDS_MAX):
+            self._task.cancel()
+            await self.ended(limits.FAREWELL_SECONDS_MAX)
+
+    async def look(self, client: Client, *, older_than_seconds: float = 0.0) -> None:
+        """List the tools for whoever wants to know, unless that was done a moment ago; many calls share one look."""
+        if self._look is None:
+            return
+        async with self._look_turn:
+            now = time.monotonic()
+            if self.looked_at is None or now - self.looked_at >= older_than_seconds:
+                self.listed(await self._look(self.name, client))
+                self.looked_at = now
+
+    def listed(self, tools: Sequence[UpstreamTool]) -> None:
+        """Keep what results of the tools have to fit."""
+        self.schemas = {tool.name: tool.output_schema for tool in tools}
+
+    async def _own(self) -> None:
+        try:
+            async with (
+                asyncio.timeout(limits.MCP_CONNECT_SECONDS_MAX) as patience,
+                Client(
+                    self._transport(),
+                    mode=self.config.protocol,
+                    client_info=_CLIENT_INFO,
+                    cache=None,
+                    read_timeout_seconds=limits.MCP_CONNECT_SECONDS_MAX,
+                    elicitation_callback=self.desk.asked,
+                    message_handler=self._heard,
+                ) as client,
+            ):
+                self._version = client.protocol_version
+                await self.look(client)
+                patience.reschedule(None)
+                # A server of the newest era asks by answering, and over HTTP it knows no sessions.
+                self.shared = self.config.url is not None and client.protocol_version in MODERN_PROTOCOL_VERSIONS
+                self.desk.only_named = self.shared
+                self._client.set_result(client)
+                _LOGGER.debug("%s: session open (%s)", self.name, client.protocol_version)
+                async with self._looking(client):
+                    await self._closing.wait()
+        except Exception as error:  # whatever the server, the network or the library does: this session is over
+            self._failed(error)
+        finally:
+            self.lost = True
+            if not self._client.done():
+                closed = MCPError(CONNECTION_CLOSED, "Connection closed")
+                self._client.set_exception(_too_large() if self.flooded else closed)
+                self._client.exception()
+
+    async def _heard(self, message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self._changed.set()
+
+    @asynccontextmanager
+    async def _looking(self, client: Client) -> AsyncIterator[None]:
+        """Look at the tools again when they change, and now and then in case nobody says so."""
+        if self._look is None:
+            yield
+            return
+        tasks = [asyncio.create_task(self._look_again(client))]
+        if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            tasks.append(asyncio.create_task(self._listen(client)))
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=limits.FAREWELL_SECONDS_MAX)
+
+    async def _look_again(self, client: Client) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(limits.UPSTREAM_LOOK_SECONDS):
+                    await self._changed.wait()
+            self._changed.clear()
+            try:
+                await self.look(client)
+            except Exception as error:
+                _LOGGER.info("%s: its tools could not be listed: %r", self.name, error)
+                if self.borrowed <= 1:  # nobody but whoever keeps the session open
+                    self.lose()
+                    return
+            await asyncio.sleep(limits.UPSTREAM_LOOK_PAUSE_SECONDS)
+
+    async def _listen(self, client: Client) -> None:
+        """Hear of changes as servers of the newest era tell them."""
+        pause_seconds = _LISTEN_AGAIN_SECONDS
+        while True:
+            try:
+                async with client.listen(tools_list_changed=True) as subscription:
+                    async for _ in subscription:
+                        self._changed.set()
+            except (SubscriptionLost, TimeoutError):
+                self._changed.set()  # nobody repeats what was missed
+            except MCPError as error:
+                if error.code in _NOT_TOLD:
+                    _LOGGER.debug("%s: it does not tell of changes: %s", self.name, error)
+                    return
+                self._changed.set()
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, limits.UPSTREAM_LOOK_SECONDS)
+
+    def _failed(self, error: Exception) -> None:
+        if self._client.done():
+            _LOGGER.debug("%s: session ended: %r", self.name, error)
+            return
+        self._client.set_exception(_too_large() if self.flooded else _innermost(error))
+        self._client.exception()  # read once, so that a connection nobody waits for any more leaves no warning
+
+    @asynccontextmanager
+    async def _transport(self) -> AsyncIterator[_Streams]:
+        config = self.config
+        if config.url is not None:
+            # How long an answer may take is decided by each call.
+            timeout = httpx2.Timeout(_CONNECT_SECONDS, read=None)
+            headers = {**config.headers, "accept-encoding": ACCEPTED_ENCODING}
+            async with (
+                _AnsweringClient(headers=headers, timeout=timeout, verify=await trust()) as http,
+                # Events are bounded below the library, like everything else.
+                streamable_http_client(config.url, http_client=http, max_sse_event_size=None) as (reader, writer),
+            ):
+                yield CheckedReader(reader, self.lose, self._protocol), writer
+            return
+        parameters = StdioServerParameters(
+            command=config.command or "", args=list(config.args), env=dict(config.env), cwd=config.cwd
+        )
+        async with (
+            _logged_errors(self.name) as errors,
+            bounded_pipe(parameters, errors, self._intake) as (reader, writer),
+        ):
+            yield CheckedReader(reader, self.lose, self._protocol), writer
+
+    def _protocol(self) -> str | None:
+        return self._version
+
+    def _flooded(self) -> None:
+        """What the server sends is too much, and nothing says to which call it belongs."""
+        self.flooded = True
+        self.lose()
+
+
+@asynccontextmanager
+async def _logged_errors(name: str) -> AsyncIterator[Any]:
+    """A file for the error output of a server process; every line of it goes to the log."""
+    if os.name == "nt":  # its event loop cannot read from such a pipe
+        yield sys.stderr
+        return
+    reading, writing = os.pipe()
+    stream = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb"))
+    logger = logging.getLogger(f"penstock.mcp.{name}")
+
+    async def copy() -> None:
+        with suppress(ValueError):  # a line without end: its server writes no log
+            async for line in stream:
+                logger.info("%s", line.decode("utf-8", "replace").rstrip())
+
+    copying = asyncio.create_task(copy())
+    try:
+        with os.fdopen(writing, "w") as file:
+            yield file
+    finally:
+        # Last words are often the reason for them; a grandchild that keeps the pipe open is not waited for.
+        await asyncio.wait([copying], timeout=_LAST_WORDS_SECONDS)
+        pipe.close()
+        copying.cancel()
+
+
+def _too_large() -> MCPError:
+    return MCPError(INVALID_REQUEST, TOO_LARGE, {TOO_LARGE: True})
+
+
+def _innermost(error: Exception) -> Exception:
+    """The error itself, where the library's task groups have wrapped it."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

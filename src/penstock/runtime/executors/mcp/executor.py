@@ -1,0 +1,426 @@
+"""`tool_call`: calls a tool of an MCP server that the operator configured.
+
+    McpToolExecutor({"shop": McpServerConfig(command="uvx", args=("shop-mcp",))})
+
+The result is the tool's structured content, else `{"text": …}`, else `{"content": [...]}`; it is marked as untrusted in
+history. A tool that reports an error, a server that breaks the protocol and a connection that breaks have codes of
+their own. A server that asks something asks a person through the run. Cancelling an activity, or running out of time,
+is told to the server. Where tools are imported, a guard is asked before each call whether the tool is still the one
+that somebody accepted.
+
+Above it: `app` loads this module only when servers are configured (extra `mcp`). Below it: `pool`,
+`questions`, `tool_lists`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Any, Final, TypeAlias, cast
+
+from mcp.client.client import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    REQUEST_TIMEOUT,
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    InputRequiredResult,
+    RequestParamsMeta,
+)
+from msgspec.structs import replace
+from pydantic import ValidationError
+
+from penstock.base import limits
+from penstock.base.errors import PenstockError, Unavailable
+from penstock.base.json import JsonObject
+from penstock.runtime.activities.performing import ActivityAsks, ActivityCall, ActivityError, ActivityOutcome
+from penstock.runtime.executors.bounded.bodies import TOO_LARGE
+from penstock.runtime.executors.failures import shortened
+from penstock.runtime.executors.mcp.config import DEFAULT_ALLOWED_COMMANDS, McpServerConfig, command_name
+from penstock.runtime.executors.mcp.connections import UNSENT, McpConnection
+from penstock.runtime.executors.mcp.pool import McpConnections
+from penstock.runtime.executors.mcp.questions import (
+    LiveCall,
+    LiveQuestion,
+    Resumed,
+    asked_again,
+    asked_live,
+    resumed,
+)
+from penstock.runtime.executors.mcp.results import TOOL_ANSWER, check_result, outcome_of
+from penstock.runtime.executors.mcp.tool_lists import ServerWatch, listed_tools
+from penstock.runtime.upstreams.tools import NoGuard, ToolGuard, UpstreamTool
+
+__all__ = ["McpToolExecutor", "ProgressListener", "ToolProgress"]
+
+_IDEMPOTENCY_KEY: Final = "penstock/idempotencyKey"
+_EPOCH: Final = "penstock/epoch"
+# What is said when a server does not know a session (any more): it has not looked at the request.
+_SESSION_GONE: Final = ("session terminated", "session not found")
+# How the library's own words for a broken connection begin; servers may use the same number for errors of theirs.
+_CLOSED: Final = ("Connection closed", "SSE stream")
+# What it says when a session was closed between being borrowed and being used.
+_UNUSABLE: Final = "Client must be used"
+_SERVER_ERRORS: Final = range(-32019, -31999)
+# A server that only wants to be called again: how often, and how soon.
+_CALLS_AGAIN_MAX: Final = 20
+_CALL_AGAIN_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolProgress:
+    """How far a tool says it is; `total` is unknown for many tools."""
+
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+ProgressListener: TypeAlias = Callable[[ActivityCall, ToolProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    server: str
+    tool: str
+    arguments: JsonObject
+
+    @property
+    def who(self) -> str:
+        return f"{self.server}/{self.tool}"
+
+
+@dataclass(frozen=True, slots=True)
+class _SendAgain:
+    """The server has not seen the request: a new session may send it."""
+
+    error: ActivityError
+
+
+class McpToolExecutor:
+    """Performs `tool_call` nodes; `guarded` are the servers whose tools somebody has to accept."""
+
+    def __init__(  # noqa: PLR0913  # each is a choice of whoever composes the product
+        self,
+        servers: Mapping[str, McpServerConfig],
+        *,
+        allow_commands: tuple[str, ...] = DEFAULT_ALLOWED_COMMANDS,
+        on_progress: ProgressListener | None = None,
+        idle_seconds: float = limits.MCP_IDLE_SECONDS_MAX,
+        guard: ToolGuard | None = None,
+        guarded: frozenset[str] = frozenset(),
+        run_ended: Callable[[str], Awaitable[object]] | None = None,
+    ) -> None:
+        self.servers = servers
+        self._allowed = frozenset(allow_commands)
+        self._on_progress = on_progress
+        self._guard: ToolGuard = guard or NoGuard()
+        self._connections = McpConnections(
+            servers, idle_seconds=idle_seconds, looks={name: self._look for name in guarded}
+        )
+        self._run_ended = run_ended
+        self._parked: dict[str, LiveCall] = {}
+        self._waiting: dict[str, asyncio.Task[None]] = {}
+        """By the name of a parked call: what gives it up when nobody comes back for it."""
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def perform(self, call: ActivityCall) -> ActivityOutcome:
+        """Call the tool once; a request that provably did not leave is sent again over a new session."""
+        wanted = _wanted(call)
+        if isinstance(wanted, ActivityError):
+            return wanted
+        refused = self._refusal(wanted)
+        if refused is not None:
+            return refused
+        kept = resumed(call.activity.resume, call.activity.answer)
+        if kept.open() is not None:
+            return _without_secrets(call, asked_again(wanted.who, kept))
+        live = self._continued(call, wanted, kept)
+        outcome = live if isinstance(live, ActivityError) else await self._followed(call, wanted, live)
+        return _without_secrets(call, outcome)
+
+    async def look(self, server: str) -> None:
+        """List the tools of a server now and tell the guard; raises what the server or the library raises."""
+        refused = self._refusal(_Wanted(server, "", {}))
+        if refused is not None:
+            raise OSError(refused.error)
+        async with self._connections.borrow(server) as (connection, client):
+            connection.listed(await self._look(server, client))
+
+    def watch(self, server: str) -> ServerWatch:
+        """What keeps the session of a server open, so that changes are heard of."""
+        return ServerWatch(server=server, connections=self._connections, guard=self._guard, refusal=self._watch_refusal)
+
+    def open_sessions(self, server: str) -> int:
+        """How many sessions with a server are open."""
+        return len(self._connections.sessions(server))
+
+    async def close(self) -> None:
+        """Close all sessions and stop the servers that were started."""
+        for name in tuple(self._parked):
+            self._leave(name)
+        if self._leaving:
+            await asyncio.wait(self._leaving, timeout=limits.FAREWELL_SECONDS_MAX)
+        await self._connections.close()
+
+    async def _look(self, server: str, client: Client) -> tuple[UpstreamTool, ...]:
+        tools = await listed_tools(server, client)
+        await self._guard.heard(server, tools)
+        return tools
+
+    def _watch_refusal(self, server: str) -> str | None:
+        refused = self._refusal(_Wanted(server, "", {}))
+        return None if refused is None else refused.error
+
+    def _refusal(self, wanted: _Wanted) -> ActivityError | None:
+        config = self.servers.get(wanted.server)
+        if config is None:
+            known = ", ".join(sorted(self.servers)) or "none"
+            told = f"the MCP server {wanted.server} is not configured (configured: {known})"
+            return ActivityError(told, "MCP_SERVER_NOT_CONFIGURED", retryable=False)
+        if config.command is not None and command_name(config.command) not in self._allowed:
+            allowed = ", ".join(sorted(self._allowed)) or "none"
+            told = f"{wanted.server}: the command {command_name(config.command)} is not allowed (allowed: {allowed})"
+            return ActivityError(told, "MCP_COMMAND_NOT_ALLOWED", retryable=False)
+        return None
+
+    # --- calls that may ask -----------------------------------------------------------------------
+
+    def _continued(self, call: ActivityCall, wanted: _Wanted, kept: Resumed) -> LiveCall | ActivityError:
+        """The call that waits for the answer, or a new one that knows the answers."""
+        parked = self._unparked(kept.parked) if kept.parked is not None else None
+        if parked is not None and parked.failure is not None:
+            return parked.failure
+        if parked is not None and parked.task is not None and not parked.task.done():
+            parked.answer(call.activity.answer)
+            return parked
+        if kept.parked is not None and call.activity.at_most_once:
+            told = f"{wanted.who} asked something, and the connection on which it waited for the answer is gone"
+            return ActivityError(told, "MCP_QUESTION_LOST", retryable=False)
+        live = LiveCall()
+        live.given.extend(kept.answered)
+        live.task = asyncio.create_task(self._attempts(call, wanted, kept, live), name=f"mcp call {wanted.who}")
+        return live
+
+    async def _followed(self, call: ActivityCall, wanted: _Wanted, live: LiveCall) -> ActivityOutcome:
+        """The outcome of a call, or the question that it waits with."""
+        timeout_ms = self._timeout_ms(call, wanted)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                settled = await live.settled()
+        except TimeoutError:
+            await live.stop()
+            return _timed_out(call, wanted, timeout_ms)
+        except asyncio.CancelledError:
+            await live.stop()
+            raise
+        if isinstance(settled, LiveQuestion):
+            return self._park(call, wanted, live, settled)
+        if live.failure is not None:
+            await live.stop()
+        return settled
+
+    def _timeout_ms(self, call: ActivityCall, wanted: _Wanted) -> int:
+        return call.activity.timeout_ms or self.servers[wanted.server].timeout_ms or limits.MCP_TIMEOUT_MS_DEFAULT
+
+    def _park(self, call: ActivityCall, wanted: _Wanted, live: LiveCall, question: LiveQuestion) -> ActivityOutcome:
+        name = token_hex(8)
+        asks = asked_live(wanted.who, live, question, name)
+        self._parked[name] = live
+        if isinstance(asks, ActivityError):
+            self._leave(name)
+            return asks
+        self._waiting[name] = asyncio.create_task(self._until_left(name, call.run_id))
+        while len(self._parked) > limits.MCP_PARKED_CALLS_MAX:
+            self._leave(next(iter(self._parked)))
+        return asks
+
+    def _unparked(self, name: str) -> LiveCall | None:
+        waiting = self._waiting.pop(name, None)
+        if waiting is not None:
+            waiting.cancel()
+        return self._parked.pop(name, None)
+
+    async def _until_left(self, name: str, run_id: str) -> None:
+        """Give a parked call up when its run has ended, or nobody has answered for too long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limits.MCP_PARKED_SECONDS_MAX):
+                await (asyncio.Event().wait() if self._run_ended is None else self._run_ended(run_id))
+        self._waiting.pop(name, None)
+        self._leave(name)
+
+    def _leave(self, name: str) -> None:
+        """Give up a call that nobody comes back for."""
+        live = self._unparked(name)
+        if live is not None:
+            leaving = asyncio.ensure_future(live.stop())
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
+
+    # --- one call --------------------------------------------------------------------------------
+
+    async def _attempts(self, call: ActivityCall, wanted: _Wanted, kept: Resumed, live: LiveCall) -> ActivityOutcome:
+        outcome = await self._attempt(call, wanted, kept, live)
+        if isinstance(outcome, _SendAgain):
+            outcome = await self._attempt(call, wanted, kept, live)
+        return outcome.error if isinstance(outcome, _SendAgain) else outcome
+
+    async def _attempt(
+        self, call: ActivityCall, wanted: _Wanted, kept: Resumed, live: LiveCall
+    ) -> ActivityOutcome | _SendAgain:
+        connection: McpConnection | None = None  # None: the server has not even said hello
+        try:
+            owner = (call.tenant, call.principal)
+            # Once before anything is started for a tenant that may not have it, and once with what the server says now.
+            refused = await self._guard.refusal(call.tenant, wanted.server, wanted.tool)
+            if refused is not None and refused.code == "UPSTREAM_NOT_FOUND":
+                return ActivityError(refused.message, refused.code, retryable=False)
+            async with self._connections.borrow(wanted.server, owner) as (connection, client):
+                await connection.look(client, older_than_seconds=limits.UPSTREAM_LOOK_AGE_SECONDS_MAX)
+                refused = await self._guard.refusal(call.tenant, wanted.server, wanted.tool)
+                if refused is not None:
+                    return ActivityError(refused.message, refused.code, retryable=False)
+                async with connection.desk.at_work(live):
+                    result = await self._answered(client, call, wanted, kept)
+                await asyncio.sleep(0)  # reading a large result took a while, and looking at it does too
+                if isinstance(result, CallToolResult):
+                    await check_result(connection, client, wanted.tool, result)
+                    await asyncio.sleep(0)
+        except MCPError as error:
+            return _mcp_failure(call, wanted, error, connection)
+        except (ValidationError, RuntimeError) as error:
+            if str(error).startswith(_UNUSABLE):
+                return _SendAgain(_failure(wanted, error, "MCP_CONNECTION_CLOSED", retryable=True))
+            # What the server sent is not what the protocol, or the tool's own schema, allows.
+            return _failure(wanted, error, "MCP_PROTOCOL_ERROR", retryable=False)
+        except (FileNotFoundError, PermissionError, NotADirectoryError, ValueError) as error:
+            return _failure(wanted, error, "MCP_CLIENT_ERROR", retryable=False)
+        except (OSError, ExceptionGroup) as error:
+            return _failure(wanted, error, "MCP_CLIENT_ERROR", retryable=True)
+        except PenstockError as error:  # whether the tool may be called could not be found out
+            return _failure(wanted, error, error.code, retryable=isinstance(error, Unavailable))
+        return result if isinstance(result, ActivityOutcome) else outcome_of(wanted.server, wanted.tool, result)
+
+    async def _answered(
+        self, client: Client, call: ActivityCall, wanted: _Wanted, kept: Resumed
+    ) -> CallToolResult | ActivityOutcome:
+        """The result of a tool, or the first question that its server wants to be called again with."""
+        responses, state = kept.input_responses(), kept.state
+        for _ in range(_CALLS_AGAIN_MAX):
+            result = await self._call_tool(client, call, wanted, responses, state)
+            if not isinstance(result, InputRequiredResult):
+                return result
+            if result.input_requests:
+                asked: dict[str, JsonObject] = {
+                    key: request.model_dump(mode="json", by_alias=True, exclude_none=True)
+                    for key, request in result.input_requests.items()
+                }
+                return asked_again(wanted.who, Resumed(state=result.request_state, requests=asked))
+            responses, state = None, result.request_state
+            await asyncio.sleep(_CALL_AGAIN_SECONDS)
+        told = f"{wanted.who} wants to be called again and again without asking anything"
+        return ActivityError(told, "MCP_PROTOCOL_ERROR", retryable=False)
+
+    async def _call_tool(
+        self, client: Client, call: ActivityCall, wanted: _Wanted, responses: dict[str, Any] | None, state: str | None
+    ) -> CallToolResult | InputRequiredResult:
+        listener = self._on_progress
+
+        async def heard(progress: float, total: float | None, message: str | None) -> None:
+            if listener is not None:
+                listener(call, ToolProgress(progress=progress, total=total, message=message))
+
+        async def send() -> CallToolResult | InputRequiredResult:
+            await call.confirm()  # connecting may have taken a while
+            params = CallToolRequestParams(
+                name=wanted.tool,
+                arguments=wanted.arguments,
+                input_responses=responses,
+                request_state=state,
+                _meta=cast("RequestParamsMeta", _meta(call)),
+            )
+            # Not `call_tool`, which checks results by whatever schema the server has, for as long as that takes.
+            return await client.session.send_request(
+                CallToolRequest(params=params),
+                TOOL_ANSWER,
+                # How long the call itself may take is watched outside; a person may take longer than that.
+                request_read_timeout_seconds=limits.MCP_PARKED_SECONDS_MAX + self._timeout_ms(call, wanted) / 1000,
+                progress_callback=heard if listener is not None else None,
+            )
+
+        try:
+            return await send()
+        except MCPError as error:
+            if error.code != HEADER_MISMATCH:
+                raise
+            # Some arguments stand in headers too, which only a client that has seen the tool's schema knows.
+            await listed_tools(wanted.server, client)
+            return await send()
+
+
+def _meta(call: ActivityCall) -> JsonObject:
+    """By what the server can tell a repetition, and one that comes too late, from a new order."""
+    key: JsonObject = {_IDEMPOTENCY_KEY: call.activity.idempotency_key}
+    return {**key, _EPOCH: call.epoch} if call.epoch else key
+
+
+def _wanted(call: ActivityCall) -> _Wanted | ActivityError:
+    config = call.activity.config
+    server, tool = config.get("server"), config.get("tool")
+    arguments = call.activity.arguments
+    if arguments is None:
+        arguments = config.get("arguments") or {}  # published documents: as written
+    if not isinstance(server, str) or not isinstance(tool, str) or not isinstance(arguments, dict):
+        told = f"{call.activity.node_id}: `server` and `tool` must be texts and `arguments` an object"
+        return ActivityError(told, "INVALID_TOOL_CALL_CONFIG", retryable=False)
+    return _Wanted(server, tool, arguments)
+
+
+def _without_secrets(call: ActivityCall, outcome: ActivityOutcome) -> ActivityOutcome:
+    """What a server says in words goes into the history, and to people: not with the secrets that it was sent."""
+    for secret in call.hidden:
+        if isinstance(outcome, ActivityAsks):
+            outcome = replace(outcome, question=shortened(outcome.question, hidden=secret))
+        elif isinstance(outcome, ActivityError):
+            outcome = replace(outcome, error=shortened(outcome.error, hidden=secret))
+    return outcome
+
+
+def _mcp_failure(
+    call: ActivityCall, wanted: _Wanted, error: MCPError, connection: McpConnection | None
+) -> ActivityError | _SendAgain:
+    data = error.data if isinstance(error.data, dict) else {}
+    if TOO_LARGE in data or TOO_LARGE in error.message or (connection is not None and connection.flooded):
+        told = f"{wanted.who}: {TOO_LARGE}; at most {limits.MCP_CONTENT_BYTES_MAX} bytes of a result are taken"
+        return ActivityError(told, "MCP_RESULT_TOO_LARGE", retryable=False)
+    if connection is not None and any(told in error.message.lower() for told in _SESSION_GONE):
+        connection.lose()
+        return _SendAgain(_failure(wanted, error, "MCP_CONNECTION_CLOSED", retryable=True))
+    if error.code == CONNECTION_CLOSED and (
+        connection is None or connection.lost or UNSENT in data or error.message.startswith(_CLOSED)
+    ):
+        sent = connection is not None and data.get(UNSENT) is not True
+        # A call that may have taken effect is not repeated behind the back of a node that forbids it.
+        retryable = not (sent and call.activity.at_most_once)
+        return _failure(wanted, error, "MCP_CONNECTION_CLOSED", retryable=retryable)
+    if error.code == REQUEST_TIMEOUT:
+        return _failure(wanted, error, "ACTIVITY_TIMEOUT", retryable=not call.activity.at_most_once)
+    retryable = error.code == INTERNAL_ERROR or error.code in _SERVER_ERRORS
+    return _failure(wanted, error, "MCP_PROTOCOL_ERROR", retryable=retryable)
+
+
+def _timed_out(call: ActivityCall, wanted: _Wanted, timeout_ms: int) -> ActivityError:
+    told = f"{wanted.server}/{wanted.tool} did not answer within {timeout_ms} ms"
+    return ActivityError(told, "ACTIVITY_TIMEOUT", retryable=not call.activity.at_most_once)
+
+
+def _failure(wanted: _Wanted, error: Exception, code: str, *, retryable: bool) -> ActivityError:
+    told = shortened(f"{wanted.server}/{wanted.tool}: {str(error) or type(error).__name__}")
+    return ActivityError(told, code, retryable=retryable)

@@ -1,0 +1,155 @@
+"""Who gets which session with an MCP server: opened when it is needed, limited in number, closed when idle.
+
+What an older server asks over an open connection need not say to which call it belongs, and a process remembers what it
+was told. So calls of different tenants, or on behalf of different principals, are never in one session, and never in
+one process. Over HTTP servers of the newest era ask only by answering: one session serves everybody. A session that
+nobody has called over yet, opened to look at the tools, is given to the first who calls.
+
+Above it: `executor`, `tool_lists`. Below it: `connections`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from mcp.client.client import Client
+
+from penstock.base import limits
+from penstock.base.errors import Unavailable
+from penstock.runtime.executors.mcp.config import McpServerConfig
+from penstock.runtime.executors.mcp.connections import Look, McpConnection, Owner
+
+__all__ = ["McpConnections"]
+
+
+class McpConnections:
+    """Open sessions by server name and owner."""
+
+    def __init__(
+        self,
+        servers: Mapping[str, McpServerConfig],
+        *,
+        idle_seconds: float = limits.MCP_IDLE_SECONDS_MAX,
+        looks: Mapping[str, Look] | None = None,
+    ) -> None:
+        self.servers = servers
+        self.idle_seconds = idle_seconds
+        self._looks = looks or {}
+        self._open: dict[str, list[McpConnection]] = {}
+        """Those that were used last stand last."""
+        self._alive: set[McpConnection] = set()
+        self._freed = asyncio.Event()
+
+    def sessions(self, name: str) -> list[McpConnection]:
+        """The open sessions of a server."""
+        return [connection for connection in self._open.get(name, ()) if not connection.lost]
+
+    @asynccontextmanager
+    async def borrow(self, name: str, owner: Owner | None = None) -> AsyncIterator[tuple[McpConnection, Client]]:
+        """A session of a server for an owner, opened if there is none; raises what the server or the library raises.
+
+        Without an owner any will do: for whoever only looks at the tools.
+        """
+        connection, client = await self._lent(name, owner)
+        try:
+            yield connection, client
+        except BaseException:
+            connection.doubt()
+            raise
+        finally:
+            self._returned(connection)
+
+    async def close(self) -> None:
+        """Close every session; servers that were started are stopped."""
+        self._open.clear()
+        await asyncio.gather(*(connection.close() for connection in tuple(self._alive)))
+
+    async def _lent(self, name: str, owner: Owner | None) -> tuple[McpConnection, Client]:
+        while True:
+            connection = self._known(name, owner)
+            if connection is None and await self._waited(name, owner):
+                continue
+            connection = connection or self._opened(name, owner)
+            connection.lend()
+            try:
+                client = await connection.client()
+            except BaseException:
+                self._returned(connection)
+                raise
+            if owner is None or connection.shared or connection.owner in (None, owner):
+                if owner is not None and not connection.shared:
+                    connection.owner = owner
+                return connection, client
+            self._returned(connection)  # it is of an older server, and somebody else was faster
+
+    def _known(self, name: str, owner: Owner | None) -> McpConnection | None:
+        """An open session that an owner may use, as far as that is known by now."""
+        found = [connection for connection in self.sessions(name) if connection.takes_calls()]
+        if owner is None:
+            return next(iter(found), None)
+        for connection in found:
+            if connection.shared or connection.owner == owner:
+                return connection
+        unowned = next((connection for connection in found if connection.owner is None), None)
+        if unowned is not None and unowned.config.url is None:
+            unowned.owner = owner
+        return unowned
+
+    def _opened(self, name: str, owner: Owner | None) -> McpConnection:
+        config = self.servers[name]
+        # Over HTTP it becomes somebody's when its server turns out to be an older one.
+        whose = owner if config.url is None else None
+        connection = McpConnection(name, config, self._ended, self._looks.get(name), whose)
+        self._open[name] = [*self.sessions(name), connection]
+        self._alive.add(connection)
+        return connection
+
+    async def _waited(self, name: str, owner: Owner | None) -> bool:
+        """Make room for one more session, and say whether that took time in which others may have opened one."""
+        if not self._is_full(name, owner):
+            return False
+        try:
+            async with asyncio.timeout(limits.UPSTREAM_SESSION_WAIT_SECONDS_MAX):
+                while self._is_full(name, owner):
+                    idle = self._idle(name, owner)
+                    if idle is not None:
+                        idle.lose()
+                        continue
+                    self._freed.clear()
+                    await self._freed.wait()
+        except TimeoutError:
+            told = f"{name}: as many sessions as there may be are in use by others"
+            raise Unavailable("MCP_SERVER_BUSY", told, "try again later") from None
+        return True
+
+    def _is_full(self, name: str, owner: Owner | None) -> bool:
+        found = self.sessions(name)
+        return len(found) >= limits.UPSTREAM_SESSIONS_MAX or self._has_share(found, owner)
+
+    def _has_share(self, found: list[McpConnection], owner: Owner | None) -> bool:
+        """Whether a tenant has as many sessions as one may."""
+        return len(_of_tenant(found, owner)) >= limits.UPSTREAM_SESSIONS_PER_TENANT_MAX
+
+    def _idle(self, name: str, owner: Owner | None) -> McpConnection | None:
+        """A session that nobody uses and that is in the way: the one that was used longest ago."""
+        found = self.sessions(name)
+        candidates = _of_tenant(found, owner) if self._has_share(found, owner) else found
+        return next((connection for connection in candidates if connection.borrowed == 0), None)
+
+    def _returned(self, connection: McpConnection) -> None:
+        connection.give_back(self.idle_seconds)
+        found = self._open.get(connection.name, [])
+        if connection in found:
+            found.remove(connection)
+            found.append(connection)
+        self._freed.set()
+
+    def _ended(self, connection: McpConnection) -> None:
+        self._alive.discard(connection)
+        self._freed.set()
+
+
+def _of_tenant(found: list[McpConnection], owner: Owner | None) -> list[McpConnection]:
+    return [item for item in found if owner is not None and item.owner is not None and item.owner[0] == owner[0]]

@@ -1,0 +1,94 @@
+"""What a tool of an MCP server gave: whether it is what the tool promises, and what becomes of it in a run.
+
+Above it: `executor`. Below it: `tool_lists` lists what tools promise; the types of the SDK.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from mcp.client.client import Client
+from mcp_types import CallToolResult, InputRequiredResult, TextContent
+from pydantic import Discriminator, Tag, TypeAdapter
+
+from penstock.base import limits
+from penstock.base.json import JsonObject, JsonValue, exceeds_depth
+from penstock.definitions.schemas.compiled import CompiledSchema, is_prompt, is_valid, load_schema
+from penstock.runtime.activities.performing import ActivityDone, ActivityError, ActivityOutcome
+from penstock.runtime.executors.failures import shortened
+from penstock.runtime.executors.mcp.connections import McpConnection
+from penstock.runtime.executors.mcp.tool_lists import listed_tools
+
+__all__ = ["TOOL_ANSWER", "check_result", "outcome_of"]
+
+_COMPLETE, _ASKS = "complete", "input_required"
+
+
+def _kind(answer: Any) -> str:
+    return _ASKS if isinstance(answer, dict) and answer.get("resultType") == _ASKS else _COMPLETE
+
+
+TOOL_ANSWER: Final[TypeAdapter[CallToolResult | InputRequiredResult]] = TypeAdapter(
+    Annotated[
+        Annotated[CallToolResult, Tag(_COMPLETE)] | Annotated[InputRequiredResult, Tag(_ASKS)], Discriminator(_kind)
+    ]
+)
+"""How a call is answered: with a result, or with questions."""
+
+
+async def check_result(connection: McpConnection, client: Client, tool: str, result: CallToolResult) -> None:
+    """Whether a result is what its tool promises; `RuntimeError` if it is not.
+
+    What would take long to check is not checked: it would hold up everything else, and the result is untrusted anyway.
+    """
+    if result.is_error:
+        return
+    if connection.schemas is None:
+        connection.listed(await listed_tools(connection.name, client))
+    schema = (connection.schemas or {}).get(tool)
+    if schema is None:
+        return
+    if "structured_content" not in result.model_fields_set:
+        raise RuntimeError("the tool has an output schema and gave no structured content")
+    compiled = load_schema(schema)
+    if not isinstance(compiled, CompiledSchema):
+        raise RuntimeError(  # noqa: TRY004  # as the library says it of a server that breaks its word
+            f"the tool's output schema cannot be used: {compiled.message}"
+        )
+    value: JsonValue = result.structured_content
+    if exceeds_depth(value, limits.JSON_DEPTH_MAX) or not is_prompt(compiled, value, len(msgspec.json.encode(value))):
+        return
+    if not is_valid(compiled, value):
+        raise RuntimeError("the structured content does not fit the tool's output schema")
+
+
+def outcome_of(server: str, tool: str, result: CallToolResult) -> ActivityOutcome:
+    """What a run is told of a result."""
+    who = f"{server}/{tool}"
+    texts = [block.text for block in result.content if isinstance(block, TextContent)]
+    if result.is_error:
+        told = "\n".join(texts) or f"{who} reported an error without a text"
+        return ActivityError(shortened(told), "MCP_TOOL_EXECUTION_ERROR")
+    value = _value(result, texts)
+    if exceeds_depth(value, limits.JSON_DEPTH_MAX):
+        told = f"{who}: the result nests deeper than {limits.JSON_DEPTH_MAX} levels"
+        return ActivityError(told, "MCP_PROTOCOL_ERROR", retryable=False)
+    size = len(msgspec.json.encode(value))
+    if size > limits.MCP_CONTENT_BYTES_MAX:
+        told = f"{who}: the result has {size} bytes, at most {limits.MCP_CONTENT_BYTES_MAX} are taken"
+        return ActivityError(told, "MCP_RESULT_TOO_LARGE", retryable=False)
+    return ActivityDone(value, {"untrusted": True, "server": server, "tool": tool})
+
+
+def _value(result: CallToolResult, texts: list[str]) -> JsonValue:
+    if result.structured_content is not None:
+        structured: JsonValue = result.structured_content
+        return structured
+    value: JsonObject = {}
+    if texts:
+        value["text"] = "\n".join(texts)
+    if len(texts) < len(result.content) or not texts:
+        # Images, links and the like: kept as they came, beside the text if there is one.
+        value["content"] = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
+    return value

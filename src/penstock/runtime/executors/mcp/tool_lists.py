@@ -1,0 +1,100 @@
+"""Keeps a session with an MCP server open whose tools are imported, and lists them.
+
+A server that cannot be reached is tried again with growing pauses; meanwhile everybody else works on. Whoever wants to
+know is told how the connection stands.
+
+Above it: `executor`, through which `app` starts it. Below it: `pool`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+from mcp.client.client import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import METHOD_NOT_FOUND, Tool
+
+from penstock.base import limits
+from penstock.runtime.executors.bounded.mcp_messages import PROBLEM
+from penstock.runtime.executors.failures import shortened
+from penstock.runtime.executors.mcp.pool import McpConnections
+from penstock.runtime.upstreams.tools import ServerState, ToolGuard, UpstreamTool
+
+__all__ = ["ServerWatch", "listed_tools"]
+
+_LOGGER = logging.getLogger("penstock.mcp")
+_FIRST_PAUSE_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerWatch:
+    """One server that is kept an eye on. `refusal` says why it must not be connected to."""
+
+    server: str
+    connections: McpConnections
+    guard: ToolGuard
+    refusal: Callable[[str], str | None]
+
+    async def run(self) -> None:
+        """Stay connected until cancelled; never raises but for that."""
+        refused = self.refusal(self.server)
+        if refused is not None:
+            self.guard.state(self.server, ServerState(status="unavailable", error=refused))
+            return
+        pause_seconds = _FIRST_PAUSE_SECONDS
+        while True:
+            self.guard.state(self.server, ServerState(status="connecting"))
+            told = "the connection was closed"
+            try:
+                async with self.connections.borrow(self.server) as (connection, client):
+                    pause_seconds = _FIRST_PAUSE_SECONDS
+                    connected = ServerState(status="connected", protocol=client.protocol_version)
+                    self.guard.state(self.server, connected)
+                    await connection.ended()
+            except Exception as error:  # whatever the server, the network or the library does: it is tried again
+                told = shortened(str(error) or type(error).__name__)
+            self.guard.state(self.server, ServerState(status="unavailable", error=told))
+            _LOGGER.info("%s: %s; it is tried again in %g s", self.server, told, pause_seconds)
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, limits.MCP_RECONNECT_SECONDS_MAX)
+
+
+async def listed_tools(server: str, client: Client) -> tuple[UpstreamTool, ...]:
+    """Everything that a server lists, as far as it is not unreasonably much."""
+    found: dict[str, UpstreamTool] = {}
+    cursor: str | None = None
+    for _ in range(limits.UPSTREAM_TOOLS_MAX):
+        try:
+            page = await client.list_tools(cursor=cursor)
+        except MCPError as error:
+            if error.code == METHOD_NOT_FOUND:
+                return ()
+            raise
+        for listed in page.tools:
+            tool = _tool(listed)
+            size = len(msgspec.json.encode(tool))
+            if size > limits.UPSTREAM_TOOL_BYTES_MAX:
+                _LOGGER.warning("%s: the description of %s has %d bytes; it is left out", server, tool.name[:64], size)
+            else:
+                found.setdefault(tool.name, tool)
+        cursor = page.next_cursor
+        if cursor is None or len(found) >= limits.UPSTREAM_TOOLS_MAX:
+            break
+    return tuple(found[name] for name in sorted(found)[: limits.UPSTREAM_TOOLS_MAX])
+
+
+def _tool(listed: Tool) -> UpstreamTool:
+    hints, problem = listed.annotations, (listed.meta or {}).get(PROBLEM)
+    return UpstreamTool(
+        name=listed.name,
+        title=listed.title,
+        description=listed.description,
+        input_schema=listed.input_schema,
+        output_schema=listed.output_schema,
+        problem=None if problem is None else str(problem),
+        annotations={} if hints is None else hints.model_dump(mode="json", by_alias=True, exclude_none=True),
+    )

@@ -1,0 +1,170 @@
+"""The executor of `step` nodes: calls Python functions.
+
+Async functions run on the event loop, plain ones on a thread, and those that ask for it in a process of their own.
+Nothing stands between an async function and the loop but a dictionary and one conversion: a step that does nothing
+costs a few microseconds.
+
+Above it: `app` puts it into the router. Below it: `steps`, `threads`, `processes`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from penstock.base import limits
+from penstock.base.json import JsonValue
+from penstock.base.later import later
+from penstock.definitions.source.findings import suggestion
+from penstock.runtime.activities.performing import ActivityCall, ActivityError, ActivityOutcome
+from penstock.runtime.executors.step.threads import DaemonThreads, confirmed_in_thread
+from penstock.runtime.steps.binding import Arguments, BindingProblem
+from penstock.runtime.steps.outcomes import bad_arguments, failed, finished
+from penstock.runtime.steps.registry import (
+    CancelToken,
+    NoObserver,
+    RegisteredStep,
+    StepContext,
+    StepFailed,
+    StepKind,
+    StepObserver,
+    StepRegistry,
+)
+
+if TYPE_CHECKING:
+    from penstock.runtime.executors.step import processes as step_processes
+else:
+    step_processes = later("penstock.runtime.executors.step.processes")
+
+__all__ = ["StepExecutor"]
+
+_LOGGER = logging.getLogger("penstock.step")
+# By these names, because to look a member up in its class takes as long as calling a step that does nothing.
+_PROCESS, _THREAD = StepKind.PROCESS, StepKind.THREAD
+
+
+class StepExecutor:
+    """Performs steps. `observer` hears their heartbeats and progress."""
+
+    def __init__(
+        self,
+        registry: StepRegistry,
+        *,
+        threads: int = limits.STEP_THREADS_MAX,
+        processes: int = limits.STEP_PROCESSES_MAX,
+        observer: StepObserver | None = None,
+    ) -> None:
+        self._registry = registry
+        self._observer = observer or NoObserver()
+        self._threads = DaemonThreads(threads, name="penstock-step")
+        self._processes_max = processes
+        self._processes: step_processes.StepProcesses | None = None
+
+    async def perform(self, call: ActivityCall) -> ActivityOutcome:
+        """Perform one attempt of a step."""
+        step = self._resolved(call)
+        if isinstance(step, ActivityError):
+            return step
+        if step.kind is _PROCESS:
+            if self._processes is None:
+                self._processes = step_processes.StepProcesses(self._processes_max, self._observer)
+            return await self._processes.perform(step, call)
+        arguments = step.signature.bind(call.activity.arguments)
+        if isinstance(arguments, BindingProblem):
+            return bad_arguments(arguments.message)
+        if step.kind is _THREAD:
+            return await self._in_thread(step, call, arguments)
+        if step.context_parameter is not None:
+            context = StepContext(call, self._observer, task=asyncio.current_task())
+            arguments[step.context_parameter] = context
+        try:
+            value = await step.function(**arguments)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return _failed(step, call, error)  # the step cancelled something of its own; the activity goes on
+        except (Exception, SystemExit) as error:  # whatever a step raises is its outcome
+            return _failed(step, call, error)
+        return finished(step, value)
+
+    def use(self, registry: StepRegistry) -> None:
+        """Call the functions of another registry from now on; attempts under way finish with what they began with."""
+        self._registry = registry
+        if self._processes is not None:
+            self._processes.renew()
+
+    async def close(self) -> None:
+        """Kill worker processes and let threads end."""
+        self._threads.close()
+        if self._processes is not None:
+            self._processes.close()
+
+    def _resolved(self, call: ActivityCall) -> RegisteredStep | ActivityError:
+        config = call.activity.config
+        handler = config.get("handler")
+        if not isinstance(handler, str):
+            told = "only steps with a `handler` can be called here; `code_ref` is for other hosts"
+            return bad_arguments(f"node {call.activity.node_id}: {told}")
+        step = self._registry.resolve(handler)
+        if step is not None:
+            return step
+        hint = suggestion(handler, self._registry.names()) or "register it with Penstock.open(steps=[...])"
+        told = f"there is no step {handler} (node {call.activity.node_id}); {hint}"
+        return ActivityError(told, "HANDLER_NOT_FOUND", retryable=False)
+
+    async def _in_thread(self, step: RegisteredStep, call: ActivityCall, arguments: Arguments) -> ActivityOutcome:
+        token, loop = CancelToken(), asyncio.get_running_loop()
+        if step.context_parameter is not None:
+            observer = _ThreadObserver(loop, self._observer)
+            arguments[step.context_parameter] = StepContext(call, observer, token=token)
+
+        def work() -> ActivityOutcome | None:
+            if not confirmed_in_thread(call, loop):  # it may have waited for a thread for long
+                return None
+            try:
+                return finished(step, step.function(**arguments))
+            except (Exception, SystemExit) as error:  # whatever a step raises is its outcome
+                return _failed(step, call, error)
+
+        try:
+            outcome = await self._threads.run(work)
+        except asyncio.CancelledError:
+            token.cancel()
+            raise
+        if outcome is None:
+            raise asyncio.CancelledError("another process has taken over")
+        return outcome
+
+
+class _ThreadObserver:
+    """Carries what a step says from its thread to the event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, observer: StepObserver) -> None:
+        self._loop = loop
+        self._observer = observer
+
+    def heartbeat(self, call: ActivityCall, details: JsonValue) -> None:
+        """Tell the loop, if it is still there."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._observer.heartbeat, call, details)
+
+    def progress(self, call: ActivityCall, value: float, message: str | None) -> None:
+        """Tell the loop, if it is still there."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._observer.progress, call, value, message)
+
+    def log(self, call: ActivityCall, level: int, message: str) -> None:
+        """Tell the loop, if it is still there."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._observer.log, call, level, message)
+
+
+def _failed(step: RegisteredStep, call: ActivityCall, error: BaseException) -> ActivityError:
+    extra = {"run_id": call.run_id, "node_id": call.activity.node_id, "attempt": call.activity.attempt}
+    if isinstance(error, StepFailed):
+        _LOGGER.info("step %s failed: %s", step.name, error, extra=extra)
+    else:
+        _LOGGER.warning("step %s failed", step.name, exc_info=error, extra=extra)
+    return failed(error)

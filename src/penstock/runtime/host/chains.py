@@ -1,0 +1,59 @@
+"""Chains of runs: a run that ended with `continue_as_new`, the run that goes on in its place, and so on.
+
+Every later run of a chain carries a label with the id of the first one. That is how the newest of thousands is found in
+one look at an index, also when those in between are forgotten, and how people list a chain.
+
+Above it: hosts, the driver, `Run`. Below it: the host port, the index of runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.base.ids import chain_of, generation_of
+from penstock.engine.outcomes import Refused
+from penstock.engine.walk.starting import successor_start
+from penstock.runtime.host.live import RunSnapshot
+from penstock.runtime.host.port import RunHost
+from penstock.runtime.ports.runs import RunQuery, StoredRunReader
+
+__all__ = ["CHAIN_LABEL", "latest_in_chain", "own_labels", "start_successor", "successor_labels"]
+
+CHAIN_LABEL = "penstock.chain"
+# Somebody may have put the label on a run of their own; the newest of the chain is among the first few all the same.
+_LOOKED_AT = 20
+
+
+def successor_labels(labels: Mapping[str, str], run_id: str) -> dict[str, str]:
+    """The labels of a run that continues another one with these."""
+    return {**labels, CHAIN_LABEL: chain_of(run_id)}
+
+
+def own_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels of a run without the one that says which chain it is of: what its children and forks get."""
+    return {name: value for name, value in labels.items() if name != CHAIN_LABEL}
+
+
+async def latest_in_chain(store: StoredRunReader, run_id: str) -> str | None:
+    """The newest run that was started to continue a run, directly or not; None when there is none."""
+    chain = chain_of(run_id)
+    page = await store.list_runs(RunQuery(label=(CHAIN_LABEL, chain), limit=_LOOKED_AT))
+    later = [
+        row.run_id
+        for row in page.rows
+        if chain_of(row.run_id) == chain and generation_of(row.run_id) > generation_of(run_id)
+    ]
+    return max(later, key=generation_of, default=None)
+
+
+async def start_successor(host: RunHost, ended: RunSnapshot) -> Refused | None:
+    """Start the run that goes on in place of one that has ended; None when it is there, whoever started it."""
+    state, workflow = ended.state, ended.workflow
+    if state.continuation is not None and state.continuation.newest:
+        workflow = await host.workflow_named(state.workflow_name, tenant=state.tenant) or workflow
+    given = successor_start(ended.workflow, state, at=host.clock.now_ms())
+    labels = successor_labels(ended.row.labels, given.run_id)
+    decision = await host.start(given, workflow_hash=workflow.hash, labels=labels)
+    if isinstance(decision, Refused) and decision.code != "DUPLICATE_EXECUTION_ID":
+        return decision
+    return None

@@ -1,0 +1,104 @@
+"""Decisions without holding others up: at once where that is quick, in a thread where it may take its time.
+
+The engine is pure, so a decision that turns out to need an evaluation of its own process, or to go on and on, is given
+up and made again in a thread; nothing was changed by the first attempt. A workflow that needed this once is decided in
+a thread from then on. A plain move is made by the workflow's plan, every other decision by `decide`. What is secret in
+an answer is sealed before the engine, which records the answer without it, gets to see it.
+
+Above it: the embedded host, which lets nobody else change the run meanwhile. Below it: the engine; an evaluator;
+seals; threads that tenants share.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from penstock.base import limits
+from penstock.base.json import JsonValue, exceeds_values
+from penstock.definitions.jq.expressions import Evaluator, WouldWait
+from penstock.definitions.model import Workflow
+from penstock.definitions.schemas.compiled import CompiledSchema, Violation
+from penstock.engine.decide import decide
+from penstock.engine.inputs import AnswerInterrupt, CompleteActivity, FinishChild, Input, SendSignal, StartRun
+from penstock.engine.moves.plan import Plan
+from penstock.engine.moves.taking import take
+from penstock.engine.outcomes import Accepted, Decision
+from penstock.engine.state import RunState
+from penstock.engine.walk.questions import may_be_secret, secrets_of_answer
+from penstock.runtime.guarded.threads import FairThreads
+from penstock.runtime.sealing import Sealer
+
+__all__ = ["Decider"]
+
+
+class Decider:
+    """Makes decisions with one evaluator."""
+
+    def __init__(self, evaluator: Evaluator, seals: Sealer) -> None:
+        self._evaluator = evaluator
+        self._seals = seals
+        self._prompt = evaluator.prompt
+        self._slow: dict[str, None] = {}
+        self._plans: dict[str, Plan] = {}
+        self._threads = FairThreads.for_workers("penstock-deciding")
+
+    def try_decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision | None:
+        """A decision that takes no time to speak of; None for one that may."""
+        if workflow.hash in self._slow:
+            return None
+        try:
+            plan = self._plans.get(workflow.hash) or self._planned(workflow)
+            taken = take(plan, state, given, self._prompt)
+            if taken is not None:
+                return taken
+            if exceeds_values(_value_of(given), limits.VALUES_AT_ONCE):
+                return None
+            if isinstance(given, AnswerInterrupt) and may_be_secret(workflow, state, given):
+                return None
+            return decide(workflow, state, given, evaluator=self._prompt, records_max=limits.DECIDED_AT_ONCE)
+        except WouldWait:
+            self._slow[workflow.hash] = None
+            if len(self._slow) > limits.SLOW_WORKFLOWS_REMEMBERED:
+                del self._slow[next(iter(self._slow))]
+            return None
+
+    def try_take(self, workflow: Workflow, state: RunState, given: Input) -> Accepted | None:
+        """A decision that is a plain move; None for every other, and where that is not known without waiting."""
+        if workflow.hash in self._slow:
+            return None
+        try:
+            return take(self._plans.get(workflow.hash) or self._planned(workflow), state, given, self._prompt)
+        except WouldWait:
+            return None  # it is asked again as any other
+
+    def _planned(self, workflow: Workflow) -> Plan:
+        if len(self._plans) >= limits.PLANS_KEPT_MAX:
+            del self._plans[next(iter(self._plans))]
+        plan = self._plans[workflow.hash] = Plan(workflow)
+        return plan
+
+    async def decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision:
+        """A decision that may take its time, while others go on."""
+        tenant = given.tenant if isinstance(given, StartRun) else state.tenant
+        if isinstance(given, AnswerInterrupt) and may_be_secret(workflow, state, given):
+            found = await self._threads.run(tenant, secrets_of_answer, workflow, state, given)
+            given = replace(given, sealed={place: await self._seals.seal(tenant, found[place]) for place in found})
+        return await self._threads.run(tenant, decide, workflow, state, given, evaluator=self._evaluator)
+
+    async def violations(self, schema: CompiledSchema, value: JsonValue, *, tenant: str) -> tuple[Violation, ...]:
+        """Every way in which a value does not fit a schema; it may take its time, while others go on."""
+        try:
+            return self._prompt.violations(schema, value)
+        except WouldWait:
+            return await self._threads.run(tenant, self._evaluator.violations, schema, value)
+
+
+def _value_of(given: Input) -> JsonValue:
+    """What an input brings from outside, which may be large."""
+    match given:
+        case StartRun(input=value) | CompleteActivity(result=value) | FinishChild(result=value):
+            return value
+        case SendSignal(payload=value) | AnswerInterrupt(answer=value):
+            return value
+        case _:
+            return None

@@ -1,0 +1,95 @@
+"""Definitions of a store as a host needs them: compiled once, and kept by hash.
+
+Above it: `EmbeddedHost`. Below it: the definitions of a `Store`, the builder of workflows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penstock.base.clock import Clock
+from penstock.base.ids import DEFAULT_TENANT
+from penstock.base.later import later
+from penstock.definitions.model import Workflow
+from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.ports.runs import (
+    ANY,
+    AnyHash,
+    DefinitionOutcome,
+    DefinitionPut,
+    DefinitionRow,
+    Store,
+)
+
+if TYPE_CHECKING:
+    from penstock.definitions.build import workflow as build
+else:
+    build = later("penstock.definitions.build.workflow")
+
+__all__ = ["StoredWorkflows", "definition_row"]
+
+
+def definition_row(workflow: Workflow, *, tenant: str, created_by: str | None, at: int) -> DefinitionRow:
+    """A compiled workflow as a store keeps it."""
+    return DefinitionRow(
+        hash=workflow.hash,
+        name=workflow.name,
+        version=workflow.version,
+        document=workflow.document,
+        created_at=at,
+        tenant=tenant,
+        created_by=created_by,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class StoredWorkflows:
+    """The part of a host on a store that knows workflows."""
+
+    store: Store
+    clock: Clock
+    _workflows: dict[str, Workflow] = field(default_factory=dict)
+
+    async def register(
+        self,
+        workflow: Workflow,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        created_by: str | None = None,
+        expected_hash: str | AnyHash | None = ANY,
+        call: Callable[[DefinitionRow], CallRecord | None] = lambda row: None,
+    ) -> DefinitionOutcome:
+        """Keep a definition: new runs of its name get it, running ones stay with theirs.
+
+        With `expected_hash` only if that is the newest of the name now; None: only if the name is free. `call` is what
+        the call that keeps it leaves behind.
+        """
+        known = await self.store.definition_named(workflow.name, tenant=tenant) if expected_hash is ANY else None
+        if known is None or known.hash != workflow.hash:
+            row = definition_row(workflow, tenant=tenant, created_by=created_by, at=self.clock.now_ms())
+            outcome = await self.store.put_definition(row, expected_hash=expected_hash, call=call(row))
+            if not isinstance(outcome, DefinitionPut):
+                return outcome
+        self._workflows[workflow.hash] = workflow
+        return DefinitionPut()
+
+    async def workflow(self, definition_hash: str, *, tenant: str | None = None) -> Workflow | None:
+        """A compiled definition by hash; with a tenant only if that one has put it."""
+        if tenant is not None and await self.store.definition(definition_hash, tenant=tenant) is None:
+            return None
+        workflow = self._workflows.get(definition_hash)
+        if workflow is None:
+            stored = await self.store.definition(definition_hash)
+            if stored is None:
+                return None
+            workflow = await asyncio.to_thread(build.build_workflow, stored.document)
+            self._workflows[definition_hash] = workflow
+        return workflow
+
+    async def workflow_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Workflow | None:
+        """The newest definition of a tenant's name."""
+        stored = await self.store.definition_named(name, tenant=tenant)
+        return None if stored is None else await self.workflow(stored.hash)

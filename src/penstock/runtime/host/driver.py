@@ -1,0 +1,444 @@
+"""The driver: performs what runs ask for, fires their timers, and looks after runs that lost their process.
+
+It reacts to commits of its host. An effect is performed once at a time; when it is no longer wanted (its node timed
+out, its run was cancelled) its task is cancelled. Nothing is scheduled that a restart could not find again: at its
+start and every so often the driver claims runs with work whose owner is gone and asks `pending` what is due.
+
+Above it: `Penstock`, the worker command. Below it: an `EffectHost`, an `AsyncPerformer`, `timers`, `ownership`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from penstock.base import limits
+from penstock.base.errors import Conflict, Unavailable
+from penstock.engine import inputs
+from penstock.engine.effects import (
+    CancelChild,
+    Effect,
+    PerformActivity,
+    StartSuccessor,
+    WakeUp,
+)
+from penstock.engine.outcomes import Decision
+from penstock.runtime.activities.performing import (
+    ActivityDeferred,
+    ActivityError,
+    ActivityOutcome,
+    AsyncPerformer,
+    input_of,
+    unfit_outcome,
+)
+from penstock.runtime.host.effects import RunEffects, activity_call
+from penstock.runtime.host.live import Committed, LiveRun
+from penstock.runtime.host.port import EffectHost
+from penstock.runtime.host.timers import TimerLoop
+from penstock.runtime.host.watchdog import AbandonedRuns, unattended
+from penstock.runtime.ownership.lease import Ownership, WorkerLease
+from penstock.runtime.ownership.silence import SilenceWatch
+from penstock.runtime.ports.runs import Appended
+from penstock.runtime.semaphores import Turnstile
+
+__all__ = ["Driver"]
+
+T = TypeVar("T")
+# How soon an outcome is offered again to a store that cannot take it (a full disk, a lock), and how late at most.
+_STORE_RETRY_SECONDS = 0.1
+_STORE_RETRY_SECONDS_MAX = 5.0
+
+
+@dataclass(slots=True, eq=False)
+class _Courier:
+    """A task that stores a result, and takes over the next activity of its run without a new task."""
+
+    task: asyncio.Task[None] | None
+    following: PerformActivity | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Driver:
+    """Performs effects until it is stopped.
+
+    `report` hears of faults that nobody else would see, `observe` of everything that is stored here.
+    """
+
+    host: EffectHost
+    performer: AsyncPerformer
+    report: Callable[[str, BaseException], None] = lambda where, error: None
+    observe: Callable[[Committed], None] = lambda committed: None
+    _slots: Turnstile = field(default_factory=lambda: Turnstile(limits.ACTIVITIES_AT_ONCE_MAX))
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    # By the result that is being stored (its identity): who stores it.
+    _couriers: dict[int, _Courier] = field(default_factory=dict)
+    _stopping: bool = False
+    _draining: bool = False
+    _loops: set[asyncio.Task[None]] = field(default_factory=set)
+    _effects: RunEffects = field(init=False)
+    _lease: WorkerLease = field(init=False)
+    _ownership: Ownership = field(init=False)  # that of the last attempt, which is nearly always that of the next one
+    _silence: SilenceWatch = field(init=False)
+    _timers: TimerLoop = field(init=False)
+    abandoned: AbandonedRuns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._effects = RunEffects(self.host)
+        host = self.host
+        self._lease = WorkerLease(
+            store=host.store,
+            clock=host.clock,
+            worker_id=host.worker_id,
+            on_lost=self._drop_everything,
+            report=self.report,
+        )
+        self._ownership = Ownership(self._lease, host.worker_id)
+        self._silence = SilenceWatch(host.clock)
+        self._timers = TimerLoop(host=host, report=self.report)
+        self.abandoned = AbandonedRuns(host=host, pick_up=self._pick_up, report=self._told)
+
+    async def start(self, *, gone: Sequence[str] = ()) -> None:
+        """Take over abandoned work and begin to react. `gone` are workers known to be dead already."""
+        for worker_id in gone:
+            await self.host.store.strike_off(worker_id)
+        await self._lease.renew()
+        self.host.subscribe(self.committed)
+        await self._take_over()
+        self._loops.add(self._spawn("lease", self._keep_alive))
+        self._loops.add(self._spawn("timers", self._timers.run))
+        self._loops.add(self._spawn("changes by others", self._follow_others))
+
+    async def stop(self) -> None:
+        """Stop performing; what is under way is cancelled and found again by the next start."""
+        self._stopping = True
+        self.host.subscribe(None)
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._lease.give_up()
+
+    async def drain(self, *, timeout_seconds: float) -> int:
+        """Begin nothing new and let what is under way finish; how much is left then, for the next start."""
+        self._draining = self._timers.is_draining = True
+        attempts = self._tasks - self._loops
+        if attempts:
+            await asyncio.wait(attempts, timeout=timeout_seconds)
+        for live in self.host.live_runs():
+            # Nobody has begun what is due in these runs: that must not be in doubt later.
+            if live.row.owner == self.host.worker_id and not live.tasks and not live.deferred:
+                await self.host.store.set_work(
+                    live.state.run_id, has_work=live.row.has_work, owner=None, expected_epoch=live.row.epoch
+                )
+        return len(self._tasks - self._loops)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is performed, waits for its turn, or is being stored."""
+        return bool(self._tasks - self._loops)
+
+    def nudge(self) -> None:
+        """Look at the timers now: for clocks that are moved by hand."""
+        self._timers.nudge()
+
+    async def fire_timers(self) -> None:
+        """Fire the timers that are due now, without waiting until the driver looks by itself."""
+        await self._timers.fire()
+
+    def _spawn(self, where: str, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+        return self._kept(asyncio.create_task(self._guarded(where, work)))
+
+    def _kept(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _told(self, where: str, error: BaseException) -> None:
+        self.report(where, error)  # whoever hears of faults may have been chosen later
+
+    async def _guarded(self, where: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await work()
+        except Exception as error:  # a fault in one run must not stop the others
+            self.report(where, error)
+
+    # --- reacting to commits ---------------------------------------------------------------------
+
+    def committed(self, committed: Committed) -> None:
+        """Dispatch what a commit made due, and cancel what it made pointless."""
+        self.observe(committed)
+        if self._stopping:
+            return
+        live = committed.live
+        if live.row.owner == self.host.worker_id or not live.row.has_work:
+            courier = self._couriers.get(id(committed.given))
+            if courier is None or not self._hand_over(live, committed.effects, courier):
+                self._dispatch(live, committed.effects, courier)
+        if live.row.wake_at is not None:
+            self._timers.committed(live.row)
+        if live.row.terminal and live.state.parent_run_id is not None and live.state.continuation is None:
+            tell = partial(self._effects.ended, live.state)
+            self._spawn("parent", partial(self._patiently, "parent", tell))
+
+    def _dispatch(self, live: LiveRun, effects: Sequence[Effect], courier: _Courier | None = None) -> None:
+        if live.tasks or live.deferred:
+            wanted = {effect.effect_id for effect in effects}
+            if live.tasks:
+                for effect_id in [name for name in live.tasks if name not in wanted]:
+                    live.tasks.pop(effect_id).cancel()
+            live.deferred &= wanted
+        mediated = live.state.mode == "host_mediated"
+        for effect in effects:
+            if isinstance(effect, WakeUp) or (mediated and isinstance(effect, PerformActivity)):
+                continue  # timers have their own loop; host-mediated work is done by whoever asked for it
+            if self._draining or effect.effect_id in live.tasks or effect.effect_id in live.deferred:
+                continue
+            if courier is not None and courier.task is not None and isinstance(effect, PerformActivity):
+                courier.following, task, courier = effect, courier.task, None
+                live.tasks[effect.effect_id] = task
+            else:
+                live.tasks[effect.effect_id] = self._begin(live, effect)
+
+    def _hand_over(self, live: LiveRun, effects: Sequence[Effect], courier: _Courier) -> bool:
+        """The usual case, in one go: one activity follows another, or nothing does, and nothing else is under way.
+
+        Whoever stored the result goes on with what it made due. False, and nothing done, in any other case.
+        """
+        if live.tasks or len(live.deferred) != 1 or len(effects) > 1 or self._draining:
+            return False  # the one that is deferred is the activity whose result was stored
+        if effects:
+            effect = effects[0]
+            if type(effect) is not PerformActivity or courier.task is None or live.state.mode == "host_mediated":
+                return False
+            if effect.effect_id in live.deferred:
+                return False
+            courier.following = effect
+            live.tasks[effect.effect_id] = courier.task
+        live.deferred.clear()
+        return True
+
+    def _begin(self, live: LiveRun, effect: Effect) -> asyncio.Task[None]:
+        if isinstance(effect, PerformActivity):
+            return self._kept(asyncio.create_task(self._perform_activities(live, effect)))
+        return self._spawn(effect.effect_id, partial(self._perform, live, effect))
+
+    async def _perform(self, live: LiveRun, effect: Effect) -> None:
+        live.deferred.add(effect.effect_id)
+        live.tasks.pop(effect.effect_id, None)
+        try:
+            await self._patiently(effect.effect_id, partial(self._perform_for_others, live, effect))
+        except Exception:
+            live.deferred.discard(effect.effect_id)  # nobody has it any more, and whoever looks for that finds it
+            raise
+
+    async def _perform_for_others(self, live: LiveRun, effect: Effect) -> None:
+        """What a run wants of other runs; each of it may be done again."""
+        refused = await self._effects.perform(live, effect)
+        if refused is not None:
+            self.report(effect.effect_id, Conflict(refused.code, refused.message, refused.hint))
+        if isinstance(effect, StartSuccessor | CancelChild):
+            await self._owe_less(live, effect)
+
+    async def _perform_activities(self, live: LiveRun, first: PerformActivity) -> None:
+        """Perform an activity, store its result, and go on with what the result made due."""
+        courier = _Courier(asyncio.current_task(), first)
+        try:
+            while (effect := courier.following) is not None:
+                courier.following = None
+                outcome = await self._attempt(live, effect)
+                # From here on the result is being stored: a commit must not cancel the task that makes it.
+                live.tasks.pop(effect.effect_id, None)
+                live.deferred.add(effect.effect_id)
+                if isinstance(outcome, ActivityDeferred):
+                    return
+                await self._store(live, effect, input_of(self.host.clock.now_ms(), effect, outcome), courier)
+        except Exception as error:  # a fault in one run must not stop the others
+            self.report(first.effect_id, error)
+
+    async def _store(self, live: LiveRun, effect: Effect, given: inputs.Input, courier: _Courier) -> None:
+        """Store an outcome; the work is done and must not be done twice."""
+        wanted: inputs.Input | None = given
+        live.users += 1  # it stays in memory until the outcome is stored
+        try:
+            while wanted is not None:
+                self._couriers[id(wanted)] = courier
+                try:
+                    commit = self.host.try_move(live, wanted)
+                    if commit is not None and isinstance(await commit, Appended):
+                        return
+                    decision = await self.host.send(live.state.run_id, wanted)
+                except Unavailable as error:
+                    decision = await self._insist(live.state.run_id, wanted, error)
+                finally:
+                    del self._couriers[id(wanted)]
+                wanted = unfit_outcome(wanted, decision)
+        except Exception:
+            live.deferred.discard(effect.effect_id)  # nobody has it any more, and whoever looks for that finds it
+            raise
+        finally:
+            live.users -= 1
+
+    async def _insist(self, run_id: str, given: inputs.Input, error: Unavailable) -> Decision:
+        """Offer an outcome again to a store that could not take it, until it can."""
+        self.report(run_id, error)
+        await asyncio.sleep(_STORE_RETRY_SECONDS)
+        return await self._patiently(run_id, partial(self.host.send, run_id, given))
+
+    async def _patiently(self, where: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What some work on the store gives, however long the store cannot; work that may be done again."""
+        nap = _STORE_RETRY_SECONDS
+        while True:
+            try:
+                return await work()
+            except Unavailable as error:
+                self.report(where, error)
+                await asyncio.sleep(nap)
+                nap = min(nap * 2, _STORE_RETRY_SECONDS_MAX)
+
+    async def _attempt(self, live: LiveRun, effect: PerformActivity) -> ActivityOutcome:
+        ownership = self._ownership
+        if live.row.owner != ownership.holder:
+            ownership = self._ownership = Ownership(self._lease, live.row.owner or "")
+        call = activity_call(live, effect, ownership)
+        try:
+            if not self._slots.try_enter():
+                await self._slots.enter()
+            try:
+                if not self._lease.holds(ownership.holder):
+                    await ownership.confirm()
+                return await self.performer.perform(call)
+            finally:
+                self._slots.leave()
+        except asyncio.CancelledError:
+            live.tasks.pop(effect.effect_id, None)
+            raise
+        except Exception as error:  # an executor that raises is a failed attempt, not a failed engine
+            self.report(effect.effect_id, error)
+            return ActivityError(f"the executor raised {type(error).__name__}", "EXECUTOR_ERROR")
+
+    async def _owe_less(self, live: LiveRun, effect: Effect) -> None:
+        """Note that an effect is done. An ended run that owes no other needs nobody any more."""
+        live.finished.add(effect.effect_id)
+        live.deferred.add(effect.effect_id)
+        live.tasks.pop(effect.effect_id, None)
+        if live.state.terminal and all(item.effect_id in live.finished for item in self.host.due(live)):
+            await self.host.release(live)
+
+    # --- leases and recovery ---------------------------------------------------------------------
+
+    async def _keep_alive(self) -> None:
+        while True:
+            await asyncio.sleep(limits.WORKER_LEASE_MS / 3000)
+            try:
+                await self._lease.renew()
+                await self._strike_off_silent()
+                await self._take_over()
+                await self._look_after()
+                if not self._draining:
+                    await self.abandoned.look()
+            except Exception as error:  # the store may be back in a moment; the lease says when it is too late
+                self.report("lease", error)
+
+    def _drop_everything(self, lost: str) -> None:
+        """This process was silent for too long: others have what it owned, so it goes on as after a restart."""
+        self.host.worker_id = self._lease.worker_id
+        told = "this process gave no sign of life for too long; others took over its runs"
+        self.report("lease", Conflict("WORKER_LEASE_LOST", told, "was it suspended, or the machine overloaded?"))
+        for live in self.host.live_runs():
+            if live.row.owner == lost:
+                self._dispatch(live, ())
+
+    async def _strike_off_silent(self) -> None:
+        """Let the runs of processes that give no sign of life be taken over, here or elsewhere."""
+        others = [row for row in await self.host.store.workers() if row.worker_id != self.host.worker_id]
+        for worker in self._silence.look(others):
+            await self.host.store.strike_off(worker.worker_id, beats=worker.beats)
+
+    async def _follow_others(self) -> None:
+        """Find what other processes did, soon: somebody waits for work that they made due, or cancelled a run."""
+        seen: int | None = None
+        while True:
+            await asyncio.sleep(limits.FOREIGN_CHANGE_POLL_SECONDS)
+            try:
+                mark = self.host.store.change_mark()
+                if mark == seen:
+                    continue
+                if await self.host.store.has_unclaimed(family=self.host.family):
+                    await self._claim(begun=False)
+                await self._look_for_moves()
+                seen = mark
+            except Exception as error:  # the store may be back in a moment
+                self.report("changes by others", error)
+
+    async def _take_over(self) -> None:
+        """Claim work that nobody has, and work whose owner is gone, and go on with it."""
+        for begun in (False, True):
+            while await self._claim(begun=begun) >= limits.CLAIM_BATCH_MAX:
+                pass
+
+    async def _claim(self, *, begun: bool) -> int:
+        if self._draining:
+            return 0
+        claimed = await self.host.store.claim(
+            owner=self.host.worker_id,
+            limit=limits.CLAIM_BATCH_MAX,
+            begun=begun,
+            family=self.host.family,
+        )
+        for run_id in claimed:
+            try:
+                await self._adopt(run_id, begun=begun)
+            except Exception as error:  # one damaged run must not keep the others from recovering
+                self.report(run_id, error)
+        return len(claimed)
+
+    async def _adopt(self, run_id: str, *, begun: bool) -> None:
+        """Go on with a run; at-most-once activities that another process may have begun only by decision."""
+        live = await self.host.reloaded(run_id)
+        if live is None:
+            return
+        await self._go_on(live, [item for item in self.host.due(live) if begun and item.effect_id not in live.tasks])
+
+    async def _pick_up(self, live: LiveRun) -> None:
+        """Go on with a run that nobody has; whatever of it may have happened is not done again without a decision."""
+        await self._go_on(live, unattended(live, self.host.due(live)))
+
+    async def _go_on(self, live: LiveRun, maybe_done: Sequence[Effect]) -> None:
+        run_id = live.state.run_id
+        for effect in maybe_done:
+            if not isinstance(effect, PerformActivity) or not effect.at_most_once:
+                continue
+            unknown = inputs.ReportOutcomeUnknown(
+                at=self.host.clock.now_ms(), node_id=effect.node_id, visit=effect.visit, attempt=effect.attempt
+            )
+            await self.host.send(run_id, unknown)
+        self._dispatch(live, self.host.due(live))
+
+    async def _look_after(self) -> None:
+        """Find what other processes did to the runs that are worked on here, and whether they took them over."""
+        for live in self._worked_on():
+            row = await self.host.row(live.state.run_id)
+            if row is not None and (row.seq != live.state.seq or row.owner != live.row.owner):
+                await self._catch_up(live)
+
+    async def _look_for_moves(self) -> None:
+        """As `_look_after`, for moves only, and in one read for all runs."""
+        worked_on = self._worked_on()
+        if not worked_on:
+            return
+        positions = await self.host.positions([live.state.run_id for live in worked_on])
+        for live in worked_on:
+            position = positions.get(live.state.run_id)
+            # A run that is just being moved here finds out by itself; and what was read may be older than what is here.
+            if position is not None and position.seq > live.state.seq and not live.lock.locked():
+                await self._catch_up(live)
+
+    def _worked_on(self) -> list[LiveRun]:
+        return [live for live in self.host.live_runs() if live.tasks or live.deferred]
+
+    async def _catch_up(self, live: LiveRun) -> None:
+        await self.host.reloaded(live.state.run_id)
+        mine = live.row.owner == self.host.worker_id
+        self._dispatch(live, self.host.due(live) if mine else ())

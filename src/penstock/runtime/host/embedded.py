@@ -1,0 +1,498 @@
+"""The embedded host: runs in this process, on any store, with no engine beside it.
+
+Every transition takes one path: load the run, `decide`, store the records with the index row in one piece, and only
+then let anybody know and dispatch what `pending` says is due. A restart does the same: it claims runs with work, loads
+them, and dispatches what is due. Two processes may share a store: a decision made on an outdated state is not stored
+but made again, and work is done by the process that owns the run. A waiting run costs neither task nor thread.
+
+It is one implementation of `hosts.port`; `app` chooses it, and nobody else knows of it.
+
+Above it: `app`; the driver, by the port. Below it: a `Store`, the pure engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from penstock.base import limits
+from penstock.base.errors import CorruptHistory
+from penstock.base.json import JsonValue
+from penstock.base.later import later
+from penstock.definitions.jq.expressions import Evaluated, EvaluationFailed, Evaluator, Expression, InProcessEvaluator
+from penstock.definitions.schemas.compiled import CompiledSchema, Violation
+from penstock.engine.effects import Effect
+from penstock.engine.inputs import HANDED_ON, ContinueRun, Input, StartRun
+from penstock.engine.outcomes import Accepted, Decision, Refused
+from penstock.engine.pages import Page
+from penstock.engine.pending import effects_of, pending
+from penstock.engine.records import Record
+from penstock.engine.state import RunState
+from penstock.runtime.activities.progress import ProgressBroadcast
+from penstock.runtime.guarded.threads import FairThreads
+from penstock.runtime.host.chains import latest_in_chain, start_successor
+from penstock.runtime.host.commits import Commit, commit_of, in_this_context
+from penstock.runtime.host.deciding import Decider
+from penstock.runtime.host.definitions import StoredWorkflows
+from penstock.runtime.host.flat_path import FlatPath
+from penstock.runtime.host.folding import Folding
+from penstock.runtime.host.live import Committed, LiveRun
+from penstock.runtime.host.rows import first_row, first_write, next_write
+from penstock.runtime.host.transcripts import Transcript, Transcripts
+from penstock.runtime.host.waiters import Moved, RunWatch, Wanted, moved_within
+from penstock.runtime.host.weights import RunWeights
+from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.ports.runs import (
+    Appended,
+    AppendOutcome,
+    RunPage,
+    RunPosition,
+    RunQuery,
+    RunRow,
+    RunWrite,
+    Store,
+    in_family,
+)
+from penstock.runtime.sealing import AnswerSeals, Sealer
+
+if TYPE_CHECKING:
+    from penstock.definitions.build import workflow as build
+else:
+    build = later("penstock.definitions.build.workflow")
+
+__all__ = ["EmbeddedHost"]
+
+_NOTHING = RunState()  # what there is of a run before it starts
+
+
+def _tell_nobody(committed: Committed) -> None:
+    """Nobody listens."""
+
+
+@dataclass(slots=True, kw_only=True)
+class EmbeddedHost(StoredWorkflows):
+    """Transitions on a store. `worker_id` names this process among those that share the store."""
+
+    store: Store
+    worker_id: str
+    evaluator: Evaluator = field(default_factory=InProcessEvaluator)
+    query_evaluator: Evaluator | None = None  # for what people ask about runs, beside the one that runs need
+    query_threads: FairThreads = field(default_factory=lambda: FairThreads.for_workers("penstock-queries"))
+    folding: Folding = field(default_factory=Folding)
+    performs: bool = True
+    family: str | None = None  # a run id: only it and its child runs are performed here
+    seals: Sealer = field(default_factory=AnswerSeals)  # for what is secret in answers
+    on_commit: Callable[[Committed], None] = _tell_nobody
+    _live: OrderedDict[str, LiveRun] = field(default_factory=OrderedDict)
+    _weights: RunWeights = field(default_factory=RunWeights)
+    _loading: dict[str, asyncio.Task[LiveRun | None]] = field(default_factory=dict)
+    _outdated: set[str] = field(default_factory=set)  # runs that moved while they were loaded
+    _transcripts: Transcripts = field(default_factory=Transcripts)
+    _watch: RunWatch = field(init=False)
+    _decider: Decider = field(init=False)
+    try_move: Callable[[LiveRun, Input], Commit[AppendOutcome] | None] = field(init=False)  # see `flat_path`
+    progress: ProgressBroadcast = field(init=False)  # what activities say while they are under way
+
+    def __post_init__(self) -> None:
+        self.progress = ProgressBroadcast(self.clock)
+        self._watch = RunWatch(store=self.store)
+        self._decider = Decider(self.evaluator, self.seals)
+        self.try_move = FlatPath(self._decider, self.store, self._moved).try_move
+
+    # --- what documents say ----------------------------------------------------------------------
+
+    async def violations(self, schema: CompiledSchema, value: JsonValue, *, tenant: str) -> tuple[Violation, ...]:
+        """Every way in which a value does not fit a schema that a tenant wrote."""
+        return await self._decider.violations(schema, value, tenant=tenant)
+
+    async def evaluate_for(self, caller: str, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
+        """Evaluate what somebody asks: it may take its time, and the runs that go on do not wait for it."""
+        evaluator = self.query_evaluator or self.evaluator
+        return await self.query_threads.run(caller, evaluator.evaluate, expression, root)
+
+    async def fold(self, records: Sequence[Record]) -> RunState:
+        """The state that a history leads to, without keeping everybody else waiting."""
+        return await self.folding.fold(records)
+
+    # --- transitions -----------------------------------------------------------------------------
+
+    async def start(
+        self,
+        given: StartRun,
+        *,
+        workflow_hash: str,
+        labels: dict[str, str] | None = None,
+        tenant: str | None = None,
+        call: CallRecord | None = None,
+    ) -> Decision:
+        """Start a run; accepted only after it is durable. Without a tenant it is in the one that `given` names."""
+        if tenant is not None:
+            given = replace(given, tenant=tenant)
+        workflow = await self.workflow(workflow_hash)
+        if workflow is None:
+            return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {workflow_hash[:12]}")
+        decision = self._decider.try_decide(workflow, _NOTHING, given)
+        decision = decision or await self._decider.decide(workflow, _NOTHING, given)
+        if isinstance(decision, Refused):
+            return decision
+        effects = effects_of(workflow, decision, given.at)
+        owner = self._owner_of(given.run_id)
+        row = first_row(decision.state, effects, created_at=given.at, labels=labels or {}, owner=owner)
+        begun = LiveRun(workflow, decision.state, row)
+        write = first_write(row, decision, call)
+        if not await self._append(write, partial(self._begun, begun, decision.page, effects)):
+            return Refused("DUPLICATE_EXECUTION_ID", f"run {given.run_id} exists already")
+        return decision
+
+    async def send(
+        self, run_id: str, given: Input, *, tenant: str | None = None, call: CallRecord | None = None
+    ) -> Decision:
+        """Give a run an input; accepted only after it is durable. A run of another tenant than given is unknown.
+
+        What is meant for a run as a whole goes to the last run of its chain.
+        """
+        live = self._live.get(run_id)
+        if live is None:
+            live = await self.live(run_id)
+        else:
+            self._live.move_to_end(run_id)
+        if live is None or tenant not in (None, live.state.tenant):
+            return Refused("EXECUTION_NOT_FOUND", f"there is no run {run_id}")
+        live.users += 1
+        try:
+            if not live.lock.try_enter():
+                await live.lock.enter()
+            try:
+                decision = await self._transition(live, given, call)
+            finally:
+                live.lock.leave()
+        finally:
+            live.users -= 1
+        if isinstance(decision, Refused) and live.state.continued_as is not None and isinstance(given, HANDED_ON):
+            return await self.send(await self.newest(run_id), given, tenant=tenant, call=call)
+        return decision
+
+    async def newest(self, run_id: str) -> str:
+        """The id of the last run of a chain; started here, if it is due and nobody has."""
+        run_id = await latest_in_chain(self.store, run_id) or run_id
+        live = await self.live(run_id)
+        if live is None or live.state.continued_as is None:
+            return run_id
+        await start_successor(self, live)
+        return live.state.continued_as
+
+    async def _transition(self, live: LiveRun, given: Input, call: CallRecord | None) -> Decision:
+        while True:
+            decision = self._decider.try_decide(live.workflow, live.state, given)
+            decision = decision or await self._decider.decide(live.workflow, live.state, given)
+            if isinstance(decision, Refused) and await self._is_outdated(live):
+                await self._reload(live)
+                continue
+            if isinstance(decision, Refused) or not decision.page:
+                return decision
+            effects = effects_of(live.workflow, decision, given.at) if decision.effects is None else decision.effects
+            row = live.row
+            owner = row.owner if row.has_work and row.owner is not None else self._owner_of(row.run_id)
+            write = next_write(row, live.state.seq, decision, effects, owner=owner, call=call)
+            commit = commit_of(self.store.append(write))
+            settled = partial(self._settled, live, replace(decision, effects=effects), write, given)
+            commit.and_then(in_this_context(settled))
+            if isinstance(await commit, Appended):
+                return decision
+            await self._reload(live)
+
+    async def _append(self, write: RunWrite, follow: Callable[[], None]) -> bool:
+        """Store a decision and do what follows from it; False when it was made on an outdated state.
+
+        The two are one piece: who is cancelled meanwhile hears of that when both are done.
+        """
+
+        def settled(outcome: AppendOutcome | None) -> None:
+            if isinstance(outcome, Appended):
+                write.committed()
+                follow()
+
+        commit = commit_of(self.store.append(write))
+        commit.and_then(in_this_context(settled))
+        return isinstance(await commit, Appended)
+
+    def _settled(
+        self, live: LiveRun, decision: Accepted, write: RunWrite, given: Input, outcome: AppendOutcome | None
+    ) -> None:
+        if isinstance(outcome, Appended):
+            self._moved(live, decision, write, given)
+
+    def _moved(self, live: LiveRun, decision: Accepted, write: RunWrite, given: Input) -> None:
+        """A decision with its effects was stored."""
+        if write.call is not None:
+            write.committed()
+        live.state, live.row = decision.state, write.row
+        self._committed(Committed(live, decision.page, decision.effects or (), given))
+
+    def subscribe(self, listener: Callable[[Committed], None] | None) -> None:
+        """Tell somebody of each commit here, before whoever waits for it goes on; it must not block. None: nobody."""
+        self.on_commit = listener or _tell_nobody
+
+    def due(self, live: LiveRun, *, at: int | None = None) -> list[Effect]:
+        """What is to be done for a run now, or at a moment.
+
+        The history of an ended run takes no more records, so that nothing in it can say that a child was cancelled;
+        the index does, and then nothing is due any more.
+        """
+        if live.state.terminal and not live.row.has_work:
+            return []
+        return pending(live.workflow, live.state, self.clock.now_ms() if at is None else at)
+
+    async def release(self, live: LiveRun) -> None:
+        """Note that an ended run needs nobody any more."""
+        await self.store.set_work(live.state.run_id, has_work=False, owner=None, expected_epoch=live.row.epoch)
+        live.row = replace(live.row, has_work=False, owner=None)
+        live.deferred.clear()
+        if not live.tasks and not live.users:
+            self._drop(live.state.run_id)
+
+    async def _is_outdated(self, live: LiveRun) -> bool:
+        """Whether another process moved the run: what it refuses may be what it waits for now."""
+        row = await self.store.row(live.state.run_id)
+        return row is not None and row.seq != live.state.seq
+
+    def may_perform(self, run_id: str) -> bool:
+        """Whether the work of a run may be done here."""
+        return self.performs and in_family(run_id, self.family)
+
+    def _owner_of(self, run_id: str) -> str | None:
+        """Who performs work of a run that nobody has: this process, if it may."""
+        return self.worker_id if self.may_perform(run_id) else None
+
+    def _committed(self, committed: Committed) -> None:
+        live = committed.live
+        if self._loading and live.state.run_id in self._loading:
+            self._outdated.add(live.state.run_id)
+        if self._transcripts.taken:
+            self._transcripts.committed(committed)
+        self._watch.committed(live.state)
+        self.on_commit(committed)
+        if live.row.terminal and not live.tasks:
+            self._drop(live.row.run_id)
+        else:
+            self._weigh(live)
+
+    async def adopt(
+        self,
+        state: RunState,
+        records: tuple[Record, ...],
+        *,
+        labels: dict[str, str] | None = None,
+        call: CallRecord | None = None,
+    ) -> Refused | None:
+        """Store a history that was made elsewhere (a fork, an import) as a run of its own, and go on with it."""
+        workflow = await self.workflow(state.definition_hash)
+        if workflow is None:
+            return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {state.definition_hash[:12]}")
+        at = self.clock.now_ms()
+        # What follows is stored in the same piece: a crash in between would leave a run that nobody goes on with.
+        decision = await self._decider.decide(workflow, state, ContinueRun(at=at))
+        if isinstance(decision, Refused):
+            return decision
+        effects = effects_of(workflow, decision, at)
+        owner = self._owner_of(state.run_id)
+        row = first_row(decision.state, effects, created_at=at, labels=labels or {}, owner=owner)
+        whole = Accepted((*records, *decision.records), decision.state)
+        write = first_write(row, whole, call)
+        begun = LiveRun(workflow, decision.state, row)
+        if not await self._append(write, partial(self._begun, begun, write.records, effects)):
+            return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} exists already")
+        return None
+
+    # --- runs in memory --------------------------------------------------------------------------
+
+    async def live(self, run_id: str) -> LiveRun | None:
+        """A run in memory, loaded if need be; two callers share one load."""
+        live = self._live.get(run_id)
+        if live is not None:
+            self._live.move_to_end(run_id)
+            return live
+        loading = self._loading.get(run_id)
+        if loading is None:
+            loading = self._loading[run_id] = asyncio.ensure_future(self._load(run_id))
+            loading.add_done_callback(lambda _: self._loaded(run_id))
+        return await asyncio.shield(loading)
+
+    def _loaded(self, run_id: str) -> None:
+        self._loading.pop(run_id, None)
+        self._outdated.discard(run_id)
+
+    async def _load(self, run_id: str) -> LiveRun | None:
+        while True:
+            stored = await self.store.load(run_id)
+            state = None if stored is None else await self.folding.fold(stored.records)
+            if run_id not in self._outdated:
+                break
+            self._outdated.discard(run_id)  # it moved while it was read, and may not be in memory any more
+        if stored is None or state is None:
+            return None
+        workflow = await self.workflow(stored.row.definition_hash)
+        if workflow is None:
+            told = f"the definition {stored.row.definition_hash[:12]} of run {run_id} is not in the store"
+            raise CorruptHistory("DEFINITION_MISSING", told, "restore a backup that has it")
+        return self._kept(LiveRun(workflow, state, stored.row))
+
+    async def reloaded(self, run_id: str) -> LiveRun | None:
+        """A run as it is stored now, whatever was in memory."""
+        live = self._live.get(run_id)
+        if live is None:
+            return await self.live(run_id)
+        async with live.lock:
+            await self._reload(live)
+        return live
+
+    async def _reload(self, live: LiveRun) -> None:
+        """Somebody else moved the run: take over what is stored."""
+        stored = await self.store.load(live.state.run_id)
+        if stored is None:
+            raise CorruptHistory("RUN_VANISHED", f"run {live.state.run_id} is no longer in the store")
+        live.state, live.row = await self.folding.fold(stored.records), stored.row
+
+    def live_runs(self) -> list[LiveRun]:
+        """The runs in memory."""
+        return list(self._live.values())
+
+    def _kept(self, live: LiveRun) -> LiveRun:
+        """The run in memory: this one, unless somebody loaded or started it meanwhile and it may have moved since."""
+        self._weigh(known := self._live.setdefault(live.state.run_id, live))
+        return known
+
+    def _weigh(self, live: LiveRun) -> None:
+        """Count what a run takes, and drop others that were not used for longest and that nobody is busy with."""
+        if self._live.get(live.state.run_id) is live:
+            self._weights.note(live.state)
+        if len(self._live) > limits.LIVE_RUNS_MAX or self._weights.total > limits.LIVE_RUNS_BYTES_MAX:
+            self._make_room(live)
+
+    def _make_room(self, kept: LiveRun) -> None:
+        for item in [item for item in self._live.values() if not (item.tasks or item.users or item is kept)]:
+            self._drop(item.state.run_id)
+            if not self._has_surplus():
+                return
+
+    def _has_surplus(self) -> bool:
+        return len(self._live) > limits.LIVE_RUNS_MAX or self._weights.total > limits.LIVE_RUNS_BYTES_MAX
+
+    def _drop(self, run_id: str) -> None:
+        self._live.pop(run_id, None)
+        self._weights.drop(run_id)
+
+    def _begun(self, begun: LiveRun, page: Page, effects: tuple[Effect, ...]) -> None:
+        """A run was stored for the first time."""
+        live = self._kept(begun)
+        if live.state.seq != begun.state.seq:
+            effects = tuple(self.due(live))
+        self._committed(Committed(live, page, effects))
+
+    # --- reading and waiting ---------------------------------------------------------------------
+
+    async def read(self, run_id: str) -> RunState | None:
+        """The state of a run as stored."""
+        live = self._live.get(run_id)
+        # While a transition is under way, its records may be stored already and its state not yet known here.
+        if live is not None and self._owns(live) and not live.lock.locked():
+            return live.state
+        stored = await self.store.load(run_id)
+        return None if stored is None else await self.folding.fold(stored.records)
+
+    def _owns(self, live: LiveRun) -> bool:
+        return self.performs and live.row.owner == self.worker_id
+
+    async def watched_state(self, run_id: str) -> RunState | None:
+        """The state of a run for those who watch it: what was committed here last, without a look at the store.
+
+        What is being stored just now may be missing in it. Who watches the run hears of that in a moment.
+        """
+        live = self._live.get(run_id)
+        return live.state if live is not None and self._owns(live) else await self.read(run_id)
+
+    async def history(self, run_id: str, *, after_seq: int = 0, limit: int = 1_000) -> tuple[Record, ...]:
+        """Records of a run."""
+        return await self.store.history(run_id, after_seq=after_seq, limit=limit)
+
+    async def row(self, run_id: str) -> RunRow | None:
+        """The index row of a run."""
+        return await self.store.row(run_id)
+
+    async def positions(self, run_ids: Sequence[str]) -> Mapping[str, RunPosition]:
+        """How far some runs are, in one read; those that do not exist are left out."""
+        return await self.store.positions(run_ids)
+
+    async def list_runs(self, query: RunQuery) -> RunPage:
+        """Runs by filter, from an index."""
+        return await self.store.list_runs(query)
+
+    async def wait(self, run_id: str, *, after_seq: int, timeout_seconds: float) -> RunState | None:
+        """The state of a run once it has moved past a sequence number, or when time is up; None without such a run."""
+        with self._watch.entered(run_id, after_seq=after_seq) as moved:
+            live = self._live.get(run_id)
+            if live is not None and self._owns(live) and live.state.seq > after_seq:
+                return live.state
+            row = await self.store.row(run_id)
+            if row is None:
+                return None
+            state = await self.read(run_id) if row.seq > after_seq or row.terminal else None
+            if state is not None and (state.seq > after_seq or state.terminal):
+                return state
+            # What was just committed here may not have reached the state in memory: its transition goes on in a moment.
+            await moved_within(moved, timeout_seconds)
+        state = moved.result() if moved.done() else None
+        return state or await self.read(run_id)
+
+    def watched(self, run_id: str, *, after_seq: int, wanted: Wanted | None = None) -> AbstractContextManager[Moved]:
+        """As `wait`, for those who read and wait themselves: enter, look whether the run has moved, else wait.
+
+        A state that is stored here and is not `wanted` does not wake them.
+        """
+        if wanted is None:
+            return self._watch.entered(run_id, after_seq=after_seq)
+        return self._watch.entered(run_id, after_seq=after_seq, wanted=wanted)
+
+    def transcribed(self, run_id: str) -> AbstractContextManager[Transcript]:
+        """What is stored here of a run meanwhile, for those who are about to start it and wait for its end."""
+        return self._transcripts.of(run_id)
+
+    async def wait_for_end(self, run_id: str, *, timeout_seconds: float) -> RunState | None:
+        """The state of the last run of a chain once it has ended, or when time is up; None without such a run."""
+        deadline = asyncio.get_running_loop().time() + timeout_seconds
+        state = await self._wait_for_one(run_id, deadline)
+        while state is not None and state.continued_as is not None and asyncio.get_running_loop().time() < deadline:
+            later = await latest_in_chain(self.store, state.run_id) or state.continued_as
+            # A run that is not there yet is started just now by whoever has its predecessor.
+            state = await self._wait_for_one(later, deadline) or await self._soon(state, later, deadline)
+        return state
+
+    async def _soon(self, ended: RunState, successor: str, deadline: float) -> RunState:
+        with self._watch.entered(successor, after_seq=0) as begun:
+            await asyncio.wait((begun,), timeout=deadline - asyncio.get_running_loop().time())
+        return ended
+
+    async def _wait_for_one(self, run_id: str, deadline: float) -> RunState | None:
+        with self._watch.entered(run_id, after_seq=None) as ended:
+            live = self._live.get(run_id)
+            state = live.state if live is not None and self._owns(live) else await self.read(run_id)
+            if state is None or state.terminal:
+                return state
+            await moved_within(ended, deadline - asyncio.get_running_loop().time())
+        found = ended.result() if ended.done() else None
+        return found or await self.read(run_id)
+
+    def stop_waiting(self) -> None:
+        """Let nobody wait for the end of a run any more; for a server that stops."""
+        self._watch.stop_waiting()
+
+    async def next_commit(self, *, timeout_seconds: float) -> None:
+        """Wait for any commit here, or until time is up."""
+        await self._watch.next_commit(timeout_seconds=timeout_seconds)

@@ -1,0 +1,133 @@
+"""The index row of a run: how it stands, when it wakes up, whether it has work, and who does that.
+
+Above it: hosts, which store the row with every decision. Below it: the engine's state, `ownership`. Pure.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from penstock.engine.effects import Effect, PerformActivity, WakeUp
+from penstock.engine.outcomes import Accepted
+from penstock.engine.pages import Move
+from penstock.engine.pending import next_wake_up_at
+from penstock.engine.state import RunState
+from penstock.engine.status import run_status
+from penstock.runtime.ownership.epochs import next_owner
+from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.ports.runs import RunRow, RunWrite
+
+__all__ = ["first_row", "first_write", "is_work", "next_move", "next_write"]
+
+
+def first_row(
+    state: RunState, effects: tuple[Effect, ...], *, created_at: int, labels: dict[str, str], owner: str | None
+) -> RunRow:
+    """The row of a run that is stored for the first time; `owner` is who does its work, if it has any."""
+    has_work = _has_work(state, effects)
+    owner = owner if has_work else None
+    return RunRow(
+        run_id=state.run_id,
+        workflow_name=state.workflow_name,
+        workflow_version=state.workflow_version,
+        definition_hash=state.definition_hash,
+        status=run_status(state),
+        seq=state.seq,
+        created_at=created_at,
+        updated_at=state.updated_at,
+        parent_run_id=state.parent_run_id,
+        labels=labels,
+        wake_at=next_wake_up_at(state),
+        has_work=has_work,
+        owner=owner,
+        terminal=state.terminal,
+        tenant=state.tenant,
+        epoch=0 if owner is None else 1,
+    )
+
+
+def first_write(row: RunRow, decision: Accepted, call: CallRecord | None = None) -> RunWrite:
+    """A decision to be stored for a run that does not exist yet, and what the call that starts it leaves behind."""
+    page = decision.page
+    if call is not None:
+        call.decided(decision)
+    if isinstance(page, Move):
+        return RunWrite(expected_seq=0, row=row, move=page, call=call)
+    return RunWrite(expected_seq=0, row=row, records=page, call=call)
+
+
+def next_write(
+    was: RunRow,
+    seq: int,
+    decision: Accepted,
+    effects: tuple[Effect, ...],
+    *,
+    owner: str | None,
+    call: CallRecord | None = None,
+) -> RunWrite:
+    """A decision to be stored for a run that exists: of its index row only what has changed is new."""
+    if call is not None:
+        call.decided(decision)
+    state = decision.state
+    status, wake_at, has_work, terminal = _index_of(decision, effects)
+    owner, epoch = next_owner(was, has_work=has_work, candidate=owner)
+    row = replace(was, seq=state.seq, updated_at=state.updated_at)
+    before = (was.status, was.wake_at, was.has_work, was.owner, was.terminal)
+    same_index = before == (status, wake_at, has_work, owner, terminal)
+    if not same_index:
+        row = replace(
+            row, status=status, wake_at=wake_at, has_work=has_work, owner=owner, terminal=terminal, epoch=epoch
+        )
+    epoch, page = was.epoch, decision.page
+    if isinstance(page, Move):
+        return RunWrite(expected_seq=seq, expected_epoch=epoch, row=row, move=page, same_index=same_index, call=call)
+    return RunWrite(expected_seq=seq, expected_epoch=epoch, row=row, records=page, same_index=same_index, call=call)
+
+
+def next_move(was: RunRow, move: Move, decision: Accepted) -> RunWrite:
+    """As `next_write`, for a plain move of a run that has work and an owner.
+
+    Nearly always one activity follows another and neither has a deadline: then the index stays as it is.
+    """
+    state, effects = decision.state, decision.effects or ()
+    if was.wake_at is None and state.deadline is None and effects and was.status == "waiting_activity":
+        effect = effects[0]
+        if isinstance(effect, PerformActivity) and effect.deadline is None and state.mode != "host_mediated":
+            return RunWrite(
+                expected_seq=move.first_seq - 1,
+                expected_epoch=was.epoch,
+                row=replace(was, seq=state.seq, updated_at=state.updated_at),
+                move=move,
+                same_index=True,
+            )
+    return next_write(was, move.first_seq - 1, decision, effects, owner=was.owner)
+
+
+def _index_of(decision: Accepted, effects: tuple[Effect, ...]) -> tuple[str, int | None, bool, bool]:
+    """Of a run after a decision: its status, its next timer, whether it has work, and whether it has ended."""
+    state = decision.state
+    if not isinstance(decision.page, Move):
+        return run_status(state), next_wake_up_at(state), _has_work(state, effects), state.terminal
+    # A plain move leads to one activity, or to the end; then there is nothing else to look at.
+    if not effects:
+        return str(state.status), None, False, True
+    (effect,) = effects
+    wake_at = state.deadline
+    deadline = effect.deadline if isinstance(effect, PerformActivity) else None
+    if deadline is not None and (wake_at is None or deadline < wake_at):
+        wake_at = deadline
+    return "waiting_activity", wake_at, state.mode != "host_mediated", False
+
+
+def _has_work(state: RunState, effects: tuple[Effect, ...]) -> bool:
+    for effect in effects:  # noqa: SIM110  # asked after every decision, and a generator costs three times as much
+        if is_work(state, effect):
+            return True
+    return False
+
+
+def is_work(state: RunState, effect: Effect) -> bool:
+    """True for what this process must do itself: not timers, and not what the caller said it would do."""
+    if isinstance(effect, PerformActivity):
+        return state.mode != "host_mediated"
+    return not isinstance(effect, WakeUp)

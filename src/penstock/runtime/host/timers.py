@@ -1,0 +1,134 @@
+"""Fires the timers of runs: those that are due by the clock, and those that a clock which was ahead put too late.
+
+A timer is a moment in the state of a run. When the clock is set back, what a run has set meanwhile lies as far in the
+future as the clock was ahead. Such a run is known by its last record, which lies in the future too: its timers are
+fired after the time that they were to take, at the moments that its history knows. That is measured in memory; a
+process that ends before such a run has moved on finds it again at its start.
+
+Above it: the driver. Below it: an `EffectHost`. Nothing is scheduled that a restart could not find again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from penstock.base import limits
+from penstock.engine import inputs
+from penstock.engine.effects import WakeUp
+from penstock.engine.outcomes import Refused
+from penstock.runtime.host.port import EffectHost
+from penstock.runtime.ports.runs import RunRow
+
+__all__ = ["TimerLoop"]
+
+# The longest nap between two looks at the timers: finds what another process scheduled, and a clock that was set.
+_LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """A timer that lies in the future only because the clock did: its moment, and when it is due by the other clock."""
+
+    wake_at: int
+    due_elapsed_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class TimerLoop:
+    """Looks at the timers until it is cancelled; `report` hears of faults that nobody else would see."""
+
+    host: EffectHost
+    report: Callable[[str, BaseException], None]
+    is_draining: bool = False
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _next_wake_at: int | None = None
+    _late: dict[str, _Late] = field(default_factory=dict)
+    _looked_at: int | None = None
+
+    def nudge(self) -> None:
+        """Look now: for clocks that are moved by hand."""
+        self._wake.set()
+
+    def committed(self, row: RunRow) -> None:
+        """Take notice of a run that was just stored."""
+        wake_at = row.wake_at
+        if wake_at is None:
+            return
+        if self._next_wake_at is None or wake_at < self._next_wake_at:
+            self._next_wake_at = wake_at
+            self._wake.set()
+        if row.updated_at > self.host.clock.now_ms() + limits.CLOCK_STEP_MS_MAX:
+            self._note_late(row)
+
+    async def run(self) -> None:
+        """Fire what is due, and sleep until the next timer."""
+        while True:
+            self._wake.clear()
+            nap = _LOOK_SECONDS
+            try:
+                nap = await self.fire()
+            except Exception as error:  # the store may be back in a moment
+                self.report("timers", error)
+            try:
+                async with asyncio.timeout(max(nap, 0.001)):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def fire(self) -> float:
+        """Fire every timer that is due; for how many seconds there is nothing to do then."""
+        now = self.host.clock.now_ms()
+        await self._look_back(now)
+        due = {} if self.is_draining else dict.fromkeys(await self._due(now), now) | self._due_late()
+        results = await asyncio.gather(*(self._wake_run(run_id, at) for run_id, at in due.items()))
+        if any(results):
+            return 0.0
+        self._next_wake_at = await self.host.store.next_wake_at(after=now)
+        nap = _LOOK_SECONDS
+        if self._next_wake_at is not None and not due:
+            nap = min(nap, max(self._next_wake_at - self.host.clock.now_ms(), 0) / 1000)
+        elapsed = self.host.clock.elapsed_ms()
+        return min([nap, *((late.due_elapsed_ms - elapsed) / 1000 for late in self._late.values())])
+
+    async def _due(self, now: int) -> tuple[str, ...]:
+        return await self.host.store.due(
+            owner=self.host.worker_id, now=now, limit=limits.CLAIM_BATCH_MAX, family=self.host.family
+        )
+
+    async def _look_back(self, now: int) -> None:
+        """At the first look, and when the clock has been set back: find the runs that were stored by one ahead."""
+        before, self._looked_at = self._looked_at, now
+        if before is not None and now >= before - limits.CLOCK_STEP_MS_MAX:
+            return
+        since = now + limits.CLOCK_STEP_MS_MAX
+        for row in await self.host.store.timers_ahead(after=since, limit=limits.TIMERS_AHEAD_MAX):
+            self._note_late(row)
+
+    def _note_late(self, row: RunRow) -> None:
+        if row.wake_at is not None and row.wake_at >= row.updated_at and self.host.may_perform(row.run_id):
+            due_elapsed_ms = self.host.clock.elapsed_ms() + row.wake_at - row.updated_at
+            self._late[row.run_id] = _Late(row.wake_at, due_elapsed_ms)
+            self._wake.set()
+
+    def _due_late(self) -> dict[str, int]:
+        """The runs whose late timers are due, with the moments at which they fire."""
+        elapsed = self.host.clock.elapsed_ms()
+        due = {run_id: late.wake_at for run_id, late in self._late.items() if late.due_elapsed_ms <= elapsed}
+        for run_id in due:
+            del self._late[run_id]
+        return due
+
+    async def _wake_run(self, run_id: str, at: int) -> bool:
+        """Fire every timer of a run that is due at a moment; False when there was none after all."""
+        fired = False
+        try:
+            live = await self.host.live(run_id)
+            for effect in [] if live is None else self.host.due(live, at=at):
+                if isinstance(effect, WakeUp):
+                    given = inputs.FireTimer(at=at, kind=effect.kind, node_id=effect.node_id, visit=effect.visit)
+                    fired = not isinstance(await self.host.send(run_id, given), Refused) or fired
+        except Exception as error:  # one damaged run must not keep the others from waking
+            self.report(run_id, error)
+        return fired

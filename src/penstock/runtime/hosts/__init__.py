@@ -1,1 +1,0 @@
-"""What a host of runs promises (`port`, read it first), and what it shares with its driver (`live`)."""

@@ -1,0 +1,1 @@
+"""Schedules: runs that start by the clock, and the timetables that say when."""

@@ -1,0 +1,486 @@
+"""Schedules: runs that start by the clock.
+
+A schedule has a cron expression in a time zone, and says what happens when the previous run is still going (`overlap`),
+how old a missed start may be and still happen (`catch_up`), and how far starts are spread (`jitter`). The id of a
+scheduled run is made from the schedule and the moment, so that two processes that both find it due start it once.
+
+What is due is started by whoever is told to (`fire`): a gate, where there is one, as a call of the schedule.
+
+Above it: `Penstock`, operations. Below it: the host port, `timetables`. Nothing is kept between two looks that another
+process would need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from msgspec.structs import replace
+
+from penstock.base import limits
+from penstock.base.errors import Conflict, NotFound, PenstockError, Rejected
+from penstock.base.ids import DEFAULT_TENANT, id_for_callers, id_in_tenant
+from penstock.base.json import JsonObject
+from penstock.definitions.model import Workflow
+from penstock.engine import inputs
+from penstock.engine.folding.trust import UNTRUSTED
+from penstock.engine.outcomes import Refused
+from penstock.engine.starters import PROGRAM, Starter
+from penstock.runtime.host.port import RunHost
+from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.ports.runs import DefinitionReader, ScheduleChanges, ScheduleReader, ScheduleRow
+from penstock.runtime.schedules.timetables import Placing, Timetable, next_fire_at, timetable_of
+
+__all__ = [
+    "Fire",
+    "FireOutcome",
+    "NotAllowed",
+    "Postponed",
+    "Scheduler",
+    "Skipped",
+    "Started",
+    "check_schedules",
+    "made_by",
+    "origin_of",
+    "refusal_of",
+    "scheduled_run_id",
+]
+
+_LOOK_SECONDS = 1.0
+# What is noted in a specification beside what was asked for.
+_MADE_BY, _REFUSED = "made_by", "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A run was started."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """This time no run was started, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """The previous run must end first."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotAllowed:
+    """Whoever made the schedule may not start this, or it cannot be started; noted on the schedule."""
+
+    code: str
+    message: str
+
+
+FireOutcome: TypeAlias = Started | Skipped | Postponed | NotAllowed
+Fire: TypeAlias = Callable[[ScheduleRow, str], Awaitable[FireOutcome]]
+
+
+def _scheduled(workflow: Workflow, tenant: str) -> list[tuple[str, JsonObject]]:
+    """The triggers of a document, and the ids that their schedules have."""
+    return [
+        (id_in_tenant(tenant, str(trigger.get("id") or f"{workflow.name}:{number}")), trigger)
+        for number, trigger in enumerate(workflow.triggers)
+    ]
+
+
+def check_schedules(workflow: Workflow) -> None:
+    """Refuse a document with a schedule that could not be kept: better before it is stored than after."""
+    for number, trigger in enumerate(workflow.triggers):
+        schedule = trigger.get("schedule")
+        if isinstance(schedule, dict):
+            try:
+                timetable_of(schedule)
+            except Rejected as error:
+                place = f"/triggers/{number}/schedule"
+                finding: JsonObject = {"code": error.code, "severity": "error", "path": place}
+                finding.update({"message": error.message, "hint": error.hint})
+                told = f"the schedule at {place} cannot be kept: {error.message}"
+                raise Rejected("INVALID_DOCUMENT", told, error.hint, {"findings": [finding]}) from None
+
+
+def origin_of(row: ScheduleRow) -> str:
+    """Who made a schedule: a `document`, an `operation`, or the `program` that has this library in it."""
+    origin = row.spec.get("origin")
+    return origin if isinstance(origin, str) else "program"
+
+
+def made_by(row: ScheduleRow) -> str | None:
+    """The principal who made a schedule by an operation, or changed what it starts: it starts runs in their name."""
+    found = row.spec.get(_MADE_BY)
+    return found if isinstance(found, str) else None
+
+
+def refusal_of(row: ScheduleRow) -> JsonObject | None:
+    """Why the last start was refused: `at`, `code`, `message`; None if it was not."""
+    found = row.spec.get(_REFUSED)
+    return found if isinstance(found, dict) else None
+
+
+def scheduled_run_id(row: ScheduleRow, mark: str) -> str:
+    """The id of a run that a schedule starts, made from the moment or another mark: it is started once."""
+    return f"{row.schedule_id}@{mark}"
+
+
+def _asked_for(spec: JsonObject) -> JsonObject:
+    """A specification without what was noted about the last start."""
+    return {name: value for name, value in spec.items() if name != _REFUSED}
+
+
+def _is_of(row: ScheduleRow, workflow_name: str) -> bool:
+    """Whether a schedule may follow the document of a workflow; those of older files do not say who made them."""
+    return origin_of(row) == "program" or (origin_of(row) == "document" and row.workflow_name == workflow_name)
+
+
+class ScheduleStore(ScheduleReader, ScheduleChanges, DefinitionReader, Protocol):
+    """Where schedules are kept, beside the definitions that they start."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Scheduler:
+    """Starts scheduled runs until it is stopped."""
+
+    host: RunHost
+    store: ScheduleStore
+    report: Callable[[str, BaseException], None] = lambda where, error: None
+    fire: Fire | None = None
+    """Starts a run of a schedule that is due; without one the program that has this library in it does so itself."""
+    _task: asyncio.Task[None] | None = None
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _placing: Placing = field(default_factory=Placing)
+    _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a run is started: whether another one still goes on is asked before, and must be true after."""
+
+    def start(self) -> None:
+        """Begin to look at the clock, unless it does so already."""
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._loop())
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether it looks at the clock."""
+        return self._task is not None
+
+    async def stop(self) -> None:
+        """Stop looking."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def nudge(self) -> None:
+        """Look now: for clocks that are moved by hand."""
+        self._wake.set()
+
+    async def put(
+        self,
+        schedule_id: str,
+        workflow_name: str,
+        spec: JsonObject,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        paused: bool = False,
+    ) -> ScheduleRow:
+        """Create a schedule or replace its specification; a paused one stays paused. Its runs are in its tenant."""
+        while True:
+            known = await self.find(schedule_id)
+            if known is not None and known.tenant != tenant:
+                told = f"the id {schedule_id} is taken by a schedule of another tenant"
+                raise Conflict("SCHEDULE_ID_TAKEN", told, "choose another id")
+            if known is not None and _asked_for(known.spec) == spec and known.workflow_name == workflow_name:
+                return known
+            row = replace(
+                self.fresh(schedule_id, workflow_name, spec, tenant=tenant),
+                paused=known.paused if known else paused,
+                last_run_id=known.last_run_id if known else None,
+            )
+            if await self.keep(row, known):
+                return row
+
+    def fresh(
+        self,
+        schedule_id: str,
+        workflow_name: str,
+        spec: JsonObject,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        paused: bool = False,
+    ) -> ScheduleRow:
+        """A schedule as it begins, to be kept."""
+        return ScheduleRow(
+            schedule_id=schedule_id,
+            workflow_name=workflow_name,
+            spec=spec,
+            next_at=self._next_at(schedule_id, spec),
+            tenant=tenant,
+            paused=paused,
+        )
+
+    async def change(self, schedule_id: str, changes: JsonObject, *, call: CallRecord | None = None) -> ScheduleRow:
+        """Change members of a specification, as it stands then; None removes one."""
+
+        def changed(row: ScheduleRow) -> ScheduleRow:
+            wanted = {**_asked_for(row.spec), **changes}
+            spec: JsonObject = {name: value for name, value in wanted.items() if value is not None}
+            if spec == row.spec:
+                return row
+            return replace(row, spec=spec, next_at=self._next_at(schedule_id, spec))
+
+        return await self._changed(schedule_id, changed, call)
+
+    def _next_at(self, schedule_id: str, spec: JsonObject) -> int | None:
+        return next_fire_at(schedule_id, timetable_of(spec), self.host.clock.now_ms())
+
+    async def keep(self, row: ScheduleRow, known: ScheduleRow | None, *, call: CallRecord | None = None) -> bool:
+        """Keep a schedule, unless somebody changed it in between: nothing that others did may be lost."""
+        kept = await self.store.put_schedule(row, expected=known, call=call)
+        self.nudge()
+        return kept
+
+    async def _changed(
+        self, schedule_id: str, change: Callable[[ScheduleRow], ScheduleRow], call: CallRecord | None
+    ) -> ScheduleRow:
+        """Change a schedule as it stands when it is stored."""
+        while True:
+            changed = change(row := await self._row(schedule_id))
+            if changed == row or await self.keep(changed, row, call=call):
+                return changed
+
+    async def put_triggers(self, workflow: Workflow, *, tenant: str = DEFAULT_TENANT) -> list[ScheduleRow]:
+        """Create the schedules that a document's `triggers` ask for, and forget those that it no longer asks for.
+
+        A schedule that somebody else made under the id of a trigger stays as it is; `report` hears of it.
+        """
+        rows = []
+        known = {row.schedule_id: row for row in await self.store.schedules(tenant=tenant)}
+        for schedule_id, trigger in _scheduled(workflow, tenant):
+            schedule = trigger.get("schedule")
+            if not isinstance(schedule, dict) or trigger.get("enabled") is False:
+                continue
+            there = known.get(schedule_id)
+            if there is not None and not _is_of(there, workflow.name):
+                told = f"{workflow.name} asks for the schedule {schedule_id}, which another workflow or person made"
+                self.report("schedules", Conflict("SCHEDULE_ID_TAKEN", told, "give the trigger another id"))
+                continue
+            spec: JsonObject = {**schedule, "input": trigger.get("input"), "origin": "document"}
+            rows.append(await self.put(schedule_id, workflow.name, spec, tenant=tenant))
+        asked_for = {row.schedule_id for row in rows}
+        for row in known.values():
+            if row.workflow_name == workflow.name and origin_of(row) == "document" and row.schedule_id not in asked_for:
+                await self.store.delete_schedule(row.schedule_id)
+        return rows
+
+    async def follow(self, workflow_name: str, *, tenant: str = DEFAULT_TENANT) -> None:
+        """Make the schedules of a workflow those of its newest version, also when somebody changes it meanwhile."""
+        followed: str | None = None
+        while (newest := await self.host.workflow_named(workflow_name, tenant=tenant)) is not None:
+            if newest.hash == followed:
+                return
+            await self.put_triggers(newest, tenant=tenant)
+            followed = newest.hash
+        await self.drop_triggers(workflow_name, tenant=tenant)
+
+    async def follow_all(self) -> None:
+        """Do so for every workflow with triggers, and for those that schedules are left of: a process may have died
+        after it stored or deleted one, and before that.
+        """
+        wanted: set[tuple[str, str]] = {
+            (row.tenant, row.workflow_name) for row in await self.store.schedules() if origin_of(row) == "document"
+        }
+        cursor: str | None = None
+        while True:
+            page = await self.store.list_definitions(tenant=None, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
+            wanted.update((row.tenant, row.name) for row in page.rows if row.document.get("triggers"))
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        for tenant, name in sorted(wanted):
+            await self._followed(name, tenant)
+
+    async def _followed(self, workflow_name: str, tenant: str) -> None:
+        try:
+            await self.follow(workflow_name, tenant=tenant)
+        except PenstockError as error:  # one document must not keep the others from being started
+            self.report(f"the schedules of {workflow_name}", error)
+
+    async def drop_triggers(
+        self, workflow_name: str, *, tenant: str = DEFAULT_TENANT, workflow: Workflow | None = None
+    ) -> None:
+        """Forget the schedules that the document of a name asked for (that of `workflow`, or the newest); others stay.
+
+        Those of older files do not say who made them: they are known by the ids that the document gives them.
+        """
+        workflow = workflow or await self.host.workflow_named(workflow_name, tenant=tenant)
+        asked_for = set() if workflow is None else {schedule_id for schedule_id, _ in _scheduled(workflow, tenant)}
+        for row in await self.store.schedules(tenant=tenant):
+            if row.workflow_name != workflow_name:
+                continue
+            if origin_of(row) == "document" or (origin_of(row) == "program" and row.schedule_id in asked_for):
+                await self.store.delete_schedule(row.schedule_id)
+
+    async def pause(self, schedule_id: str, *, paused: bool, call: CallRecord | None = None) -> None:
+        """Pause a schedule, or let it go on from now."""
+
+        def changed(row: ScheduleRow) -> ScheduleRow:
+            return replace(row, paused=paused, next_at=self._next_at(schedule_id, row.spec))
+
+        await self._changed(schedule_id, changed, call)
+
+    async def run_now(
+        self,
+        schedule_id: str,
+        *,
+        mark: str | None = None,
+        starter: Starter = PROGRAM,
+        call: CallRecord | None = None,
+    ) -> str:
+        """Start a run of a schedule at once; its timetable stays as it is. The same `mark` starts it once."""
+        async with self._starting:
+            row = await self._row(schedule_id)
+            mark = mark or str(self.host.clock.now_ms())
+            outcome = await self._hindered(row, mark) or await self.begin(row, mark, starter, call=call)
+            if not isinstance(outcome, Started):
+                told = f"schedule {id_for_callers(row.tenant, schedule_id)} did not start: {_why(outcome)}"
+                raise Conflict("SCHEDULE_NOT_STARTED", told, "wait for the previous run, or cancel it")
+            await self._note(row, next_at=row.next_at, last_run_id=outcome.run_id)
+            return outcome.run_id
+
+    async def find(self, schedule_id: str) -> ScheduleRow | None:
+        """A schedule by the id that it is stored under."""
+        return next((row for row in await self.store.schedules() if row.schedule_id == schedule_id), None)
+
+    async def _row(self, schedule_id: str) -> ScheduleRow:
+        row = await self.find(schedule_id)
+        if row is None:
+            raise NotFound("SCHEDULE_NOT_FOUND", f"there is no schedule {schedule_id}")
+        return row
+
+    async def _note(
+        self, row: ScheduleRow, *, next_at: int | None, last_run_id: str | None, refused: JsonObject | None = None
+    ) -> None:
+        """Keep what came of a start; what somebody did to the schedule meanwhile stays."""
+        while (current := await self.find(row.schedule_id)) is not None:
+            asked_for = _asked_for(current.spec)
+            same = asked_for == _asked_for(row.spec) and current.next_at == row.next_at
+            noted = replace(
+                current,
+                next_at=next_at if same else current.next_at,
+                last_run_id=last_run_id,
+                spec=asked_for if refused is None else {**asked_for, _REFUSED: refused},
+            )
+            if await self.store.put_schedule(noted, expected=current):
+                return
+
+    async def _loop(self) -> None:
+        try:
+            await self.follow_all()
+        except Exception as error:  # the store may be back in a moment
+            self.report("schedules", error)
+        while True:
+            self._wake.clear()
+            try:
+                await self.fire_due()
+            except Exception as error:  # the store may be back in a moment
+                self.report("schedules", error)
+            try:
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def fire_due(self) -> dict[str, FireOutcome]:
+        """Start what is due; what became of each schedule that was."""
+        now = self.host.clock.now_ms()
+        outcomes: dict[str, FireOutcome] = {}
+        async with self._starting:
+            for listed in await self.store.schedules():
+                row = listed if listed.paused or self._placing.fits(listed, now) else await self._placed(listed, now)
+                if not row.paused and row.next_at is not None and row.next_at <= now:
+                    outcomes[row.schedule_id] = await self._fire(row, row.next_at, now)
+            self._placing.looked(now)
+        return outcomes
+
+    async def _placed(self, row: ScheduleRow, now: int) -> ScheduleRow:
+        """A schedule whose next moment was found by a clock that was ahead, with the one that it has by this clock."""
+        placed = replace(row, next_at=self._placing.next_at(row, now))
+        return placed if await self.store.put_schedule(placed, expected=row) else row
+
+    async def _fire(self, row: ScheduleRow, moment: int, now: int) -> FireOutcome:
+        timetable = timetable_of(row.spec)
+        if now - moment > timetable.catch_up_ms:
+            following = next_fire_at(row.schedule_id, timetable, now)
+            await self._note(row, next_at=following, last_run_id=row.last_run_id)
+            return Skipped(f"missed by {(now - moment) // 1000} s")
+        mark = str(moment)
+        outcome = await self._hindered(row, mark) or await (self.fire or self._by_itself)(row, mark)
+        if isinstance(outcome, Postponed):
+            return outcome
+        refused: JsonObject | None = None
+        if isinstance(outcome, NotAllowed):
+            refused = {"at": now, "code": outcome.code, "message": outcome.message}
+        following = next_fire_at(row.schedule_id, timetable, moment)
+        last = outcome.run_id if isinstance(outcome, Started) else row.last_run_id
+        await self._note(row, next_at=following, last_run_id=last, refused=refused)
+        return outcome
+
+    async def _hindered(self, row: ScheduleRow, mark: str) -> FireOutcome | None:
+        """What keeps a schedule from starting a run, by its own rules; None if nothing does."""
+        run_id = scheduled_run_id(row, mark)
+        if row.last_run_id == run_id:
+            return Started(run_id)  # the clock moved back; it must not be in the way of itself
+        previous = await self._going_on(row)
+        overlap = timetable_of(row.spec).overlap
+        if previous is not None and overlap == "skip":
+            return Skipped(f"run {id_for_callers(row.tenant, previous)} is still going")
+        return Postponed() if previous is not None and overlap == "queue" else None
+
+    async def _going_on(self, row: ScheduleRow) -> str | None:
+        """The run that the schedule started last, or that continues it, while it goes on."""
+        previous = await self.host.row(await self.host.newest(row.last_run_id)) if row.last_run_id else None
+        return None if previous is None or previous.terminal else previous.run_id
+
+    async def _by_itself(self, row: ScheduleRow, mark: str) -> FireOutcome:
+        schedule = f"schedule:{id_for_callers(row.tenant, row.schedule_id)}"
+        return await self.begin(row, mark, Starter(principal=schedule, on_behalf_of=PROGRAM.principal))
+
+    async def begin(
+        self, row: ScheduleRow, mark: str, starter: Starter, *, call: CallRecord | None = None
+    ) -> FireOutcome:
+        """Start a run of a schedule that nothing hinders; one that goes on is cancelled if the schedule says so."""
+        timetable: Timetable = timetable_of(row.spec)
+        workflow = await self.host.workflow_named(row.workflow_name, tenant=row.tenant)
+        if workflow is None:
+            return Skipped(f"there is no workflow {row.workflow_name}")
+        if timetable.overlap == "cancel_running" and (previous := await self._going_on(row)) is not None:
+            reason = f"the schedule {row.schedule_id} starts again"
+            cancel = inputs.CancelRun(at=self.host.clock.now_ms(), reason=reason)
+            await self.host.send(previous, cancel, call=call)
+        run_id = scheduled_run_id(row, mark)
+        start = inputs.StartRun(
+            at=self.host.clock.now_ms(),
+            run_id=run_id,
+            input=timetable.input,
+            tenant=row.tenant,
+            started_by=starter.principal,
+            starter=starter.told(),
+            untrusted=row.spec.get(UNTRUSTED) is True,
+        )
+        labels = {"schedule": id_for_callers(row.tenant, row.schedule_id)}
+        decision = await self.host.start(start, workflow_hash=workflow.hash, labels=labels, call=call)
+        if isinstance(decision, Refused) and decision.code != "DUPLICATE_EXECUTION_ID":
+            return NotAllowed(decision.code, decision.message)
+        return Started(run_id)
+
+
+def _why(outcome: FireOutcome) -> str:
+    if isinstance(outcome, NotAllowed):
+        return f"{outcome.code}: {outcome.message}"
+    return outcome.reason if isinstance(outcome, Skipped) else "the previous run must end first"

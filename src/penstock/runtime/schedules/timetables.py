@@ -1,0 +1,126 @@
+"""Timetables: when a schedule starts something, worked out from its specification.
+
+Above it: `schedules`, which starts runs, and the checks of documents. Below it: cron arithmetic is cronsim's. It reads
+no clock and stores nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from zlib import crc32
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.durations import parse_native_duration_ms
+from penstock.runtime.ports.runs import ScheduleRow
+
+__all__ = ["Placing", "Timetable", "next_fire_at", "timetable_of"]
+
+_CATCH_UP_MS = 60_000  # a start that was missed by more than a minute is skipped unless the schedule says otherwise
+# Looks that are remembered: of a clock that was ahead for longer than they took, the starts meanwhile are lost.
+_LOOKS_KEPT = 600
+_OVERLAPS = ("skip", "queue", "allow", "cancel_running")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timetable:
+    """A schedule's specification, understood."""
+
+    cron: str
+    zone: ZoneInfo
+    overlap: str
+    catch_up_ms: int
+    jitter_ms: int
+    input: JsonValue
+
+
+def timetable_of(spec: JsonObject) -> Timetable:
+    """Understand a specification ``{cron, timezone, overlap, catch_up, jitter, input}``."""
+    cron, zone = str(spec.get("cron", "")), str(spec.get("timezone", "UTC"))
+    overlap = str(spec.get("overlap", "skip"))
+    if overlap not in _OVERLAPS:
+        raise Rejected("SCHEDULE_INVALID", f"overlap cannot be {overlap!r}", f"use one of {', '.join(_OVERLAPS)}")
+    try:
+        CronSim(cron, datetime(2026, 1, 1, tzinfo=UTC))
+    except CronSimError as error:
+        hint = "five fields: minute hour day-of-month month day-of-week"
+        raise Rejected("SCHEDULE_INVALID", f"{cron!r} is no cron expression: {error}", hint) from None
+    try:
+        known = ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # a folder of zones is no zone, and says so by an OSError
+        told = f"{zone!r} is no time zone"
+        raise Rejected("SCHEDULE_INVALID", told, "use a name such as Europe/Berlin or UTC") from None
+    return Timetable(
+        cron=cron,
+        zone=known,
+        overlap=overlap,
+        catch_up_ms=_duration(spec.get("catch_up"), _CATCH_UP_MS),
+        jitter_ms=_duration(spec.get("jitter"), 0),
+        input=spec.get("input"),
+    )
+
+
+def _duration(value: JsonValue, default: int) -> int:
+    if value is None:
+        return default
+    parsed = parse_native_duration_ms(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
+    if parsed is None:
+        raise Rejected("SCHEDULE_INVALID", f"{value!r} is no duration", "write for example 30s, 5m or 1h")
+    return parsed
+
+
+def next_fire_at(schedule_id: str, timetable: Timetable, after_ms: int) -> int | None:
+    """The next moment after an instant; None when the expression never comes true again."""
+    after = datetime.fromtimestamp(after_ms / 1000, tz=timetable.zone)
+    try:
+        found = next(CronSim(timetable.cron, after))
+    except StopIteration:
+        return None
+    moment = int(found.timestamp() * 1000)
+    if not timetable.jitter_ms:
+        return moment
+    # Drawn from the schedule and the moment: spread over schedules, the same for every process.
+    return moment + crc32(f"{schedule_id}/{moment}".encode()) % timetable.jitter_ms
+
+
+@dataclass(slots=True)
+class Placing:
+    """Finds schedules whose next moment was computed by a clock that was ahead, and where they belong.
+
+    The next moment of a schedule cannot be later than the next one after now. One that was found to be right stays
+    right for as long as the clock goes forward.
+    """
+
+    _fitting: dict[str, tuple[int | None, int]] = field(default_factory=dict)  # next moments, and when they were right
+    _looks: deque[int] = field(default_factory=lambda: deque(maxlen=_LOOKS_KEPT))
+
+    def fits(self, row: ScheduleRow, now: int) -> bool:
+        """Whether the next moment of a schedule can be the right one."""
+        next_at, right_at = self._fitting.get(row.schedule_id, (None, now))
+        if row.next_at is None or (row.next_at == next_at and right_at <= now):
+            return True
+        try:
+            timetable = timetable_of(row.spec)
+        except Rejected:
+            return True  # firing it tells what is wrong with it, and must not be in the way of the others before
+        first = next_fire_at(row.schedule_id, dataclasses.replace(timetable, jitter_ms=0), now)
+        if first is not None and row.next_at > first + timetable.jitter_ms:
+            return False
+        self._fitting[row.schedule_id] = row.next_at, now
+        return True
+
+    def looked(self, now: int) -> None:
+        """Note that everything that was due until now was seen to."""
+        self._looks.append(now)
+
+    def next_at(self, row: ScheduleRow, now: int) -> int | None:
+        """Where a schedule belongs: after the last look before the clock was ahead, if that is not too long ago."""
+        timetable = timetable_of(row.spec)
+        seen_until = max((look for look in self._looks if look <= now), default=now)
+        return next_fire_at(row.schedule_id, timetable, max(seen_until, now - timetable.catch_up_ms))

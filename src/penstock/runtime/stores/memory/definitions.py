@@ -1,0 +1,126 @@
+"""Definitions in memory: what was put by whom, which is the newest of each name, and what is hidden.
+
+Above it: `runs`. Nothing survives the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from penstock.definitions.claims import claimed_names
+from penstock.runtime.ports.runs import (
+    ANY,
+    AnyHash,
+    DefinitionChanged,
+    DefinitionNameTaken,
+    DefinitionOutcome,
+    DefinitionPage,
+    DefinitionPut,
+    DefinitionRefused,
+    DefinitionRow,
+)
+from penstock.runtime.stores.rules.runs import (
+    cursor_of,
+    definition_cursor_of,
+    definition_position_of,
+    definitions_page_size,
+    position_of,
+)
+
+__all__ = ["MemoryDefinitions"]
+
+
+@dataclass(slots=True)
+class MemoryDefinitions:
+    """Versions in the order in which they were put; a name stands for a place among them."""
+
+    _versions: list[DefinitionRow] = field(default_factory=list)
+    _newest: dict[tuple[str, str], int] = field(default_factory=dict)  # by name and tenant
+
+    def put(self, definition: DefinitionRow, expected_hash: str | AnyHash | None) -> DefinitionOutcome:
+        """Make a definition the newest of its name."""
+        current = self.named(definition.name, definition.tenant)
+        current_hash = None if current is None else current.hash
+        if expected_hash is not ANY and expected_hash != current_hash:
+            return DefinitionChanged(current_hash)
+        if current_hash != definition.hash:
+            taken = self._taken(definition)
+            if taken is not None:
+                return taken
+            first = self.by_hash(definition.hash, None)
+            if first is not None:
+                definition = replace(definition, version=first.version, document=first.document)
+            self._newest[definition.name, definition.tenant] = len(self._versions)
+            self._versions.append(definition)
+        return DefinitionPut()
+
+    def put_all(self, definitions: Sequence[tuple[DefinitionRow, str | None]]) -> DefinitionPut | DefinitionRefused:
+        """Put definitions one after the other; none of them if one is refused."""
+        versions, newest = len(self._versions), dict(self._newest)
+        for definition, expected_hash in definitions:
+            outcome = self.put(definition, expected_hash)
+            if not isinstance(outcome, DefinitionPut):
+                del self._versions[versions:]
+                self._newest = newest
+                return DefinitionRefused(definition.name, outcome)
+        return DefinitionPut()
+
+    def _taken(self, definition: DefinitionRow) -> DefinitionNameTaken | None:
+        """A name that it asks for and another workflow has: nobody else gets one, so there is one who has it."""
+        asked = claimed_names(definition.name, definition.document)
+        for row in self.newest(definition.tenant) if asked else ():
+            had = {*claimed_names(row.name, row.document)} if row.name != definition.name else set()
+            for kind, name in asked:
+                if (kind, name) in had:
+                    return DefinitionNameTaken(kind=kind, name=name, owner=row.name)
+        return None
+
+    def by_hash(self, definition_hash: str, tenant: str | None) -> DefinitionRow | None:
+        """What a tenant put last under a hash, or what anybody put first."""
+        found = [row for row in self._versions if row.hash == definition_hash and tenant in (None, row.tenant)]
+        if not found:
+            return None
+        return found[0] if tenant is None else found[-1]
+
+    def named(self, name: str, tenant: str) -> DefinitionRow | None:
+        """The newest of a name."""
+        number = self._newest.get((name, tenant))
+        return None if number is None else self._versions[number]
+
+    def versions(self, name: str, tenant: str, *, limit: int, cursor: str | None) -> DefinitionPage:
+        """What was put under a name, newest first."""
+        size, before = definitions_page_size(limit), position_of(cursor)
+        found = [
+            (number, row)
+            for number, row in reversed(list(enumerate(self._versions)))
+            if (row.name, row.tenant) == (name, tenant) and (before is None or number < before)
+        ]
+        page = found[:size]
+        return DefinitionPage(tuple(row for _, row in page), cursor_of(page[-1][0]) if len(found) > size else None)
+
+    def newest(self, tenant: str | None) -> Iterator[DefinitionRow]:
+        """The newest of every name, by name."""
+        return (self._versions[number] for (_, of), number in sorted(self._newest.items()) if tenant in (None, of))
+
+    def page(self, tenant: str | None, prefix: str, *, limit: int, cursor: str | None) -> DefinitionPage:
+        """The newest of some names, by name."""
+        size, after = definitions_page_size(limit), definition_position_of(cursor)
+        found = [
+            row
+            for row in self.newest(tenant)
+            if row.name.startswith(prefix) and (after is None or (row.name, row.tenant) > after)
+        ]
+        page = found[:size]
+        last = definition_cursor_of(page[-1].name, page[-1].tenant) if len(found) > size else None
+        return DefinitionPage(tuple(page), last)
+
+    def delete(self, name: str, tenant: str, expected_hash: str | AnyHash) -> bool:
+        """Hide a name, if it stands for what is expected."""
+        current = self.named(name, tenant)
+        if current is None or expected_hash not in (ANY, current.hash):
+            return False
+        del self._newest[name, tenant]
+        return True

@@ -1,0 +1,3 @@
+"""Tables about everything beside runs: API keys, the audit log and its sealed ends, idempotency, registered resources,
+deliveries.
+"""

@@ -1,0 +1,152 @@
+"""Registered things and small values in the SQLite file.
+
+Functions of a connection. Those that write run inside a transaction of the file's one writer, so that the etag that
+they compare is the one that they replace.
+
+Above it: `platform_store`. Below it: `columns`, sqlite3; the tables are in `format.platform_tables`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Any
+
+import msgspec
+
+from penstock.base.json import JsonValue
+from penstock.runtime.ports.platform import (
+    ANY_ETAG,
+    ResourceChanged,
+    ResourceDeleted,
+    ResourcePage,
+    ResourcePut,
+    ResourceRow,
+)
+from penstock.runtime.stores.rules.platform import id_cursor, id_position, rows_wanted
+from penstock.runtime.stores.sqlite.columns import decode_json
+
+__all__ = [
+    "delete_resource",
+    "drop_mark",
+    "put_resource",
+    "put_resources",
+    "read_all_resources",
+    "read_mark",
+    "read_resource",
+    "read_resources",
+    "set_mark",
+]
+
+_COLUMNS = "tenant, kind, resource_id, body, etag, created_at, updated_at, updated_by"
+_NAMED = "kind = ? AND tenant = ? AND resource_id = ?"
+_PUT = (
+    f"INSERT INTO resources ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (kind, tenant, resource_id) DO UPDATE SET"
+    " body = excluded.body, etag = excluded.etag, updated_at = excluded.updated_at, updated_by = excluded.updated_by"
+)
+
+_BODY = msgspec.json.Decoder(dict[str, Any])
+_VALUE: msgspec.json.Decoder[JsonValue] = msgspec.json.Decoder()
+
+
+def put_resource(
+    connection: sqlite3.Connection, resource: ResourceRow, body: bytes, expected_etag: str | None
+) -> ResourcePut | ResourceChanged:
+    """Store a resource if its etag is the expected one."""
+    current_etag = _etag(connection, resource.tenant, resource.kind, resource.resource_id)
+    if expected_etag not in (ANY_ETAG, current_etag):
+        return ResourceChanged(current_etag)
+    columns = (
+        resource.tenant,
+        resource.kind,
+        resource.resource_id,
+        body,
+        resource.etag,
+        resource.created_at,
+        resource.updated_at,
+        resource.updated_by,
+    )
+    connection.execute(_PUT, columns)
+    return ResourcePut(created=current_etag is None)
+
+
+def put_resources(connection: sqlite3.Connection, resources: Sequence[tuple[ResourceRow, bytes]]) -> None:
+    """Store resources over whatever is there."""
+    for resource, body in resources:
+        put_resource(connection, resource, body, ANY_ETAG)
+
+
+def delete_resource(
+    connection: sqlite3.Connection, tenant: str, kind: str, resource_id: str, expected_etag: str
+) -> ResourceDeleted | ResourceChanged:
+    """Remove a resource if its etag is the expected one."""
+    current_etag = _etag(connection, tenant, kind, resource_id)
+    if current_etag is None or expected_etag not in (ANY_ETAG, current_etag):
+        return ResourceChanged(current_etag)
+    connection.execute(f"DELETE FROM resources WHERE {_NAMED}", (kind, tenant, resource_id))
+    return ResourceDeleted()
+
+
+def _etag(connection: sqlite3.Connection, tenant: str, kind: str, resource_id: str) -> str | None:
+    found = connection.execute(f"SELECT etag FROM resources WHERE {_NAMED}", (kind, tenant, resource_id)).fetchall()
+    return found[0][0] if found else None
+
+
+def read_resource(connection: sqlite3.Connection, tenant: str, kind: str, resource_id: str) -> ResourceRow | None:
+    """A resource by id."""
+    statement = f"SELECT {_COLUMNS} FROM resources WHERE {_NAMED}"
+    found = connection.execute(statement, (kind, tenant, resource_id)).fetchall()
+    return _resource_of(found[0]) if found else None
+
+
+def read_resources(
+    connection: sqlite3.Connection, tenant: str, kind: str, *, limit: int, cursor: str | None, prefix: str
+) -> ResourcePage:
+    """A page of resources of a kind, by id."""
+    size, after = rows_wanted(limit), id_position(cursor)
+    conditions = "kind = ? AND tenant = ? AND resource_id >= ?"
+    parameters: list[object] = [kind, tenant, prefix]
+    if after is not None:
+        conditions += " AND resource_id > ?"
+        parameters.append(after)
+    statement = f"SELECT {_COLUMNS} FROM resources WHERE {conditions} ORDER BY resource_id LIMIT ?"
+    ordered = (_resource_of(columns) for columns in connection.execute(statement, (*parameters, size + 1)).fetchall())
+    # Ids with one prefix lie next to each other, and the first of them is where the page begins.
+    found = tuple(takewhile(lambda resource: resource.resource_id.startswith(prefix), ordered))
+    return ResourcePage(found[:size], id_cursor(found[size - 1].resource_id) if len(found) > size else None)
+
+
+def read_all_resources(connection: sqlite3.Connection, kind: str) -> tuple[ResourceRow, ...]:
+    """Resources of a kind of every tenant, by tenant and id."""
+    statement = f"SELECT {_COLUMNS} FROM resources WHERE kind = ? ORDER BY tenant, resource_id"
+    return tuple(map(_resource_of, connection.execute(statement, (kind,)).fetchall()))
+
+
+def _resource_of(columns: Sequence[Any]) -> ResourceRow:
+    return ResourceRow(
+        tenant=columns[0],
+        kind=columns[1],
+        resource_id=columns[2],
+        body=decode_json(_BODY, columns[3]),
+        etag=columns[4],
+        created_at=columns[5],
+        updated_at=columns[6],
+        updated_by=columns[7],
+    )
+
+
+def read_mark(connection: sqlite3.Connection, name: str) -> JsonValue:
+    """A small value kept under a name."""
+    found = connection.execute("SELECT value FROM marks WHERE name = ?", (name,)).fetchall()
+    return decode_json(_VALUE, found[0][0]) if found else None
+
+
+def set_mark(connection: sqlite3.Connection, name: str, value: bytes) -> None:
+    """Keep a small value under a name."""
+    connection.execute("INSERT INTO marks VALUES (?,?) ON CONFLICT DO UPDATE SET value = excluded.value", (name, value))
+
+
+def drop_mark(connection: sqlite3.Connection, name: str) -> bool:
+    """Forget the value under a name."""
+    return connection.execute("DELETE FROM marks WHERE name = ?", (name,)).rowcount > 0

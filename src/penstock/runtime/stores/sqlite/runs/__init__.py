@@ -1,0 +1,1 @@
+"""Tables about runs: rows and their index, definitions, names, schedules, workers."""

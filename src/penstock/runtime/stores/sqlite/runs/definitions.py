@@ -1,0 +1,237 @@
+"""Definitions in the SQLite file: documents by hash, and per tenant which of them a name stood for, and stands for now.
+
+A document is kept once, whoever put it. Every time that a definition becomes the newest of a name is a numbered
+version; a deleted name keeps its versions and loses its place among the workflows.
+
+Above it: `store`, which says on which connection. Below it: `columns`; the tables are in `format.tenant_tables`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import TypeAlias
+
+from penstock.base import limits
+from penstock.runtime.ports.runs import (
+    ANY,
+    AnyHash,
+    DefinitionChanged,
+    DefinitionOutcome,
+    DefinitionPage,
+    DefinitionPut,
+    DefinitionRefused,
+    DefinitionRow,
+)
+from penstock.runtime.stores.rules.runs import (
+    cursor_of,
+    definition_cursor_of,
+    definition_position_of,
+    definitions_page_size,
+    position_of,
+)
+from penstock.runtime.stores.sqlite.columns import definition_of
+from penstock.runtime.stores.sqlite.runs.names import release_names, take_names
+
+__all__ = [
+    "MISSED",
+    "Missed",
+    "RecentDefinitions",
+    "definition_by_hash",
+    "definition_versions",
+    "definitions_page",
+    "delete_definition",
+    "newest_definitions",
+    "put_definition",
+    "put_definitions",
+]
+
+_COLUMNS = "d.hash, v.name, d.version, d.document, v.created_at, v.tenant, v.created_by"
+_VERSIONS = f"SELECT {_COLUMNS}, v.number FROM definition_versions AS v JOIN definitions AS d ON d.hash = v.hash"
+# The walk is over names, in order; documents are fetched for those on the page.
+_NEWEST = (
+    f"SELECT {_COLUMNS} FROM workflows AS w CROSS JOIN definition_versions AS v ON v.number = w.number"
+    " CROSS JOIN definitions AS d ON d.hash = w.hash"
+)
+
+_NEWEST_NUMBERED = _NEWEST.replace(" FROM ", ", w.number FROM ", 1)
+
+_NUMBER_MAX = (1 << 63) - 1
+_CHARACTER_MAX = 0x10FFFF
+_SURROGATES = range(0xD800, 0xE000)
+
+
+class Missed(Enum):
+    """That something is not in memory."""
+
+    MISSED = auto()
+
+
+MISSED = Missed.MISSED
+
+_Conditions: TypeAlias = list[tuple[str, tuple[object, ...]]]
+
+
+def put_definition(
+    connection: sqlite3.Connection, definition: DefinitionRow, document: bytes, expected_hash: str | AnyHash | None
+) -> DefinitionOutcome:
+    """Keep a definition, whose document is given as JSON, and make it the newest of its name."""
+    place = (definition.tenant, definition.name)
+    found = connection.execute("SELECT hash FROM workflows WHERE tenant = ? AND name = ?", place).fetchone()
+    current = None if found is None else str(found[0])
+    if expected_hash is not ANY and expected_hash != current:
+        return DefinitionChanged(current)
+    if current == definition.hash:
+        return DefinitionPut()
+    taken = take_names(connection, definition)
+    if taken is not None:
+        return taken
+    connection.execute(
+        "INSERT INTO definitions (hash, name, version, document, created_at) VALUES (?,?,?,?,?) ON CONFLICT DO NOTHING",
+        (
+            definition.hash,
+            definition.name,
+            definition.version,
+            document,
+            definition.created_at,
+        ),
+    )
+    number = connection.execute(
+        "INSERT INTO definition_versions (tenant, name, hash, created_at, created_by) VALUES (?,?,?,?,?)",
+        (*place, definition.hash, definition.created_at, definition.created_by),
+    ).lastrowid
+    connection.execute(
+        "INSERT INTO workflows (tenant, name, hash, number) VALUES (?,?,?,?)"
+        " ON CONFLICT DO UPDATE SET hash = excluded.hash, number = excluded.number",
+        (*place, definition.hash, number),
+    )
+    return DefinitionPut()
+
+
+def put_definitions(
+    connection: sqlite3.Connection, definitions: Sequence[tuple[DefinitionRow, bytes, str | None]]
+) -> DefinitionPut | DefinitionRefused:
+    """Keep definitions one after the other; none of them if one is refused."""
+    connection.execute("SAVEPOINT put_definitions")
+    for definition, document, expected_hash in definitions:
+        outcome = put_definition(connection, definition, document, expected_hash)
+        if not isinstance(outcome, DefinitionPut):
+            connection.execute("ROLLBACK TO put_definitions")
+            connection.execute("RELEASE put_definitions")
+            return DefinitionRefused(definition.name, outcome)
+    connection.execute("RELEASE put_definitions")
+    return DefinitionPut()
+
+
+def delete_definition(
+    connection: sqlite3.Connection, name: str, tenant: str, expected_hash: str | AnyHash = ANY
+) -> bool:
+    """Hide a name, if it stands for what is expected."""
+    given = {"tenant": tenant, "name": name, "hash": None if expected_hash is ANY else expected_hash}
+    statement = "DELETE FROM workflows WHERE tenant = :tenant AND name = :name AND (:hash IS NULL OR hash = :hash)"
+    if connection.execute(statement, given).rowcount == 0:
+        return False
+    release_names(connection, name, tenant)
+    return True
+
+
+def definition_by_hash(
+    connection: sqlite3.Connection, definition_hash: str, tenant: str | None
+) -> DefinitionRow | None:
+    """What a tenant put last under a hash, or what anybody put first."""
+    parameters: tuple[str, ...] = (definition_hash,)
+    statement = f"{_VERSIONS} WHERE v.hash = ? ORDER BY v.number LIMIT 1"
+    if tenant is not None:
+        parameters = (definition_hash, tenant)
+        statement = f"{_VERSIONS} WHERE v.hash = ? AND v.tenant = ? ORDER BY v.number DESC LIMIT 1"
+    found = connection.execute(statement, parameters).fetchone()
+    return None if found is None else definition_of(found)
+
+
+class RecentDefinitions:
+    """Definitions that were read lately, by the number of their version: what is stored under one never changes."""
+
+    def __init__(self) -> None:
+        self._rows: OrderedDict[int, DefinitionRow] = OrderedDict()
+
+    def known(self, connection: sqlite3.Connection, name: str, tenant: str) -> DefinitionRow | Missed | None:
+        """The newest definition of a name, by one look into an index; `MISSED` if its document has to be read."""
+        statement = "SELECT number FROM workflows WHERE tenant = ? AND name = ?"
+        found = connection.execute(statement, (tenant, name)).fetchall()
+        if not found:
+            return None
+        row = self._rows.get(found[0][0])
+        return MISSED if row is None else row
+
+    def read(self, connection: sqlite3.Connection, name: str, tenant: str) -> DefinitionRow | None:
+        """The newest definition of a name, which is kept."""
+        statement = f"{_NEWEST_NUMBERED} WHERE w.tenant = ? AND w.name = ?"
+        found = connection.execute(statement, (tenant, name)).fetchone()
+        if found is None:
+            return None
+        row = self._rows[found[-1]] = definition_of(found)
+        if len(self._rows) > limits.DEFINITIONS_KEPT_MAX:
+            self._rows.popitem(last=False)
+        return row
+
+
+def newest_definitions(connection: sqlite3.Connection, tenant: str | None) -> tuple[DefinitionRow, ...]:
+    """The newest definition of every name."""
+    return tuple(map(definition_of, _newest(connection, _of_tenant(tenant), limit=-1)))
+
+
+def definition_versions(
+    connection: sqlite3.Connection, name: str, tenant: str, *, limit: int, cursor: str | None
+) -> DefinitionPage:
+    """What was put under a name, newest first."""
+    size, before = definitions_page_size(limit), position_of(cursor)
+    statement = f"{_VERSIONS} WHERE v.tenant = ? AND v.name = ? AND v.number < ? ORDER BY v.number DESC LIMIT ?"
+    parameters = (tenant, name, _NUMBER_MAX if before is None else min(before, _NUMBER_MAX), size + 1)
+    found = connection.execute(statement, parameters).fetchall()
+    page = found[:size]
+    return DefinitionPage(tuple(map(definition_of, page)), cursor_of(page[-1][-1]) if len(found) > size else None)
+
+
+def definitions_page(
+    connection: sqlite3.Connection, tenant: str | None, prefix: str, *, limit: int, cursor: str | None
+) -> DefinitionPage:
+    """The newest definitions of some names, by name."""
+    size, after = definitions_page_size(limit), definition_position_of(cursor)
+    conditions = _of_tenant(tenant)
+    if prefix:
+        conditions.append(("w.name >= ?", (prefix,)))
+        end = _after(prefix)
+        if end is not None:
+            conditions.append(("w.name < ?", (end,)))
+    if after is not None and tenant is not None:
+        name, of = after
+        # The same as below, in a form that the index answers: of one tenant each name is there once.
+        conditions.append(("w.name > ?" if tenant <= of else "w.name >= ?", (name,)))
+    elif after is not None:
+        conditions.append(("(w.name, w.tenant) > (?, ?)", after))
+    found = _newest(connection, conditions, limit=size + 1)
+    page = tuple(map(definition_of, found[:size]))
+    return DefinitionPage(page, definition_cursor_of(page[-1].name, page[-1].tenant) if len(found) > size else None)
+
+
+def _of_tenant(tenant: str | None) -> _Conditions:
+    return [] if tenant is None else [("w.tenant = ?", (tenant,))]
+
+
+def _newest(connection: sqlite3.Connection, conditions: _Conditions, *, limit: int) -> list[tuple[object, ...]]:
+    where = " AND ".join(condition for condition, _ in conditions) or "1"
+    parameters = [value for _, values in conditions for value in values]
+    return connection.execute(
+        f"{_NEWEST} WHERE {where} ORDER BY w.name, w.tenant LIMIT ?", (*parameters, limit)
+    ).fetchall()
+
+
+def _after(prefix: str) -> str | None:
+    """The first text that comes after every text with this prefix; None when there is none."""
+    prefix = prefix.rstrip(chr(_CHARACTER_MAX))
+    if not prefix:
+        return None
+    following = ord(prefix[-1]) + 1
+    return prefix[:-1] + chr(_SURROGATES.stop if following in _SURROGATES else following)

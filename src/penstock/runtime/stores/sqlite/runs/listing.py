@@ -1,0 +1,199 @@
+"""Listings of the SQLite file: newest first, a page at a time, always from an index.
+
+Keys are in order of creation, so every index gives its runs newest first, and a page costs the same wherever it begins.
+One filter leads: its index is walked, and the other filters are checked run by run. With several filters, each is asked
+how many runs it has, up to a bound, and the one with the fewest leads. The indexes of statuses and of workflows are
+ordered by tenant first; without a tenant, the runs of all tenants are merged.
+
+Above it: `store`. Below it: `keys`, `columns`, `text_index`; the indexes are in `format.schema` and
+`format.tenant_tables`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from penstock.base import limits
+from penstock.runtime.ports.runs import RunPage, RunQuery
+from penstock.runtime.stores.rules.runs import cursor_of, folded, page_size, position_of, words_of
+from penstock.runtime.stores.sqlite.columns import RUN_COLUMNS, run_of
+from penstock.runtime.stores.sqlite.runs.keys import KEY_MAX, KEYS_PER_MS, first_key_of
+from penstock.runtime.stores.sqlite.runs.text_index import match_of
+
+__all__ = ["is_short", "list_runs", "statement_of"]
+
+# A filter with fewer runs than this is walked to its end in no time; counting further tells nothing new.
+_PROBE_ROWS_MAX = 300
+# Walks that are merged into one listing; SQLite takes up to 500. With more tenants, an operator's question without a
+# tenant walks the newest runs instead.
+_WALKS_MAX = 200
+# Every tenant that has runs, by one look into the index for each.
+_TENANTS = (
+    "WITH RECURSIVE tenants (name) AS (SELECT min(tenant) FROM runs UNION ALL"
+    " SELECT (SELECT min(tenant) FROM runs WHERE tenant > name) FROM tenants WHERE name IS NOT NULL)"
+    " SELECT name FROM tenants WHERE name IS NOT NULL LIMIT ?"
+)
+
+Parameters = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where runs are found: the table with the index, the name of the key there, and a condition the index answers."""
+
+    table: str
+    key: str
+    condition: str
+    parameters: Parameters
+    joined: str = ""  # the runs themselves, when the index is of another table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Filter:
+    """One condition in two forms: where runs are found by it, and how a run that was found otherwise is checked.
+
+    A filter without sources is only ever checked. One that `repeats` is checked also when it leads.
+    """
+
+    sources: tuple[_Source, ...]
+    check: str
+    parameters: Parameters
+    repeats: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """The keys among which a page lies, and the exact times: keys are only as exact as their range."""
+
+    low: int
+    high: int
+    check: str
+    parameters: Parameters
+
+
+def list_runs(connection: sqlite3.Connection, query: RunQuery) -> RunPage:
+    """One page of a listing."""
+    size = page_size(query)
+    statement, parameters = statement_of(connection, query)
+    found = connection.execute(statement, (*parameters, size + 1)).fetchall()
+    page = found[:size]
+    return RunPage(tuple(run_of(row) for row in page), cursor_of(page[-1][-1]) if len(found) > size else None)
+
+
+def is_short(query: RunQuery) -> bool:
+    """Whether a page is a walk over as many neighbouring rows as it has, wherever it begins and whatever there is."""
+    return query.limit <= limits.LISTED_AT_ONCE and query == RunQuery(
+        limit=query.limit, cursor=query.cursor, tenant=query.tenant
+    )
+
+
+def statement_of(connection: sqlite3.Connection, query: RunQuery) -> tuple[str, Parameters]:
+    """The statement of a listing and its parameters, all but the last: how many rows."""
+    filters, span = _filters(connection, query), _span(query)
+    leader = _leader(connection, [item for item in filters if item.sources], span)
+    sources = leader.sources if leader is not None else (_Source("runs NOT INDEXED", "key", "1", ()),)
+    conditions, checked = span.check, span.parameters
+    for item in filters:
+        if item is not leader or item.repeats:
+            conditions += f" AND {item.check}"
+            checked += item.parameters
+    statements: list[str] = []
+    parameters: Parameters = ()
+    for source in sources:
+        where = f"{source.condition} AND {source.key} BETWEEN ? AND ?{conditions}"
+        statements.append(
+            f"SELECT {RUN_COLUMNS}, {source.key} AS position FROM {source.table}{source.joined} WHERE {where}"
+        )
+        parameters += (*source.parameters, span.low, span.high, *checked)
+    return f"{' UNION ALL '.join(statements)} ORDER BY position DESC LIMIT ?", parameters
+
+
+def _filters(connection: sqlite3.Connection, query: RunQuery) -> list[_Filter]:
+    filters: list[_Filter] = []
+    if query.label is not None:
+        name, value = query.label
+        given: Parameters = (folded(value), name, value)
+        condition = "folded = ? AND name = ? AND value = ?"
+        source = _Source("labels", "run", condition, given, " CROSS JOIN runs ON key = run")
+        check = f"EXISTS (SELECT 1 FROM labels WHERE {condition} AND run = key)"
+        filters.append(_Filter(sources=(source,), check=check, parameters=given))
+    if query.parent_run_id is not None:
+        source = _Source("runs INDEXED BY runs_by_parent", "key", "parent_run_id = ?", (query.parent_run_id,))
+        filters.append(_Filter(sources=(source,), check="+parent_run_id = ?", parameters=source.parameters))
+    words = words_of(query.text or "")
+    if words:
+        joined = " CROSS JOIN runs ON key = runs_text.rowid"
+        source = _Source("runs_text", "runs_text.rowid", "runs_text MATCH ?", (match_of(connection, words),), joined)
+        check = "text_matches(tenant, run_id, workflow_name, labels, ?)"
+        filters.append(_Filter(sources=(source,), check=check, parameters=(query.text,), repeats=True))
+    if query.workflow_name is not None:
+        filters.append(_by_column(connection, query, "workflow_name", "runs_by_workflow", (query.workflow_name,)))
+    if query.statuses:
+        statuses = tuple(dict.fromkeys(query.statuses))
+        filters.append(_by_column(connection, query, "status", "runs_by_status", statuses))
+    if query.tenant is not None:
+        # Statuses and workflows are found by tenant anyway.
+        is_needed = query.workflow_name is None and not query.statuses
+        source = _Source("runs INDEXED BY runs_by_tenant", "key", "tenant = ?", (query.tenant,))
+        sources = (source,) if is_needed else ()
+        filters.append(_Filter(sources=sources, check="+tenant = ?", parameters=(query.tenant,)))
+    return filters
+
+
+def _by_column(
+    connection: sqlite3.Connection, query: RunQuery, column: str, index: str, values: tuple[str, ...]
+) -> _Filter:
+    """A column that has one of some values. Each value is walked by itself: only then is a walk in order of keys."""
+    most = _WALKS_MAX // len(values)
+    tenants = _tenants(connection, most + 1) if query.tenant is None else [query.tenant]
+    sources = tuple(
+        _Source(f"runs INDEXED BY {index}", "key", f"tenant = ? AND {column} = ?", (tenant, value))
+        for tenant in tenants
+        for value in values
+    )
+    # The plus keeps SQLite from choosing this index when another filter leads.
+    check = f"+{column} IN ({', '.join('?' * len(values))})"
+    return _Filter(sources=sources if len(tenants) <= most else (), check=check, parameters=values)
+
+
+def _tenants(connection: sqlite3.Connection, limit: int) -> list[str]:
+    return [str(name) for (name,) in connection.execute(_TENANTS, (limit,))]
+
+
+def _span(query: RunQuery) -> _Span:
+    low, high, check = 0, KEY_MAX, ""
+    parameters: Parameters = ()
+    position = position_of(query.cursor)
+    if position is not None:
+        high = min(high, position - 1)
+    if query.created_after is not None:
+        low = first_key_of(query.created_after + 1)
+        check += " AND created_at > ?"
+        parameters += (query.created_after,)
+    if query.created_before is not None:
+        high = min(high, first_key_of(query.created_before - 1) + KEYS_PER_MS - 1)
+        check += " AND created_at < ?"
+        parameters += (query.created_before,)
+    return _Span(low, high, check, parameters)
+
+
+def _leader(connection: sqlite3.Connection, filters: list[_Filter], span: _Span) -> _Filter | None:
+    """The filter with the fewest runs; with no choice, the only one."""
+    if len(filters) <= 1:
+        return filters[0] if filters else None
+    best, fewest = None, _PROBE_ROWS_MAX
+    for item in filters:
+        count = 0
+        for source in item.sources:
+            statement = f"SELECT 1 FROM {source.table} WHERE {source.condition} AND {source.key} BETWEEN ? AND ?"
+            count += _counted(connection, statement, (*source.parameters, span.low, span.high))
+        if best is None or count < fewest:
+            best, fewest = item, count
+    return best
+
+
+def _counted(connection: sqlite3.Connection, statement: str, parameters: Parameters) -> int:
+    limited = f"SELECT count(*) FROM ({statement} LIMIT ?)"
+    (count,) = connection.execute(limited, (*parameters, _PROBE_ROWS_MAX)).fetchone()
+    return int(count)

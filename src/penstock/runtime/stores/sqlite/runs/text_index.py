@@ -1,0 +1,141 @@
+"""The index of texts in the SQLite file: which runs have a word in their id, their workflow's name or their labels.
+
+For every three letters that follow each other somewhere, the index has a list of runs in the order of their keys. Who
+looks for a part of a word gets the runs that are in the lists of its letters, newest first, and checks them: they may
+be a few more, never less. Words begin with a mark, so that the beginning of a word can be looked for with fewer
+letters. Ids, names and labels do not change, so a run is indexed once.
+
+Above it: `store`, `listing`, `format.schema`. Below it: SQLite's FTS5; what matches is said in `rules.runs`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from itertools import groupby, islice
+from operator import itemgetter
+
+from penstock.base.ids import RUN_ID_TIME_CHARACTERS
+from penstock.runtime.ports.runs import RunRow
+from penstock.runtime.stores.rules.runs import PART_CHARACTERS_MIN, held_words, made_id_in, text_matches, words_of
+from penstock.runtime.stores.sqlite.columns import encode_json, labels_of
+
+__all__ = ["TextQueue", "indexed_text", "is_indexed", "match_of", "prepare_text"]
+
+# Not a letter of any word. NUL would end the text for the tokenizer, so it is taken for a mark too.
+_MARK = "\x01"
+# Lists that a query walks at once; those of more letters hardly find fewer runs.
+_LISTS_MAX = 6
+_FEW = 100
+# One statement for all of them: a thread has to fight for the interpreter after each.
+_GIVEN = "json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?)"
+_ADD = f"INSERT INTO runs_text (rowid, text) SELECT {_GIVEN}"
+_FORGET = f"INSERT INTO runs_text (runs_text, rowid, text) SELECT 'delete', {_GIVEN}"
+
+
+def prepare_text(connection: sqlite3.Connection) -> None:
+    """Teach a connection what text matches, and what is indexed of a run."""
+
+    def matches(tenant: str, run_id: str, workflow_name: str, labels: str | None, text: str) -> bool:
+        held = held_words(tenant, run_id, workflow_name, labels_of(labels).values())
+        return text_matches(held, words_of(text))
+
+    def indexed(tenant: str, run_id: str, workflow_name: str, labels: str | None) -> str:
+        return indexed_text(tenant, run_id, workflow_name, labels_of(labels).values())
+
+    connection.create_function("text_matches", 5, matches, deterministic=True)
+    connection.create_function("indexed_text", 4, indexed, deterministic=True)
+
+
+def indexed_text(tenant: str, run_id: str, workflow_name: str, label_values: Iterable[str]) -> str:
+    """What is indexed of a run."""
+    return "".join(map(_indexed, held_words(tenant, run_id, workflow_name, label_values))).replace("\0", _MARK)
+
+
+def _indexed(word: str) -> str:
+    made_id = made_id_in(word)
+    if made_id:
+        return f"{_MARK}{_MARK}{made_id[:RUN_ID_TIME_CHARACTERS]}{_MARK}{word[len(made_id) :]}"
+    return f"{_MARK}{_MARK}{word}"
+
+
+def match_of(connection: sqlite3.Connection, words: Iterable[str]) -> str:
+    """The query for runs that may have all of some words, and for few others."""
+    found = list(islice({letters: None for word in words for letters in _letters(word)}, _LISTS_MAX))
+    rarest, fewest = "", _FEW
+    for letters in found:
+        count = _counted(connection, letters)
+        if count < fewest:
+            rarest, fewest = letters, count
+        if not count:
+            break
+    # A short list is walked and checked in no time; of long ones, only runs that are in all of them are worth it.
+    return _quoted(rarest) if rarest else _all_of(found)
+
+
+def _letters(word: str) -> Iterator[str]:
+    """Threes of letters that a run with this word is listed under; as few as cover it."""
+    if word.startswith("r_"):
+        word = word[:RUN_ID_TIME_CHARACTERS]  # of an id that was made here, no more is indexed
+    word = (_MARK * (PART_CHARACTERS_MIN - len(word)) + word).replace("\0", _MARK)
+    yield word[-PART_CHARACTERS_MIN:]
+    for place in range(0, len(word) - PART_CHARACTERS_MIN, PART_CHARACTERS_MIN):
+        yield word[place : place + PART_CHARACTERS_MIN]
+
+
+def _counted(connection: sqlite3.Connection, letters: str) -> int:
+    statement = "SELECT count(*) FROM (SELECT 1 FROM runs_text WHERE runs_text MATCH ? LIMIT ?)"
+    (count,) = connection.execute(statement, (_quoted(letters), _FEW)).fetchone()
+    return int(count)
+
+
+def _all_of(found: Iterable[str]) -> str:
+    return " AND ".join(map(_quoted, islice(found, _LISTS_MAX)))
+
+
+def _quoted(text: str) -> str:
+    inside = text.replace('"', '""')
+    return f'"{inside}"'
+
+
+def is_indexed(connection: sqlite3.Connection, key: int, row: RunRow) -> bool:
+    """Whether a run is found by its words."""
+    held = held_words(row.tenant, row.run_id, row.workflow_name, row.labels.values())
+    found = {letters: None for word in held for letters in _letters(word)}
+    statement = "SELECT 1 FROM runs_text WHERE runs_text MATCH ? AND rowid = ?"
+    return not found or connection.execute(statement, (_all_of(found), key)).fetchone() is not None
+
+
+class TextQueue:
+    """Changes of the index that wait for the end of their transaction.
+
+    The index sorts what it is given into its lists when the transaction ends, but already before any statement that may
+    have to be undone by itself. Given one by one among such statements, every run would be sorted in by itself, which
+    costs many times as much as a batch.
+    """
+
+    def __init__(self) -> None:
+        self._changes: list[tuple[str, int, str]] = []
+
+    def add(self, key: int, text: str) -> None:
+        """Make a run findable by its text."""
+        self._changes.append((_ADD, key, text))
+
+    def forget(self, key: int, text: str) -> None:
+        """Take a run out of the index; the text must be the one that it was indexed with."""
+        self._changes.append((_FORGET, key, text))
+
+    def clear(self) -> None:
+        """Begin a transaction, whatever became of the last one."""
+        self._changes.clear()
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Write every change of a transaction that is about to be committed."""
+        if not self._changes:
+            return
+        for statement, changes in groupby(self._changes, key=itemgetter(0)):
+            given = [(key, text) for _, key, text in changes]
+            connection.execute(statement, (encode_json(given).decode(),))
+        # The index now sorts everything in. If only the commit made it, a failure there would end the transaction, and
+        # could not be told from one that came after the commit was done.
+        connection.execute("SAVEPOINT sorted_in")

@@ -1,0 +1,348 @@
+"""The one writer of an SQLite file: everything that waits is committed in one transaction.
+
+Many runs share one disk synchronisation that way. The statements of a batch run on the event loop's thread: they only
+touch memory, and a second thread that ran them would have to fight the loop for the interpreter after each of them. The
+commit, which waits for the disk, runs on a thread of its own; meanwhile the next batch gathers. So does everything that
+is out of the ordinary: long jobs, waiting for a lock of another process, and trying the jobs of a failed batch again
+one by one, so that one bad job fails alone. A caller hears of its job only after the commit that holds it.
+
+Jobs of one kind that follow each other (the decisions of many runs) are written by one call, which can use one
+statement for all of them: preparing and binding statements one by one costs more than SQLite's own work.
+
+Above it: `store`. Below it: sqlite3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from penstock.base.errors import Rejected, Unavailable
+from penstock.runtime.host.commits import Commit
+from penstock.runtime.stores.sqlite.errors import explain
+
+__all__ = ["Gathered", "GroupCommitWriter", "NotTogetherError"]
+
+Item = TypeVar("Item")
+T = TypeVar("T")
+Apply = Callable[[sqlite3.Connection], Any]
+ApplyAll = Callable[[sqlite3.Connection, list[Any]], list[Any]]
+# More jobs in one transaction do not lower the cost per job any further, but make the first one wait longer.
+_BATCH_JOBS_MAX = 512
+
+
+class _Job(asyncio.Future[Any]):
+    """Something to be written by itself, and the future that its caller waits for."""
+
+    __slots__ = ("apply", "error", "is_long", "outcome")
+    apply: Apply
+    is_long: bool
+    outcome: Any
+    error: Exception | None
+
+
+class _SharedJob(Commit[Any]):
+    """Something to be written together with others of its kind (`apply_all`, to `item`)."""
+
+    __slots__ = ("apply_all", "error", "item", "outcome")
+    apply_all: ApplyAll
+    item: Any
+    outcome: Any
+    error: Exception | None
+
+
+_AnyJob: TypeAlias = _Job | _SharedJob
+
+
+class NotTogetherError(Exception):
+    """Some of the items cannot be written as the others are; each by itself shows which, and why."""
+
+
+class Gathered(Protocol):
+    """What the jobs of a transaction leave to be written at its end, all at once and on the writer's thread."""
+
+    def clear(self) -> None:
+        """Forget what a transaction left that did not come about."""
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Write what was left; the commit follows."""
+
+
+class _Nothing:
+    def clear(self) -> None:
+        pass
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        pass
+
+
+class _NotBegunError(Exception):
+    """No transaction could be begun: what stands in its cause concerns every job."""
+
+
+class GroupCommitWriter:
+    """Commits jobs in batches; the connection is its own."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, path: str, *, busy_timeout_ms: int, gathered: Gathered | None = None
+    ) -> None:
+        self._connection = connection
+        self._gathered: Gathered = gathered or _Nothing()
+        self._path = path
+        self._log_path = f"{os.path.realpath(path)}-wal"
+        self._file, self._log = _file_identity(path), _file_identity(self._log_path)
+        self._busy_timeout_ms = busy_timeout_ms
+        self._lock_timeout_ms: int | None = None  # as it is set just now
+        self._loop = asyncio.get_running_loop()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-writer")
+        self._waiting: list[_AnyJob] = []
+        self._long_jobs = 0  # among those
+        self._busy = False
+        self._closed = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.commits = 0
+        self.jobs = 0
+        self.committed_at: float | None = None
+        """When the last commit was seen, on the loop's clock; None after one that failed."""
+
+    def submit(self, apply: Callable[[sqlite3.Connection], T], *, is_long: bool = False) -> asyncio.Future[T]:
+        """Queue a job; the future is done after the commit that holds it. A long one does not hold up the loop."""
+        job = _Job(loop=self._loop)
+        job.apply, job.is_long, job.error = apply, is_long, None
+        self._long_jobs += is_long
+        self._queue(job)
+        return job
+
+    def submit_with_others(
+        self, apply_all: Callable[[sqlite3.Connection, list[Item]], list[T]], item: Item
+    ) -> Commit[T]:
+        """As `submit`, for jobs of which many come at once: those that follow each other are written by one call.
+
+        If that call raises `NotTogetherError` nothing of it stays, and it is made for each item by itself. What is
+        given back cannot be cancelled: the job is committed whether anybody waits for it or not.
+        """
+        job = _SharedJob(loop=self._loop)
+        job.apply_all, job.item, job.error = apply_all, item, None
+        if self._busy and not self._closed:
+            self._waiting.append(job)
+        else:
+            self._queue(job)
+        return job
+
+    def _queue(self, job: _AnyJob) -> None:
+        if self._closed:
+            job.set_exception(Unavailable("STORE_CLOSED", f"{self._path} is closed", "open the store again"))
+            return
+        self._waiting.append(job)
+        if not self._busy:
+            # Not at once: whoever else becomes ready in this round of the loop shares the commit.
+            self._busy = True
+            self._idle.clear()
+            self._loop.call_soon(self._next)
+
+    async def stop(self) -> None:
+        """Commit what waits; nothing more is taken."""
+        self._closed = True
+        await self._idle.wait()
+        self._thread.shutdown()
+
+    def close(self) -> None:
+        """Let go of the file; the last connection to do so writes everything into the main file."""
+        self._connection.close()
+
+    def _next(self) -> None:
+        """Begin the next batch, or rest."""
+        batch, self._waiting = self._waiting[:_BATCH_JOBS_MAX], self._waiting[_BATCH_JOBS_MAX:]
+        if not batch:
+            self._busy = False
+            self._idle.set()
+            return
+        applied = not self._has_long(batch) and self._apply_here(batch)
+        work = self._thread.submit(self._finish if applied else self._patiently, batch)
+        work.add_done_callback(lambda done: self._loop.call_soon_threadsafe(self._delivered, batch, done))
+
+    def _has_long(self, batch: list[_AnyJob]) -> bool:
+        if not self._long_jobs:
+            return False
+        found = sum(isinstance(job, _Job) and job.is_long for job in batch)
+        self._long_jobs -= found
+        return found > 0
+
+    def _delivered(self, batch: list[_AnyJob], work: Future[None]) -> None:
+        error = work.exception()
+        if isinstance(error, Exception):
+            self._fail(batch, error)  # nobody may take a job for done whose commit was not seen
+        committed = any(job.error is None for job in batch)
+        self.committed_at = self._loop.time() if committed else None
+        _deliver(batch)
+        self._next()
+
+    def _apply_here(self, batch: list[_AnyJob]) -> bool:
+        """Apply a batch on the loop's thread, if that can be done without waiting and without an error."""
+        for together in (True, False):
+            try:
+                self._wait_for_locks(0)
+                self._begin()
+                _apply(self._connection, batch, together=together)
+            except NotTogetherError:
+                self._roll_back()
+            except Exception:  # the thread tries again, patiently, and finds out whose error it is
+                self._roll_back()
+                return False
+            else:
+                return True
+        return False
+
+    def _wait_for_locks(self, timeout_ms: int) -> None:
+        if timeout_ms != self._lock_timeout_ms:
+            self._connection.execute(f"PRAGMA busy_timeout = {timeout_ms}")
+            self._lock_timeout_ms = timeout_ms
+
+    def _finish(self, batch: list[_AnyJob]) -> None:
+        """Commit what was applied; on the writer's thread."""
+        try:
+            self._commit_transaction()
+        except Exception:  # whatever it is, nothing was committed
+            self._roll_back()
+            self._patiently(batch)
+            return
+        self.commits += 1
+        self.jobs += len(batch)
+
+    def _patiently(self, batch: list[_AnyJob]) -> None:
+        """A whole batch on the writer's thread, which may wait for a lock."""
+        try:
+            self._wait_for_locks(self._busy_timeout_ms)
+        except sqlite3.Error as error:
+            self._fail(batch, error)
+            return
+        self._commit(batch)
+
+    def _commit(self, batch: list[_AnyJob]) -> None:
+        error = self._try(batch)
+        if error is None:
+            return
+        if len(batch) == 1 or isinstance(error, _NotBegunError):
+            self._fail(batch, error)
+            return
+        for number, job in enumerate(batch):
+            alone = self._try([job])
+            if isinstance(alone, _NotBegunError):
+                # Waiting for the file once for each job could take minutes.
+                self._fail(batch[number:], alone)
+                return
+            if alone is not None:
+                self._fail([job], alone)
+
+    def _fail(self, jobs: list[_AnyJob], error: Exception) -> None:
+        if isinstance(error, _NotBegunError) and isinstance(error.__cause__, Exception):
+            error = error.__cause__
+        for job in jobs:
+            # One exception each: an exception that is raised in several tasks collects all their tracebacks.
+            job.error = self._explained(error)
+
+    def _explained(self, error: Exception) -> Exception:
+        if isinstance(error, sqlite3.Error):
+            return explain(error, self._path)
+        if isinstance(error, UnicodeEncodeError):
+            return Rejected("TEXT_NOT_UNICODE", "a text has one half of a surrogate pair", "send well-formed text")
+        return error
+
+    def _try(self, batch: list[_AnyJob]) -> Exception | None:
+        try:
+            self._begin()
+            _apply(self._connection, batch, together=False)
+            self._commit_transaction()
+        except Exception as error:  # whatever it is belongs to the caller of the job
+            self._roll_back()
+            return error
+        self.commits += 1
+        self.jobs += len(batch)
+        return None
+
+    def _commit_transaction(self) -> None:
+        self._gathered.write(self._connection)
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            # Interrupted after the commit was done: it is done all the same.
+            interrupted = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
+            if not interrupted or self._connection.in_transaction:
+                raise
+
+    def _begin(self) -> None:
+        self._gathered.clear()
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")  # the last one could not be rolled back when it failed
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._look_for_files()
+        except (sqlite3.Error, Unavailable) as error:
+            raise _NotBegunError from error
+
+    def _look_for_files(self) -> None:
+        """SQLite would go on writing into a file that nobody can find any more, or into a log that nobody reads."""
+        log = _file_identity(self._log_path)
+        self._log = self._log or log
+        if _file_identity(self._path) != self._file:
+            told = f"{self._path} was moved, removed or replaced while it was in use"
+            raise Unavailable("STORE_MOVED", told, "put the file back, or start again with the one that is there")
+        if log != self._log:
+            told = f"{self._log_path} was moved, removed or replaced while it was in use"
+            raise Unavailable("STORE_MOVED", told, "stop this process, which saves what it can, and start it again")
+
+    def _roll_back(self) -> None:
+        """SQLite rolls back by itself after the gravest errors; what is left over, the next transaction sees to."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            return
+
+
+def _file_identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _apply(connection: sqlite3.Connection, batch: list[_AnyJob], *, together: bool) -> None:
+    """Apply jobs in their order; those of one kind that follow each other in one call, if they may be together."""
+    first = 0
+    while first < len(batch):
+        job, following = batch[first], first + 1
+        if isinstance(job, _Job):
+            job.outcome = job.apply(connection)
+        else:
+            apply_all, items = job.apply_all, [job.item]
+            while together and following < len(batch):
+                other = batch[following]
+                if isinstance(other, _Job) or other.apply_all is not apply_all:
+                    break
+                items.append(other.item)
+                following += 1
+            for one, outcome in zip(batch[first:following], apply_all(connection, items), strict=True):
+                one.outcome = outcome
+        first = following
+
+
+def _deliver(batch: list[_AnyJob]) -> None:
+    for job in batch:
+        if isinstance(job, _SharedJob):
+            if job.error is None:
+                job.settle(job.outcome)
+            else:
+                job.fail(job.error)
+        elif job.done():
+            continue  # the caller gave up waiting; what was committed stays committed
+        elif job.error is not None:
+            job.set_exception(job.error)
+        else:
+            job.set_result(job.outcome)

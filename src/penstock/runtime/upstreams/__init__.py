@@ -1,0 +1,1 @@
+"""Tools of other MCP servers: what each server offers (`tools`), and which of them a tenant has accepted (`board`)."""

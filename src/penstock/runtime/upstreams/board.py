@@ -1,0 +1,432 @@
+"""Which tools of other MCP servers each tenant has accepted, and what the servers say about them now.
+
+A tool is pinned when somebody accepts it: its name, words and schemas are kept with who and when. As long as the server
+describes it like that, it is in the tenant's catalogue; when the server describes it otherwise, or a new one appears,
+it stays out until somebody accepts it. What servers listed last is kept too: a server that cannot be reached changes
+nothing, and a process that starts knows at once what is quarantined.
+
+What is stored here is stored by calls of the gate, with their audit records: those of people, and those that it makes
+itself (`accepting`) when a server lists something else, or the settings accept what is new.
+
+Above it: `operations.exposed.upstream_tools` makes capabilities of what is pinned, `operations.upstreams.operations`
+the operations; executors ask before they call. Below it: the platform port. It speaks to no server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.clock import Clock
+from penstock.base.ids import DEFAULT_TENANT
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.schemas.compiled import SchemaProblem, load_schema
+from penstock.runtime.etags import body_etag
+from penstock.runtime.ports.platform import CallRecord, PlatformStore, ResourceRow
+from penstock.runtime.upstreams.tools import (
+    ImportRules,
+    ServerState,
+    ToolRefusal,
+    UpstreamConnections,
+    UpstreamTool,
+    tenant_refusal,
+    tool_hash,
+)
+
+__all__ = [
+    "ACCEPT_FIRST",
+    "DEFINE_CALL",
+    "KEEP_LISTING",
+    "QUARANTINED",
+    "Act",
+    "Pin",
+    "Standing",
+    "ToolStatus",
+    "Upstreams",
+    "difference",
+]
+
+ACCEPT_FIRST, KEEP_LISTING, DEFINE_CALL = "upstream.accept_first", "upstream.keep_listing", "upstream.define_call"
+QUARANTINED = "UPSTREAM_TOOL_QUARANTINED"
+
+_LOGGER = logging.getLogger("penstock.upstream")
+_PINS, _LISTINGS = "upstream_tool", "upstream_listing"
+# What servers list belongs to no tenant; no tenant can be called this.
+_NOBODYS = "-upstream"
+_PROBLEM_CHARACTERS = 300
+_REVOKED = "revoked"
+
+ToolStatus: TypeAlias = Literal["pinned", "changed", "new", "gone", "excluded"]
+Act: TypeAlias = Callable[[str, str, JsonObject], Awaitable[Any]]
+"""Makes a call of the gate in a tenant, as the part of the process that looks at other servers."""
+
+
+class Pin(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool as somebody accepted it."""
+
+    tool: UpstreamTool
+    hash: str
+    accepted_by: str | None
+    accepted_at: int
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """How a tool stands for a tenant: as it was accepted, and as the server describes it now."""
+
+    server: str
+    name: str
+    status: ToolStatus
+    pin: Pin | None = None
+    seen: UpstreamTool | None = None
+    seen_hash: str | None = None
+
+
+@dataclass(slots=True)
+class _Listing:
+    """What a server said last."""
+
+    tools: dict[str, UpstreamTool]
+    hashes: dict[str, str]
+    at: int
+
+
+@dataclass(slots=True)
+class _Known:
+    """The pins of a tenant, as they were read."""
+
+    pins: dict[tuple[str, str], Pin]
+    read_at: int
+
+
+def difference(before: UpstreamTool, now: UpstreamTool) -> JsonObject:
+    """What a server describes otherwise than it was accepted, member by member."""
+    found: JsonObject = {}
+    for name in ("title", "description", "input_schema", "output_schema"):
+        old: JsonValue = getattr(before, name)
+        new: JsonValue = getattr(now, name)
+        if old != new:
+            found[name] = {"accepted": old, "now": new}
+    return found
+
+
+@dataclass(slots=True, kw_only=True)
+class Upstreams:
+    """The servers whose tools are imported. Without rules there are none."""
+
+    platform: PlatformStore
+    clock: Clock
+    act: Act | None = None
+    """How what nobody asks for is changed; who has no gate accepts nothing, and stores nothing."""
+    rules: Mapping[str, ImportRules] = field(default_factory=dict)
+    connections: UpstreamConnections | None = None
+    changed: Callable[[str], None] = field(default=lambda tenant: None)
+    """Told whose catalogue is another one now."""
+    states: dict[str, ServerState] = field(default_factory=dict)
+    _listings: dict[str, _Listing] = field(default_factory=dict)
+    _listings_read_at: int | None = None
+    _known: dict[str, _Known] = field(default_factory=dict)
+    _heard: dict[str, tuple[UpstreamTool, ...]] = field(default_factory=dict)
+    """What servers said that is to be kept now."""
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Whoever acts finds what others did before, and does not do it again."""
+    _decisions: int = 0
+    """How often somebody decided something: what was read before the last time is not kept."""
+
+    def rules_for(self, tenant: str) -> dict[str, ImportRules]:
+        """The servers of which a tenant may have tools, by name."""
+        return {name: self.rules[name] for name in sorted(self.rules) if self.rules[name].is_for(tenant)}
+
+    # --- what executors tell and ask --------------------------------------------------------------
+
+    def state(self, server: str, state: ServerState) -> None:
+        """The connection to a server stands differently."""
+        self.states[server] = msgspec.structs.replace(state, since=self.clock.now_ms())
+
+    async def heard(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
+        """Keep what a server lists, and withdraw what it describes otherwise than it was accepted."""
+        await self._read_listings()
+        rules = self.rules.get(server)
+        if rules is not None:
+            tools = tuple([await _looked_at(tool) if rules.admits(tool.name) else tool for tool in tools])
+        async with self._one_at_a_time:
+            known, listing = self._listings.get(server), _listing(tools, self.clock.now_ms())
+            if known is not None and known.hashes == listing.hashes:
+                return
+            if self.act is not None:
+                self._heard[server] = tools
+                await self.act(DEFAULT_TENANT, KEEP_LISTING, {"server": server})
+            self._listings[server] = listing
+        tenants = self._tenants(server)
+        for tenant in tenants:
+            self.changed(tenant)
+        for tenant in tenants:
+            await self._told(tenant, server)
+
+    async def keep_listing(self, server: str, *, call: CallRecord) -> int:
+        """Store what a server said, with the record of that; how many tools it has."""
+        tools = self._heard.pop(server, None)
+        if tools is None:
+            return 0  # it was kept already
+        known, now = self._listings.get(server), _listing(tools, self.clock.now_ms()).hashes
+        before = {} if known is None else known.hashes
+        call.about(
+            None,
+            tools=len(now),
+            new=len(now.keys() - before.keys()),
+            changed=sum(now[name] != before[name] for name in now.keys() & before.keys()),
+            gone=len(before.keys() - now.keys()),
+        )
+        body: JsonObject = {"tools": [msgspec.to_builtins(tool) for tool in tools]}
+        await self.platform.put_resources([self._row(_NOBODYS, _LISTINGS, server, body, None)], call=call)
+        return len(now)
+
+    async def refusal(self, tenant: str, server: str, tool: str) -> ToolRefusal | None:
+        """A tool that is to be accepted is refused until that is done, and while its server describes it otherwise.
+
+        Who writes a workflow names its tools: one that the settings do not list is the author's to call. No author of a
+        tenant that the server is not for calls anything of it.
+        """
+        rules = self.rules.get(server)
+        foreign = tenant_refusal(tenant, server, rules)
+        if foreign is not None or rules is None:
+            return foreign
+        row = await self.platform.resource(tenant, _PINS, _pin_id(server, tool))
+        if rules.admits(tool) and (row is None or row.body.get(_REVOKED) is True):
+            if rules.accept == "manual" or not await self._is_pinned(tenant, server, tool):
+                told = f"nobody has accepted {tool} of {server} for this tenant; accept it with upstream.accept"
+                return ToolRefusal(QUARANTINED, told)
+            return None
+        if row is None:
+            return None
+        await self._read_listings()
+        listing = self._listings.get(server)
+        seen = listing.hashes.get(tool) if listing is not None else None
+        if listing is not None and seen is not None and listing.tools[tool].problem is not None:
+            told = f"{tool} of {server} cannot be used: {listing.tools[tool].problem}; it is quarantined"
+            return ToolRefusal(QUARANTINED, told)
+        if seen is None or seen == _pin(row).hash:
+            return None
+        return ToolRefusal(QUARANTINED, f"{server} describes {tool} otherwise than it was accepted; it is quarantined")
+
+    async def _is_pinned(self, tenant: str, server: str, tool: str) -> bool:
+        """Whether a tool is accepted, also by the settings, which accept it as it is first seen."""
+        standings = await self.standings(tenant, server)
+        return any(item.name == tool and item.status == "pinned" for item in standings)
+
+    # --- what there is ----------------------------------------------------------------------------
+
+    async def standings(self, tenant: str, server: str | None = None) -> list[Standing]:
+        """Every tool of the servers that a tenant may use, by server and name.
+
+        What the settings accept is accepted as soon as anybody looks.
+        """
+        found = await self._standings(tenant, server)
+        if self.act is None or not any(map(self._is_for_settings, found)):
+            return found
+        async with self._one_at_a_time:
+            waiting = filter(self._is_for_settings, await self._standings(tenant, server))
+            for name in dict.fromkeys(item.server for item in waiting):
+                await self.act(tenant, ACCEPT_FIRST, {"server": name})
+        return await self._standings(tenant, server)
+
+    async def accepted_by_settings(self, tenant: str, server: str) -> list[Standing]:
+        """The tools of a server that nobody has accepted, and that the settings accept."""
+        return [item for item in await self._standings(tenant, server) if self._is_for_settings(item)]
+
+    def _is_for_settings(self, item: Standing) -> bool:
+        rules, seen = self.rules[item.server], item.seen
+        return item.status == "new" and rules.accept == "first" and seen is not None and seen.problem is None
+
+    async def _standings(self, tenant: str, server: str | None) -> list[Standing]:
+        rules = self.rules_for(tenant)
+        if not rules:
+            return []
+        await self._read_listings()
+        pins = await self._pins(tenant)
+        found: list[Standing] = []
+        for name in rules if server is None else [server]:
+            if name in rules:
+                found.extend(self._of_server(name, rules[name], pins))
+        return found
+
+    def looked_at(self, server: str) -> int | None:
+        """When a server's list was last another one than before; None if it was never seen."""
+        listing = self._listings.get(server)
+        return None if listing is None else listing.at
+
+    def _of_server(self, server: str, rules: ImportRules, pins: dict[tuple[str, str], Pin]) -> list[Standing]:
+        listing = self._listings.get(server)
+        listed = {} if listing is None else listing.tools
+        names = {*listed, *(tool for owner, tool in pins if owner == server)}
+        found: list[Standing] = []
+        for name in sorted(names):
+            pin, seen = pins.get((server, name)), listed.get(name)
+            seen_hash = listing.hashes.get(name) if listing is not None else None
+            status = _status(rules, name, pin, seen_hash)
+            if status == "pinned" and seen is not None and seen.problem is not None:
+                status = "changed"
+            found.append(
+                Standing(server=server, name=name, status=status, pin=pin, seen=seen, seen_hash=seen_hash),
+            )
+        return found
+
+    # --- what is decided --------------------------------------------------------------------------
+
+    async def accept(
+        self, tenant: str, standings: Sequence[Standing], by: str, call: Callable[[list[Pin]], CallRecord]
+    ) -> list[Pin]:
+        """Pin tools as their servers describe them now: all of them or none, each with an audit entry of its own.
+
+        `call` is what the call that accepts them leaves behind, when the pins are known.
+        """
+        rows: list[ResourceRow] = []
+        told: list[tuple[str, JsonObject]] = []
+        for item in standings:
+            if item.seen is not None:
+                seen_hash = tool_hash(item.seen)
+                body: JsonObject = {"server": item.server, "hash": seen_hash, "tool": msgspec.to_builtins(item.seen)}
+                rows.append(self._row(tenant, _PINS, _pin_id(item.server, item.name), body, by))
+                replaced: JsonObject = {} if item.pin is None else {"replaces": item.pin.hash}
+                told.append((rows[-1].resource_id, {"hash": seen_hash, **replaced}))
+        pins = list(map(_pin, rows))
+        record = call(pins)
+        if rows:
+            record.each(told)
+            await self.platform.put_resources(rows, call=record)
+            _LOGGER.info("%s accepted %s", by, ", ".join(row.resource_id for row in rows))
+            self.forget(tenant)
+        return pins
+
+    async def revoke(self, tenant: str, standing: Standing, by: str, call: CallRecord) -> None:
+        """Take an acceptance back. What was accepted is not forgotten: it still says when the tool is another one."""
+        if standing.pin is None:
+            return
+        pin_id, pin = _pin_id(standing.server, standing.name), standing.pin
+        body: JsonObject = {
+            "server": standing.server,
+            "hash": pin.hash,
+            "tool": msgspec.to_builtins(pin.tool),
+            _REVOKED: True,
+        }
+        call.about(pin_id, hash=pin.hash)
+        await self.platform.put_resources([self._row(tenant, _PINS, pin_id, body, by)], call=call)
+        self.forget(tenant)
+
+    def forget(self, tenant: str) -> None:
+        """Read what a tenant accepted again, and say that its catalogue may be another one."""
+        self._decisions += 1
+        self._known.pop(tenant, None)
+        self.changed(tenant)
+
+    # --- the store --------------------------------------------------------------------------------
+
+    def _row(self, tenant: str, kind: str, resource_id: str, body: JsonObject, by: str | None) -> ResourceRow:
+        now = self.clock.now_ms()
+        return ResourceRow(
+            tenant=tenant,
+            kind=kind,
+            resource_id=resource_id,
+            body=body,
+            etag=body_etag(body),
+            created_at=now,
+            updated_at=now,
+            updated_by=by,
+        )
+
+    async def _read_listings(self) -> None:
+        """What other processes heard shows after a moment."""
+        now = self.clock.now_ms()
+        if self._listings_read_at is not None and now - self._listings_read_at < limits.EXPOSED_REREAD_MS:
+            return
+        self._listings_read_at = now
+        for row in await self.platform.all_resources(_LISTINGS):
+            known = self._listings.get(row.resource_id)
+            if row.resource_id in self.rules and (known is None or known.at < row.updated_at):
+                tools = msgspec.convert(row.body.get("tools"), tuple[UpstreamTool, ...])
+                self._listings[row.resource_id] = _listing(tools, row.updated_at)
+
+    async def _pins(self, tenant: str) -> dict[tuple[str, str], Pin]:
+        known, now = self._known.get(tenant), self.clock.now_ms()
+        if known is not None and now - known.read_at < limits.EXPOSED_REREAD_MS:
+            return known.pins
+        while True:
+            decisions = self._decisions
+            pins = await self._read_pins(tenant)
+            if decisions == self._decisions:
+                break
+        self._known[tenant] = _Known(pins, now)
+        while len(self._known) > limits.EXPOSED_TENANTS_KEPT:
+            del self._known[next(iter(self._known))]
+        return pins
+
+    async def _read_pins(self, tenant: str) -> dict[tuple[str, str], Pin]:
+        pins: dict[tuple[str, str], Pin] = {}
+        cursor: str | None = None
+        while True:
+            page = await self.platform.resources(tenant, _PINS, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
+            for row in page.rows:
+                if row.body.get(_REVOKED) is True:
+                    continue
+                pin = _pin(row)
+                pins[str(row.body.get("server")), pin.tool.name] = pin
+            cursor = page.next_cursor
+            if cursor is None:
+                return pins
+
+    def _tenants(self, server: str) -> list[str]:
+        """Whose catalogues a server's tools are in, as far as anybody has asked."""
+        rules = self.rules.get(server)
+        if rules is None:
+            return []
+        named = {tenant for tenant in rules.tenants if tenant != "*"}
+        return sorted(named | {tenant for tenant in self._known if rules.is_for(tenant)})
+
+    async def _told(self, tenant: str, server: str) -> None:
+        """Say which tools of a tenant are another thing than it accepted."""
+        for item in await self.standings(tenant, server):
+            if item.status == "changed":
+                told = "%s describes %s otherwise than %s accepted it; it is quarantined until somebody accepts it"
+                _LOGGER.warning(told, server, item.name, tenant)
+
+
+async def _looked_at(tool: UpstreamTool) -> UpstreamTool:
+    """A tool with what is wrong with its schemas: it is quarantined, and its server's other tools are not."""
+    await asyncio.sleep(0)  # many schemas take a while, and others have work too
+    for name, schema in (("input", tool.input_schema), ("output", tool.output_schema or {})):
+        found = load_schema(schema)
+        if tool.problem is None and isinstance(found, SchemaProblem):
+            return msgspec.structs.replace(tool, problem=f"its {name} schema: {found.message[:_PROBLEM_CHARACTERS]}")
+    return tool
+
+
+def _listing(tools: Sequence[UpstreamTool], at: int) -> _Listing:
+    return _Listing({tool.name: tool for tool in tools}, {tool.name: tool_hash(tool) for tool in tools}, at)
+
+
+def _pin_id(server: str, tool: str) -> str:
+    return f"{server}/{tool}"
+
+
+def _pin(row: ResourceRow) -> Pin:
+    return Pin(
+        tool=msgspec.convert(row.body.get("tool"), UpstreamTool),
+        hash=str(row.body.get("hash")),
+        accepted_by=row.updated_by,
+        accepted_at=row.updated_at,
+    )
+
+
+def _status(rules: ImportRules, name: str, pin: Pin | None, seen_hash: str | None) -> ToolStatus:
+    if not rules.admits(name):
+        return "excluded"
+    if seen_hash is None:
+        return "gone"
+    if pin is None:
+        return "new"
+    return "pinned" if pin.hash == seen_hash else "changed"

@@ -1,0 +1,49 @@
+"""The tree is the architecture: short rows of modules, folders instead of prefixes, packages that say what they are."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "penstock"
+MODULES_MAX = 20
+PREFIX_MAX = 2
+# Made by `scripts/docs`, one module per resource; nobody looks for anything there.
+GENERATED = frozenset({"client/generated"})
+
+
+def crowds(folder: Path) -> list[str]:
+    """What is wrong with the modules of a folder: too many, or three that share the beginning of their names."""
+    modules = [path.stem for path in folder.glob("*.py") if path.stem != "__init__"]
+    folders = [path.name for path in folder.iterdir() if (path / "__init__.py").exists()]
+    shared = Counter(name.split("_")[0] for name in (*modules, *folders))
+    found = [f"{count} names begin with {prefix}" for prefix, count in shared.items() if count > PREFIX_MAX]
+    return [f"{len(modules)} modules", *found] if len(modules) > MODULES_MAX else found
+
+
+def packages() -> list[str]:
+    folders = sorted(str(path.parent.relative_to(SOURCE)) for path in SOURCE.rglob("__init__.py"))
+    return [folder for folder in folders if folder not in GENERATED]
+
+
+@pytest.mark.parametrize("package", packages())
+def test_a_package_is_a_short_row_of_modules_without_shared_prefixes(package: str) -> None:
+    assert crowds(SOURCE / package) == []
+
+
+@pytest.mark.parametrize("package", packages())
+def test_a_package_says_what_lives_there(package: str) -> None:
+    assert ast.get_docstring(ast.parse((SOURCE / package / "__init__.py").read_text(encoding="utf-8")))
+
+
+def test_every_folder_with_modules_is_a_package() -> None:
+    folders = {str(path.parent.relative_to(SOURCE)) for path in SOURCE.rglob("*.py")}
+    assert folders - GENERATED == set(packages())
+
+
+def test_too_many_modules_and_a_shared_prefix_are_found(tmp_path: Path) -> None:
+    for name in ("store_reads", "store_writes", "store_rows", *(f"m{number}" for number in range(18))):
+        (tmp_path / f"{name}.py").touch()
+    assert crowds(tmp_path) == ["21 modules", "3 names begin with store"]

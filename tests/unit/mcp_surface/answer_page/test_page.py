@@ -1,0 +1,322 @@
+"""The page that answers questions: who gets there, what it shows, and that an answer counts once."""
+
+from __future__ import annotations
+
+import asyncio
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from penstock.base.json import JsonObject
+from penstock.mcp_surface.answer_page.forms import UnreadableField, answer_form
+from penstock.mcp_surface.answer_page.page import AnswerPage
+from penstock.mcp_surface.calls.calls import Filled, ProtocolFault
+from penstock.mcp_surface.questions.forms import Ask, Kind
+from penstock.mcp_surface.questions.links import AnswerLinks
+from penstock.mcp_surface.questions.seals import link_seal
+from tests.unit.mcp_surface.assistants import Assistant, accept, assisted, exposed
+
+SECRET: dict[str, Any] = {
+    "type": "object",
+    "required": ["token"],
+    "properties": {"token": {"type": "string", "writeOnly": True, "minLength": 3}, "approved": {"type": "boolean"}},
+}
+NESTED = {"type": "object", "required": ["lines"], "properties": {"lines": {"type": "array", "items": {}}}}
+BOTH: frozenset[Kind] = frozenset({"form", "url"})
+
+
+def ask(name: str, schema: dict[str, Any], message: str = "What <is> it?") -> dict[str, Any]:
+    question = {"id": "question", "type": "interrupt", "message": message, "answer": schema}
+    return exposed(name, question, {"id": "done", "type": "end", "output": "${ .question }"})
+
+
+WORKFLOWS = (
+    ask("secret", SECRET),
+    ask("nested", NESTED),
+    ask("flat", {"type": "object", "properties": {"a": {"type": "string"}}}),
+)
+
+
+class Browser:
+    """Opens pages of a gate."""
+
+    def __init__(self, assistant: Assistant) -> None:
+        page = AnswerPage(assistant.caller.gate, assistant.options)
+        app = Starlette(routes=[Route(f"{assistant.options.answer_path}/{{token}}", page)])
+        self.http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://penstock.test")
+
+    async def get(self, url: str) -> httpx2.Response:
+        return await self.http.get(urlsplit(url).path)
+
+    async def post(self, url: str, **fields: Any) -> httpx2.Response:
+        body = urlencode(fields, doseq=True)
+        kind = {"content-type": "application/x-www-form-urlencoded"}
+        return await self.http.post(urlsplit(url).path, content=body, headers=kind)
+
+
+async def asked(assistant: Assistant, name: str, **client: Any) -> tuple[str, Any]:
+    """The address of the page of the one question, and what it came with."""
+    result = await assistant.call(name, kinds=BOTH, **client)
+    [request] = result["inputRequests"].values()
+    assert request["method"] == "elicitation/create"
+    assert request["params"]["mode"] == "url"
+    return request["params"]["url"], result
+
+
+@pytest.mark.anyio
+async def test_a_secret_is_asked_for_on_a_page_and_the_call_goes_on(tmp_path: Path) -> None:
+    async with assisted(tmp_path, *WORKFLOWS) as assistant:
+        url, result = await asked(assistant, "secret")
+        browser = Browser(assistant)
+        shown = await browser.get(url)
+        assert shown.status_code == 200
+        assert 'type="password"' in shown.text
+        assert "What &lt;is&gt; it?" in shown.text
+        assert "script" not in shown.text
+        policy = shown.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; style-src 'sha256-")
+        assert (shown.headers["cache-control"], shown.headers["referrer-policy"]) == ("no-store", "no-referrer")
+        wrong = await browser.post(url, **{"field.token": "x"})
+        assert (wrong.status_code, "does not fit" in wrong.text) == (422, True)
+        assert 'id="field.token-wrong"' in wrong.text
+        assert 'value="x"' not in wrong.text
+        waiting = asyncio.ensure_future(
+            assistant.call("secret", kinds=BOTH, state=result["requestState"], filled={"question": accept()})
+        )
+        done = await browser.post(url, **{"field.token": "s3cret", "field.approved": "true"})
+        assert done.status_code == 200
+        assert (await waiting)["structuredContent"]["output"] == {"token": "***", "approved": True}
+        late = await browser.post(url, **{"field.token": "another"})
+        assert (late.status_code, (await browser.get(url)).status_code) == (409, 409)
+        # The state was not used up by the page: its holder still learns how it ended.
+        again = await assistant.call("secret", kinds=BOTH, state=result["requestState"], filled={"question": accept()})
+        assert again["structuredContent"]["status"] == "completed"
+        assert len(await assistant.executions()) == 1
+
+
+@pytest.mark.anyio
+async def test_what_no_form_can_hold_is_json_and_a_decline_has_a_button_where_it_has_a_place(tmp_path: Path) -> None:
+    async with assisted(tmp_path, *WORKFLOWS) as assistant:
+        url, _ = await asked(assistant, "nested")
+        browser = Browser(assistant)
+        shown = await browser.get(url)
+        assert "<textarea" in shown.text
+        assert "Decline" not in shown.text
+        assert (await browser.post(url, **{"field.lines": "[1,"})).status_code == 422
+        assert (await browser.post(url, **{"field.lines": '[1, {"a": 2}]'})).status_code == 200
+        [execution] = await assistant.executions()
+        ended = await assistant.caller.call("execution.wait", execution_id=execution["execution_id"])
+        assert ended["output"] == {"lines": [1, {"a": 2}]}
+
+
+@pytest.mark.anyio
+async def test_a_question_for_a_form_is_asked_with_a_form_unless_the_client_has_none(tmp_path: Path) -> None:
+    async with assisted(tmp_path, *WORKFLOWS) as assistant:
+        form = await assistant.call("flat", kinds=BOTH)
+        assert form["inputRequests"]["question"]["params"]["mode"] == "form"
+        page = await assistant.call("flat", kinds=frozenset({"url"}))
+        assert page["inputRequests"]["question"]["params"]["mode"] == "url"
+        text = await assistant.call("secret")
+        assert text["resultType"] == "complete"
+        assistant.address = None
+        nowhere = await assistant.call("secret", kinds=BOTH)
+        assert nowhere["resultType"] == "complete"
+
+
+@pytest.mark.anyio
+async def test_over_a_connection_the_call_waits_for_the_page(tmp_path: Path) -> None:
+    told: list[str] = []
+    async with assisted(tmp_path, *WORKFLOWS) as assistant:
+        browser = Browser(assistant)
+
+        async def agree(question: Ask) -> Filled:
+            asyncio.get_running_loop().call_soon(opened.set_result, question.url)
+            return accept()
+
+        async def settled(question: Ask) -> None:
+            told.append(question.url)
+
+        opened: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        waiting = asyncio.ensure_future(assistant.call("secret", kinds=BOTH, ask=agree, settled=settled))
+        url = await asyncio.wait_for(opened, 30)
+        assert (await browser.post(url, **{"field.token": "s3cret"})).status_code == 200
+        assert (await waiting)["structuredContent"]["output"] == {"token": "***", "approved": False}
+        assert told == [url]
+
+
+@pytest.mark.anyio
+async def test_a_task_is_answered_on_the_page(tmp_path: Path) -> None:
+    async with assisted(tmp_path, *WORKFLOWS) as assistant:
+        made = await assistant.call("secret", kinds=BOTH, tasks=True)
+        first, second = [await assistant.task(made["taskId"], BOTH) for _ in range(2)]
+        assert first["inputRequests"] == second["inputRequests"]
+        url = first["inputRequests"]["question"]["params"]["url"]
+        await assistant.update(made["taskId"], {"question": accept()}, BOTH)
+        assert (await assistant.task(made["taskId"], BOTH))["status"] == "input_required"
+        assert (await Browser(assistant).post(url, **{"field.token": "", "decline": "yes"})).status_code == 422
+        assert (await Browser(assistant).post(url, **{"field.token": "s3cret"})).status_code == 200
+        await assistant.caller.call("execution.wait", execution_id=made["taskId"])
+        assert (await assistant.task(made["taskId"], BOTH))["status"] == "completed"
+
+
+@pytest.mark.anyio
+async def test_whatever_is_wrong_with_an_address_it_leads_nowhere(tmp_path: Path) -> None:
+    async with assisted(tmp_path, *WORKFLOWS) as assistant:
+        url, result = await asked(assistant, "secret")
+        browser, services = Browser(assistant), assistant.caller.gate.services
+        base, _, token = url.rpartition("/")
+        link = AnswerLinks(services, "/answer").read(token)
+        assert link is not None
+        seal = link_seal(services.pepper)
+        changed = type(link)
+        fields = {name: getattr(link, name) for name in changed.__struct_fields__}
+        wrong = [
+            "x",
+            token[:-4] + "AAAA",
+            result["requestState"],
+            seal.close(changed(**{**fields, "until_ms": 1})),
+            seal.close(changed(**{**fields, "tenant": "other"})),
+            seal.close(changed(**{**fields, "key_id": "nobody"})),
+            seal.close(changed(**{**fields, "execution_id": "r_nothing"})),
+            link_seal(b"another").close(link),
+        ]
+        shown = [await browser.get(f"{base}/{one}") for one in wrong]
+        sent = [await browser.post(f"{base}/{one}", **{"field.token": "s3cret"}) for one in wrong]
+        assert {answer.status_code for answer in (*shown, *sent)} == {404}
+        assert len({answer.text for answer in (*shown, *sent)}) == 1
+        used = seal.close(changed(**{**fields, "interrupt_id": "question:2"}))
+        assert (await browser.get(f"{base}/{used}")).status_code == 409
+        assert (await browser.http.post(urlsplit(url).path, json={"token": "s3cret"})).status_code == 415
+        assert (await browser.http.delete(urlsplit(url).path)).status_code == 405
+        owner = await assistant.caller.call("key.revoke", key_id=link.key_id)
+        assert owner["revoked_at"]
+        assert (await browser.get(url)).status_code == 404
+
+
+@pytest.mark.anyio
+async def test_a_key_that_may_not_answer_does_not_on_a_page_either(tmp_path: Path) -> None:
+    async with assisted(tmp_path, *WORKFLOWS) as assistant:
+        url, _ = await asked(assistant, "secret")
+        services = assistant.caller.gate.services
+        link = AnswerLinks(services, "/answer").read(url.rpartition("/")[2])
+        assert link is not None
+        watcher = (await (await assistant.other("execution:read")).who()).principal
+        seal = link_seal(services.pepper)
+        fields = {name: getattr(link, name) for name in type(link).__struct_fields__}
+        theirs = seal.close(type(link)(**{**fields, "key_id": watcher.key_id}))
+        sent = await Browser(assistant).post(f"{url.rpartition('/')[0]}/{theirs}", **{"field.token": "s3cret"})
+        assert sent.status_code == 403
+
+
+@pytest.mark.anyio
+async def test_a_token_of_an_address_is_no_state_of_a_call(tmp_path: Path) -> None:
+    async with assisted(tmp_path, *WORKFLOWS) as assistant:
+        url, _ = await asked(assistant, "secret")
+        with pytest.raises(ProtocolFault):
+            await assistant.call("secret", kinds=BOTH, state=url.rpartition("/")[2], filled={"question": accept()})
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "answer"),
+    [
+        ({"type": "string"}, {"field.answer": ["hello"]}, "hello"),
+        ({}, {"field.answer": ["hello"]}, "hello"),
+        ({"type": "boolean"}, {}, False),
+        ({"type": "array"}, {"field.answer": ["[1]"]}, [1]),
+        ({"enum": ["a", "b"]}, {"field.answer": ["b"]}, "b"),
+        (
+            {
+                "type": "object",
+                "properties": {
+                    "n": {"type": "integer"},
+                    "x": {"type": "number"},
+                    "s": {"type": "string"},
+                    "c": {"oneOf": [{"const": "a", "title": "A"}]},
+                    "m": {"type": "array", "items": {"enum": ["p", "q"]}},
+                    "j": {"type": "object"},
+                },
+            },
+            {
+                "field.n": ["7"],
+                "field.x": ["0.5"],
+                "field.s": [""],
+                "field.c": ["a"],
+                "field.m": ["p", "q"],
+                "field.j": [""],
+            },
+            {"n": 7, "x": 0.5, "c": "a", "m": ["p", "q"]},
+        ),
+    ],
+)
+def test_what_a_browser_sends_gets_its_types(schema: Any, sent: Any, answer: Any) -> None:
+    assert answer_form(schema).answer(sent) == answer
+
+
+def test_what_is_no_number_is_told() -> None:
+    form = answer_form({"type": "object", "properties": {"n": {"type": "number"}}})
+    assert isinstance(form.answer({"field.n": ["many"]}), UnreadableField)
+
+
+class Tags(HTMLParser):
+    """Every tag and attribute of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.names: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.names |= {name for name, _ in attrs}
+
+
+@given(st.text(), st.text(), st.lists(st.text(), max_size=2))
+def test_nothing_that_is_written_becomes_a_tag(name: str, title: str, typed: list[str]) -> None:
+    member: JsonObject = {"type": "string", "title": title, "description": title, "default": title}
+    several: JsonObject = {"type": "array", "items": {"enum": [title or "-"]}}
+    group: JsonObject = {"type": "object", "title": title, "properties": {name: member}}
+    members: JsonObject = {name: member, f"{name}2": several, f"{name}3": {}, f"{name}4": group}
+    form = answer_form({"type": "object", "properties": members})
+    seen = Tags()
+    seen.feed(form.html({f"field.{name}": typed, f"field.{name}3": typed}, {name: typed, f"{name}4": typed}))
+    assert seen.tags <= {"p", "label", "input", "small", "fieldset", "legend", "textarea", "span"}
+    assert seen.names <= {
+        *("for", "type", "name", "id", "value", "aria-describedby", "rows", "spellcheck", "checked"),
+        *("class", "aria-invalid"),
+    }
+
+
+CONTACT: JsonObject = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {"name": {"type": "string"}, "a/b": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+}
+
+
+def test_an_object_in_an_answer_is_a_group_of_fields() -> None:
+    form = answer_form({"type": "object", "required": ["contact"], "properties": {"contact": CONTACT, "more": CONTACT}})
+    sent = {"field.contact/name": ["Ada"], "field.contact/a~1b/n": ["7"], "field.more/name": [""]}
+    assert form.answer(sent) == {"contact": {"name": "Ada", "a/b": {"n": 7}}}
+    assert form.answer({"field.more/a~1b/n": ["x"]}) == UnreadableField("more/a~1b/n", "this is not a number")
+    shown = form.html(sent, {"contact/name": ["too short"]})
+    assert 'name="field.contact/name" id="field.contact/name" aria-describedby="field.contact/name-wrong"' in shown
+    assert '<label for="field.more/name">name</label>' in shown
+    # Who leaves a group out need not fill in what the group needs.
+    assert 'name="field.more/name" id="field.more/name" value="" required' not in shown
+
+
+def test_a_browser_is_told_what_it_can_check_itself() -> None:
+    number: JsonObject = {"type": "number", "minimum": 0, "maximum": 10000}
+    form = answer_form({"properties": {"n": number, "s": {"type": "string", "maxLength": 5}, "j": {"type": "array"}}})
+    shown = form.html({})
+    assert 'min="0" max="10000"' in shown
+    assert 'maxlength="5"' in shown
+    assert "Written as JSON" in shown

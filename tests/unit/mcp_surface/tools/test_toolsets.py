@@ -1,0 +1,122 @@
+"""Which tools a list has, and how the others are found."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from penstock.base.errors import Rejected
+from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.tools.book import ToolBook
+from penstock.mcp_surface.tools.registry import tool_book
+from penstock.mcp_surface.tools.toolsets import EVERYDAY, FOLLOWING, chosen_book, described, found_tools, inner_call
+from penstock.operations.builtin import builtin_operations
+
+WHOLE = tool_book(builtin_operations(), McpOptions())
+
+
+def chosen(toolset: str, **choices: int) -> ToolBook:
+    return chosen_book(WHOLE, toolset, McpOptions(**choices))  # type: ignore[arg-type]
+
+
+def names(book: ToolBook) -> list[str]:
+    return [tool.name for tool in book.tools]
+
+
+def size(book: ToolBook) -> int:
+    return len(msgspec.json.encode([tool.listed for tool in book.tools]))
+
+
+def test_by_default_nothing_is_listed_or_called_but_workflows_and_what_goes_on_with_them() -> None:
+    book = chosen("default")
+    assert {tool.capability.name for tool in book.tools} == FOLLOWING
+    assert {tool.capability.name for tool in book.spellings.values()} == FOLLOWING
+
+
+def test_the_list_for_management_fits_the_budget_and_has_what_is_used_every_day() -> None:
+    book = chosen("management")
+    assert size(book) < McpOptions().catalogue_bytes
+    assert {tool.capability.name for tool in book.tools} == EVERYDAY | {"tools.search", "tools.describe", "tools.call"}
+    assert names(book) == sorted(names(book))
+
+
+def test_a_small_catalogue_is_listed_whole() -> None:
+    assert chosen("management", catalogue_bytes=1_000_000) is WHOLE
+
+
+def test_what_is_not_listed_can_still_be_called() -> None:
+    book = chosen("management")
+    assert "penstock_schedule_pause" not in names(book)
+    assert book.find("penstock_schedule_pause") is WHOLE.find("penstock_schedule_pause")
+
+
+def test_a_set_that_was_asked_for_is_all_that_can_be_called() -> None:
+    book = chosen("schedule,penstock_system_info")
+    assert "penstock_schedule_pause" in names(book)
+    assert "penstock_system_info" in names(book)
+    assert not [name for name in names(book) if name.startswith("penstock_workflow")]
+    assert book.find("workflow.list") is None
+
+
+def test_workflows_come_with_what_goes_on_with_their_executions() -> None:
+    assert names(chosen("workflows")) == [
+        "penstock_execution_answer",
+        "penstock_execution_cancel",
+        "penstock_execution_status",
+        "penstock_execution_wait",
+    ]
+
+
+def test_all_is_everything() -> None:
+    assert chosen("all") is WHOLE
+
+
+def test_names_that_do_not_exist_add_nothing() -> None:
+    assert names(chosen("no_such_tool")) == []
+
+
+def test_a_search_finds_a_tool_by_what_it_does() -> None:
+    found = found_tools(chosen("management"), {"query": "pause a schedule", "limit": 3})
+    assert found["items"][0]["name"] == "penstock_schedule_pause"  # type: ignore[index,call-overload]
+
+
+def test_a_search_without_words_lists_everything_that_can_be_called() -> None:
+    assert found_tools(chosen("management"), {})["total"] == len(WHOLE.tools)
+
+
+def test_a_description_has_both_schemas() -> None:
+    told = described(chosen("management"), {"name": "penstock.schedule.pause"})
+    tool = WHOLE.find("schedule.pause")
+    assert tool is not None
+    assert told["inputSchema"] == tool.capability.input_schema
+    assert told["outputSchema"] == WHOLE.wording.of_schema(tool.capability.output_schema or {})
+
+
+def test_a_call_names_its_tool_and_arguments() -> None:
+    tool, arguments = inner_call(chosen("search"), {"name": "schedule.pause", "arguments": {"schedule_id": "a"}})
+    assert (tool.name, arguments) == ("penstock_schedule_pause", {"schedule_id": "a"})
+
+
+@pytest.mark.parametrize("name", ["nothing", "penstock_tools_call", None, 7])
+def test_a_tool_that_cannot_be_called_so_is_refused(name: object) -> None:
+    with pytest.raises(Rejected):
+        inner_call(chosen("management"), {"name": name})  # type: ignore[dict-item]
+
+
+def test_an_unknown_tool_is_named_with_the_one_that_may_be_meant() -> None:
+    with pytest.raises(Rejected) as refused:
+        inner_call(chosen("search"), {"name": "penstock_schedule_paus"})
+    assert "did you mean penstock_schedule_pause?" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize("arguments", [{"query": 7}, {"limit": 0}, {"limit": True}, {"limit": "many"}])
+def test_a_search_says_what_it_cannot_read(arguments: dict[str, object]) -> None:
+    with pytest.raises(Rejected):
+        found_tools(chosen("management"), arguments)  # type: ignore[arg-type]
+
+
+def test_lists_leave_out_what_operations_answer_with_unless_asked() -> None:
+    assert not [tool for tool in WHOLE.tools if "outputSchema" in tool.listed]
+    full = tool_book(builtin_operations(), McpOptions(output_schemas=True))
+    for tool in full.tools:
+        assert tool.listed["outputSchema"] == full.wording.of_schema(tool.capability.output_schema or {})

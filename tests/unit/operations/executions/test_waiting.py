@@ -1,0 +1,131 @@
+"""Waiting with an execution: what is heard, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from penstock.base.json import JsonObject
+from penstock.operations.gate.context import Request
+from penstock.operations.pipeline import Answered
+from penstock.runtime.ports.runs import StoredRun
+from tests.unit.operations.conftest import Caller, OpenGate
+from tests.unit.operations.running import run
+
+FIVE: dict[str, Any] = {
+    "penstock": "v1",
+    "name": "five",
+    "description": "Five steps.",
+    "expose": {"tool": {}},
+    "input": {"type": "object", "required": ["number"], "properties": {"number": {"type": ["integer", "null"]}}},
+    "nodes": [
+        {"id": "one", "type": "step", "handler": "double", "with": {"number": "${ .input.number }"}},
+        {"id": "two", "type": "step", "handler": "double", "with": {"number": "${ .one }"}},
+        {"id": "three", "type": "step", "handler": "double", "with": {"number": "${ .two }"}},
+        {"id": "four", "type": "step", "handler": "double", "with": {"number": "${ .three }"}},
+        {"id": "five", "type": "step", "handler": "double", "with": {"number": "${ .four }"}},
+        {"id": "done", "type": "end", "output": "${ .five }"},
+    ],
+}
+
+
+def counted_loads(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The runs whose history is read from here on."""
+    store, loads = caller.penstock.store, []
+    load: Callable[[str], Awaitable[StoredRun | None]] = store.load
+
+    async def counted(run_id: str) -> StoredRun | None:
+        loads.append(run_id)
+        return await load(run_id)
+
+    monkeypatch.setattr(store, "load", counted)
+    return loads
+
+
+async def called(caller: Caller, observe: Callable[[JsonObject], Awaitable[None]] | None = None) -> Any:
+    """The answer of the workflow as a tool."""
+    request = Request(
+        operation="workflow:five",
+        arguments={"number": 1},
+        principal=await caller.principal(),
+        surface="mcp",
+        request_id="test",
+        observe=observe,
+    )
+    outcome = await caller.gate.call(request)
+    assert isinstance(outcome, Answered), outcome
+    return outcome.reply
+
+
+@pytest.mark.parametrize("observed", [False, True])
+def test_who_waits_with_a_run_that_goes_on_here_reads_no_history(
+    open_caller: OpenGate, monkeypatch: pytest.MonkeyPatch, observed: bool
+) -> None:
+    async def test(caller: Caller) -> None:
+        await caller.call("workflow.import", workflows=[FIVE])
+        loads, told = counted_loads(caller, monkeypatch), []
+
+        async def observe(news: JsonObject) -> None:
+            told.append(news)
+
+        reply = await called(caller, observe if observed else None)
+        assert reply.value.output == 32
+        assert loads == []
+        sequences = [int(str(news["sequence"])) for news in told]
+        assert sequences == sorted(set(sequences))
+        assert not observed or told[-1]["status"] == "completed"
+
+    run(open_caller, test)
+
+
+def test_who_waits_for_the_end_of_a_run_that_goes_on_here_reads_no_history(
+    open_caller: OpenGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(caller: Caller) -> None:
+        await caller.call("workflow.import", workflows=[FIVE])
+        loads = counted_loads(caller, monkeypatch)
+        begun = await caller.call("workflow.execute", workflow_id="five", input={"number": 1})
+        state = await caller.penstock.host.wait_for_end(begun["execution_id"], timeout_seconds=60)
+        assert state is not None
+        assert state.result == 32
+        assert loads == []
+
+    run(open_caller, test)
+
+
+def test_the_answer_of_a_start_that_waits_is_the_view_of_the_run_without_reading_it(
+    open_caller: OpenGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(caller: Caller) -> None:
+        await caller.call("workflow.import", workflows=[FIVE])
+        for given in ({"number": 1}, {"number": None}):  # the second one fails in its first step
+            arguments: dict[str, Any] = {
+                "workflow_id": "five",
+                "input": given,
+                "sync": True,
+                "labels": {"team": "blue"},
+            }
+            with monkeypatch.context() as patched:
+                loads = counted_loads(caller, patched)
+                reply = await caller.reply("workflow.execute", **arguments)
+                assert loads == []
+            assert reply.status == 200
+            answered = msgspec.to_builtins(reply.value)
+            assert answered["status"] == ("completed" if given["number"] else "failed")
+            assert answered == await caller.call("execution.status", execution_id=answered["execution_id"])
+
+    run(open_caller, test)
+
+
+def test_a_start_that_waits_again_with_the_same_id_answers_from_the_history(open_caller: OpenGate) -> None:
+    async def test(caller: Caller) -> None:
+        await caller.call("workflow.import", workflows=[FIVE])
+        arguments = {"workflow_id": "five", "input": {"number": 1}, "sync": True, "execution_id": "mine"}
+        first = await caller.call("workflow.execute", **arguments)
+        assert first["output"] == 32
+        assert await caller.call("workflow.execute", **arguments) == first
+
+    run(open_caller, test)

@@ -1,0 +1,187 @@
+"""Questions of MCP servers: answered over the open connection, by another call, or after the connection was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import Context
+from pathlib import Path
+
+import mcp_types as types
+import pytest
+from mcp_types import ElicitRequestFormParams, ElicitRequestURLParams, ErrorData
+from msgspec.structs import replace
+
+from penstock.base.json import JsonValue
+from penstock.runtime.activities.performing import ActivityAsks, ActivityCall, ActivityError, ActivityOutcome
+from penstock.runtime.executors.mcp.config import McpServerConfig, command_name
+from penstock.runtime.executors.mcp.executor import McpToolExecutor
+from penstock.runtime.executors.mcp.questions import CallDesk, LiveCall, Resumed, asked_again, resumed
+from tests.fixtures.upstream_server import CONFIRM, make_upstream
+from tests.unit.runtime.executors.asgi_server import serving_asgi
+from tests.unit.runtime.executors.calls import bounded, call_of, done, error
+
+SERVER = Path(__file__).parents[4] / "fixtures" / "upstream_server.py"
+
+
+def order(item: str = "tea") -> ActivityCall:
+    return call_of("tool_call", {"server": "shop", "tool": "order"}, {"item": item}, timeout_ms=30_000)
+
+
+def again(call: ActivityCall, asked: ActivityOutcome, answer: JsonValue, *, at_most_once: bool = False) -> ActivityCall:
+    """The same attempt, handed out again with the answer."""
+    assert isinstance(asked, ActivityAsks), asked
+    activity = replace(call.activity, resume=asked.resume, answer=answer, round=1, at_most_once=at_most_once)
+    return replace(call, activity=activity)
+
+
+@asynccontextmanager
+async def executor_of(config: McpServerConfig) -> AsyncIterator[McpToolExecutor]:
+    executor = McpToolExecutor({"shop": config}, allow_commands=(command_name(sys.executable),))
+    try:
+        yield executor
+    finally:
+        await executor.close()
+
+
+@asynccontextmanager
+async def shop(protocol: str = "auto") -> AsyncIterator[McpServerConfig]:
+    async with serving_asgi(make_upstream().streamable_http_app()) as address:
+        yield McpServerConfig(url=f"{address}/mcp", protocol=protocol)
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+def test_an_answer_is_of_use_after_the_process_that_asked_is_gone(protocol: str) -> None:
+    async def work() -> None:
+        async with shop(protocol) as config:
+            async with executor_of(config) as first:
+                asked = await first.perform(order())
+            async with executor_of(config) as second:
+                assert done(await second.perform(again(order(), asked, {"confirmed": True}))) == {"text": "ordered tea"}
+
+    bounded(work())
+
+
+def test_what_must_not_happen_twice_is_not_called_again_for_an_answer() -> None:
+    async def work() -> None:
+        async with shop("legacy") as config:
+            async with executor_of(config) as first:
+                asked = await first.perform(order())
+            async with executor_of(config) as second:
+                lost = error(await second.perform(again(order(), asked, {"confirmed": True}, at_most_once=True)))
+                assert (lost.code, lost.retryable) == ("MCP_QUESTION_LOST", False)
+
+    bounded(work())
+
+
+def test_questions_of_calls_at_once_come_to_their_own_calls_over_http() -> None:
+    async def work() -> None:
+        async with shop("legacy") as config, executor_of(config) as executor:
+            items = ("tea", "oil", "rye")
+            asked = await asyncio.gather(*(executor.perform(order(item)) for item in items))
+            for item, question in zip(items, asked, strict=True):
+                assert isinstance(question, ActivityAsks)
+                assert question.question == f"shop/order asks: Really order {item}?"
+            ended = [
+                executor.perform(again(order(item), question, {"confirmed": item != "oil"}))
+                for item, question in zip(items, asked, strict=True)
+            ]
+            results = [done(outcome) for outcome in await asyncio.gather(*ended)]
+            assert results == [{"text": "ordered tea"}, {"text": "left oil"}, {"text": "ordered rye"}]
+
+    bounded(work())
+
+
+def form(message: str) -> ElicitRequestFormParams:
+    return ElicitRequestFormParams(message=message, requested_schema=CONFIRM)
+
+
+def apart(desk: CallDesk, message: str) -> asyncio.Task[types.ElicitResult | ErrorData]:
+    """A question that comes from a pipe: what happens then belongs to no call."""
+    return asyncio.create_task(desk.asked(None, form(message)), context=Context())
+
+
+def at_work() -> LiveCall:
+    call = LiveCall()
+    call.task = asyncio.create_task(asyncio.Event().wait())  # type: ignore[arg-type]
+    return call
+
+
+def test_a_question_on_a_pipe_waits_until_it_is_clear_whose_it_is() -> None:
+    async def work() -> None:
+        desk, one, other = CallDesk(), at_work(), at_work()
+        async with desk.at_work(one):
+            async with desk.at_work(other):
+                asking = apart(desk, "sure?")
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                assert not asking.done()
+            await one.settled()
+            one.answer({"confirmed": True})
+            answer = await asking
+        assert isinstance(answer, types.ElicitResult)
+        assert answer.content == {"confirmed": True}
+        assert isinstance(await apart(desk, "nobody"), ErrorData)
+
+    bounded(work())
+
+
+def test_two_questions_that_cannot_be_told_apart_are_not_answered() -> None:
+    async def work() -> None:
+        desk, one, other = CallDesk(), at_work(), at_work()
+        async with desk.at_work(one), desk.at_work(other):
+            both = await asyncio.gather(apart(desk, "a"), apart(desk, "b"))
+        assert all(isinstance(item, ErrorData) for item in both)
+
+    bounded(work())
+
+
+def test_calls_of_a_server_that_asks_on_a_pipe_take_turns() -> None:
+    async def work() -> None:
+        desk = CallDesk()
+        ended: list[str] = []
+
+        async def through(call: LiveCall, name: str) -> None:
+            async with desk.at_work(call):
+                asking = apart(desk, name)
+                await call.settled()
+                call.answer({"confirmed": True})
+                await asking
+                ended.append(name)
+
+        await through(at_work(), "alone")  # from now on it is known that the server asks
+        await asyncio.gather(through(at_work(), "first"), through(at_work(), "second"))
+        assert sorted(ended) == ["alone", "first", "second"]
+
+    bounded(work())
+
+
+def test_several_questions_of_one_answer_are_asked_one_by_one_and_answered_together() -> None:
+    request = types.ElicitRequest(params=form("first?")).model_dump(mode="json", by_alias=True, exclude_none=True)
+    link = types.ElicitRequest(params=ElicitRequestURLParams(message="Pay.", url="https://pay.example/1"))
+    elsewhere = link.model_dump(mode="json", by_alias=True, exclude_none=True)
+    first = asked_again("shop/pay", Resumed(state="s", requests={"b": request, "a": elsewhere}))
+    assert isinstance(first, ActivityAsks)
+    assert first.question == "shop/pay asks: first?"
+    kept = resumed(first.resume, {"confirmed": True})
+    second = asked_again("shop/pay", kept)
+    assert isinstance(second, ActivityAsks)
+    assert "https://pay.example/1" in second.question
+    complete = resumed(second.resume, {"done": False})
+    assert complete.open() is None
+    assert complete.state == "s"
+    responses = complete.input_responses() or {}
+    assert (responses["b"].action, responses["b"].content) == ("accept", {"confirmed": True})
+    assert responses["a"].action == "decline"
+
+
+def test_a_server_may_ask_only_for_what_it_was_told_that_we_can_do() -> None:
+    refused = asked_again("shop/pay", Resumed(requests={"a": {"method": "roots/list"}}))
+    assert isinstance(refused, ActivityError)
+    assert refused.code == "MCP_PROTOCOL_ERROR"
+
+
+def test_an_attempt_that_begins_has_nothing_to_go_on_with() -> None:
+    assert resumed(None, None) == Resumed()

@@ -1,0 +1,74 @@
+"""Runs in memory are bounded by what they take, not only by how many they are."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from penstock.base import limits
+from penstock.base.clock import ManualClock
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.build.workflow import build_workflow
+from penstock.engine import inputs
+from penstock.engine.outcomes import Accepted
+from penstock.engine.state import RunState
+from penstock.runtime.host.embedded import EmbeddedHost
+from penstock.runtime.host.weights import RunWeights, weight_of
+from penstock.runtime.stores.memory.runs import MemoryStore
+
+WAITING: JsonObject = {
+    "penstock": "v1",
+    "name": "waiting",
+    "nodes": [
+        {"id": "wait", "type": "wait", "signal": "go"},
+        {"id": "done", "type": "end", "output": "${ .input | length }"},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "least", "most"),
+    [
+        ("x" * 100_000, 100_000, 150_000),
+        ([[] for _ in range(10_000)], 640_000, 2_000_000),
+        ([{"a": 1} for _ in range(10_000)], 2_400_000, 5_000_000),
+        (None, 0, 20_000),
+    ],
+)
+def test_structure_counts_as_well_as_bytes(value: JsonValue, least: int, most: int) -> None:
+    assert least <= weight_of(RunState(run_id="r", input=value)) <= most
+
+
+def test_the_total_follows_what_runs_take() -> None:
+    weights = RunWeights()
+    state = RunState(run_id="a", history_bytes=100)
+    weights.note(state)
+    small = weights.total
+    state.history_bytes, state.values = 2_000_000, "x" * 2_000_000
+    weights.note(state)
+    assert 2_000_000 <= weights.total < 3_000_000
+    weights.note(RunState(run_id="b", history_bytes=100))
+    weights.drop("a")
+    weights.drop("a")
+    assert weights.total == small
+    weights.drop("b")
+    assert weights.total == 0
+
+
+def test_runs_that_take_much_are_forgotten_and_go_on_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LIVE_RUNS_BYTES_MAX", 5_000_000)
+
+    async def body() -> None:
+        host = EmbeddedHost(store=MemoryStore(), clock=ManualClock(), worker_id="w", performs=False)
+        workflow = build_workflow(WAITING)
+        await host.register(workflow)
+        for number in range(20):
+            given = inputs.StartRun(at=1, run_id=f"r{number}", input=[[] for _ in range(20_000)])
+            assert isinstance(await host.start(given, workflow_hash=workflow.hash), Accepted)
+            assert len(host.live_runs()) <= 4
+        decision = await host.send("r0", inputs.SendSignal(at=2, name="go"))
+        assert isinstance(decision, Accepted)
+        assert decision.state.result == 20_000
+
+    asyncio.run(body())
