@@ -30,6 +30,7 @@ PAGES_WRITTEN = sorted(
 )
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+SOURCE_FILE = re.compile(r"`([a-z_0-9.]+/[a-z_0-9./]+\.py)`")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 CODE_LIKE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 # Words in capitals that the source writes for other reasons than to name a finding.
@@ -134,6 +135,13 @@ def leads_somewhere(page: str, target: str) -> bool:
         return True
     text = FENCED.sub("", found.read_text(encoding="utf-8"))
     return fragment in {anchor(heading) for heading in HEADING.findall(text)}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES_WRITTEN if page != "CHANGELOG.md"])
+def test_a_page_names_source_files_that_exist(page: str) -> None:
+    named = set(SOURCE_FILE.findall((ROOT / page).read_text(encoding="utf-8")))
+    folders = (ROOT, ROOT / "src", ROOT / "src" / "penstock", (ROOT / page).parent)
+    assert [name for name in sorted(named) if not any((folder / name).exists() for folder in folders)] == []
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
