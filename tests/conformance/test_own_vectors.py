@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from tests.unit.definitions.documents import changed, minimal_published
 
 Ask = Callable[..., Any]
 SECONDS_MAX = 60
+ROOT = Path(__file__).parents[2]
 
 DOUBLED: JsonObject = minimal_published(
     {"id": "work", "type": "step", "config": {"handler": "work"}},
@@ -33,8 +35,8 @@ DOUBLED: JsonObject = minimal_published(
 @pytest.fixture(scope="module", params=[(), ("--sqlite",)], ids=["memory", "sqlite"])
 def ask(request: pytest.FixtureRequest) -> Iterator[Ask]:
     """What a harness answers to an operation."""
-    command = [sys.executable, "-m", "penstock.app.conformance.harness", *request.param]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "tests.conformance.harness", *request.param]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         numbers = iter(range(1, 1_000))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import socketserver
 import subprocess
 import sys
@@ -15,7 +16,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT.parent / "shared" / "vectors"
 DRIVER = VECTORS / "run_vectors.py"
-HARNESS = (sys.executable, "-m", "penstock.app.conformance.harness")
+HARNESS = (sys.executable, "-m", "tests.conformance.harness")
+# A harness that was changed for a test lies in another folder and must find the modules here.
+VARIABLES = {**os.environ, "PYTHONPATH": str(ROOT)}
 # The driver's own server looks twice a second whether it shall end, and every vector would wait for that.
 SOON = (
     "import runpy, socketserver, sys; socketserver.BaseServer.serve_forever.__defaults__ = (0.01,); "
@@ -29,7 +32,7 @@ def drive(*harness: str, only: str = "") -> dict[str, Any]:
     """Run the driver against a harness command; its report."""
     options = ["--repo", str(VECTORS / "workflows"), "--only", only]
     command = [sys.executable, "-c", SOON, str(DRIVER), *options, "--", *harness]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=VARIABLES, capture_output=True, text=True, timeout=240, check=False)
     report: dict[str, Any] = json.loads(done.stdout)
     assert (done.returncode == 0) == (not report["failed"]), done.stderr
     return report
@@ -47,6 +50,7 @@ def test_the_parity_vectors_that_the_driver_tries_on_one_surface_pass_on_the_oth
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(socketserver.BaseServer.serve_forever, "__defaults__", (0.01,))  # see SOON
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     spec = importlib.util.spec_from_file_location("run_vectors", DRIVER)
     assert spec is not None
     assert spec.loader is not None
@@ -77,9 +81,9 @@ def test_a_harness_that_drops_given_history_is_caught(tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text(
         "import asyncio, sys\n"
-        "from penstock.app.conformance import harness, kernel\n"
+        "from tests.conformance.harness import kernel, protocol\n"
         "kernel.Kernel.append = lambda self, run_id, rows: len(rows)\n"
-        "asyncio.run(harness.serve(sys.stdin, sys.stdout, sqlite=False))\n"
+        "asyncio.run(protocol.serve(sys.stdin, sys.stdout, sqlite=False))\n"
     )
     assert any(name.startswith("replay.") for name in drive(sys.executable, str(broken), only="replay.")["failed"])
 
@@ -88,13 +92,13 @@ def test_a_server_that_answers_otherwise_than_the_port_is_caught(tmp_path: Path)
     broken = tmp_path / "broken.py"
     broken.write_text(
         "import asyncio, sys\n"
-        "from penstock.app.conformance import harness, mcp\n"
-        "published = mcp._called\n"
+        "from tests.conformance.harness import mcp_tools, protocol\n"
+        "published = mcp_tools._called\n"
         "async def call(client, function, arguments):\n"
         "    is_error, body = await published(client, function, arguments)\n"
         "    return is_error, {**body, 'more': 1}\n"
-        "mcp._called = call\n"
-        "asyncio.run(harness.serve(sys.stdin, sys.stdout, sqlite=False, surfaces=('port', 'mcp')))\n"
+        "mcp_tools._called = call\n"
+        "asyncio.run(protocol.serve(sys.stdin, sys.stdout, sqlite=False, surfaces=('port', 'mcp')))\n"
     )
     failed = drive(sys.executable, str(broken), only="parity.r2.linear")["failed"]
     assert failed == ["parity.r2.linear_complete"]

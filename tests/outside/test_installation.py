@@ -36,6 +36,16 @@ def test_an_entry_names_the_program_of_an_environment_that_is_not_active(program
     assert os.access(entry["command"], os.X_OK)
 
 
+def test_the_wheel_has_the_package_and_nothing_of_its_tests(programs: Path) -> None:
+    (record,) = programs.parent.glob("lib/python*/site-packages/penstock-*.dist-info/RECORD")
+    names = [Path(line.partition(",")[0]) for line in record.read_text(encoding="utf-8").splitlines()]
+    inside = [name for name in names if ".dist-info" not in name.parts[0] and name.parts[0] != ".."]
+    assert {name.parts[0] for name in inside} == {"penstock"}
+    # The conformance harness is test equipment: it wires executors that answer whatever a driver tells them to.
+    strangers = {"tests", "conformance", "harness"}
+    assert [name for name in inside if strangers.intersection(name.with_suffix("").parts)] == []
+
+
 def test_help_loads_none_of_the_large_libraries(programs: Path, tmp_path: Path) -> None:
     program = (
         "import sys\nfrom penstock.cli.main import main\nsys.argv = ['penstock', '--help']\n"

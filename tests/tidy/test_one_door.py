@@ -63,8 +63,6 @@ THE_GATE = {
 EMBEDDING = {
     "app/penstock.py": "Host.register Host.start Penstock.register Scheduler.put_triggers",
     "app/testing/bench.py": "Penstock.register Penstock.start",
-    "app/conformance/kernel.py": "Host.adopt Host.send Host.start",
-    "app/conformance/performers.py": "Store.put_definition",
     "runtime/simulation/dry_run.py": "Host.send Host.start",
     "runtime/retention.py": "Store.delete_ended",
 }

@@ -27,7 +27,6 @@ LATER = (
     "penstock.rest.metrics.exposition",
     "penstock.rest.openapi.document",
     "penstock.app.executors.models",
-    "penstock.app.conformance.harness",
     "penstock.cli.documents.reading",
     "penstock.cli.terminal.report",
     "penstock.definitions.build.workflow",

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from penstock.app.conformance.kernel import Kernel
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.activities.performing import ActivityAsks, ActivityDone, ActivityOutcome, Performer, Unconfigured
 from penstock.runtime.control_plane.functions import Answer, ControlPlane, Problem
 from penstock.runtime.control_plane.hosts import MemoryControl
 from penstock.runtime.host.memory import MemoryHost
+from tests.conformance.harness.kernel import Kernel
 
 WORK: JsonObject = {
     "penstock": "v1",

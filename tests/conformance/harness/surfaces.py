@@ -3,7 +3,7 @@
 Every session has a file of its own with a gate on it. `sdk` calls the gate in this process, as the local owner; `rest`
 and `mcp` call a real HTTP server on a loopback port, with a key that may do what the functions need and no more.
 
-Above it: `harness`. Below it: `gateway`, `serving.server`, the performers that a driver asks for.
+Read after `protocol`, which opens these for a session.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import httpx2
 import msgspec
 from starlette.types import ASGIApp
 
-from penstock.app.conformance.performers import InThread, keep_test_child, performer_of
 from penstock.app.gateway import local_owner
 from penstock.app.listening import address_of, listen
 from penstock.app.penstock import Penstock
@@ -35,11 +34,12 @@ from penstock.definitions.model import ACTIVITY_TYPES
 from penstock.operations.catalogue.capability import EventStream
 from penstock.operations.gate.context import Principal, Request
 from penstock.operations.pipeline import Gate, RefusedCall
+from tests.conformance.harness.activities import InThread, keep_test_child, performer_of
 
 if TYPE_CHECKING:
-    from penstock.app.conformance import mcp
+    from tests.conformance.harness import mcp_tools
 else:
-    mcp = later("penstock.app.conformance.mcp")
+    mcp_tools = later("tests.conformance.harness.mcp_tools")
 
 __all__ = ["SERVED_SURFACES", "Call", "open_surface"]
 
@@ -142,7 +142,7 @@ async def _called_as(surface: str, server: str, key: str, given: JsonObject) -> 
             yield _Remote(http, key).call
         return
     era = str(given.get("era", "auto"))
-    async with mcp.open_mcp(server, key, era=era, timeout_seconds=_CALL_SECONDS_MAX) as tool:
+    async with mcp_tools.open_mcp(server, key, era=era, timeout_seconds=_CALL_SECONDS_MAX) as tool:
 
         async def call(function: str, arguments: JsonObject) -> tuple[bool, JsonObject]:
             is_error, body = await tool(function, arguments)

@@ -1,8 +1,6 @@
-"""Performers that a conformance driver asks for: stubs, counters, handlers, refusals, and a real delegate.
+"""How activities are performed in a session, as the driver asks: stubs, counters, handlers, refusals, a real delegate.
 
-They are test equipment: a product run never sees them, because an unconfigured executor must fail.
-
-Above it: `harness`. Below it: `runtime.performing`, `runtime.executors`.
+A run outside of tests never sees these, because an activity without a configured executor must fail.
 """
 
 from __future__ import annotations
@@ -48,8 +46,8 @@ _TEST_CHILD: JsonObject = {
 
 
 @dataclass(slots=True, kw_only=True)
-class _Equipment:
-    """What the driver asked for, per session."""
+class _SessionPerformer:
+    """Performs the activities of one session as the driver asked."""
 
     activity: JsonObject
     delegate: Performer | None
@@ -112,7 +110,7 @@ def performer_of(given: JsonObject) -> Performer:
             poll_interval_ms=_number(wanted.get("poll_interval_ms"), 500),
             poll_timeout_ms=_number(wanted.get("poll_timeout_ms"), 120_000),
         )
-    return _Equipment(
+    return _SessionPerformer(
         activity=activity if isinstance(activity, dict) else {},
         delegate=real,
         forbid_delegate=given.get("forbid_delegate") is True or wanted.get("kind") == "reject",

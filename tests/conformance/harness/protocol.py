@@ -1,10 +1,8 @@
-"""The conformance harness: the engine behind the 12-operation protocol, one JSON object per line on stdin and stdout.
+"""The conformance harness: the engine behind the published 12-operation protocol, as JSON lines on stdin and stdout.
 
-A driver owns the vectors and talks to this process; see ``scripts/harness``. Surface `kernel` works on given history
-rows, surface `port` on the published control-plane functions; `rest`, `sdk` and `mcp` are these functions as users
-reach them, over HTTP, in a program and as tools, always on a file (see `surfaces`).
-
-Above it: ``scripts/harness``. Below it: everything; it is part of the composition root because it wires executors.
+A driver owns the test vectors and talks to this process (`scripts/harness`). The surface `kernel` works on history rows
+that the driver sends; `port` calls the published control functions. `rest`, `sdk` and `mcp` call the same functions the
+way users reach them: over HTTP, in a program and as tools, always on a file (see `surfaces`).
 """
 
 from __future__ import annotations
@@ -24,9 +22,6 @@ from typing import TextIO
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from penstock import __version__
-from penstock.app.conformance.kernel import Kernel
-from penstock.app.conformance.performers import InThread, keep_test_child, performer_of, resolver_of
-from penstock.app.conformance.surfaces import SERVED_SURFACES, Call, open_surface
 from penstock.base.clock import Clock, ManualClock
 from penstock.base.errors import PenstockError, Rejected
 from penstock.base.json import JsonObject, JsonValue
@@ -51,8 +46,11 @@ from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.host.memory import MemoryHost
 from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock, new_worker_id
+from tests.conformance.harness.activities import InThread, keep_test_child, performer_of, resolver_of
+from tests.conformance.harness.kernel import Kernel
+from tests.conformance.harness.surfaces import SERVED_SURFACES, Call, open_surface
 
-__all__ = ["Harness", "serve"]
+__all__ = ["Harness", "main", "serve"]
 
 SURFACES = ("port", *SERVED_SURFACES)
 
@@ -284,6 +282,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Serve standard input until it ends."""
     options = _options()
     asyncio.run(serve(sys.stdin, sys.stdout, sqlite=options.sqlite, surfaces=options.surfaces))

@@ -1,8 +1,6 @@
 """The harness's `kernel` surface: run, submit and resume on history rows that a driver appended.
 
-Rows from elsewhere are replayed against the definition; what they lack at their end is written, and the walk goes on.
-
-Above it: `harness`. Below it: `replay`, a `ControlHost`.
+The rows are replayed against the definition. What is missing at their end is appended, and the run continues there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The harness's surface `mcp`: the published functions as tools, called by the SDK's own client over a socket.
 
-Above it: `surfaces`, which imports it only for a session that needs it. Below it: `mcp.client`.
+`surfaces` imports this only for a session that needs it: the SDK takes most of a second.
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""The conformance harness: the engine behind the published test protocol. Read `harness` first."""
