@@ -1,13 +1,45 @@
-"""The page about limits: names, values and reasons, read from `base/limits.py` as it is written."""
+"""The page about limits: names, values and reasons, read from the modules of `base/limits` as they are written."""
 
 import ast
 import inspect
 from collections.abc import Iterator
+from types import ModuleType
 
 from docs.generator.markdown import code, page, table
-from penstock.base import limits
+from penstock.base.limits import (
+    documents,
+    executors,
+    expressions,
+    gate,
+    host,
+    http,
+    mcp,
+    process,
+    runs,
+    schemas,
+    stores,
+    upstreams,
+    webhooks,
+)
 
 __all__ = ["limits_page"]
+
+# In the order of a workflow's life: written, run, stored, called.
+_AREAS = (
+    documents,
+    expressions,
+    schemas,
+    runs,
+    host,
+    executors,
+    upstreams,
+    stores,
+    gate,
+    http,
+    mcp,
+    webhooks,
+    process,
+)
 
 
 def limits_page() -> str:
@@ -16,16 +48,16 @@ def limits_page() -> str:
         "Nothing in Penstock grows without bound. What is too large is refused with a message that names the limit. "
         "A name ends in its unit: `_MAX` alone counts things."
     )
-    rows = [[code(name), _grouped(getattr(limits, name)), reason] for name, reason in _limits()]
-    return page("Limits", "`base/limits.py`", [intro, table(["Name", "Value", "Why"], rows)])
+    rows = [[code(name), _grouped(getattr(area, name)), reason] for area in _AREAS for name, reason in _limits_of(area)]
+    return page("Limits", "`base/limits`", [intro, table(["Name", "Value", "Why"], rows)])
 
 
 def _grouped(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _limits() -> Iterator[tuple[str, str]]:
-    source = inspect.getsource(limits)
+def _limits_of(area: ModuleType) -> Iterator[tuple[str, str]]:
+    source = inspect.getsource(area)
     lines = source.splitlines()
     for statement in ast.parse(source).body:
         target = statement.targets[0] if isinstance(statement, ast.Assign) else None

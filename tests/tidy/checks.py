@@ -110,7 +110,7 @@ def check_docstring(source: str) -> list[str]:
 def check_exports(source: str) -> list[str]:
     """A module with code lists its public names: sorted, once each, and all of them real."""
     tree = tree_of(source)
-    if all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in tree.body):
+    if all(_is_text(node) or _is_all_of_a_module(node) for node in tree.body):
         return []
     names = _exported_names(tree)
     if names is None:
@@ -244,6 +244,15 @@ def _span(node: ast.stmt) -> int:
 
 def _docstring_span(node: _FunctionNode) -> int:
     return _span(node.body[0]) if ast.get_docstring(node, clean=False) is not None else 0
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _is_all_of_a_module(node: ast.stmt) -> bool:
+    """Whether a package takes over what one of its modules lists; ruff says which packages may."""
+    return isinstance(node, ast.ImportFrom) and [alias.name for alias in node.names] == ["*"]
 
 
 def _exported_names(tree: ast.Module) -> list[str] | None:

@@ -1,0 +1,65 @@
+"""The server for HTTP: requests, streams, and what happens when it stops."""
+
+__all__ = [
+    "DRAIN_CLOSING_SECONDS",
+    "DRAIN_SECONDS",
+    "DRAIN_WAIT_SECONDS",
+    "GZIP_BYTES_MIN",
+    "QUERY_PARAMETERS_MAX",
+    "REQUESTS_AT_ONCE_MAX",
+    "REQUEST_BODY_SECONDS_MAX",
+    "REQUEST_BYTES_MAX",
+    "REQUEST_DISCARD_BYTES_MAX",
+    "REQUEST_HEAD_BYTES_MAX",
+    "REQUEST_HEAD_SECONDS_MAX",
+    "REQUEST_TARGET_BYTES_MAX",
+    "STREAMS_MAX",
+    "STREAMS_PER_KEY",
+    "STREAM_END_SECONDS",
+    "STREAM_HEARTBEAT_SECONDS",
+    "STREAM_READS_AT_ONCE",
+    "STREAM_RECORDS_PER_READ",
+    "STREAM_RETRY_MS",
+    "STREAM_SEND_SECONDS_MAX",
+]
+
+# A silent stream says that it lives before proxies cut it (commonly after 30 to 60 s).
+STREAM_HEARTBEAT_SECONDS = 15.0
+# How long a client waits before it connects again.
+STREAM_RETRY_MS = 5_000
+# Open streams of one process; each costs a few kilobytes.
+STREAMS_MAX = 10_000
+# Open streams of one key, so that one client cannot take them all.
+STREAMS_PER_KEY = 2_000
+# Streams that read and tell records at the same moment; with the number below, some milliseconds of work in one go.
+STREAM_READS_AT_ONCE = 2
+# Records that a stream reads in one go; a slow reader holds no more than that.
+STREAM_RECORDS_PER_READ = 50
+# After a signal to stop, what is under way may finish for this long: within the 30 s that supervisors commonly grant.
+DRAIN_SECONDS = 20.0
+# After that, how long closing the store and everything else may take; then the process ends in any case.
+DRAIN_CLOSING_SECONDS = 5.0
+# Calls that wait for a run wait no longer than this in a server that stops; most runs have ended by then.
+DRAIN_WAIT_SECONDS = 2.0
+# A stream whose reader takes nothing is hung up on after this long, so that it does not hold up a server that stops.
+STREAM_END_SECONDS = 1.0
+# Smaller answers are not compressed: it costs more time than it saves.
+GZIP_BYTES_MIN = 1_024
+# Requests that a server works on at once, streams apart; each may wait for a run and costs some kilobytes meanwhile.
+REQUESTS_AT_ONCE_MAX = 1_000
+# The body of a request: a workflow document at its largest, as escaped text inside JSON.
+REQUEST_BYTES_MAX = 2_097_152
+# How long a body may take to arrive: the largest one over a slow mobile connection. Whoever trickles holds a place.
+REQUEST_BODY_SECONDS_MAX = 30.0
+# How long the request line and the headers may take; clients send them in one piece.
+REQUEST_HEAD_SECONDS_MAX = 10.0
+# Request line and headers together, which are kept in memory before anybody is asked who sends them.
+REQUEST_HEAD_BYTES_MAX = 65_536
+# Path and query: the longest filters and cursors are a few kilobytes.
+REQUEST_TARGET_BYTES_MAX = 16_384
+# Parameters in one query; lists are written with commas, so the largest real ones have a dozen.
+QUERY_PARAMETERS_MAX = 200
+# How much of a body that is too large is read and thrown away, so that its sender gets to read the answer.
+REQUEST_DISCARD_BYTES_MAX = 16_777_216
+# How long a stream waits for a reader that takes nothing; then it ends, and the reader resumes where it was.
+STREAM_SEND_SECONDS_MAX = 30.0

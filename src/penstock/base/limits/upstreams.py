@@ -1,0 +1,64 @@
+"""MCP servers that Penstock calls: sessions, messages and tools."""
+
+__all__ = [
+    "MCP_CONNECT_SECONDS_MAX",
+    "MCP_CONTENT_BLOCKS_MAX",
+    "MCP_IDLE_SECONDS_MAX",
+    "MCP_PARKED_CALLS_MAX",
+    "MCP_PARKED_SECONDS_MAX",
+    "MCP_QUESTIONS_PER_CALL_MAX",
+    "MCP_RECONNECT_SECONDS_MAX",
+    "MCP_TIMEOUT_MS_DEFAULT",
+    "UPSTREAM_ANSWER_BYTES_MAX",
+    "UPSTREAM_ANSWER_TOKENS_MAX",
+    "UPSTREAM_LOOK_AGE_SECONDS_MAX",
+    "UPSTREAM_LOOK_PAUSE_SECONDS",
+    "UPSTREAM_LOOK_SECONDS",
+    "UPSTREAM_MESSAGES_PER_SECOND",
+    "UPSTREAM_SESSIONS_MAX",
+    "UPSTREAM_SESSIONS_PER_TENANT_MAX",
+    "UPSTREAM_SESSION_WAIT_SECONDS_MAX",
+    "UPSTREAM_SKIPPED_BYTES_MAX",
+    "UPSTREAM_TOOLS_MAX",
+    "UPSTREAM_TOOL_BYTES_MAX",
+]
+
+# How long an MCP server may take to start and to say hello; some are downloaded first.
+MCP_CONNECT_SECONDS_MAX = 60.0
+# How long an MCP session is kept open without calls; a started server process costs tens of megabytes.
+MCP_IDLE_SECONDS_MAX = 300.0
+# Calls at older MCP servers that stay open while a person answers the server's question; each holds its session.
+MCP_PARKED_CALLS_MAX = 100
+MCP_PARKED_SECONDS_MAX = 3_600.0
+# The longest pause before a server whose tools are imported is tried again; the first is a fraction of a second.
+MCP_RECONNECT_SECONDS_MAX = 60.0
+# Sessions with one MCP server at a time, each of one principal: over a pipe each is a process of tens of megabytes. A
+# tenant has at most half of them, and whoever finds none free waits this long for one.
+UPSTREAM_SESSIONS_MAX = 32
+UPSTREAM_SESSIONS_PER_TENANT_MAX = 16
+UPSTREAM_SESSION_WAIT_SECONDS_MAX = 10.0
+# How often the tools of such a server are listed when it says nothing of changes.
+UPSTREAM_LOOK_SECONDS = 300.0
+# Between two looks at the tools of a server that keeps saying they changed: what is new each time is stored, with an
+# audit record, and nobody else's server may fill the disk with those.
+UPSTREAM_LOOK_PAUSE_SECONDS = 1.0
+# What an MCP server may send in one message, decompressed: a result of the largest size and what is around it. Decoding
+# cannot be interrupted. It takes less than fifty milliseconds, and up to seventy for an event of nothing but escapes.
+UPSTREAM_ANSWER_BYTES_MAX = 4_194_304
+# Values in one message: each becomes an object, and a message of nothing but brackets would be millions.
+UPSTREAM_ANSWER_TOKENS_MAX = 50_000
+# What is skipped of a line that is too long before its server is given up.
+UPSTREAM_SKIPPED_BYTES_MAX = 67_108_864
+# Messages of one connection that are read in a second; whoever sends more is read more slowly.
+UPSTREAM_MESSAGES_PER_SECOND = 500
+# How old the last look at a server's tools may be when one that somebody accepted is called.
+UPSTREAM_LOOK_AGE_SECONDS_MAX = 60.0
+# Blocks of content in a result, each of which is checked by itself; what a model is given has a few.
+MCP_CONTENT_BLOCKS_MAX = 1_000
+# What a server may ask during one call: no person answers more.
+MCP_QUESTIONS_PER_CALL_MAX = 50
+# Tools of one server, and one of them with its schemas; the largest real catalogues have some hundred.
+UPSTREAM_TOOLS_MAX = 500
+UPSTREAM_TOOL_BYTES_MAX = 65_536
+# How long a tool of an MCP server may take when its node does not say.
+MCP_TIMEOUT_MS_DEFAULT = 60_000
