@@ -13,14 +13,14 @@ from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.runtime.activities.performing import ActivityCall, ActivityOutcome
 from penstock.runtime.executors.agents.a2a import A2aClients
-from penstock.runtime.executors.agents.delegate import AgentExecutor, TaskApiAgent
+from penstock.runtime.executors.agents.executor import AgentExecutor, TaskApiAgent
 from penstock.runtime.executors.agents.port import A2aAgent
 from penstock.runtime.executors.http.executor import HttpExecutor
 from penstock.runtime.executors.llm.executor import LlmExecutor
 from penstock.runtime.executors.llm.pydantic_ai import LlmProviderConfig, PydanticProvider
 from tests.outside.hostile_answers import ATTACKS, Attack, Request, Spoken, hostile_answers
 from tests.outside.loop_stalls import in_tries, watched_loop
-from tests.unit.runtime.executors.agents.test_delegate import delegation
+from tests.unit.runtime.executors.agents.test_executor import delegation
 from tests.unit.runtime.executors.calls import bounded, call_of, done, error
 
 Executor = HttpExecutor | AgentExecutor | LlmExecutor

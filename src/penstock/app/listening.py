@@ -27,9 +27,9 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        told = f"cannot listen on {host}:{port}: {error.strerror or error}"
+        message = f"cannot listen on {host}:{port}: {error.strerror or error}"
         hint = "choose another with --port or --host, or stop what listens there"
-        raise Unavailable("ADDRESS_UNAVAILABLE", told, hint) from error
+        raise Unavailable("ADDRESS_UNAVAILABLE", message, hint) from error
     return listener
 
 

@@ -45,8 +45,8 @@ class OnDemand:
         try:
             executor = await self.ready(str(self.name_of(call)))
         except PenstockError as error:
-            told = f"{error.message}; {error.hint}" if error.hint else error.message
-            return ActivityError(told, error.code, retryable=isinstance(error, Unavailable))
+            message = f"{error.message}; {error.hint}" if error.hint else error.message
+            return ActivityError(message, error.code, retryable=isinstance(error, Unavailable))
         return await executor.perform(call)
 
     async def close(self) -> None:

@@ -318,6 +318,6 @@ def _text(source: str | Path) -> tuple[str, str | None]:
 def _refused(errors: Sequence[Any]) -> Rejected:
     first = errors[0]
     place = first.location or first.path or "/"
-    told = f"the workflow has {len(errors)} mistakes; first, at {place}: {first.message}"
+    message = f"the workflow has {len(errors)} mistakes; first, at {place}: {first.message}"
     listed: list[JsonValue] = [item.to_json() for item in errors]
-    return Rejected("INVALID_DOCUMENT", told, "run `penstock validate` to see every mistake", {"findings": listed})
+    return Rejected("INVALID_DOCUMENT", message, "run `penstock validate` to see every mistake", {"findings": listed})

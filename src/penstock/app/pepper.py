@@ -79,17 +79,17 @@ async def _recognise(pepper: bytes, path: Path, store_path: str, platform: Platf
 
 def _missing(path: Path, store_path: str, known: object) -> Unavailable:
     which = f" (fingerprint {known})" if known is not None else ""
-    told = f"the secret{which} that {store_path} was sealed with is not at {path}"
+    message = f"the secret{which} that {store_path} was sealed with is not at {path}"
     hint = "put the file back from where the database came from, or name it in auth.pepper_file; none is made instead"
-    return Unavailable("PEPPER_MISSING", told, hint)
+    return Unavailable("PEPPER_MISSING", message, hint)
 
 
 def _another(path: Path, store_path: str, compared: str) -> Rejected:
-    told = f"{path} is not the secret that {store_path} was sealed with (fingerprint {compared})"
+    message = f"{path} is not the secret that {store_path} was sealed with (fingerprint {compared})"
     hint = (
         "put the secret of this database there, or name its file in auth.pepper_file; with another one no key is valid"
     )
-    return Rejected("PEPPER_MISMATCH", told, hint)
+    return Rejected("PEPPER_MISMATCH", message, hint)
 
 
 def read_pepper(path: Path) -> bytes:
@@ -99,8 +99,10 @@ def read_pepper(path: Path) -> bytes:
         mode = path.stat().st_mode
         text = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        told = f"{path}: the server's secret cannot be read or made ({type(error).__name__})"
-        raise Unavailable("PEPPER_UNREADABLE", told, "make the folder writable, or name a file you can read") from error
+        message = f"{path}: the server's secret cannot be read or made ({type(error).__name__})"
+        raise Unavailable(
+            "PEPPER_UNREADABLE", message, "make the folder writable, or name a file you can read"
+        ) from error
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise Rejected("PEPPER_EXPOSED", f"{path} can be read by others", f"run: chmod 600 {path.name}")
     try:

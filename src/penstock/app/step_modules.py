@@ -37,8 +37,8 @@ def load_steps(names: Iterable[str]) -> list[Callable[..., Any]]:
     for name in names:
         steps = _steps_of(_module(name))
         if not steps:
-            told = f"{name} has no function that is declared with @step"
-            raise Rejected("STEPS_NOT_FOUND", told, "put @step (from penstock import step) above your functions")
+            message = f"{name} has no function that is declared with @step"
+            raise Rejected("STEPS_NOT_FOUND", message, "put @step (from penstock import step) above your functions")
         found.update((id(step), step) for step in steps)
     return list(found.values())
 
@@ -160,8 +160,8 @@ def _executed(file: Path, name: str) -> ModuleType:
 def _same_file(module: ModuleType, file: Path, path: Path) -> ModuleType:
     loaded_from = getattr(module, "__file__", None)
     if loaded_from is None or Path(loaded_from).resolve() != file:
-        told = f"{path} would be the module {module.__name__}, which is another one already"
-        raise Rejected("STEPS_NAME_TAKEN", told, "give the file a name of its own, or put it into a package")
+        message = f"{path} would be the module {module.__name__}, which is another one already"
+        raise Rejected("STEPS_NAME_TAKEN", message, "give the file a name of its own, or put it into a package")
     return module
 
 
@@ -172,8 +172,8 @@ def _make_importable(folder: Path) -> None:
 
 
 def _broken(name: str, error: BaseException) -> Rejected:
-    told = f"{name} cannot be loaded ({_place(error)}): {type(error).__name__}: {_words(error)}"
-    return Rejected("STEPS_BROKEN", told, "correct the module; `python -c 'import …'` shows the whole traceback")
+    message = f"{name} cannot be loaded ({_place(error)}): {type(error).__name__}: {_words(error)}"
+    return Rejected("STEPS_BROKEN", message, "correct the module; `python -c 'import …'` shows the whole traceback")
 
 
 def _place(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from penstock.definitions.model import Workflow
 from penstock.engine.effects import PerformActivity
 from penstock.engine.state import RunState
 from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome, Performer
-from penstock.runtime.executors.agents.simple_tasks import TaskApiDelegate
+from penstock.runtime.executors.agents.task_api import TaskApiDelegate
 from penstock.runtime.host.memory import Resolver
 from penstock.runtime.ports.runs import DefinitionRow, Store
 

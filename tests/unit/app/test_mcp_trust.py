@@ -15,7 +15,7 @@ from penstock.app.penstock import Penstock
 from penstock.app.serving.server import ServerOptions, open_application
 from penstock.mcp_surface.options import McpOptions
 from penstock.runtime.activities.performing import AsyncPerformer
-from penstock.runtime.executors.agents.delegate import AgentExecutor, SdkAgent
+from penstock.runtime.executors.agents.executor import AgentExecutor, SdkAgent
 from penstock.runtime.executors.agents.person import PERSON_AGENT, ask_person
 from penstock.runtime.executors.llm.executor import LlmExecutor
 from penstock.runtime.executors.llm.mock import MockProvider

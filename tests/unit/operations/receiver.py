@@ -13,7 +13,7 @@ import msgspec
 from penstock.governance.webhook_signatures import Verified, verify_request
 from penstock.operations.webhooks.disabling import disable_through
 from penstock.runtime.deliveries.sending import DeliveryDispatcher, DeliveryOptions
-from penstock.runtime.executors.webhook_sender import WebhookSender
+from penstock.runtime.executors.http.webhook_sender import WebhookSender
 from tests.unit.operations.conftest import Caller
 
 __all__ = ["Received", "Receiver", "dispatching", "receiving"]

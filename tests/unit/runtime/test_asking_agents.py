@@ -10,7 +10,7 @@ import pytest
 from penstock import Penstock
 from penstock.base.errors import Rejected
 from penstock.runtime.executors.agents.a2a import A2aClients
-from penstock.runtime.executors.agents.delegate import AgentExecutor
+from penstock.runtime.executors.agents.executor import AgentExecutor
 from penstock.runtime.executors.agents.port import A2aAgent
 from penstock.runtime.runs import Run
 from tests.fixtures.a2a_agent import Agent, agent_app

@@ -36,17 +36,17 @@ from penstock.runtime.secrets import ChainSecrets, EnvironmentSecrets, FileSecre
 
 if TYPE_CHECKING:
     from penstock.app.executors import models as executor_models
-    from penstock.runtime.executors import client_asks
-    from penstock.runtime.executors.agents import delegate as agents_executor
+    from penstock.runtime.executors.agents import executor as agents_executor
     from penstock.runtime.executors.agents import person, port
     from penstock.runtime.executors.http import executor
     from penstock.runtime.executors.llm import executor as llm
+    from penstock.runtime.executors.mcp import client_roots
     from penstock.runtime.executors.mcp import executor as mcp_tools
 else:
     executor_models = later("penstock.app.executors.models")
     port = later("penstock.runtime.executors.agents.port")
-    agents_executor = later("penstock.runtime.executors.agents.delegate")
-    client_asks = later("penstock.runtime.executors.client_asks")
+    agents_executor = later("penstock.runtime.executors.agents.executor")
+    client_roots = later("penstock.runtime.executors.mcp.client_roots")
     executor = later("penstock.runtime.executors.http.executor")
     llm = later("penstock.runtime.executors.llm.executor")
     mcp_tools = later("penstock.runtime.executors.mcp.executor")
@@ -83,12 +83,14 @@ async def equipped(settings: Settings, *, secret_folder: Path | None = None) -> 
         tools = link.tools = _tool_executor(settings, secrets, link)
         if tools is not None:
             stack.push_async_callback(tools.close)
-        executors["tool_call"] = client_asks.ForClients(member="server", own=client_asks.ClientRoots(), others=tools)
+        executors["tool_call"] = client_roots.ClientRouter(
+            member="server", own=client_roots.ClientRoots(), others=tools
+        )
         models = OnDemand(make=lambda: llm.LlmExecutor(executor_models.model_providers(settings.models, secrets)))
         stack.push_async_callback(models.close)
         # Without a model of the server's there is still the one of whoever starts a run.
         others = models if settings.models else None
-        executors["llm_call"] = client_asks.ForClients(member="provider", own=models, others=others)
+        executors["llm_call"] = client_roots.ClientRouter(member="provider", own=models, others=others)
         agents = _agent_executor(settings, secrets, tools)
         stack.push_async_callback(agents.close)
         executors["agent_delegate"] = agents
@@ -130,8 +132,8 @@ def check_extras(settings: Settings) -> None:
         require_extra("a2a")
     for name, model in settings.models.items():
         if model.provider == "anthropic" and find_spec("anthropic") is None:
-            told = f"the model {name} is served by anthropic, whose library is not installed"
-            raise Unavailable("EXTRA_NOT_INSTALLED", told, "install penstock[anthropic]")
+            message = f"the model {name} is served by anthropic, whose library is not installed"
+            raise Unavailable("EXTRA_NOT_INSTALLED", message, "install penstock[anthropic]")
 
 
 def _tool_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLink) -> OnDemand | None:
@@ -147,7 +149,7 @@ def _tool_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLi
         made: ClosableExecutor = mcp_tools.McpToolExecutor(
             servers,
             allow_commands=settings.mcp_allow_commands,
-            on_progress=link.told,
+            on_progress=link.on_progress,
             guard=link,
             guarded=frozenset(link.rules),
             run_ended=link.run_ended,

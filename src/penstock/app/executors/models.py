@@ -85,8 +85,8 @@ class _ProviderOnDemand:
                 if self._made is None:
                     self._made = await asyncio.to_thread(self._make)
         except PenstockError as error:
-            told = f"{error.message}; {error.hint}" if error.hint else error.message
-            return LlmFailure(error=f"{self.called}: {told}", code="LLM_CREDENTIALS_MISSING")
+            message = f"{error.message}; {error.hint}" if error.hint else error.message
+            return LlmFailure(error=f"{self.called}: {message}", code="LLM_CREDENTIALS_MISSING")
         return await self._made.ask(request)
 
     async def close(self) -> None:

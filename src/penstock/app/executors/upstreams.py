@@ -92,7 +92,7 @@ class UpstreamLink:
         """The connection to a server stands differently."""
         self.guard.state(server, state)
 
-    def told(self, call: ActivityCall, news: Any) -> None:
+    def on_progress(self, call: ActivityCall, news: Any) -> None:
         """A tool says how far it is."""
         if self.host is None:
             return
@@ -121,9 +121,9 @@ class UpstreamLink:
         except PenstockError:
             raise
         except Exception as error:  # whatever the server, the network or the library does
-            told = f"{server} cannot be reached: {str(error) or type(error).__name__}"
+            message = f"{server} cannot be reached: {str(error) or type(error).__name__}"
             raise Unavailable(
-                "UPSTREAM_UNAVAILABLE", told, "look at its log, and at its entry in mcp_servers"
+                "UPSTREAM_UNAVAILABLE", message, "look at its log, and at its entry in mcp_servers"
             ) from error
 
     @asynccontextmanager

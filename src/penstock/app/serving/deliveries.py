@@ -26,9 +26,9 @@ from penstock.runtime.deliveries.sending import (
 )
 
 if TYPE_CHECKING:
-    from penstock.runtime.executors import webhook_sender
+    from penstock.runtime.executors.http import webhook_sender
 else:
-    webhook_sender = later("penstock.runtime.executors.webhook_sender")
+    webhook_sender = later("penstock.runtime.executors.http.webhook_sender")
 
 __all__ = ["delivering"]
 

@@ -107,16 +107,16 @@ class LoopWatch:
         while not self._stopped.wait(limits.LOOP_STALL_SECONDS / 2):
             if time.monotonic() - self._noted > limits.LOOP_STALL_SECONDS and not self._where:
                 frame = sys._current_frames().get(self._thread_id)
-                self._where = _told(frame)
+                self._where = _innermost_frames(frame)
 
 
-def _told(frame: FrameType | None) -> list[str]:
+def _innermost_frames(frame: FrameType | None) -> list[str]:
     """The innermost calls, as module, line and function."""
-    told: list[str] = []
-    while frame is not None and len(told) < _FRAMES_TOLD:
+    frames: list[str] = []
+    while frame is not None and len(frames) < _FRAMES_TOLD:
         code = frame.f_code
         _, ours, path = code.co_filename.rpartition(_OWN)
         if not code.co_filename.startswith(_IMPORTING):
-            told.append(f"{path if ours else code.co_filename.rpartition('/')[2]}:{frame.f_lineno} {code.co_name}")
+            frames.append(f"{path if ours else code.co_filename.rpartition('/')[2]}:{frame.f_lineno} {code.co_name}")
         frame = frame.f_back
-    return told
+    return frames

@@ -82,7 +82,7 @@ def _is_stuck(connection: Any) -> bool:
 
 
 async def serve_until(
-    told: asyncio.Event,
+    stop_requested: asyncio.Event,
     server: StoppableServer,
     listener: socket.socket,
     *,
@@ -94,7 +94,7 @@ async def serve_until(
     loop = asyncio.get_running_loop()
     watch = server.watch = LoopWatch(gate.services.telemetry, loop)
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
-    telling = asyncio.ensure_future(told.wait())
+    telling = asyncio.ensure_future(stop_requested.wait())
     try:
         await asyncio.wait({serving, telling}, return_when=asyncio.FIRST_COMPLETED)
         deadline = loop.time() + drain_seconds

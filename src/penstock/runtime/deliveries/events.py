@@ -77,7 +77,7 @@ def run_events(records: Sequence[Record]) -> list[RunEvent]:
     """The events of one decision. What a fork carried over from another run happened there, and is not told again."""
     carried, forked_at = _carried(records)
     taken = {_place(record) for record in records if change_of(record.name) is Change.SIGNALLED}
-    told: list[RunEvent] = []
+    found_events: list[RunEvent] = []
     for record in records:
         change = change_of(record.name)
         found = None if change is None else _TYPES.get(change)
@@ -86,7 +86,7 @@ def run_events(records: Sequence[Record]) -> list[RunEvent]:
         if change is Change.SIGNAL_AWAITED and _place(record) in taken:
             continue  # the signal was there before anybody waited
         event_type, status = found
-        told.append(
+        found_events.append(
             RunEvent(
                 type=event_type,
                 status=status,
@@ -96,7 +96,7 @@ def run_events(records: Sequence[Record]) -> list[RunEvent]:
                 output=record.payload.get("result") if event_type == "run.completed" else None,
             )
         )
-    return told
+    return found_events
 
 
 def _carried(records: Sequence[Record]) -> tuple[int, int | None]:

@@ -220,8 +220,8 @@ class DeliveryDispatcher:
             health = self._health.setdefault(name, _Health())
             row = endpoints.get(name)
             if row is None or not endpoint_of(row).enabled:
-                told = "the endpoint was deleted" if row is None else "the endpoint is disabled"
-                put_off.append(replace(delivery, state="dead", next_at=None, updated_at=now, last_error=told))
+                message = "the endpoint was deleted" if row is None else "the endpoint is disabled"
+                put_off.append(replace(delivery, state="dead", next_at=None, updated_at=now, last_error=message))
             elif health.rests_until > now:
                 put_off.append(replace(delivery, next_at=health.rests_until))
             elif health.sending >= self.options.per_endpoint_max:
@@ -274,8 +274,8 @@ class DeliveryDispatcher:
         """Keep what came of an attempt."""
         now = self.clock.now_ms()
         status = outcome.status if isinstance(outcome, Sent) else None
-        told = f"the receiver answered {status}" if isinstance(outcome, Sent) else outcome.reason
-        after = replace(delivery, updated_at=now, last_status=status, last_error=told)
+        message = f"the receiver answered {status}" if isinstance(outcome, Sent) else outcome.reason
+        after = replace(delivery, updated_at=now, last_status=status, last_error=message)
         if status is not None and 200 <= status < 300:  # noqa: PLR2004  # the statuses of success
             health.failures, health.rests_until = 0, 0
             await self.platform.save_delivery(replace(after, state="delivered", next_at=None, last_error=None))

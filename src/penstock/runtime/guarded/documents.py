@@ -71,9 +71,9 @@ class DocumentChecks:
     def _findings(self, document: JsonObject) -> tuple[Finding, ...]:
         text = msgspec.json.encode(document)
         if len(text) > limits.DOCUMENT_BYTES_MAX:
-            told = f"the document has {len(text):,} bytes; {limits.DOCUMENT_BYTES_MAX:,} are allowed"
+            message = f"the document has {len(text):,} bytes; {limits.DOCUMENT_BYTES_MAX:,} are allowed"
             hint = "move large constants out of the document, or split it into subworkflows"
-            return (Finding(code="DOCUMENT_TOO_LARGE", message=told, hint=hint),)
+            return (Finding(code="DOCUMENT_TOO_LARGE", message=message, hint=hint),)
         if len(text) <= limits.DOCUMENT_IN_PROCESS_BYTES_MAX and _is_plain(document):
             return validate.validate_document(document)
         return _findings_of(self._exchange(b'"document"', text))
@@ -91,10 +91,10 @@ class DocumentChecks:
         texts = msgspec.json.encode(before), msgspec.json.encode(after)
         if all(len(text) <= limits.DOCUMENT_IN_PROCESS_BYTES_MAX for text in texts):
             return compare.diff_documents(before, after).to_json()
-        told: JsonObject = self._exchange(b'"difference"', *texts)
-        if "error" in told:
-            raise _too_costly(f"the documents cannot be compared: {told['error']}")
-        return told
+        compared: JsonObject = self._exchange(b'"difference"', *texts)
+        if "error" in compared:
+            raise _too_costly(f"the documents cannot be compared: {compared['error']}")
+        return compared
 
     def _schema_problem(self, schema: JsonObject) -> SchemaProblem | None:
         text = msgspec.json.encode(schema)
@@ -113,8 +113,8 @@ class DocumentChecks:
             return {"error": f"it takes more than {limits.DOCUMENT_CHECK_MS_MAX / 1000:g} s, or too much memory"}
 
 
-def _too_costly(told: str) -> Rejected:
-    return Rejected("DOCUMENT_TOO_COSTLY", told, "split it, or simplify its schemas and expressions")
+def _too_costly(message: str) -> Rejected:
+    return Rejected("DOCUMENT_TOO_COSTLY", message, "split it, or simplify its schemas and expressions")
 
 
 def _findings_of(reply: dict[str, Any]) -> tuple[Finding, ...]:

@@ -166,7 +166,7 @@ class Upstreams:
         for tenant in tenants:
             self.changed(tenant)
         for tenant in tenants:
-            await self._told(tenant, server)
+            await self._warn_of_changed(tenant, server)
 
     async def keep_listing(self, server: str, *, call: CallRecord) -> int:
         """Store what a server said, with the record of that; how many tools it has."""
@@ -199,8 +199,8 @@ class Upstreams:
         row = await self.platform.resource(tenant, _PINS, _pin_id(server, tool))
         if rules.admits(tool) and (row is None or row.body.get(_REVOKED) is True):
             if rules.accept == "manual" or not await self._is_pinned(tenant, server, tool):
-                told = f"nobody has accepted {tool} of {server} for this tenant; accept it with upstream.accept"
-                return ToolRefusal(QUARANTINED, told)
+                message = f"nobody has accepted {tool} of {server} for this tenant; accept it with upstream.accept"
+                return ToolRefusal(QUARANTINED, message)
             return None
         if row is None:
             return None
@@ -208,8 +208,8 @@ class Upstreams:
         listing = self._listings.get(server)
         seen = listing.hashes.get(tool) if listing is not None else None
         if listing is not None and seen is not None and listing.tools[tool].problem is not None:
-            told = f"{tool} of {server} cannot be used: {listing.tools[tool].problem}; it is quarantined"
-            return ToolRefusal(QUARANTINED, told)
+            message = f"{tool} of {server} cannot be used: {listing.tools[tool].problem}; it is quarantined"
+            return ToolRefusal(QUARANTINED, message)
         if seen is None or seen == _pin(row).hash:
             return None
         return ToolRefusal(QUARANTINED, f"{server} describes {tool} otherwise than it was accepted; it is quarantined")
@@ -286,18 +286,18 @@ class Upstreams:
         `call` is what the call that accepts them leaves behind, when the pins are known.
         """
         rows: list[ResourceRow] = []
-        told: list[tuple[str, JsonObject]] = []
+        entries: list[tuple[str, JsonObject]] = []
         for item in standings:
             if item.seen is not None:
                 seen_hash = tool_hash(item.seen)
                 body: JsonObject = {"server": item.server, "hash": seen_hash, "tool": msgspec.to_builtins(item.seen)}
                 rows.append(self._row(tenant, _PINS, _pin_id(item.server, item.name), body, by))
                 replaced: JsonObject = {} if item.pin is None else {"replaces": item.pin.hash}
-                told.append((rows[-1].resource_id, {"hash": seen_hash, **replaced}))
+                entries.append((rows[-1].resource_id, {"hash": seen_hash, **replaced}))
         pins = list(map(_pin, rows))
         record = call(pins)
         if rows:
-            record.each(told)
+            record.each(entries)
             await self.platform.put_resources(rows, call=record)
             _LOGGER.info("%s accepted %s", by, ", ".join(row.resource_id for row in rows))
             self.forget(tenant)
@@ -387,12 +387,12 @@ class Upstreams:
         named = {tenant for tenant in rules.tenants if tenant != "*"}
         return sorted(named | {tenant for tenant in self._known if rules.is_for(tenant)})
 
-    async def _told(self, tenant: str, server: str) -> None:
+    async def _warn_of_changed(self, tenant: str, server: str) -> None:
         """Say which tools of a tenant are another thing than it accepted."""
         for item in await self.standings(tenant, server):
             if item.status == "changed":
-                told = "%s describes %s otherwise than %s accepted it; it is quarantined until somebody accepts it"
-                _LOGGER.warning(told, server, item.name, tenant)
+                message = "%s describes %s otherwise than %s accepted it; it is quarantined until somebody accepts it"
+                _LOGGER.warning(message, server, item.name, tenant)
 
 
 async def _looked_at(tool: UpstreamTool) -> UpstreamTool:

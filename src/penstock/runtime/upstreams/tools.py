@@ -131,8 +131,8 @@ def tenant_refusal(tenant: str, server: str, rules: ImportRules | None) -> ToolR
     """
     if rules.is_for(tenant) if rules is not None else tenant == DEFAULT_TENANT:
         return None
-    told = f"{server} is not for this tenant; an operator may list the tenant in mcp_servers.{server}.import.tenants"
-    return ToolRefusal("UPSTREAM_NOT_FOUND", told)
+    message = f"{server} is not for this tenant; an operator may list the tenant in mcp_servers.{server}.import.tenants"
+    return ToolRefusal("UPSTREAM_NOT_FOUND", message)
 
 
 class NoGuard:

@@ -40,7 +40,7 @@ def test_an_unknown_executor_is_named_with_the_known_ones() -> None:
 def test_importing_the_product_imports_none_of_these_libraries() -> None:
     program = (
         "import json, sys, penstock, penstock.cli.main, penstock.app.executors.extras, "
-        "penstock.runtime.executors.agents.delegate, penstock.runtime.executors.llm.executor, "
+        "penstock.runtime.executors.agents.executor, penstock.runtime.executors.llm.executor, "
         "penstock.runtime.executors.llm.mock, penstock.runtime.executors.mcp.config; "
         "print(json.dumps(sorted(sys.modules)))"
     )

@@ -43,11 +43,11 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.activities.performing import ActivityAsks, ActivityDone, ActivityError, ActivityOutcome
 from penstock.runtime.executors.agents.port import A2aAgent, AgentTask
-from penstock.runtime.executors.bounded.agent_answers import bounding_hooks
-from penstock.runtime.executors.bounded.bodies import TOO_LARGE, BodyTooLarge, Bounds, was_too_large
-from penstock.runtime.executors.bounded.json_tokens import has_more_tokens
-from penstock.runtime.executors.certificates import trust
-from penstock.runtime.executors.failures import shortened
+from penstock.runtime.executors.outbound.bounded_body import TOO_LARGE, BodyTooLarge, ResponseLimits, was_too_large
+from penstock.runtime.executors.outbound.error_text import truncated
+from penstock.runtime.executors.outbound.httpx_limits import limiting_hooks
+from penstock.runtime.executors.outbound.json_tokens import has_more_tokens
+from penstock.runtime.executors.outbound.tls_trust import trusted_certificates
 
 __all__ = ["A2aClients", "AgentStatus", "StatusListener"]
 
@@ -55,7 +55,7 @@ _LOGGER = logging.getLogger("penstock.a2a")
 _UNAUTHORIZED: Final = (401, 403)
 _NOT_FOUND: Final = 404
 _CONNECT_SECONDS: Final = 10.0
-_ANSWER: Final = Bounds(bytes_max=limits.AGENT_ANSWER_BYTES_MAX, tokens_max=limits.AGENT_ANSWER_TOKENS_MAX)
+_ANSWER: Final = ResponseLimits(bytes_max=limits.AGENT_ANSWER_BYTES_MAX, tokens_max=limits.AGENT_ANSWER_TOKENS_MAX)
 _ENDED: Final = frozenset(
     {
         TaskState.TASK_STATE_COMPLETED,
@@ -240,7 +240,7 @@ class A2aClients:
     def _tell(self, task: AgentTask, progress: _Progress) -> None:
         known = progress.task
         if self.on_status is not None and known is not None:
-            text = shortened(_text(known.status.message.parts))
+            text = truncated(_text(known.status.message.parts))
             self.on_status(task, AgentStatus(external_task_id=known.id, state=_state_name(known), text=text))
 
     @asynccontextmanager
@@ -306,8 +306,8 @@ async def _meet(agent: A2aAgent) -> _Agent:
     http = httpx.AsyncClient(
         headers=headers,
         timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
-        event_hooks=bounding_hooks(_ANSWER),
-        verify=await trust(),
+        event_hooks=limiting_hooks(_ANSWER),
+        verify=await trusted_certificates(),
     )
     try:
         card = await A2ACardResolver(http, agent.url).get_agent_card()
@@ -356,8 +356,8 @@ def _reply(card: AgentCard, task: AgentTask, asked: _Asked) -> SendMessageReques
 
 def _message(task: AgentTask, parts: list[Part], message_id: str) -> SendMessageRequest:
     message = Message(role=Role.ROLE_USER, parts=parts, message_id=message_id)
-    told = {"delegateCorrelationId": task.correlation_id, "idempotencyKey": task.idempotency_key}
-    message.metadata.update({**told, "epoch": task.epoch} if task.epoch else told)
+    known = {"delegateCorrelationId": task.correlation_id, "idempotencyKey": task.idempotency_key}
+    message.metadata.update({**known, "epoch": task.epoch} if task.epoch else known)
     return SendMessageRequest(message=message)
 
 
@@ -381,32 +381,36 @@ def _part(card: AgentCard, value: JsonValue) -> Part:
 
 def _outcome(task: AgentTask, progress: _Progress) -> ActivityOutcome:
     if progress.message is not None:
-        return ActivityDone(_result(task, [progress.message]), task.told(progress.message.message_id))
+        return ActivityDone(_result(task, [progress.message]), task.result_metadata(progress.message.message_id))
     done = progress.task
     if done is None:
         return ActivityError(f"{task.agent_id} answered nothing", "DELEGATE_PROTOCOL_ERROR")
-    said = shortened(_text(done.status.message.parts))
+    said = truncated(_text(done.status.message.parts))
     match done.status.state:
         case TaskState.TASK_STATE_COMPLETED:
-            return ActivityDone(_result(task, list(done.artifacts) or [done.status.message]), task.told(done.id))
+            return ActivityDone(
+                _result(task, list(done.artifacts) or [done.status.message]), task.result_metadata(done.id)
+            )
         case TaskState.TASK_STATE_INPUT_REQUIRED:
             return _question(task, done)
         case TaskState.TASK_STATE_AUTH_REQUIRED:
-            told = f"{task.agent_id} wants to know who is asking: {said}"
-            return ActivityError(told, "A2A_CREDENTIALS_MISSING", retryable=False, extra=task.told(done.id))
+            message = f"{task.agent_id} wants to know who is asking: {said}"
+            return ActivityError(
+                message, "A2A_CREDENTIALS_MISSING", retryable=False, extra=task.result_metadata(done.id)
+            )
         case TaskState.TASK_STATE_FAILED:
-            told = said or f"{task.agent_id} failed without a reason"
-            return ActivityError(told, "A2A_TASK_FAILED", extra=task.told(done.id))
+            message = said or f"{task.agent_id} failed without a reason"
+            return ActivityError(message, "A2A_TASK_FAILED", extra=task.result_metadata(done.id))
         case _:
-            told = f"{task.agent_id} ended the task as {_state_name(done)}" + (f": {said}" if said else "")
-            return ActivityError(told, "A2A_TASK_FAILED", retryable=False, extra=task.told(done.id))
+            message = f"{task.agent_id} ended the task as {_state_name(done)}" + (f": {said}" if said else "")
+            return ActivityError(message, "A2A_TASK_FAILED", retryable=False, extra=task.result_metadata(done.id))
 
 
 def _question(task: AgentTask, asking: Task) -> ActivityAsks:
     message = asking.status.message
     said = _text(message.parts) or json.dumps([_json(part) for part in message.parts], ensure_ascii=False)
     asked = _Asked(asking.id, asking.context_id, message.message_id)
-    question = shortened(said if message.parts else f"{task.agent_id} needs to know more")
+    question = truncated(said if message.parts else f"{task.agent_id} needs to know more")
     return ActivityAsks(question, _ANSWER_SCHEMA, asked.as_json())
 
 
@@ -452,24 +456,24 @@ def _whole_numbers(value: JsonValue) -> JsonValue:
 
 
 def _failure(agent: A2aAgent, task: AgentTask, error: Exception) -> ActivityError:
-    told = shortened(f"{task.agent_id}: {error}", hidden=agent.api_key)
+    message = truncated(f"{task.agent_id}: {error}", hidden=agent.api_key)
     status = _status(error)
     if was_too_large(error):
-        return ActivityError(told, "A2A_RESULT_TOO_LARGE", retryable=False)
+        return ActivityError(message, "A2A_RESULT_TOO_LARGE", retryable=False)
     if status in _UNAUTHORIZED:
         return ActivityError(f"{task.agent_id} refused the key", "A2A_CREDENTIALS_MISSING", retryable=False)
     match error:
         case _Misconfigured():
-            return ActivityError(told, "A2A_CONFIG_INVALID", retryable=False)
+            return ActivityError(message, "A2A_CONFIG_INVALID", retryable=False)
         case _TaskGone():
-            return ActivityError(told, "A2A_TASK_FAILED")  # another attempt begins a new task
+            return ActivityError(message, "A2A_TASK_FAILED")  # another attempt begins a new task
         case AgentCardResolutionError() if status == _NOT_FOUND:
-            return ActivityError(told, "A2A_CONFIG_INVALID", retryable=False)
+            return ActivityError(message, "A2A_CONFIG_INVALID", retryable=False)
         case A2AClientTimeoutError() | A2AClientError() | InternalError() | InvalidAgentResponseError():
-            return ActivityError(told, "A2A_PROVIDER_ERROR")
+            return ActivityError(message, "A2A_PROVIDER_ERROR")
         case _:
             # The agent understood the protocol and refused the request: the same request is refused again.
-            return ActivityError(told, "DELEGATE_PROTOCOL_ERROR", retryable=False)
+            return ActivityError(message, "DELEGATE_PROTOCOL_ERROR", retryable=False)
 
 
 def _status(error: Exception) -> int | None:

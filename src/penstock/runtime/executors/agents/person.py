@@ -30,8 +30,8 @@ async def ask_person(task: AgentTask) -> JsonValue | ActivityAsks:
 
 def _question(given: JsonValue) -> ActivityAsks | str:
     """The question, or what is wrong with it."""
-    told = given if isinstance(given, dict) else {}
-    message, schema = told.get("message"), told.get("schema", {})
+    asked = given if isinstance(given, dict) else {}
+    message, schema = asked.get("message"), asked.get("schema", {})
     if not isinstance(message, str) or not message:
         return "`message` must be the question, as a text"
     if not isinstance(schema, dict):

@@ -40,12 +40,12 @@ class AgentTask:
     confirm: Callable[[], Awaitable[None]] = field(default=_confirmed, repr=False, compare=False)
     """To be awaited directly before the task is handed over: another process may have taken it over meanwhile."""
 
-    def told(self, external_task_id: str | None = None) -> JsonObject:
+    def result_metadata(self, external_task_id: str | None = None) -> JsonObject:
         """What is kept beside the result in history."""
-        told: JsonObject = {"delegateCorrelationId": self.correlation_id, "untrusted": True}
+        fields: JsonObject = {"delegateCorrelationId": self.correlation_id, "untrusted": True}
         if external_task_id is not None:
-            told["externalTaskId"] = external_task_id
-        return told
+            fields["externalTaskId"] = external_task_id
+        return fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

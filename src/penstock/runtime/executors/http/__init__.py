@@ -1,1 +1,1 @@
-"""The executor of `http` nodes. Read `executor` first."""
+"""Requests over HTTP: `http` nodes (read `executor` first), and the webhooks that `runtime.deliveries` sends."""

@@ -15,7 +15,7 @@ from penstock.base import limits
 from penstock.base.json import JsonValue
 from penstock.engine.effects import PerformActivity
 
-__all__ = ["Plan", "RequestRefused", "plan_of", "redirected", "without_secrets"]
+__all__ = ["RequestPlan", "RequestRefused", "mask_secrets", "plan_request", "redirect_request"]
 
 _RETRY_ON_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 _WITHOUT_EFFECT = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -37,7 +37,7 @@ class RequestRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RequestPlan:
     """A request and what counts as an answer to it."""
 
     request: httpx2.Request
@@ -53,7 +53,7 @@ class Plan:
         return 200 <= status <= 299  # noqa: PLR2004  # what success means in HTTP
 
 
-def plan_of(activity: PerformActivity, *, epoch: int = 0) -> Plan:
+def plan_request(activity: PerformActivity, *, epoch: int = 0) -> RequestPlan:
     """Read a node; `RequestRefused` when something about it is wrong. An epoch of 0 is not told."""
     config, given = activity.config, activity.arguments
     if not isinstance(given, dict):
@@ -77,7 +77,7 @@ def plan_of(activity: PerformActivity, *, epoch: int = 0) -> Plan:
         extensions={"timeout": httpx2.Timeout(seconds).as_dict()},
     )
     retry_on_status = _statuses(config.get("retry_on_status"))
-    return Plan(
+    return RequestPlan(
         request=request,
         timeout_ms=timeout_ms,
         follow_redirects=config.get("follow_redirects") is True,
@@ -157,7 +157,7 @@ def _statuses(given: JsonValue) -> frozenset[int] | None:
     return frozenset(item for item in given if isinstance(item, int) and not isinstance(item, bool))
 
 
-def redirected(request: httpx2.Request, status: int, location: str) -> httpx2.Request:
+def redirect_request(request: httpx2.Request, status: int, location: str) -> httpx2.Request:
     """The request that a redirect asks for.
 
     Another origin gets neither the headers of the document nor its body: both may hold secrets that were meant for the
@@ -167,8 +167,8 @@ def redirected(request: httpx2.Request, status: int, location: str) -> httpx2.Re
     same_origin = url.origin == request.url.origin
     keeps_body = status in (307, 308) or request.method in ("GET", "HEAD")
     if keeps_body and request.content and not same_origin:
-        told = f"{request.url.host} redirects to {url.host}, and the request has a body that was not meant for it"
-        raise RequestRefused(told)
+        message = f"{request.url.host} redirects to {url.host}, and the request has a body that was not meant for it"
+        raise RequestRefused(message)
     dropped = {"host"} if keeps_body else {"host", "content-length", "content-type"}
     headers = {
         name: value
@@ -184,7 +184,7 @@ def redirected(request: httpx2.Request, status: int, location: str) -> httpx2.Re
     )
 
 
-def without_secrets(plan: Plan, text: str) -> str:
+def mask_secrets(plan: RequestPlan, text: str) -> str:
     """A text of the other side without what the request's own headers and query may have told it."""
     request = plan.request
     sent: list[str] = [value for name, value in request.headers.items() if name not in _ORIGIN_FREE_HEADERS]

@@ -16,17 +16,26 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, exceeds_depth
 from penstock.definitions.schemas.compiled import CompiledSchema, Violation, is_prompt, violations
 from penstock.runtime.activities.performing import ActivityDone, ActivityError
-from penstock.runtime.executors.bounded.json_tokens import has_more_tokens
-from penstock.runtime.executors.failures import shortened
 from penstock.runtime.executors.llm.port import LlmReply, LlmRequest
+from penstock.runtime.executors.outbound.error_text import truncated
+from penstock.runtime.executors.outbound.json_tokens import has_more_tokens
 
-__all__ = ["Account", "Fits", "Prepared", "checked", "done", "listed", "repair_text", "violated"]
+__all__ = [
+    "PreparedRequest",
+    "Usage",
+    "ValidAnswer",
+    "check_answer",
+    "done",
+    "format_violations",
+    "repair_text",
+    "schema_violation",
+]
 
 _FENCED_JSON = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(slots=True, kw_only=True)
-class Account:
+class Usage:
     """What an attempt has used so far."""
 
     provider: str
@@ -46,7 +55,7 @@ class Account:
         # A sum with an unknown part is unknown: a wrong price is worse than none.
         self.cost = None if self.cost is None or reply.cost is None else self.cost + reply.cost
 
-    def spent(self) -> JsonObject | None:
+    def failed_usage(self) -> JsonObject | None:
         """What a failed attempt has used all the same; None when it got no answer to be paid for."""
         return {"usage": self.as_json()} if self.requests else None
 
@@ -65,7 +74,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedRequest:
     """A request that is ready, and what its answer must be."""
 
     request: LlmRequest
@@ -74,13 +83,13 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Fits:
+class ValidAnswer:
     """An answer that fits the schema."""
 
     value: JsonValue
 
 
-def checked(schema: CompiledSchema, reply: LlmReply) -> Fits | tuple[Violation, ...]:
+def check_answer(schema: CompiledSchema, reply: LlmReply) -> ValidAnswer | tuple[Violation, ...]:
     """The value that a reply is, or what is wrong with it."""
     fenced = _FENCED_JSON.fullmatch(reply.text)
     text = fenced[1] if fenced else reply.text
@@ -94,12 +103,12 @@ def checked(schema: CompiledSchema, reply: LlmReply) -> Fits | tuple[Violation, 
     if exceeds_depth(value, limits.JSON_DEPTH_MAX):
         return (Violation("", "type", f"must not be nested deeper than {limits.JSON_DEPTH_MAX} levels"),)
     if not is_prompt(schema, value, len(reply.text)):
-        return Fits(value)  # the engine checks it when it arrives, where that can take its time
+        return ValidAnswer(value)  # the engine checks it when it arrives, where that can take its time
     found = violations(schema, value)
-    return found or Fits(value)
+    return found or ValidAnswer(value)
 
 
-def done(result: JsonValue, prepared: Prepared, account: Account, reply: LlmReply) -> ActivityDone:
+def done(result: JsonValue, prepared: PreparedRequest, account: Usage, reply: LlmReply) -> ActivityDone:
     """The end of a call that went well."""
     extra: JsonObject = {"usage": account.as_json()}
     if prepared.untrusted:
@@ -110,18 +119,18 @@ def done(result: JsonValue, prepared: Prepared, account: Account, reply: LlmRepl
     return ActivityDone(result, extra)
 
 
-def violated(found: tuple[Violation, ...], account: Account) -> ActivityError:
+def schema_violation(found: tuple[Violation, ...], account: Usage) -> ActivityError:
     """The end of a call whose answer did not fit, nor did its repair."""
-    told = f"the answer does not fit output_schema, also after a repair: {listed(found, '; ')}"
-    return ActivityError(shortened(told), "OUTPUT_SCHEMA_VIOLATION", extra=account.spent())
+    message = f"the answer does not fit output_schema, also after a repair: {format_violations(found, '; ')}"
+    return ActivityError(truncated(message), "OUTPUT_SCHEMA_VIOLATION", extra=account.failed_usage())
 
 
 def repair_text(found: tuple[Violation, ...]) -> str:
     """What a model is told whose answer does not fit."""
-    named = listed(found[: limits.LLM_VIOLATIONS_SHOWN_MAX], "\n- ")
+    named = format_violations(found[: limits.LLM_VIOLATIONS_SHOWN_MAX], "\n- ")
     return f"Your answer does not fit the required JSON schema:\n- {named}\nAnswer again, with the corrected JSON only."
 
 
-def listed(found: tuple[Violation, ...], separator: str) -> str:
+def format_violations(found: tuple[Violation, ...], separator: str) -> str:
     """Violations as text."""
     return separator.join(f"{item.instance_path or '(the whole answer)'} {item.message}" for item in found)

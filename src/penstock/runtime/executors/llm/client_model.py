@@ -17,11 +17,19 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.jq.templates import SECRET_REFERENCE
 from penstock.runtime.activities.performing import ActivityAsks, ActivityCall, ActivityError, ActivityOutcome
-from penstock.runtime.executors.failures import shortened
-from penstock.runtime.executors.llm.answers import Account, Fits, Prepared, checked, done, repair_text, violated
+from penstock.runtime.executors.llm.answers import (
+    PreparedRequest,
+    Usage,
+    ValidAnswer,
+    check_answer,
+    done,
+    repair_text,
+    schema_violation,
+)
 from penstock.runtime.executors.llm.port import LlmMessage, LlmReply
+from penstock.runtime.executors.outbound.error_text import truncated
 
-__all__ = ["CLIENT", "SAMPLING", "converse_with_client", "holds_secrets"]
+__all__ = ["CLIENT", "SAMPLING", "ask_client_model", "holds_secrets"]
 
 CLIENT = "client"
 """The provider that stands for whoever started the run."""
@@ -53,13 +61,13 @@ def holds_secrets(call: ActivityCall) -> bool:
     return any(SECRET_REFERENCE.search(msgspec.json.encode(config.get(name)).decode()) for name in _PROMPTS)
 
 
-def converse_with_client(prepared: Prepared, call: ActivityCall) -> ActivityOutcome:
+def ask_client_model(prepared: PreparedRequest, call: ActivityCall) -> ActivityOutcome:
     """Ask, ask once more if the answer does not fit, or go on with the answer."""
     answer, before = call.activity.answer, call.activity.resume
     first = before.get("first") if isinstance(before, dict) else None
     if answer is None:
         return _question(prepared, None)
-    account = Account(provider=CLIENT, model=prepared.request.model, tokens_known=False)
+    account = Usage(provider=CLIENT, model=prepared.request.model, tokens_known=False)
     reply = _reply(answer, prepared.request.model)
     if isinstance(reply, ActivityError):
         return reply
@@ -68,30 +76,30 @@ def converse_with_client(prepared: Prepared, call: ActivityCall) -> ActivityOutc
     prepared = replace(prepared, untrusted=True)
     if prepared.schema is None:
         return done({"text": reply.text}, prepared, account, reply)
-    found = checked(prepared.schema, reply)
+    found = check_answer(prepared.schema, reply)
     if isinstance(first, str):
         account.requests += 1
-    if isinstance(found, Fits):
+    if isinstance(found, ValidAnswer):
         return done(found.value, prepared, account, reply)
     if isinstance(first, str):
-        return violated(found, account)
+        return schema_violation(found, account)
     again = (LlmMessage("assistant", reply.text), LlmMessage("user", repair_text(found)))
     messages = (*prepared.request.messages, *again)
     return _question(replace(prepared, request=replace(prepared.request, messages=messages)), reply.text)
 
 
-def _question(prepared: Prepared, first: str | None) -> ActivityAsks:
+def _question(prepared: PreparedRequest, first: str | None) -> ActivityAsks:
     request = prepared.request
     asked = request.messages[-1].text if request.messages else ""
     return ActivityAsks(
-        question=shortened(asked) or "The model is asked.",
+        question=truncated(asked) or "The model is asked.",
         answer_schema=_ANSWER,
         resume=None if first is None else {"first": first},
         ask={"kind": SAMPLING, "request": _wire(prepared)},
     )
 
 
-def _wire(prepared: Prepared) -> JsonObject:
+def _wire(prepared: PreparedRequest) -> JsonObject:
     """The request in the words of the protocol."""
     request = prepared.request
     messages: list[JsonValue] = [
@@ -122,8 +130,8 @@ def _reply(answer: JsonValue, model: str) -> LlmReply | ActivityError:
         return LlmReply(text=answer, input_tokens=0, output_tokens=0, model=model)
     if not isinstance(answer, dict) or "refused" in answer:
         reason = str(answer.get("refused")) if isinstance(answer, dict) else "it answered nothing"
-        told = f"the client did not let its model answer: {reason}"
-        return ActivityError(shortened(told), "SAMPLING_REFUSED", retryable=False)
+        message = f"the client did not let its model answer: {reason}"
+        return ActivityError(truncated(message), "SAMPLING_REFUSED", retryable=False)
     content = answer.get("content")
     blocks = content if isinstance(content, list) else [content]
     texts = [str(block["text"]) for block in blocks if isinstance(block, dict) and block.get("type") == "text"]

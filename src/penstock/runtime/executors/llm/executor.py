@@ -24,8 +24,16 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import SchemaProblem, load_schema
 from penstock.definitions.source.findings import suggestion
 from penstock.runtime.activities.performing import ActivityCall, ActivityError, ActivityOutcome
-from penstock.runtime.executors.llm.answers import Account, Fits, Prepared, checked, done, repair_text, violated
-from penstock.runtime.executors.llm.client_model import CLIENT, SAMPLING, converse_with_client, holds_secrets
+from penstock.runtime.executors.llm.answers import (
+    PreparedRequest,
+    Usage,
+    ValidAnswer,
+    check_answer,
+    done,
+    repair_text,
+    schema_violation,
+)
+from penstock.runtime.executors.llm.client_model import CLIENT, SAMPLING, ask_client_model, holds_secrets
 from penstock.runtime.executors.llm.port import LlmFailure, LlmMessage, LlmProvider, LlmRequest
 from penstock.runtime.executors.llm.prompts import build_prompts
 
@@ -66,14 +74,14 @@ class LlmExecutor:
         prepared = self._prepare(call, model)
         if isinstance(prepared, ActivityError):
             return prepared
-        account = Account(provider=name, model=model)
+        account = Usage(provider=name, model=model)
         timeout_ms = call.activity.timeout_ms or limits.LLM_TIMEOUT_MS_DEFAULT
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await _converse(self.providers[name], prepared, account)
         except TimeoutError:
-            told = f"{name} did not answer within {timeout_ms} ms"
-            return ActivityError(told, "ACTIVITY_TIMEOUT", extra=account.spent())
+            message = f"{name} did not answer within {timeout_ms} ms"
+            return ActivityError(message, "ACTIVITY_TIMEOUT", extra=account.failed_usage())
 
     def _is_for_client(self, call: ActivityCall) -> bool:
         """Whether whoever started the run is asked: it can be, or it has been already."""
@@ -86,14 +94,14 @@ class LlmExecutor:
             return _misconfigured(call, "a prompt with a secret in it cannot be sent to a client")
         model = call.activity.config.get("model")
         prepared = self._prepare(call, model if isinstance(model, str) else "default")
-        return prepared if isinstance(prepared, ActivityError) else converse_with_client(prepared, call)
+        return prepared if isinstance(prepared, ActivityError) else ask_client_model(prepared, call)
 
     async def close(self) -> None:
         """Close the connections of all providers."""
         for provider in self.providers.values():
             await provider.close()
 
-    def _prepare(self, call: ActivityCall, model: str) -> Prepared | ActivityError:
+    def _prepare(self, call: ActivityCall, model: str) -> PreparedRequest | ActivityError:
         config = call.activity.config
         settings = _settings(config)
         if isinstance(settings, str):
@@ -113,7 +121,7 @@ class LlmExecutor:
             output_schema=compiled.schema if compiled is not None else None,
             settings=settings,
         )
-        return Prepared(request=request, schema=compiled, untrusted=prompts.untrusted)
+        return PreparedRequest(request=request, schema=compiled, untrusted=prompts.untrusted)
 
     def _choose(self, config: JsonObject) -> tuple[str, str] | str | ActivityError:
         """The provider and its name for the model, or why there is none."""
@@ -155,11 +163,11 @@ class LlmExecutor:
             for name, provider in self.providers.items():
                 if isinstance(wanted, str) and wanted in provider.models:
                     return name, provider.models[wanted]
-        told = "whoever started the run has no model that can be asked, and the server has none that stands in"
-        return ActivityError(f"{told}; configure a model named `default`", "CLIENT_CANNOT_SAMPLE", retryable=False)
+        message = "whoever started the run has no model that can be asked, and the server has none that stands in"
+        return ActivityError(f"{message}; configure a model named `default`", "CLIENT_CANNOT_SAMPLE", retryable=False)
 
 
-async def _converse(provider: LlmProvider, prepared: Prepared, account: Account) -> ActivityOutcome:
+async def _converse(provider: LlmProvider, prepared: PreparedRequest, account: Usage) -> ActivityOutcome:
     request = prepared.request
     reply = await provider.ask(request)
     if isinstance(reply, LlmFailure):
@@ -167,24 +175,28 @@ async def _converse(provider: LlmProvider, prepared: Prepared, account: Account)
     account.add(reply)
     if prepared.schema is None:
         return done({"text": reply.text}, prepared, account, reply)
-    answer = checked(prepared.schema, reply)
-    if isinstance(answer, Fits):
+    answer = check_answer(prepared.schema, reply)
+    if isinstance(answer, ValidAnswer):
         return done(answer.value, prepared, account, reply)
     again = (*request.messages, LlmMessage("assistant", reply.text), LlmMessage("user", repair_text(answer)))
     repaired = await provider.ask(replace(request, messages=again))
     if isinstance(repaired, LlmFailure):
         return _failed(repaired, account)
     account.add(repaired)
-    answer = checked(prepared.schema, repaired)
-    return done(answer.value, prepared, account, repaired) if isinstance(answer, Fits) else violated(answer, account)
+    answer = check_answer(prepared.schema, repaired)
+    return (
+        done(answer.value, prepared, account, repaired)
+        if isinstance(answer, ValidAnswer)
+        else schema_violation(answer, account)
+    )
 
 
-def _failed(failure: LlmFailure, account: Account) -> ActivityError:
-    return ActivityError(failure.error, failure.code, retryable=failure.retryable, extra=account.spent())
+def _failed(failure: LlmFailure, account: Usage) -> ActivityError:
+    return ActivityError(failure.error, failure.code, retryable=failure.retryable, extra=account.failed_usage())
 
 
-def _misconfigured(call: ActivityCall, told: str) -> ActivityError:
-    return ActivityError(f"{call.activity.node_id}: {told}", "LLM_CONFIG_INVALID", retryable=False)
+def _misconfigured(call: ActivityCall, message: str) -> ActivityError:
+    return ActivityError(f"{call.activity.node_id}: {message}", "LLM_CONFIG_INVALID", retryable=False)
 
 
 def _settings(config: JsonObject) -> JsonObject | str:

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmReply, LlmRequest
-from penstock.runtime.executors.untrusted import text_of
+from penstock.runtime.executors.llm.untrusted import text_of
 
 __all__ = ["MockFailure", "MockProvider", "MockReply", "MockScript", "count_tokens", "script_from_json"]
 
@@ -75,8 +75,8 @@ class MockProvider:
             return self._line("", self.script)
         named = node_id if node_id in self.script else _ANY_NODE
         if named not in self.script:
-            told = f"the script of the mock provider has no reply for node {node_id}"
-            return LlmFailure(error=told, code="LLM_CONFIG_INVALID")
+            message = f"the script of the mock provider has no reply for node {node_id}"
+            return LlmFailure(error=message, code="LLM_CONFIG_INVALID")
         replies = self.script[named]
         if isinstance(replies, Sequence) and not isinstance(replies, str):
             return self._line(named, replies)
@@ -85,8 +85,8 @@ class MockProvider:
     def _line(self, name: str, replies: Sequence[MockReply]) -> MockReply | LlmFailure:
         position = self._replied.get(name, 0)
         if position >= len(replies):
-            told = f"the script of the mock provider has no reply left after {position}"
-            return LlmFailure(error=told, code="LLM_PROVIDER_ERROR")
+            message = f"the script of the mock provider has no reply left after {position}"
+            return LlmFailure(error=message, code="LLM_PROVIDER_ERROR")
         self._replied[name] = position + 1
         return replies[position]
 

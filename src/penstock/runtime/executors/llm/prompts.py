@@ -25,7 +25,7 @@ from penstock.definitions.jq.templates import (
 )
 from penstock.runtime.activities.performing import ActivityCall
 from penstock.runtime.executors.llm.port import LlmMessage
-from penstock.runtime.executors.untrusted import Fence, fence_for, text_of
+from penstock.runtime.executors.llm.untrusted import Fence, fence_for, text_of
 
 __all__ = ["Prompts", "Segment", "build_prompts", "lay_over"]
 

@@ -44,11 +44,11 @@ from pydantic_ai.tools import ToolDefinition
 
 from penstock.base import limits
 from penstock.base.json import JsonObject
-from penstock.runtime.executors.bounded.bodies import Bounds, was_too_large
-from penstock.runtime.executors.bounded.http_answers import bounding_hooks
-from penstock.runtime.executors.certificates import trust
-from penstock.runtime.executors.failures import shortened
 from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmReply, LlmRequest
+from penstock.runtime.executors.outbound.bounded_body import ResponseLimits, was_too_large
+from penstock.runtime.executors.outbound.error_text import truncated
+from penstock.runtime.executors.outbound.httpx2_limits import limiting_hooks
+from penstock.runtime.executors.outbound.tls_trust import trusted_certificates
 
 __all__ = ["LlmProviderConfig", "PydanticProvider", "TokenPrices"]
 
@@ -57,7 +57,7 @@ _ANSWER_TOOL: Final = "answer"
 _CONNECT_SECONDS: Final = 10.0
 _RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429})
 _SERVER_ERROR_MIN: Final = 500
-_ANSWER: Final = Bounds(bytes_max=limits.LLM_ANSWER_BYTES_MAX, tokens_max=limits.LLM_ANSWER_TOKENS_MAX)
+_ANSWER: Final = ResponseLimits(bytes_max=limits.LLM_ANSWER_BYTES_MAX, tokens_max=limits.LLM_ANSWER_TOKENS_MAX)
 _PER_MILLION: Final = Decimal(1_000_000)
 
 
@@ -114,7 +114,7 @@ class PydanticProvider:
             model = await self._client(request.model)
         except (UserError, ImportError, TypeError, ValueError) as error:
             # The library does not know this kind of provider, or is not installed for it.
-            return LlmFailure(error=self._told(error), code="LLM_CONFIG_INVALID")
+            return LlmFailure(error=self._error_text(error), code="LLM_CONFIG_INVALID")
         try:
             response = await model_request(
                 model,
@@ -123,13 +123,13 @@ class PydanticProvider:
                 model_request_parameters=_parameters(request),
             )
         except UserError as error:
-            return LlmFailure(error=self._told(error), code="LLM_CONFIG_INVALID")
+            return LlmFailure(error=self._error_text(error), code="LLM_CONFIG_INVALID")
         except AgentRunError as error:
             return self._failure(error)
         except (TypeError, ValueError, AttributeError, LookupError):
             # The library takes an answer apart without looking whether it is one.
-            told = f"{self.name} answered with something that is no answer of a model"
-            return LlmFailure(error=told, code="LLM_PROVIDER_ERROR", retryable=True)
+            message = f"{self.name} answered with something that is no answer of a model"
+            return LlmFailure(error=message, code="LLM_PROVIDER_ERROR", retryable=True)
         return self._reply(request, response)
 
     async def _client(self, model: str) -> Model[Any]:
@@ -145,7 +145,7 @@ class PydanticProvider:
             if self._http is None:
                 # The read time is bounded by the executor, which knows the node's own limit.
                 timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
-                hooks, verify = bounding_hooks(_ANSWER), await trust()
+                hooks, verify = limiting_hooks(_ANSWER), await trusted_certificates()
                 self._http = httpx2.AsyncClient(
                     headers=dict(self.config.headers), timeout=timeout, event_hooks=hooks, verify=verify
                 )
@@ -193,14 +193,14 @@ class PydanticProvider:
 
     def _failure(self, error: AgentRunError) -> LlmFailure:
         if was_too_large(error):
-            told = f"{self.name}: {_ANSWER.told()}"
-            return LlmFailure(error=told, code="LLM_RESPONSE_TOO_LARGE")
-        told = self._told(error)
+            message = f"{self.name}: {_ANSWER.exceeded_message()}"
+            return LlmFailure(error=message, code="LLM_RESPONSE_TOO_LARGE")
+        message = self._error_text(error)
         match error:
             case ModelAuthenticationError():
-                return LlmFailure(error=f"{self.name} refused the key: {told}", code="LLM_CREDENTIALS_MISSING")
+                return LlmFailure(error=f"{self.name} refused the key: {message}", code="LLM_CREDENTIALS_MISSING")
             case ModelNotFoundError():
-                return LlmFailure(error=told, code="LLM_CONFIG_INVALID")
+                return LlmFailure(error=message, code="LLM_CONFIG_INVALID")
             case ModelQuotaExceededError() | ModelRequestRejectedError() | ContentFilterError():
                 retryable = False
             case ModelHTTPError(status_code=status) if not isinstance(error, ModelRateLimitError):
@@ -209,10 +209,10 @@ class PydanticProvider:
                 retryable = True
             case _:
                 retryable = True  # an answer that could not be read
-        return LlmFailure(error=told, code="LLM_PROVIDER_ERROR", retryable=retryable)
+        return LlmFailure(error=message, code="LLM_PROVIDER_ERROR", retryable=retryable)
 
-    def _told(self, error: Exception) -> str:
-        return shortened(f"{self.name}: {error}", hidden=self.config.api_key)
+    def _error_text(self, error: Exception) -> str:
+        return truncated(f"{self.name}: {error}", hidden=self.config.api_key)
 
 
 def _messages(request: LlmRequest) -> list[ModelMessage]:

@@ -41,21 +41,21 @@ from penstock.base import limits
 from penstock.base.errors import PenstockError, Unavailable
 from penstock.base.json import JsonObject
 from penstock.runtime.activities.performing import ActivityAsks, ActivityCall, ActivityError, ActivityOutcome
-from penstock.runtime.executors.bounded.bodies import TOO_LARGE
-from penstock.runtime.executors.failures import shortened
 from penstock.runtime.executors.mcp.config import DEFAULT_ALLOWED_COMMANDS, McpServerConfig, command_name
-from penstock.runtime.executors.mcp.connections import UNSENT, McpConnection
-from penstock.runtime.executors.mcp.pool import McpConnections
 from penstock.runtime.executors.mcp.questions import (
     LiveCall,
     LiveQuestion,
-    Resumed,
-    asked_again,
-    asked_live,
+    ResumeState,
+    next_question,
+    parked_question,
     resumed,
 )
-from penstock.runtime.executors.mcp.results import TOOL_ANSWER, check_result, outcome_of
-from penstock.runtime.executors.mcp.tool_lists import ServerWatch, listed_tools
+from penstock.runtime.executors.mcp.results import TOOL_RESPONSE, check_result, outcome_of
+from penstock.runtime.executors.mcp.session import UNSENT, McpSession
+from penstock.runtime.executors.mcp.session_pool import McpSessionPool
+from penstock.runtime.executors.mcp.tool_listing import ServerWatch, listed_tools
+from penstock.runtime.executors.outbound.bounded_body import TOO_LARGE
+from penstock.runtime.executors.outbound.error_text import truncated
 from penstock.runtime.upstreams.tools import NoGuard, ToolGuard, UpstreamTool
 
 __all__ = ["McpToolExecutor", "ProgressListener", "ToolProgress"]
@@ -122,7 +122,7 @@ class McpToolExecutor:
         self._allowed = frozenset(allow_commands)
         self._on_progress = on_progress
         self._guard: ToolGuard = guard or NoGuard()
-        self._connections = McpConnections(
+        self._connections = McpSessionPool(
             servers, idle_seconds=idle_seconds, looks={name: self._look for name in guarded}
         )
         self._run_ended = run_ended
@@ -141,7 +141,7 @@ class McpToolExecutor:
             return refused
         kept = resumed(call.activity.resume, call.activity.answer)
         if kept.open() is not None:
-            return _without_secrets(call, asked_again(wanted.who, kept))
+            return _without_secrets(call, next_question(wanted.who, kept))
         live = self._continued(call, wanted, kept)
         outcome = live if isinstance(live, ActivityError) else await self._followed(call, wanted, live)
         return _without_secrets(call, outcome)
@@ -183,17 +183,17 @@ class McpToolExecutor:
         config = self.servers.get(wanted.server)
         if config is None:
             known = ", ".join(sorted(self.servers)) or "none"
-            told = f"the MCP server {wanted.server} is not configured (configured: {known})"
-            return ActivityError(told, "MCP_SERVER_NOT_CONFIGURED", retryable=False)
+            message = f"the MCP server {wanted.server} is not configured (configured: {known})"
+            return ActivityError(message, "MCP_SERVER_NOT_CONFIGURED", retryable=False)
         if config.command is not None and command_name(config.command) not in self._allowed:
             allowed = ", ".join(sorted(self._allowed)) or "none"
-            told = f"{wanted.server}: the command {command_name(config.command)} is not allowed (allowed: {allowed})"
-            return ActivityError(told, "MCP_COMMAND_NOT_ALLOWED", retryable=False)
+            message = f"{wanted.server}: the command {command_name(config.command)} is not allowed (allowed: {allowed})"
+            return ActivityError(message, "MCP_COMMAND_NOT_ALLOWED", retryable=False)
         return None
 
     # --- calls that may ask -----------------------------------------------------------------------
 
-    def _continued(self, call: ActivityCall, wanted: _Wanted, kept: Resumed) -> LiveCall | ActivityError:
+    def _continued(self, call: ActivityCall, wanted: _Wanted, kept: ResumeState) -> LiveCall | ActivityError:
         """The call that waits for the answer, or a new one that knows the answers."""
         parked = self._unparked(kept.parked) if kept.parked is not None else None
         if parked is not None and parked.failure is not None:
@@ -202,8 +202,8 @@ class McpToolExecutor:
             parked.answer(call.activity.answer)
             return parked
         if kept.parked is not None and call.activity.at_most_once:
-            told = f"{wanted.who} asked something, and the connection on which it waited for the answer is gone"
-            return ActivityError(told, "MCP_QUESTION_LOST", retryable=False)
+            message = f"{wanted.who} asked something, and the connection on which it waited for the answer is gone"
+            return ActivityError(message, "MCP_QUESTION_LOST", retryable=False)
         live = LiveCall()
         live.given.extend(kept.answered)
         live.task = asyncio.create_task(self._attempts(call, wanted, kept, live), name=f"mcp call {wanted.who}")
@@ -232,7 +232,7 @@ class McpToolExecutor:
 
     def _park(self, call: ActivityCall, wanted: _Wanted, live: LiveCall, question: LiveQuestion) -> ActivityOutcome:
         name = token_hex(8)
-        asks = asked_live(wanted.who, live, question, name)
+        asks = parked_question(wanted.who, live, question, name)
         self._parked[name] = live
         if isinstance(asks, ActivityError):
             self._leave(name)
@@ -266,16 +266,18 @@ class McpToolExecutor:
 
     # --- one call --------------------------------------------------------------------------------
 
-    async def _attempts(self, call: ActivityCall, wanted: _Wanted, kept: Resumed, live: LiveCall) -> ActivityOutcome:
+    async def _attempts(
+        self, call: ActivityCall, wanted: _Wanted, kept: ResumeState, live: LiveCall
+    ) -> ActivityOutcome:
         outcome = await self._attempt(call, wanted, kept, live)
         if isinstance(outcome, _SendAgain):
             outcome = await self._attempt(call, wanted, kept, live)
         return outcome.error if isinstance(outcome, _SendAgain) else outcome
 
     async def _attempt(
-        self, call: ActivityCall, wanted: _Wanted, kept: Resumed, live: LiveCall
+        self, call: ActivityCall, wanted: _Wanted, kept: ResumeState, live: LiveCall
     ) -> ActivityOutcome | _SendAgain:
-        connection: McpConnection | None = None  # None: the server has not even said hello
+        connection: McpSession | None = None  # None: the server has not even said hello
         try:
             owner = (call.tenant, call.principal)
             # Once before anything is started for a tenant that may not have it, and once with what the server says now.
@@ -309,7 +311,7 @@ class McpToolExecutor:
         return result if isinstance(result, ActivityOutcome) else outcome_of(wanted.server, wanted.tool, result)
 
     async def _answered(
-        self, client: Client, call: ActivityCall, wanted: _Wanted, kept: Resumed
+        self, client: Client, call: ActivityCall, wanted: _Wanted, kept: ResumeState
     ) -> CallToolResult | ActivityOutcome:
         """The result of a tool, or the first question that its server wants to be called again with."""
         responses, state = kept.input_responses(), kept.state
@@ -322,11 +324,11 @@ class McpToolExecutor:
                     key: request.model_dump(mode="json", by_alias=True, exclude_none=True)
                     for key, request in result.input_requests.items()
                 }
-                return asked_again(wanted.who, Resumed(state=result.request_state, requests=asked))
+                return next_question(wanted.who, ResumeState(state=result.request_state, requests=asked))
             responses, state = None, result.request_state
             await asyncio.sleep(_CALL_AGAIN_SECONDS)
-        told = f"{wanted.who} wants to be called again and again without asking anything"
-        return ActivityError(told, "MCP_PROTOCOL_ERROR", retryable=False)
+        message = f"{wanted.who} wants to be called again and again without asking anything"
+        return ActivityError(message, "MCP_PROTOCOL_ERROR", retryable=False)
 
     async def _call_tool(
         self, client: Client, call: ActivityCall, wanted: _Wanted, responses: dict[str, Any] | None, state: str | None
@@ -349,7 +351,7 @@ class McpToolExecutor:
             # Not `call_tool`, which checks results by whatever schema the server has, for as long as that takes.
             return await client.session.send_request(
                 CallToolRequest(params=params),
-                TOOL_ANSWER,
+                TOOL_RESPONSE,
                 # How long the call itself may take is watched outside; a person may take longer than that.
                 request_read_timeout_seconds=limits.MCP_PARKED_SECONDS_MAX + self._timeout_ms(call, wanted) / 1000,
                 progress_callback=heard if listener is not None else None,
@@ -378,8 +380,8 @@ def _wanted(call: ActivityCall) -> _Wanted | ActivityError:
     if arguments is None:
         arguments = config.get("arguments") or {}  # published documents: as written
     if not isinstance(server, str) or not isinstance(tool, str) or not isinstance(arguments, dict):
-        told = f"{call.activity.node_id}: `server` and `tool` must be texts and `arguments` an object"
-        return ActivityError(told, "INVALID_TOOL_CALL_CONFIG", retryable=False)
+        message = f"{call.activity.node_id}: `server` and `tool` must be texts and `arguments` an object"
+        return ActivityError(message, "INVALID_TOOL_CALL_CONFIG", retryable=False)
     return _Wanted(server, tool, arguments)
 
 
@@ -387,20 +389,20 @@ def _without_secrets(call: ActivityCall, outcome: ActivityOutcome) -> ActivityOu
     """What a server says in words goes into the history, and to people: not with the secrets that it was sent."""
     for secret in call.hidden:
         if isinstance(outcome, ActivityAsks):
-            outcome = replace(outcome, question=shortened(outcome.question, hidden=secret))
+            outcome = replace(outcome, question=truncated(outcome.question, hidden=secret))
         elif isinstance(outcome, ActivityError):
-            outcome = replace(outcome, error=shortened(outcome.error, hidden=secret))
+            outcome = replace(outcome, error=truncated(outcome.error, hidden=secret))
     return outcome
 
 
 def _mcp_failure(
-    call: ActivityCall, wanted: _Wanted, error: MCPError, connection: McpConnection | None
+    call: ActivityCall, wanted: _Wanted, error: MCPError, connection: McpSession | None
 ) -> ActivityError | _SendAgain:
     data = error.data if isinstance(error.data, dict) else {}
     if TOO_LARGE in data or TOO_LARGE in error.message or (connection is not None and connection.flooded):
-        told = f"{wanted.who}: {TOO_LARGE}; at most {limits.MCP_CONTENT_BYTES_MAX} bytes of a result are taken"
-        return ActivityError(told, "MCP_RESULT_TOO_LARGE", retryable=False)
-    if connection is not None and any(told in error.message.lower() for told in _SESSION_GONE):
+        message = f"{wanted.who}: {TOO_LARGE}; at most {limits.MCP_CONTENT_BYTES_MAX} bytes of a result are taken"
+        return ActivityError(message, "MCP_RESULT_TOO_LARGE", retryable=False)
+    if connection is not None and any(message in error.message.lower() for message in _SESSION_GONE):
         connection.lose()
         return _SendAgain(_failure(wanted, error, "MCP_CONNECTION_CLOSED", retryable=True))
     if error.code == CONNECTION_CLOSED and (
@@ -417,10 +419,10 @@ def _mcp_failure(
 
 
 def _timed_out(call: ActivityCall, wanted: _Wanted, timeout_ms: int) -> ActivityError:
-    told = f"{wanted.server}/{wanted.tool} did not answer within {timeout_ms} ms"
-    return ActivityError(told, "ACTIVITY_TIMEOUT", retryable=not call.activity.at_most_once)
+    message = f"{wanted.server}/{wanted.tool} did not answer within {timeout_ms} ms"
+    return ActivityError(message, "ACTIVITY_TIMEOUT", retryable=not call.activity.at_most_once)
 
 
 def _failure(wanted: _Wanted, error: Exception, code: str, *, retryable: bool) -> ActivityError:
-    told = shortened(f"{wanted.server}/{wanted.tool}: {str(error) or type(error).__name__}")
-    return ActivityError(told, code, retryable=retryable)
+    message = truncated(f"{wanted.server}/{wanted.tool}: {str(error) or type(error).__name__}")
+    return ActivityError(message, code, retryable=retryable)

@@ -26,17 +26,17 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import SchemaProblem, load_schema
 from penstock.runtime.activities.performing import ActivityAsks, ActivityError, ActivityOutcome
-from penstock.runtime.executors.failures import shortened
+from penstock.runtime.executors.outbound.error_text import truncated
 
 __all__ = [
     "CALL",
-    "Answered",
-    "CallDesk",
+    "ElicitationRouter",
+    "GivenAnswer",
     "LiveCall",
     "LiveQuestion",
-    "Resumed",
-    "asked_again",
-    "asked_live",
+    "ResumeState",
+    "next_question",
+    "parked_question",
     "resumed",
 ]
 
@@ -62,7 +62,7 @@ Params: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class GivenAnswer:
     """What somebody answered to a question of a server; `digest` is of the question."""
 
     digest: str
@@ -90,8 +90,8 @@ class LiveQuestion:
 class LiveCall:
     """A call that is under way in a session; `given` are answers from before, in the order of their questions."""
 
-    given: deque[Answered] = field(default_factory=deque)
-    answered: list[Answered] = field(default_factory=list)
+    given: deque[GivenAnswer] = field(default_factory=deque)
+    answered: list[GivenAnswer] = field(default_factory=list)
     task: asyncio.Task[ActivityOutcome] | None = None
     question: LiveQuestion | None = None
     """The one that a person is to answer."""
@@ -126,7 +126,7 @@ class LiveCall:
     def answer(self, answer: JsonValue) -> None:
         """Answer the question that is open."""
         if self.question is not None:
-            self.answered.append(Answered(_digest(self.question.params), answer))
+            self.answered.append(GivenAnswer(_digest(self.question.params), answer))
             self.question.answer(answer)
             self.question = None
 
@@ -159,7 +159,7 @@ CALL: ContextVar[LiveCall | None] = ContextVar("mcp_call", default=None)
 """The call on whose behalf messages are sent; over HTTP, what comes back on a call's own stream knows it."""
 
 
-class CallDesk:
+class ElicitationRouter:
     """The calls under way in one session: finds out which of them a question belongs to.
 
     Over HTTP a question comes on the stream of its call. On a pipe nothing says so; it belongs to the only call that
@@ -207,8 +207,8 @@ class CallDesk:
         if call is not None and call.asked_count >= limits.MCP_QUESTIONS_PER_CALL_MAX:
             return self._flooded((call,))
         if call is None:
-            told = "no call of a tool is under way that could ask this, or several are and nothing says which"
-            return ErrorData(code=INVALID_REQUEST, message=told)
+            message = "no call of a tool is under way that could ask this, or several are and nothing says which"
+            return ErrorData(code=INVALID_REQUEST, message=message)
         call.asking += 1
         call.asked_count += 1
         self._leave_turn(call)
@@ -222,11 +222,11 @@ class CallDesk:
 
     def _flooded(self, calls: tuple[LiveCall, ...]) -> ErrorData:
         """A server asks so much that nobody will answer it."""
-        told = f"the server asks more than {limits.MCP_QUESTIONS_PER_CALL_MAX} questions in one call"
+        message = f"the server asks more than {limits.MCP_QUESTIONS_PER_CALL_MAX} questions in one call"
         for call in calls:
-            call.fail(ActivityError(told, "MCP_RESULT_TOO_LARGE", retryable=False))
+            call.fail(ActivityError(message, "MCP_RESULT_TOO_LARGE", retryable=False))
         self._on_flood()
-        return ErrorData(code=INVALID_REQUEST, message=told)
+        return ErrorData(code=INVALID_REQUEST, message=message)
 
     async def _take_turn(self, call: LiveCall) -> None:
         if self._takes_turns:
@@ -261,11 +261,11 @@ class CallDesk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resumed:
+class ResumeState:
     """What was left with a run whose activity asked something, and the answer to it."""
 
     parked: str | None = None
-    answered: tuple[Answered, ...] = ()
+    answered: tuple[GivenAnswer, ...] = ()
     state: str | None = None
     requests: Mapping[str, JsonObject] = field(default_factory=dict)
     """The questions of a server of the newest era, by its keys."""
@@ -283,7 +283,7 @@ class Resumed:
         return {key: _result(asked[key], self.responses[key]) for key in self.requests}
 
 
-def resumed(resume: JsonValue, answer: JsonValue) -> Resumed:
+def resumed(resume: JsonValue, answer: JsonValue) -> ResumeState:
     """What an attempt goes on with; nothing for one that begins."""
     left = resume if isinstance(resume, dict) else {}
     requests, responses = _objects(left.get("requests")), dict(_object(left.get("responses")))
@@ -291,11 +291,11 @@ def resumed(resume: JsonValue, answer: JsonValue) -> Resumed:
         responses[str(left["key"])] = answer
     listed = left.get("answered")
     before = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
-    answered = [Answered(str(item.get("digest")), item.get("answer")) for item in before]
+    answered = [GivenAnswer(str(item.get("digest")), item.get("answer")) for item in before]
     if isinstance(left.get("asked"), str):
-        answered.append(Answered(str(left["asked"]), answer))
+        answered.append(GivenAnswer(str(left["asked"]), answer))
     parked, state = left.get("parked"), left.get("state")
-    return Resumed(
+    return ResumeState(
         parked=parked if isinstance(parked, str) else None,
         answered=tuple(answered),
         state=state if isinstance(state, str) else None,
@@ -304,14 +304,14 @@ def resumed(resume: JsonValue, answer: JsonValue) -> Resumed:
     )
 
 
-def asked_again(who: str, kept: Resumed) -> ActivityAsks | ActivityError:
+def next_question(who: str, kept: ResumeState) -> ActivityAsks | ActivityError:
     """The next question of a server that is called again with the answers."""
     key = kept.open()
     assert key is not None
     request = kept.requests[key]
     if request.get("method") != "elicitation/create":
-        told = f"{who} asks for {request.get('method')}, which it was not told that we can do"
-        return ActivityError(told, "MCP_PROTOCOL_ERROR", retryable=False)
+        message = f"{who} asks for {request.get('method')}, which it was not told that we can do"
+        return ActivityError(message, "MCP_PROTOCOL_ERROR", retryable=False)
     resume: JsonObject = {
         "key": key,
         "state": kept.state,
@@ -321,7 +321,7 @@ def asked_again(who: str, kept: Resumed) -> ActivityAsks | ActivityError:
     return _asks(who, ElicitRequest.model_validate(request).params, resume)
 
 
-def asked_live(who: str, call: LiveCall, question: LiveQuestion, parked: str) -> ActivityAsks | ActivityError:
+def parked_question(who: str, call: LiveCall, question: LiveQuestion, parked: str) -> ActivityAsks | ActivityError:
     """The question of a call that waits for the answer on its connection."""
     resume: JsonObject = {
         "parked": parked,
@@ -334,17 +334,17 @@ def asked_live(who: str, call: LiveCall, question: LiveQuestion, parked: str) ->
 def _asks(who: str, params: Params, resume: JsonObject) -> ActivityAsks | ActivityError:
     # Whoever reads it must know that not we ask: the words are those of a server of somebody else.
     if isinstance(params, ElicitRequestURLParams):
-        told = f"{who} asks: {params.message}\nOpen {params.url} and say when it is done."
-        return ActivityAsks(shortened(told), _DONE_SCHEMA, resume)
+        message = f"{who} asks: {params.message}\nOpen {params.url} and say when it is done."
+        return ActivityAsks(truncated(message), _DONE_SCHEMA, resume)
     schema = _refusable(msgspec.to_builtins(params.requested_schema))
     if len(msgspec.json.encode(schema)) > limits.MCP_FORM_BYTES_MAX:
-        told = f"{who} asks with a form of more than {limits.MCP_FORM_BYTES_MAX} bytes"
-        return ActivityError(told, "MCP_RESULT_TOO_LARGE", retryable=False)
+        message = f"{who} asks with a form of more than {limits.MCP_FORM_BYTES_MAX} bytes"
+        return ActivityError(message, "MCP_RESULT_TOO_LARGE", retryable=False)
     problem = load_schema(schema)
     if isinstance(problem, SchemaProblem):
-        told = f"{who} asks with a schema that cannot be used: {problem.message}"
-        return ActivityError(told, "MCP_PROTOCOL_ERROR", retryable=False)
-    return ActivityAsks(shortened(f"{who} asks: {params.message}"), schema, resume)
+        message = f"{who} asks with a schema that cannot be used: {problem.message}"
+        return ActivityError(message, "MCP_PROTOCOL_ERROR", retryable=False)
+    return ActivityAsks(truncated(f"{who} asks: {params.message}"), schema, resume)
 
 
 def _refusable(schema: JsonObject) -> JsonObject:

@@ -16,11 +16,11 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, exceeds_depth
 from penstock.definitions.schemas.compiled import CompiledSchema, is_prompt, is_valid, load_schema
 from penstock.runtime.activities.performing import ActivityDone, ActivityError, ActivityOutcome
-from penstock.runtime.executors.failures import shortened
-from penstock.runtime.executors.mcp.connections import McpConnection
-from penstock.runtime.executors.mcp.tool_lists import listed_tools
+from penstock.runtime.executors.mcp.session import McpSession
+from penstock.runtime.executors.mcp.tool_listing import listed_tools
+from penstock.runtime.executors.outbound.error_text import truncated
 
-__all__ = ["TOOL_ANSWER", "check_result", "outcome_of"]
+__all__ = ["TOOL_RESPONSE", "check_result", "outcome_of"]
 
 _COMPLETE, _ASKS = "complete", "input_required"
 
@@ -29,7 +29,7 @@ def _kind(answer: Any) -> str:
     return _ASKS if isinstance(answer, dict) and answer.get("resultType") == _ASKS else _COMPLETE
 
 
-TOOL_ANSWER: Final[TypeAdapter[CallToolResult | InputRequiredResult]] = TypeAdapter(
+TOOL_RESPONSE: Final[TypeAdapter[CallToolResult | InputRequiredResult]] = TypeAdapter(
     Annotated[
         Annotated[CallToolResult, Tag(_COMPLETE)] | Annotated[InputRequiredResult, Tag(_ASKS)], Discriminator(_kind)
     ]
@@ -37,7 +37,7 @@ TOOL_ANSWER: Final[TypeAdapter[CallToolResult | InputRequiredResult]] = TypeAdap
 """How a call is answered: with a result, or with questions."""
 
 
-async def check_result(connection: McpConnection, client: Client, tool: str, result: CallToolResult) -> None:
+async def check_result(connection: McpSession, client: Client, tool: str, result: CallToolResult) -> None:
     """Whether a result is what its tool promises; `RuntimeError` if it is not.
 
     What would take long to check is not checked: it would hold up everything else, and the result is untrusted anyway.
@@ -68,16 +68,16 @@ def outcome_of(server: str, tool: str, result: CallToolResult) -> ActivityOutcom
     who = f"{server}/{tool}"
     texts = [block.text for block in result.content if isinstance(block, TextContent)]
     if result.is_error:
-        told = "\n".join(texts) or f"{who} reported an error without a text"
-        return ActivityError(shortened(told), "MCP_TOOL_EXECUTION_ERROR")
+        message = "\n".join(texts) or f"{who} reported an error without a text"
+        return ActivityError(truncated(message), "MCP_TOOL_EXECUTION_ERROR")
     value = _value(result, texts)
     if exceeds_depth(value, limits.JSON_DEPTH_MAX):
-        told = f"{who}: the result nests deeper than {limits.JSON_DEPTH_MAX} levels"
-        return ActivityError(told, "MCP_PROTOCOL_ERROR", retryable=False)
+        message = f"{who}: the result nests deeper than {limits.JSON_DEPTH_MAX} levels"
+        return ActivityError(message, "MCP_PROTOCOL_ERROR", retryable=False)
     size = len(msgspec.json.encode(value))
     if size > limits.MCP_CONTENT_BYTES_MAX:
-        told = f"{who}: the result has {size} bytes, at most {limits.MCP_CONTENT_BYTES_MAX} are taken"
-        return ActivityError(told, "MCP_RESULT_TOO_LARGE", retryable=False)
+        message = f"{who}: the result has {size} bytes, at most {limits.MCP_CONTENT_BYTES_MAX} are taken"
+        return ActivityError(message, "MCP_RESULT_TOO_LARGE", retryable=False)
     return ActivityDone(value, {"untrusted": True, "server": server, "tool": tool})
 
 

@@ -105,14 +105,14 @@ class StepExecutor:
         config = call.activity.config
         handler = config.get("handler")
         if not isinstance(handler, str):
-            told = "only steps with a `handler` can be called here; `code_ref` is for other hosts"
-            return bad_arguments(f"node {call.activity.node_id}: {told}")
+            message = "only steps with a `handler` can be called here; `code_ref` is for other hosts"
+            return bad_arguments(f"node {call.activity.node_id}: {message}")
         step = self._registry.resolve(handler)
         if step is not None:
             return step
         hint = suggestion(handler, self._registry.names()) or "register it with Penstock.open(steps=[...])"
-        told = f"there is no step {handler} (node {call.activity.node_id}); {hint}"
-        return ActivityError(told, "HANDLER_NOT_FOUND", retryable=False)
+        message = f"there is no step {handler} (node {call.activity.node_id}); {hint}"
+        return ActivityError(message, "HANDLER_NOT_FOUND", retryable=False)
 
     async def _in_thread(self, step: RegisteredStep, call: ActivityCall, arguments: Arguments) -> ActivityOutcome:
         token, loop = CancelToken(), asyncio.get_running_loop()

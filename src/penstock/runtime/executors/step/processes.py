@@ -231,8 +231,8 @@ class StepProcesses:
             if heard.traceback is not None:
                 _LOGGER.warning("step %s failed in its process\n%s", step.name, heard.traceback)
             return heard.outcome
-        told = f"the process of {step.name} ended without an answer (exit code {heard.exit_code})"
-        return ActivityError(told, "STEP_PROCESS_DIED")
+        message = f"the process of {step.name} ended without an answer (exit code {heard.exit_code})"
+        return ActivityError(message, "STEP_PROCESS_DIED")
 
     def renew(self) -> None:
         """Begin new processes from now on: the code was changed, and these have imported it as it was."""

@@ -318,9 +318,9 @@ class MemoryStore:
         """Hide a name."""
         self.before_write("delete_definition")
         self.calls.check(call)
-        return self._told(self._definitions.delete(name, tenant, expected_hash), call)
+        return self._keep_if(self._definitions.delete(name, tenant, expected_hash), call)
 
-    def _told(self, happened: bool, call: CallRecord | None) -> bool:
+    def _keep_if(self, happened: bool, call: CallRecord | None) -> bool:
         """Whether something happened; what the call leaves is kept with it."""
         if happened:
             self.calls.keep(call)
@@ -339,7 +339,7 @@ class MemoryStore:
         if expected is not ANY and self._schedules.get(schedule.schedule_id) != expected:
             return False
         self._schedules[schedule.schedule_id] = schedule
-        return self._told(True, call)
+        return self._keep_if(True, call)
 
     async def schedules(self, *, tenant: str | None = None) -> tuple[ScheduleRow, ...]:
         """Every schedule."""
@@ -349,7 +349,7 @@ class MemoryStore:
         """Forget a schedule."""
         self.before_write("delete_schedule")
         self.calls.check(call)
-        return self._told(self._schedules.pop(schedule_id, None) is not None, call)
+        return self._keep_if(self._schedules.pop(schedule_id, None) is not None, call)
 
     async def delete_runs(self, run_ids: Sequence[str], *, call: CallRecord | None = None) -> int:
         """Forget runs that have ended and that nobody needs any more."""
@@ -357,7 +357,7 @@ class MemoryStore:
         self.calls.check(call)
         # One after the other: a child can go when its parent went before it.
         deleted = [self._delete(name, self._chains()) for name in run_ids]
-        self._told(deleted[:1] == [1], call)
+        self._keep_if(deleted[:1] == [1], call)
         return sum(deleted)
 
     async def ended_runs(self, *, before: int, limit: int) -> tuple[RunRow, ...]:

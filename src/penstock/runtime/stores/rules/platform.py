@@ -43,15 +43,15 @@ def rows_wanted(limit: int) -> int:
 
 def claim_lost() -> Conflict:
     """What a call hears whose idempotency key another one took over, because it took too long."""
-    told = "another call with this idempotency key was faster"
-    return Conflict("IDEMPOTENCY_IN_FLIGHT", told, "ask again in a second", {"retry_after_seconds": 1})
+    message = "another call with this idempotency key was faster"
+    return Conflict("IDEMPOTENCY_IN_FLIGHT", message, "ask again in a second", {"retry_after_seconds": 1})
 
 
 def audit_unavailable(error: Exception | None = None) -> Unavailable:
     """What a call hears whose audit record cannot be written: nothing of it happened."""
-    told = "the audit record of the call cannot be written, so nothing was done"
+    message = "the audit record of the call cannot be written, so nothing was done"
     hint = "look at /readyz and at the server's log; the same call can be made again once the record can be written"
-    return Unavailable("AUDIT_UNAVAILABLE", told, hint, None if error is None else {"reason": type(error).__name__})
+    return Unavailable("AUDIT_UNAVAILABLE", message, hint, None if error is None else {"reason": type(error).__name__})
 
 
 def key_cursor(created_at: int, key_id: str) -> str:
@@ -82,8 +82,8 @@ def _position(decoder: msgspec.json.Decoder[T], cursor: str) -> T:
     try:
         return decoder.decode(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
     except (ValueError, msgspec.DecodeError):
-        told = "the cursor is not one that this listing returned"
-        raise Rejected("INVALID_LIST_CURSOR", told, "begin again without a cursor") from None
+        message = "the cursor is not one that this listing returned"
+        raise Rejected("INVALID_LIST_CURSOR", message, "begin again without a cursor") from None
 
 
 def due_at(delivery: DeliveryRow) -> int:

@@ -64,8 +64,8 @@ def _check_text(what: str, text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        told = f"{what} has one half of a surrogate pair, which no Unicode text can contain"
-        raise Rejected("TEXT_NOT_UNICODE", told, "send well-formed text") from None
+        message = f"{what} has one half of a surrogate pair, which no Unicode text can contain"
+        raise Rejected("TEXT_NOT_UNICODE", message, "send well-formed text") from None
 
 
 def folded(text: str) -> str:
@@ -76,8 +76,8 @@ def folded(text: str) -> str:
 def words_of(text: str) -> tuple[str, ...]:
     """The words of a text that is looked for."""
     if len(text) > limits.SEARCH_TEXT_CHARACTERS_MAX:
-        told = f"a text to look for cannot have {len(text)} characters"
-        raise Rejected("SEARCH_TEXT_TOO_LONG", told, f"use at most {limits.SEARCH_TEXT_CHARACTERS_MAX}")
+        message = f"a text to look for cannot have {len(text)} characters"
+        raise Rejected("SEARCH_TEXT_TOO_LONG", message, f"use at most {limits.SEARCH_TEXT_CHARACTERS_MAX}")
     # Whoever has an id as it is stored means what it is called in its tenant.
     return tuple(dict.fromkeys(word.rpartition(_OF_TENANT)[2] or word for word in folded(text).split()))
 
@@ -126,8 +126,8 @@ def position_of(cursor: str | None) -> int | None:
 
 
 def _foreign_cursor() -> Rejected:
-    told = "the cursor is not one that a listing returned"
-    return Rejected("INVALID_LIST_CURSOR", told, "begin again without a cursor")
+    message = "the cursor is not one that a listing returned"
+    return Rejected("INVALID_LIST_CURSOR", message, "begin again without a cursor")
 
 
 def definitions_page_size(limit: int) -> int:

@@ -78,8 +78,8 @@ def decode_json(decoder: msgspec.json.Decoder[T], text: bytes | str) -> T:
         try:
             return msgspec.convert(json.loads(text), type=decoder.type)
         except (ValueError, msgspec.ValidationError):
-            told = f"a stored value cannot be read ({error})"
-            raise CorruptHistory("STORE_CORRUPT", told, "restore a backup with `penstock restore`") from None
+            message = f"a stored value cannot be read ({error})"
+            raise CorruptHistory("STORE_CORRUPT", message, "restore a backup with `penstock restore`") from None
 
 
 def part_of(first: int, last: int, first_wanted: int, last_wanted: int) -> slice | None:

@@ -54,11 +54,11 @@ def explain(error: sqlite3.Error, path: str) -> Unavailable:
     details: JsonObject = {"sqlite": str(error), "sqlite_name": getattr(error, "sqlite_errorname", None)}
     code = _code(error)
     if code == sqlite3.SQLITE_CANTOPEN:
-        name, told, hint = _unreachable(path)
+        name, message, hint = _unreachable(path)
     else:
         failed = ("STORE_FAILED", f"the store failed: {error}", "this is unexpected; keep the file and report it")
-        name, told, hint = _EXPLANATIONS.get(code, failed)
-    return Unavailable(name, f"{path}: {told}", hint, details)
+        name, message, hint = _EXPLANATIONS.get(code, failed)
+    return Unavailable(name, f"{path}: {message}", hint, details)
 
 
 def is_busy(error: Exception) -> bool:
@@ -82,6 +82,6 @@ def _unreachable(path: str) -> tuple[str, str, str]:
     if not folder.is_dir():
         return "STORE_UNREACHABLE", "its folder does not exist", f"make the folder {folder}, or name another file"
     if not os.access(folder, os.W_OK):
-        told = "files cannot be made beside it"
-        return "STORE_READ_ONLY", told, f"let this process write in the folder {folder}"
+        message = "files cannot be made beside it"
+        return "STORE_READ_ONLY", message, f"let this process write in the folder {folder}"
     return "STORE_UNREACHABLE", "the file cannot be opened", "let this process read and write the file"

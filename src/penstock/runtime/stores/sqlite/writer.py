@@ -290,11 +290,11 @@ class GroupCommitWriter:
         log = _file_identity(self._log_path)
         self._log = self._log or log
         if _file_identity(self._path) != self._file:
-            told = f"{self._path} was moved, removed or replaced while it was in use"
-            raise Unavailable("STORE_MOVED", told, "put the file back, or start again with the one that is there")
+            message = f"{self._path} was moved, removed or replaced while it was in use"
+            raise Unavailable("STORE_MOVED", message, "put the file back, or start again with the one that is there")
         if log != self._log:
-            told = f"{self._log_path} was moved, removed or replaced while it was in use"
-            raise Unavailable("STORE_MOVED", told, "stop this process, which saves what it can, and start it again")
+            message = f"{self._log_path} was moved, removed or replaced while it was in use"
+            raise Unavailable("STORE_MOVED", message, "stop this process, which saves what it can, and start it again")
 
     def _roll_back(self) -> None:
         """SQLite rolls back by itself after the gravest errors; what is left over, the next transaction sees to."""

@@ -16,7 +16,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityOutcome
 from penstock.runtime.executors.mcp.config import McpServerConfig, ServerProblem, command_name, read_servers
 from penstock.runtime.executors.mcp.executor import McpToolExecutor, ToolProgress
-from penstock.runtime.executors.mcp.pool import McpConnections
+from penstock.runtime.executors.mcp.session_pool import McpSessionPool
 from tests.fixtures.mcp_tools_server import make_server
 from tests.unit.runtime.executors.asgi_server import serving_asgi, unused_port
 from tests.unit.runtime.executors.calls import bounded, call_of, done, error
@@ -235,7 +235,7 @@ def test_a_call_that_may_have_taken_effect_is_not_repeated_where_that_is_forbidd
 
 def test_a_server_that_dies_between_calls_is_noticed_and_started_again() -> None:
     async def work() -> None:
-        connections = McpConnections({"tools": script("mcp_tools_server.py")})
+        connections = McpSessionPool({"tools": script("mcp_tools_server.py")})
         async with connections.borrow("tools") as (first, client):
             process = (await client.call_tool("add", {"a": 1, "b": 1})).structured_content["process"]
         os.kill(process, signal.SIGKILL)
@@ -250,7 +250,7 @@ def test_a_server_that_dies_between_calls_is_noticed_and_started_again() -> None
 
 def test_a_session_without_calls_is_closed_after_a_while() -> None:
     async def work() -> None:
-        connections = McpConnections({"tools": script("mcp_tools_server.py")}, idle_seconds=0)
+        connections = McpSessionPool({"tools": script("mcp_tools_server.py")}, idle_seconds=0)
         async with connections.borrow("tools") as (connection, client):
             process = (await client.call_tool("add", {"a": 1, "b": 1})).structured_content["process"]
         assert await connection.ended(20)

@@ -18,7 +18,7 @@ from penstock.base.json import JsonValue
 from penstock.runtime.activities.performing import ActivityAsks, ActivityCall, ActivityError, ActivityOutcome
 from penstock.runtime.executors.mcp.config import McpServerConfig, command_name
 from penstock.runtime.executors.mcp.executor import McpToolExecutor
-from penstock.runtime.executors.mcp.questions import CallDesk, LiveCall, Resumed, asked_again, resumed
+from penstock.runtime.executors.mcp.questions import ElicitationRouter, LiveCall, ResumeState, next_question, resumed
 from tests.fixtures.upstream_server import CONFIRM, make_upstream
 from tests.unit.runtime.executors.asgi_server import serving_asgi
 from tests.unit.runtime.executors.calls import bounded, call_of, done, error
@@ -98,7 +98,7 @@ def form(message: str) -> ElicitRequestFormParams:
     return ElicitRequestFormParams(message=message, requested_schema=CONFIRM)
 
 
-def apart(desk: CallDesk, message: str) -> asyncio.Task[types.ElicitResult | ErrorData]:
+def apart(desk: ElicitationRouter, message: str) -> asyncio.Task[types.ElicitResult | ErrorData]:
     """A question that comes from a pipe: what happens then belongs to no call."""
     return asyncio.create_task(desk.asked(None, form(message)), context=Context())
 
@@ -111,7 +111,7 @@ def at_work() -> LiveCall:
 
 def test_a_question_on_a_pipe_waits_until_it_is_clear_whose_it_is() -> None:
     async def work() -> None:
-        desk, one, other = CallDesk(), at_work(), at_work()
+        desk, one, other = ElicitationRouter(), at_work(), at_work()
         async with desk.at_work(one):
             async with desk.at_work(other):
                 asking = apart(desk, "sure?")
@@ -130,7 +130,7 @@ def test_a_question_on_a_pipe_waits_until_it_is_clear_whose_it_is() -> None:
 
 def test_two_questions_that_cannot_be_told_apart_are_not_answered() -> None:
     async def work() -> None:
-        desk, one, other = CallDesk(), at_work(), at_work()
+        desk, one, other = ElicitationRouter(), at_work(), at_work()
         async with desk.at_work(one), desk.at_work(other):
             both = await asyncio.gather(apart(desk, "a"), apart(desk, "b"))
         assert all(isinstance(item, ErrorData) for item in both)
@@ -140,7 +140,7 @@ def test_two_questions_that_cannot_be_told_apart_are_not_answered() -> None:
 
 def test_calls_of_a_server_that_asks_on_a_pipe_take_turns() -> None:
     async def work() -> None:
-        desk = CallDesk()
+        desk = ElicitationRouter()
         ended: list[str] = []
 
         async def through(call: LiveCall, name: str) -> None:
@@ -162,11 +162,11 @@ def test_several_questions_of_one_answer_are_asked_one_by_one_and_answered_toget
     request = types.ElicitRequest(params=form("first?")).model_dump(mode="json", by_alias=True, exclude_none=True)
     link = types.ElicitRequest(params=ElicitRequestURLParams(message="Pay.", url="https://pay.example/1"))
     elsewhere = link.model_dump(mode="json", by_alias=True, exclude_none=True)
-    first = asked_again("shop/pay", Resumed(state="s", requests={"b": request, "a": elsewhere}))
+    first = next_question("shop/pay", ResumeState(state="s", requests={"b": request, "a": elsewhere}))
     assert isinstance(first, ActivityAsks)
     assert first.question == "shop/pay asks: first?"
     kept = resumed(first.resume, {"confirmed": True})
-    second = asked_again("shop/pay", kept)
+    second = next_question("shop/pay", kept)
     assert isinstance(second, ActivityAsks)
     assert "https://pay.example/1" in second.question
     complete = resumed(second.resume, {"done": False})
@@ -178,10 +178,10 @@ def test_several_questions_of_one_answer_are_asked_one_by_one_and_answered_toget
 
 
 def test_a_server_may_ask_only_for_what_it_was_told_that_we_can_do() -> None:
-    refused = asked_again("shop/pay", Resumed(requests={"a": {"method": "roots/list"}}))
+    refused = next_question("shop/pay", ResumeState(requests={"a": {"method": "roots/list"}}))
     assert isinstance(refused, ActivityError)
     assert refused.code == "MCP_PROTOCOL_ERROR"
 
 
 def test_an_attempt_that_begins_has_nothing_to_go_on_with() -> None:
-    assert resumed(None, None) == Resumed()
+    assert resumed(None, None) == ResumeState()

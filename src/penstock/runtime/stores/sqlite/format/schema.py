@@ -185,8 +185,8 @@ def _use_write_ahead_log(connection: sqlite3.Connection, path: str, busy_timeout
                 raise
             time.sleep(_BUSY_NAP_SECONDS)
     if mode != "wal":
-        told = f"{path}: its file system cannot share memory between processes, which the write-ahead log needs"
-        raise Unavailable("STORE_UNSUITABLE", told, "put the file on a local disk")
+        message = f"{path}: its file system cannot share memory between processes, which the write-ahead log needs"
+        raise Unavailable("STORE_UNSUITABLE", message, "put the file on a local disk")
 
 
 def identify(connection: sqlite3.Connection, path: str) -> int:
@@ -196,8 +196,8 @@ def identify(connection: sqlite3.Connection, path: str) -> int:
     if application != _APPLICATION_ID and not is_empty:
         raise Rejected("STORE_FOREIGN", f"{path} is a database of another program", "choose another file")
     if version > SCHEMA_VERSION:
-        told = f"{path} was written by a newer release (format {version}; this one knows up to {SCHEMA_VERSION})"
-        raise Rejected("STORE_TOO_NEW", told, "use the newer release, or restore a backup of the older format")
+        message = f"{path} was written by a newer release (format {version}; this one knows up to {SCHEMA_VERSION})"
+        raise Rejected("STORE_TOO_NEW", message, "use the newer release, or restore a backup of the older format")
     return version
 
 
@@ -234,6 +234,8 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_LACKING):
-            told = f"this Python has SQLite {sqlite3.sqlite_version} without the index of texts that {path} needs"
-            raise Unavailable("STORE_UNSUITABLE", told, "use a Python whose SQLite has FTS5, 3.34 or later") from error
+            message = f"this Python has SQLite {sqlite3.sqlite_version} without the index of texts that {path} needs"
+            raise Unavailable(
+                "STORE_UNSUITABLE", message, "use a Python whose SQLite has FTS5, 3.34 or later"
+            ) from error
         raise

@@ -66,8 +66,8 @@ def vacuum(path: str | Path) -> VacuumResult:
         connection.execute("VACUUM")
     except sqlite3.Error as error:
         if is_busy(error):
-            told = f"{place} is in use by another process"
-            raise Conflict("STORE_IN_USE", told, "stop the processes that use it, then try again") from error
+            message = f"{place} is in use by another process"
+            raise Conflict("STORE_IN_USE", message, "stop the processes that use it, then try again") from error
         raise explain(error, str(place)) from error
     finally:
         connection.close()

@@ -102,8 +102,8 @@ def restore(
     if _is_same(backup_file, goal):
         raise Rejected("BACKUP_ONTO_ITSELF", f"{goal} is the backup itself", "name the store to be replaced")
     if goal.exists() and not force:
-        told = f"{goal} exists already"
-        raise Conflict("STORE_EXISTS", told, "name another file, or insist; the file that is there is kept")
+        message = f"{goal} exists already"
+        raise Conflict("STORE_EXISTS", message, "name another file, or insist; the file that is there is kept")
     with _copied(backup_file, goal) as copy:
         version, runs = _verified(copy, backup_file)
         if note is not None:
@@ -189,13 +189,13 @@ def read_mark(path: str | Path, name: str) -> JsonValue:
 def _copied(source: Path, goal: Path) -> Iterator[Path]:
     """A copy of a store beside its goal, as it was at one moment; gone at the end unless it was moved."""
     if not goal.parent.is_dir():
-        told = f"the folder {goal.parent} does not exist"
-        raise NotFound("FOLDER_NOT_FOUND", told, "make the folder, or name a file in another one")
+        message = f"the folder {goal.parent} does not exist"
+        raise NotFound("FOLDER_NOT_FOUND", message, "make the folder, or name a file in another one")
     try:
         handle, name = tempfile.mkstemp(prefix=f".{goal.name}.", suffix=".part", dir=goal.parent)
     except OSError as error:
-        told = f"no file can be made in {goal.parent}: {error.strerror}"
-        raise Unavailable("STORE_READ_ONLY", told, "let this process write in the folder") from error
+        message = f"no file can be made in {goal.parent}: {error.strerror}"
+        raise Unavailable("STORE_READ_ONLY", message, "let this process write in the folder") from error
     os.close(handle)
     copy = Path(name)
     try:
@@ -236,11 +236,11 @@ def _verified(copy: Path, source: Path) -> tuple[int, int]:
         version = _version(connection, source)
         problems = [str(found) for (found,) in connection.execute("PRAGMA integrity_check(5)") if found != "ok"]
         if problems:
-            told = f"{source} is damaged: {problems[0]}"
-            raise Unavailable("STORE_CORRUPT", told, "use an older backup; `penstock check` shows all of the damage")
-        for code, told in chain(altered_payloads(connection), altered_shapes(connection)):
+            message = f"{source} is damaged: {problems[0]}"
+            raise Unavailable("STORE_CORRUPT", message, "use an older backup; `penstock check` shows all of the damage")
+        for code, message in chain(altered_payloads(connection), altered_shapes(connection)):
             hint = "use an older backup; `penstock check` shows all of the damage"
-            raise Unavailable(code, f"{source} is damaged: {told}", hint)
+            raise Unavailable(code, f"{source} is damaged: {message}", hint)
         (runs,) = connection.execute("SELECT count(*) FROM runs").fetchone()
         return version, int(runs)
     except sqlite3.Error as error:
@@ -351,8 +351,8 @@ def _alone_with(path: Path) -> Iterator[None]:
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.Error as error:
             if is_busy(error):
-                told = f"{path} is in use by another process"
-                raise Conflict("STORE_IN_USE", told, "stop the processes that use it, then try again") from error
+                message = f"{path} is in use by another process"
+                raise Conflict("STORE_IN_USE", message, "stop the processes that use it, then try again") from error
             # Too damaged to be locked, which may be why it is to be replaced. A process that has it open all the same
             # finds out at its next write that the file was moved, and refuses to write.
         yield

@@ -51,9 +51,9 @@ class StoreProbe:
             if check and os.stat(path).st_size <= limits.STORE_CHECK_BYTES_MAX:
                 (found,) = fresh.execute("PRAGMA quick_check(1)").fetchone()
                 if found != "ok":
-                    told = f"{path} is damaged"
+                    message = f"{path} is damaged"
                     raise Unavailable(
-                        "STORE_CORRUPT", told, "restore a backup; `penstock check` shows all of the damage"
+                        "STORE_CORRUPT", message, "restore a backup; `penstock check` shows all of the damage"
                     )
 
 

@@ -138,12 +138,12 @@ def _problems(connection: sqlite3.Connection, seen: _Seen) -> Iterator[Integrity
         if found != "ok":
             yield IntegrityProblem(code="STORE_CORRUPT", message=str(found))
     loose_ends = _LOOSE_ENDS + _LOOSE_PAYLOADS if has_payloads(connection) else _LOOSE_ENDS
-    for statement, told in loose_ends:
+    for statement, message in loose_ends:
         (count,) = connection.execute(statement).fetchone()
         if count:
-            yield IntegrityProblem(code="STORE_INCONSISTENT", message=f"{count} {told}")
-    for code, told in chain(altered_payloads(connection), altered_shapes(connection), broken_links(connection)):
-        yield IntegrityProblem(code=code, message=told)
+            yield IntegrityProblem(code="STORE_INCONSISTENT", message=f"{count} {message}")
+    for code, message in chain(altered_payloads(connection), altered_shapes(connection), broken_links(connection)):
+        yield IntegrityProblem(code=code, message=message)
     documents = "SELECT hash, name, version, document, created_at, NULL, NULL FROM definitions"
     for columns in connection.execute(documents):
         seen.definitions += 1
@@ -182,8 +182,8 @@ def _run_problems(
         yield IntegrityProblem(code=error.code, message=error.message, run_id=run_id)
         return
     except (KeyError, TypeError, ValueError) as error:
-        told = f"a record lacks what its name promises ({type(error).__name__}: {error})"
-        yield IntegrityProblem(code="RECORD_MALFORMED", message=told, run_id=run_id)
+        message = f"a record lacks what its name promises ({type(error).__name__}: {error})"
+        yield IntegrityProblem(code="RECORD_MALFORMED", message=message, run_id=run_id)
         return
     for what, indexed, folded_value in (
         ("id", row.run_id, state.run_id),
@@ -196,15 +196,15 @@ def _run_problems(
         ("tenant", row.tenant, state.tenant),
     ):
         if indexed != folded_value:
-            told = f"the index says {what} {indexed!r}, the history says {folded_value!r}"
-            yield IntegrityProblem(code="INDEX_DIFFERS", message=told, run_id=run_id)
+            message = f"the index says {what} {indexed!r}, the history says {folded_value!r}"
+            yield IntegrityProblem(code="INDEX_DIFFERS", message=message, run_id=run_id)
     if _indexed_labels(connection, key, row) != row.labels:
         yield IntegrityProblem(code="INDEX_DIFFERS", message="its labels cannot be searched for", run_id=run_id)
     if seen.has_texts and not is_indexed(connection, key, row):
         yield IntegrityProblem(code="INDEX_DIFFERS", message="it cannot be found by its text", run_id=run_id)
     if reader.payload_hashes - _noted_payloads(connection, key, reader):
-        told = "its large values may be forgotten while it needs them"
-        yield IntegrityProblem(code="INDEX_DIFFERS", message=told, run_id=run_id)
+        message = "its large values may be forgotten while it needs them"
+        yield IntegrityProblem(code="INDEX_DIFFERS", message=message, run_id=run_id)
 
 
 def _noted_payloads(connection: sqlite3.Connection, key: int, reader: HistoryReader) -> set[str]:

@@ -202,8 +202,8 @@ class PayloadReader:
                 value = self._fresh(name) if is_outer else self._shared(name)
                 _put(stored.records, place, value)
         except (LookupError, TypeError) as error:
-            told = f"a page names a place that it does not have ({type(error).__name__}: {error})"
-            raise CorruptHistory("STORE_CORRUPT", told, _HINT) from None
+            message = f"a page names a place that it does not have ({type(error).__name__}: {error})"
+            raise CorruptHistory("STORE_CORRUPT", message, _HINT) from None
         return [Record(*columns) for columns in stored.records]
 
     def _shared(self, name: str) -> JsonValue:
@@ -227,8 +227,8 @@ class PayloadReader:
             raise CorruptHistory("PAYLOAD_MISSING", f"the large value {name[:12]} is not in the store", _HINT)
         content: object = found[0]
         if not isinstance(content, bytes) or content_hash(content) != name:
-            told = f"the large value {name[:12]} is not what its hash stands for"
-            raise CorruptHistory("PAYLOAD_CHANGED", told, _HINT)
+            message = f"the large value {name[:12]} is not what its hash stands for"
+            raise CorruptHistory("PAYLOAD_CHANGED", message, _HINT)
         return content
 
 

@@ -59,8 +59,8 @@ class HistoryReader:
                 shape = self._shapes.shape(self._connection, number)
                 records = list(expand(shape, self._run_id, first_seq, at, found[_OWN:]))
             case _:
-                told = f"row {first_seq} is a move without a shape or a time"
-                raise CorruptHistory("STORE_CORRUPT", told, "restore a backup with `penstock restore`")
+                message = f"row {first_seq} is a move without a shape or a time"
+                raise CorruptHistory("STORE_CORRUPT", message, "restore a backup with `penstock restore`")
         return records if part is None else records[part]
 
 

@@ -78,10 +78,10 @@ def append_audit(connection: sqlite3.Connection, entries: Sequence[AuditEntry], 
         for tenant, head in heads.items():
             write_last(connection, tenant, head, ends[tenant], seal)
     except sqlite3.Error as error:
-        raise _told(error) from error
+        raise _as_store_error(error) from error
 
 
-def _told(error: sqlite3.Error) -> Exception:
+def _as_store_error(error: sqlite3.Error) -> Exception:
     """What concerns the file as a whole (it is full, locked, gone) is told as such; all else is the trail's."""
     code = int(getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
     return audit_unavailable(error) if code in (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_ERROR) else error
@@ -169,7 +169,7 @@ def probe_audit(connection: sqlite3.Connection) -> None:
         connection.execute(_INSERT, _columns_of(entry, 0, "", ""))
         connection.execute("SELECT 1 FROM audit_heads LIMIT 1").fetchall()
     except sqlite3.Error as error:
-        raise _told(error) from error
+        raise _as_store_error(error) from error
     finally:
         connection.execute("ROLLBACK TO probe_audit")
         connection.execute("RELEASE probe_audit")
@@ -189,8 +189,8 @@ def broken_links(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
         return
     for tenant, seq in connection.execute(_BROKEN_LINKS):
         yield "AUDIT_CHAIN_BROKEN", f"the audit trail of {tenant!r} does not go on with its record {seq}"
-    for told in broken_heads(connection):
-        yield "AUDIT_CHAIN_BROKEN", told
+    for message in broken_heads(connection):
+        yield "AUDIT_CHAIN_BROKEN", message
 
 
 def _record_of(columns: Sequence[Any]) -> AuditRecord:

@@ -31,11 +31,11 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from penstock.base import limits
-from penstock.runtime.executors.bounded.bodies import TOO_LARGE
-from penstock.runtime.executors.bounded.json_tokens import TokenCounter
-from penstock.runtime.executors.bounded.pace import Pace
+from penstock.runtime.executors.outbound.bounded_body import TOO_LARGE
+from penstock.runtime.executors.outbound.json_tokens import TokenCounter
+from penstock.runtime.executors.outbound.message_rate import MessageRateLimiter
 
-__all__ = ["PipeIntake", "bounded_pipe", "too_large_answer"]
+__all__ = ["StdioIntake", "bounded_stdio", "too_large_response"]
 
 _Received = MemoryObjectSendStream[SessionMessage | Exception]
 _GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, OSError)
@@ -48,7 +48,7 @@ _LARGE_BYTES = 524_288
 _ID = re.compile(rb'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,200})")')
 
 
-def too_large_answer(request_id: int | str) -> SessionMessage:
+def too_large_response(request_id: int | str) -> SessionMessage:
     """What a caller is told in place of an answer that is too large."""
     error = ErrorData(code=INVALID_REQUEST, message=TOO_LARGE, data={TOO_LARGE: True})
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
@@ -91,12 +91,12 @@ class _Lines:
 
 
 @dataclass(slots=True)
-class PipeIntake:
+class StdioIntake:
     """What is read of a server: how far, and whom to tell when what it sent fits no call."""
 
     on_flood: Callable[[], None]
     lines: _Lines = field(default_factory=_Lines)
-    pace: Pace = field(default_factory=Pace)
+    pace: MessageRateLimiter = field(default_factory=MessageRateLimiter)
 
     @property
     def is_amid_a_skipped_line(self) -> bool:
@@ -106,12 +106,12 @@ class PipeIntake:
     @property
     def is_behind(self) -> bool:
         """Whether the server sends faster than is read, or is amid a line: what it says next stands behind that."""
-        return self.lines.size > 0 or self.pace.has_slowed()
+        return self.lines.size > 0 or self.pace.is_throttled()
 
 
 @asynccontextmanager
-async def bounded_pipe(
-    parameters: StdioServerParameters, errors: TextIO, intake: PipeIntake
+async def bounded_stdio(
+    parameters: StdioServerParameters, errors: TextIO, intake: StdioIntake
 ) -> AsyncIterator[tuple[Any, Any]]:
     """Start a server and speak to it until the block ends."""
     process = await _started(parameters, errors)
@@ -150,19 +150,19 @@ async def _started(parameters: StdioServerParameters, errors: TextIO) -> Any:
     )
 
 
-async def _read(process: Any, incoming: _Received, intake: PipeIntake) -> None:
+async def _read(process: Any, incoming: _Received, intake: StdioIntake) -> None:
     lines, pace, on_flood = intake.lines, intake.pace, intake.on_flood
     try:
         async with incoming:
             async for piece in process.stdout:
                 whole, too_long = lines.taken(piece)
                 for head in too_long:
-                    await _told_too_large(head, incoming, on_flood)
+                    await _deliver_too_large(head, incoming, on_flood)
                 for line in whole:
                     await pace.count(1)
                     if len(line) > _LARGE_BYTES:
                         await anyio.lowlevel.checkpoint()  # decoding it is the next step
-                    await _told(line, incoming)
+                    await _deliver(line, incoming)
                 if lines.skipping and lines.size > limits.UPSTREAM_SKIPPED_BYTES_MAX:
                     on_flood()
                     break
@@ -172,7 +172,7 @@ async def _read(process: Any, incoming: _Received, intake: PipeIntake) -> None:
         await _drained(process)
 
 
-async def _told(line: bytes, incoming: _Received) -> None:
+async def _deliver(line: bytes, incoming: _Received) -> None:
     try:
         message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
@@ -181,13 +181,13 @@ async def _told(line: bytes, incoming: _Received) -> None:
         await incoming.send(message)
 
 
-async def _told_too_large(head: bytes, incoming: _Received, on_flood: Callable[[], None]) -> None:
+async def _deliver_too_large(head: bytes, incoming: _Received, on_flood: Callable[[], None]) -> None:
     found = _ID.search(head)
     if found is None:
         on_flood()
         return
     number, name = found.groups()
-    await incoming.send(too_large_answer(int(number) if number is not None else name.decode("utf-8", "replace")))
+    await incoming.send(too_large_response(int(number) if number is not None else name.decode("utf-8", "replace")))
 
 
 async def _write(

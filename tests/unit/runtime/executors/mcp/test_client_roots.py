@@ -9,9 +9,9 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import CompiledSchema, compile_schema, is_valid
 from penstock.runtime.activities.performing import ActivityAsks, ActivityCall, ActivityDone, ActivityOutcome
-from penstock.runtime.executors.client_asks import ClientRoots
 from penstock.runtime.executors.llm.executor import LlmExecutor
 from penstock.runtime.executors.llm.mock import MockProvider
+from penstock.runtime.executors.mcp.client_roots import ClientRoots
 from tests.unit.runtime.executors.calls import bounded, call_of, done, error
 
 SAID: JsonObject = {

@@ -1,6 +1,6 @@
 """Bodies of HTTP answers, bounded while they are read: decompressed in small steps, never more than is taken.
 
-    BoundedBody(stream, Bounds(bytes_max=…, tokens_max=…), Shape.WHOLE, "gzip")
+    BoundedBody(stream, ResponseLimits(bytes_max=…, tokens_max=…), BodyMode.WHOLE, "gzip")
 
 Of a stream of events each event is bounded, of any other body the whole. It knows no HTTP library.
 
@@ -15,18 +15,18 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterator, MutableMappi
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from penstock.runtime.executors.bounded.json_tokens import TokenCounter
-from penstock.runtime.executors.bounded.pace import Pace
+from penstock.runtime.executors.outbound.json_tokens import TokenCounter
+from penstock.runtime.executors.outbound.message_rate import MessageRateLimiter
 
 __all__ = [
     "ACCEPTED_ENCODING",
     "TOO_LARGE",
+    "BodyMode",
     "BodyTooLarge",
     "BodyUndecodable",
     "BoundedBody",
-    "Bounds",
-    "Shape",
-    "taken_encoding",
+    "ResponseLimits",
+    "take_encoding",
     "was_too_large",
 ]
 
@@ -46,20 +46,20 @@ _WINDOWS = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class ResponseLimits:
     """How much of one answer, or of one event, is taken: decompressed bytes, and values of JSON."""
 
     bytes_max: int
     tokens_max: int | None = None
     """None where the body may be anything, and whoever decodes it counts."""
 
-    def told(self) -> str:
+    def exceeded_message(self) -> str:
         """What an error says about an answer beyond them."""
         most = f"{self.bytes_max} bytes"
         return f"{TOO_LARGE}: {most}" + (f" or {self.tokens_max} values" if self.tokens_max is not None else "")
 
 
-class Shape(Enum):
+class BodyMode(Enum):
     """How a body is handed on."""
 
     WHOLE = auto()
@@ -89,7 +89,7 @@ def was_too_large(error: BaseException | None) -> bool:
     return False
 
 
-def taken_encoding(headers: MutableMapping[str, str]) -> str:
+def take_encoding(headers: MutableMapping[str, str]) -> str:
     """Take the encoding out of an answer's headers, as the body is decoded here; `BodyUndecodable` if it cannot be."""
     encoding = headers.pop("content-encoding", "identity").strip().lower() or "identity"
     if encoding != "identity" and encoding not in _WINDOWS:
@@ -101,7 +101,7 @@ def taken_encoding(headers: MutableMapping[str, str]) -> str:
 class BoundedBody:
     """What a server sends, as long as no answer or event of it is unreasonably large: it would be kept in memory."""
 
-    def __init__(self, inner: AsyncIterable[bytes], bounds: Bounds, shape: Shape, encoding: str) -> None:
+    def __init__(self, inner: AsyncIterable[bytes], bounds: ResponseLimits, shape: BodyMode, encoding: str) -> None:
         self._inner = inner
         self._bounds = bounds
         self._shape = shape
@@ -112,11 +112,11 @@ class BoundedBody:
         self._size = 0
         self._half_end = False
         self._trailing_cr = False
-        self._step_bytes = _EVENT_STEP_BYTES if shape is Shape.EVENTS else _STEP_BYTES
+        self._step_bytes = _EVENT_STEP_BYTES if shape is BodyMode.EVENTS else _STEP_BYTES
 
     async def parts(self) -> AsyncIterator[bytes]:
         """The decompressed body; `BodyTooLarge` or `BodyUndecodable` in its midst."""
-        pace, parts, size = Pace(), 0, 0
+        pace, parts, size = MessageRateLimiter(), 0, 0
         async for received in self._inner:
             for part in self._inflated(received):
                 parts, size = parts + 1, size + len(part)
@@ -124,11 +124,11 @@ class BoundedBody:
                     parts = size = 0
                     await asyncio.sleep(0)
                 ended = self._taken(part)
-                if self._shape is Shape.EVENTS:
+                if self._shape is BodyMode.EVENTS:
                     await pace.count(ended)
-                if self._shape is not Shape.WHOLE:
+                if self._shape is not BodyMode.WHOLE:
                     yield part
-        if self._shape is Shape.WHOLE:
+        if self._shape is BodyMode.WHOLE:
             await asyncio.sleep(0)  # decoding it is the next step
             yield bytes(self._kept)
 
@@ -157,7 +157,7 @@ class BoundedBody:
 
     def _taken(self, part: bytes) -> int:
         """Count what came; how many events ended with it."""
-        if self._shape is not Shape.EVENTS:
+        if self._shape is not BodyMode.EVENTS:
             self._keep(part)
             return 0
         # The end of a line, and a blank line, may be cut in two.
@@ -176,11 +176,11 @@ class BoundedBody:
     def _keep(self, part: bytes) -> None:
         self._size += max(len(part), _PART_BYTES_MIN if part else 0)
         if self._size > max(self._bounds.bytes_max, _PART_BYTES_MIN):
-            raise BodyTooLarge(self._bounds.told())
+            raise BodyTooLarge(self._bounds.exceeded_message())
         most = self._bounds.tokens_max
         if most is not None:
-            count = self._counter.feed_lines if self._shape is Shape.EVENTS else self._counter.feed
+            count = self._counter.feed_lines if self._shape is BodyMode.EVENTS else self._counter.feed
             if count(part) > most:
-                raise BodyTooLarge(self._bounds.told())
-        if self._shape is Shape.WHOLE:
+                raise BodyTooLarge(self._bounds.exceeded_message())
+        if self._shape is BodyMode.WHOLE:
             self._kept += part

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.base.json import JsonValue
 from penstock.runtime.executors.llm.prompts import lay_over
-from penstock.runtime.executors.untrusted import Fence, fence_for, text_of, wrap_untrusted
+from penstock.runtime.executors.llm.untrusted import Fence, fence_for, text_of, wrap_untrusted
 
 MARK = re.compile(r"</?\s*untrusted", re.IGNORECASE)
 # Texts of the kind that tries to get out, and any other text.

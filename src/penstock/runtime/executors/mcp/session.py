@@ -40,29 +40,29 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from penstock.base import limits
 from penstock.base.json import JsonObject
-from penstock.runtime.executors.bounded.bodies import ACCEPTED_ENCODING, TOO_LARGE, Bounds, Shape
-from penstock.runtime.executors.bounded.http_answers import AnswerTooLarge, bound_answer, is_events
-from penstock.runtime.executors.bounded.mcp_messages import CheckedReader
-from penstock.runtime.executors.bounded.pipe import PipeIntake, bounded_pipe
-from penstock.runtime.executors.certificates import trust
+from penstock.runtime.executors.mcp.checked_messages import CheckedReader
 from penstock.runtime.executors.mcp.config import McpServerConfig
-from penstock.runtime.executors.mcp.questions import CallDesk
+from penstock.runtime.executors.mcp.questions import ElicitationRouter
+from penstock.runtime.executors.mcp.stdio import StdioIntake, bounded_stdio
+from penstock.runtime.executors.outbound.bounded_body import ACCEPTED_ENCODING, TOO_LARGE, BodyMode, ResponseLimits
+from penstock.runtime.executors.outbound.httpx2_limits import ResponseTooLarge, is_event_stream, limit_response
+from penstock.runtime.executors.outbound.tls_trust import trusted_certificates
 from penstock.runtime.upstreams.tools import UpstreamTool
 
-__all__ = ["UNSENT", "Look", "McpConnection", "Owner"]
+__all__ = ["UNSENT", "McpSession", "SessionOwner", "ToolLister"]
 
 _LOGGER = logging.getLogger("penstock.mcp")
 _CLIENT_INFO = Implementation(name="penstock", version=version("penstock"))
 # In the data of an error that we make ourselves: the request has not left this machine, so it may be sent again.
 UNSENT = "penstock/unsent"
-_ANSWER = Bounds(bytes_max=limits.UPSTREAM_ANSWER_BYTES_MAX, tokens_max=limits.UPSTREAM_ANSWER_TOKENS_MAX)
+_ANSWER = ResponseLimits(bytes_max=limits.UPSTREAM_ANSWER_BYTES_MAX, tokens_max=limits.UPSTREAM_ANSWER_TOKENS_MAX)
 _CONNECT_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 0.5
 
 # Whose calls a session carries: a tenant, and the principal on whose behalf its run is.
-Owner: TypeAlias = tuple[str, str | None]
+SessionOwner: TypeAlias = tuple[str, str | None]
 # Lists the tools of a server over a session, for whoever wants to know.
-Look: TypeAlias = Callable[[str, Client], Awaitable[Sequence[UpstreamTool]]]
+ToolLister: TypeAlias = Callable[[str, Client], Awaitable[Sequence[UpstreamTool]]]
 _Streams = tuple[Any, Any]
 _LISTEN_AGAIN_SECONDS = 5.0
 _NOT_TOLD = (INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND)
@@ -80,51 +80,51 @@ class _AnsweringClient(httpx2.AsyncClient):
             # Always as a stream: otherwise all of it is in memory before anybody looks.
             response = await super().send(request, **{**options, "stream": True})
             try:
-                events = is_events(response) and options.get("stream", False)
-                bound_answer(response, _ANSWER, Shape.EVENTS if events else Shape.WHOLE)
+                events = is_event_stream(response) and options.get("stream", False)
+                limit_response(response, _ANSWER, BodyMode.EVENTS if events else BodyMode.WHOLE)
                 if not events:
                     await response.aread()  # so that a body that breaks off ends here too
             except BaseException:
                 await response.aclose()
                 raise
             return response
-        except AnswerTooLarge as error:
+        except ResponseTooLarge as error:
             return _refusal(request, INVALID_REQUEST, str(error), {TOO_LARGE: True})
         except httpx2.DecodingError as error:
             return _refusal(request, INVALID_REQUEST, f"the answer cannot be decoded: {error}", {})
         except httpx2.RequestError as error:
             unsent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
-            told = f"Connection closed: {type(error).__name__}"
-            return _refusal(request, CONNECTION_CLOSED, told, {UNSENT: unsent})
+            message = f"Connection closed: {type(error).__name__}"
+            return _refusal(request, CONNECTION_CLOSED, message, {UNSENT: unsent})
 
 
-def _refusal(request: httpx2.Request, code: int, told: str, data: dict[str, Any]) -> httpx2.Response:
-    answer = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": told, "data": data}}
+def _refusal(request: httpx2.Request, code: int, message: str, data: dict[str, Any]) -> httpx2.Response:
+    answer = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message, "data": data}}
     return httpx2.Response(503, json=answer, request=request)
 
 
-class McpConnection:
+class McpSession:
     """One session with one server, and the task that owns it."""
 
     def __init__(
         self,
         name: str,
         config: McpServerConfig,
-        on_end: Callable[[McpConnection], None],
-        look: Look | None = None,
-        owner: Owner | None = None,
+        on_end: Callable[[McpSession], None],
+        look: ToolLister | None = None,
+        owner: SessionOwner | None = None,
     ) -> None:
         self.name = name
         self.config = config
         self.owner = owner
         self.shared = False
         """Whether calls of anybody may be in it: it asks nothing but in answer to a call."""
-        self.desk = CallDesk(self._flooded)
+        self.desk = ElicitationRouter(self._flooded)
         self.lost = False
         self.flooded = False
         """Whether it was lost because its server sent too much."""
         self.borrowed = 0
-        self._intake = PipeIntake(self._flooded)
+        self._intake = StdioIntake(self._flooded)
         self._is_doubtful = False
         self.looked_at: float | None = None
         """When its server's tools were last listed over it, by the monotonic clock."""
@@ -256,7 +256,7 @@ class McpConnection:
 
     @asynccontextmanager
     async def _looking(self, client: Client) -> AsyncIterator[None]:
-        """Look at the tools again when they change, and now and then in case nobody says so."""
+        """ToolLister at the tools again when they change, and now and then in case nobody says so."""
         if self._look is None:
             yield
             return
@@ -318,7 +318,7 @@ class McpConnection:
             timeout = httpx2.Timeout(_CONNECT_SECONDS, read=None)
             headers = {**config.headers, "accept-encoding": ACCEPTED_ENCODING}
             async with (
-                _AnsweringClient(headers=headers, timeout=timeout, verify=await trust()) as http,
+                _AnsweringClient(headers=headers, timeout=timeout, verify=await trusted_certificates()) as http,
                 # Events are bounded below the library, like everything else.
                 streamable_http_client(config.url, http_client=http, max_sse_event_size=None) as (reader, writer),
             ):
@@ -329,7 +329,7 @@ class McpConnection:
         )
         async with (
             _logged_errors(self.name) as errors,
-            bounded_pipe(parameters, errors, self._intake) as (reader, writer),
+            bounded_stdio(parameters, errors, self._intake) as (reader, writer),
         ):
             yield CheckedReader(reader, self.lose, self._protocol), writer
 

@@ -11,10 +11,10 @@ from a2a.client.transports.http_helpers import parse_sse_stream
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.runtime.executors.bounded.agent_answers import bounding_hooks
-from penstock.runtime.executors.bounded.bodies import Bounds
+from penstock.runtime.executors.outbound.bounded_body import ResponseLimits
+from penstock.runtime.executors.outbound.httpx_limits import limiting_hooks
 
-_BOUNDS = Bounds(bytes_max=100_000, tokens_max=1_000)
+_BOUNDS = ResponseLimits(bytes_max=100_000, tokens_max=1_000)
 _NO_ENDS = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 
 
@@ -31,7 +31,7 @@ def read(body: bytes, *, size: int, kind: str = "text/event-stream") -> list[str
     async def main() -> list[str]:
         transport = httpx.MockTransport(answer)
         async with (
-            httpx.AsyncClient(transport=transport, event_hooks=bounding_hooks(_BOUNDS)) as client,
+            httpx.AsyncClient(transport=transport, event_hooks=limiting_hooks(_BOUNDS)) as client,
             client.stream("POST", "http://agent.test", headers={"accept": "text/event-stream"}) as response,
         ):
             return [data async for _, data in parse_sse_stream(response)]

@@ -22,7 +22,7 @@ from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
 from penstock.base import limits
-from penstock.runtime.executors.bounded.pipe import too_large_answer
+from penstock.runtime.executors.mcp.stdio import too_large_response
 
 __all__ = ["PROBLEM", "CheckedReader"]
 
@@ -85,7 +85,7 @@ class CheckedReader:
         if _is_many(result.get("content"), limits.MCP_CONTENT_BLOCKS_MAX) or _is_many(
             result.get("inputRequests"), limits.MCP_QUESTIONS_PER_CALL_MAX
         ):
-            return too_large_answer(message.id)
+            return too_large_response(message.id)
         tools = result.get("tools")
         if isinstance(tools, list):
             taken = tools[: limits.UPSTREAM_TOOLS_MAX]
@@ -102,7 +102,7 @@ class CheckedReader:
             validate_server_result("tools/list", self._version() or _OLDEST, {**page, "tools": [item]})
             Tool.model_validate(item, by_name=False)
         except (ValidationError, ValueError, KeyError) as error:
-            return [{"name": name, "inputSchema": {"type": "object"}, "_meta": {PROBLEM: _told(error)}}]
+            return [{"name": name, "inputSchema": {"type": "object"}, "_meta": {PROBLEM: _problem_text(error)}}]
         return [item]
 
 
@@ -110,7 +110,7 @@ def _is_many(value: Any, most: int) -> bool:
     return isinstance(value, list | dict) and len(value) > most
 
 
-def _told(error: Exception) -> str:
+def _problem_text(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return "it is not described as the protocol asks for"
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]

@@ -23,15 +23,15 @@ from penstock.engine.effects import PerformActivity
 from penstock.engine.state import RunState
 from penstock.runtime.activities.performing import ActivityDone, ActivityError, ActivityOutcome
 from penstock.runtime.executors.agents.port import AgentTask
-from penstock.runtime.executors.bounded.bodies import Bounds
-from penstock.runtime.executors.bounded.http_answers import AnswerTooLarge, bounding_hooks
-from penstock.runtime.executors.bounded.json_tokens import TokenCounter
-from penstock.runtime.executors.certificates import trust
+from penstock.runtime.executors.outbound.bounded_body import ResponseLimits
+from penstock.runtime.executors.outbound.httpx2_limits import ResponseTooLarge, limiting_hooks
+from penstock.runtime.executors.outbound.json_tokens import TokenCounter
+from penstock.runtime.executors.outbound.tls_trust import trusted_certificates
 
 __all__ = ["AsyncTaskApiDelegate", "TaskApiDelegate"]
 
 _UNAUTHORIZED = (401, 403)
-_ANSWER = Bounds(bytes_max=limits.AGENT_ANSWER_BYTES_MAX, tokens_max=limits.UPSTREAM_ANSWER_TOKENS_MAX)
+_ANSWER = ResponseLimits(bytes_max=limits.AGENT_ANSWER_BYTES_MAX, tokens_max=limits.UPSTREAM_ANSWER_TOKENS_MAX)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class TaskApiDelegate:
                 created.raise_for_status()
                 task_id = str(created.json()["id"])
                 outcome = self._await(client, task_id)
-        except AnswerTooLarge as error:
+        except ResponseTooLarge as error:
             return _too_large(delegate.get("agentId"), error)
         except (httpx2.HTTPError, ValueError, KeyError) as error:
             return _unexpected(error)
@@ -96,9 +96,9 @@ class AsyncTaskApiDelegate:
             self._client = None
 
     async def _connected(self) -> httpx2.AsyncClient:
-        verify = await trust()
+        verify = await trusted_certificates()
         if self._client is None:
-            hooks = bounding_hooks(_ANSWER)
+            hooks = limiting_hooks(_ANSWER)
             self._client = httpx2.AsyncClient(base_url=self.base_url, timeout=None, event_hooks=hooks, verify=verify)
         return self._client
 
@@ -121,19 +121,19 @@ class AsyncTaskApiDelegate:
                     polled.raise_for_status()
                     outcome = _outcome(polled.json())
                     if isinstance(outcome, ActivityDone):
-                        return ActivityDone(outcome.result, task.told(task_id))
+                        return ActivityDone(outcome.result, task.result_metadata(task_id))
                     if outcome is not None:
                         return outcome
                     await asyncio.sleep(self.poll_interval_ms / 1000)
         except TimeoutError:
             return _late(task_id)
-        except AnswerTooLarge as error:
+        except ResponseTooLarge as error:
             return _too_large(task.agent_id, error)
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError) as error:
             return _unexpected(error)
 
 
-def _too_large(agent_id: JsonValue, error: AnswerTooLarge) -> ActivityError:
+def _too_large(agent_id: JsonValue, error: ResponseTooLarge) -> ActivityError:
     return ActivityError(f"{agent_id}: {error}", "A2A_RESULT_TOO_LARGE", retryable=False)
 
 
@@ -147,7 +147,7 @@ def _sent(client: httpx2.Client, method: str, path: str, **body: Any) -> httpx2.
             content += part
             too_many = counter.feed(part) > limits.UPSTREAM_ANSWER_TOKENS_MAX
             if too_many or len(content) > _ANSWER.bytes_max:
-                raise AnswerTooLarge(_ANSWER.told())
+                raise ResponseTooLarge(_ANSWER.exceeded_message())
         return httpx2.Response(response.status_code, content=bytes(content), request=response.request)
 
 

@@ -12,9 +12,9 @@ import httpcore2
 import pytest
 
 from penstock.base import limits
-from penstock.runtime.executors import certificates as trust_module
-from penstock.runtime.executors.certificates import trust
 from penstock.runtime.executors.mcp.config import McpServerConfig
+from penstock.runtime.executors.outbound import tls_trust as trust_module
+from penstock.runtime.executors.outbound.tls_trust import trusted_certificates
 from tests.outside.hostile_upstream import hostile_http
 from tests.outside.test_upstream_isolation import called, executor_of
 from tests.unit.runtime.executors.calls import done
@@ -30,7 +30,7 @@ def readers_during(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Awaitable
         return read(**options)
 
     monkeypatch.setattr(httpcore2, "default_ssl_context", counted)
-    monkeypatch.setattr(trust_module, "_TRUST", type(trust_module._TRUST)())
+    monkeypatch.setattr(trust_module, "_CERTIFICATES", type(trust_module._CERTIFICATES)())
 
     async def body() -> int:
         async with asyncio.timeout(60):
@@ -43,7 +43,7 @@ def readers_during(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Awaitable
 
 def test_many_who_ask_at_once_share_what_one_thread_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
-        found = await asyncio.gather(*(trust() for _ in range(20)))
+        found = await asyncio.gather(*(trusted_certificates() for _ in range(20)))
         assert len({id(context) for context in found}) == 1
         assert found[0].verify_mode is ssl.CERT_REQUIRED
 
@@ -54,14 +54,14 @@ def test_many_who_ask_at_once_share_what_one_thread_reads(monkeypatch: pytest.Mo
 
 def test_other_certificates_are_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     async def work() -> None:
-        before = await trust()
-        assert await trust() is before
+        before = await trusted_certificates()
+        assert await trusted_certificates() is before
         with monkeypatch.context() as patch:
             patch.setenv("SSL_CERT_DIR", str(tmp_path))
-            other = await trust()
+            other = await trusted_certificates()
             assert other is not before
             patch.setattr(limits, "TRUST_KEPT_SECONDS", 0.0)
-            assert await trust() is not other
+            assert await trusted_certificates() is not other
 
     assert 0 not in readers_during(monkeypatch, work)
 

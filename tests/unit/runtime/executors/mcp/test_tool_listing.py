@@ -7,7 +7,7 @@ from mcp.client.client import Client
 from mcp.server.lowlevel.server import Server
 
 from penstock.base import limits
-from penstock.runtime.executors.mcp.tool_lists import listed_tools
+from penstock.runtime.executors.mcp.tool_listing import listed_tools
 from tests.unit.runtime.executors.calls import bounded
 
 HUGE = "x" * limits.UPSTREAM_TOOL_BYTES_MAX

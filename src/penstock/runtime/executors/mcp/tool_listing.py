@@ -19,9 +19,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND, Tool
 
 from penstock.base import limits
-from penstock.runtime.executors.bounded.mcp_messages import PROBLEM
-from penstock.runtime.executors.failures import shortened
-from penstock.runtime.executors.mcp.pool import McpConnections
+from penstock.runtime.executors.mcp.checked_messages import PROBLEM
+from penstock.runtime.executors.mcp.session_pool import McpSessionPool
+from penstock.runtime.executors.outbound.error_text import truncated
 from penstock.runtime.upstreams.tools import ServerState, ToolGuard, UpstreamTool
 
 __all__ = ["ServerWatch", "listed_tools"]
@@ -35,7 +35,7 @@ class ServerWatch:
     """One server that is kept an eye on. `refusal` says why it must not be connected to."""
 
     server: str
-    connections: McpConnections
+    connections: McpSessionPool
     guard: ToolGuard
     refusal: Callable[[str], str | None]
 
@@ -48,7 +48,7 @@ class ServerWatch:
         pause_seconds = _FIRST_PAUSE_SECONDS
         while True:
             self.guard.state(self.server, ServerState(status="connecting"))
-            told = "the connection was closed"
+            message = "the connection was closed"
             try:
                 async with self.connections.borrow(self.server) as (connection, client):
                     pause_seconds = _FIRST_PAUSE_SECONDS
@@ -56,9 +56,9 @@ class ServerWatch:
                     self.guard.state(self.server, connected)
                     await connection.ended()
             except Exception as error:  # whatever the server, the network or the library does: it is tried again
-                told = shortened(str(error) or type(error).__name__)
-            self.guard.state(self.server, ServerState(status="unavailable", error=told))
-            _LOGGER.info("%s: %s; it is tried again in %g s", self.server, told, pause_seconds)
+                message = truncated(str(error) or type(error).__name__)
+            self.guard.state(self.server, ServerState(status="unavailable", error=message))
+            _LOGGER.info("%s: %s; it is tried again in %g s", self.server, message, pause_seconds)
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, limits.MCP_RECONNECT_SECONDS_MAX)
 

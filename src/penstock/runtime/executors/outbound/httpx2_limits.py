@@ -1,11 +1,11 @@
 """Answers that come through httpx2, bounded while they are read.
 
     response = await client.send(request, stream=True)
-    bound_answer(response, MCP_ANSWER)
+    limit_response(response, MCP_ANSWER)
 
-    httpx2.AsyncClient(event_hooks=bounding_hooks(LLM_ANSWER))
+    httpx2.AsyncClient(event_hooks=limiting_hooks(LLM_ANSWER))
 
-What is too large raises `AnswerTooLarge`, which the libraries take for a stream that broke.
+What is too large raises `ResponseTooLarge`, which the libraries take for a stream that broke.
 
 Above it: the clients of MCP servers, models and task hosts, the http executor. Below it: httpx2, `bodies`.
 """
@@ -17,56 +17,56 @@ from typing import Any
 
 import httpx2
 
-from penstock.runtime.executors.bounded.bodies import (
+from penstock.runtime.executors.outbound.bounded_body import (
     ACCEPTED_ENCODING,
+    BodyMode,
     BodyTooLarge,
     BodyUndecodable,
     BoundedBody,
-    Bounds,
-    Shape,
-    taken_encoding,
+    ResponseLimits,
+    take_encoding,
 )
 
-__all__ = ["AnswerTooLarge", "AnswerUndecodable", "bound_answer", "bounding_hooks", "is_events"]
+__all__ = ["ResponseTooLarge", "ResponseUndecodable", "is_event_stream", "limit_response", "limiting_hooks"]
 
 
-class AnswerTooLarge(httpx2.SSEError, BodyTooLarge):
+class ResponseTooLarge(httpx2.SSEError, BodyTooLarge):
     """There is more than anybody wants to keep, or to decode."""
 
 
-class AnswerUndecodable(httpx2.DecodingError):
+class ResponseUndecodable(httpx2.DecodingError):
     """The answer is compressed in a way that nobody asked for, or not as it says."""
 
 
-def is_events(response: httpx2.Response) -> bool:
+def is_event_stream(response: httpx2.Response) -> bool:
     """Whether an answer is a stream of events."""
     return response.headers.get("content-type", "").lower().startswith("text/event-stream")
 
 
-def bound_answer(response: httpx2.Response, bounds: Bounds, shape: Shape = Shape.WHOLE) -> None:
+def limit_response(response: httpx2.Response, bounds: ResponseLimits, shape: BodyMode = BodyMode.WHOLE) -> None:
     """Bound what is read of an answer that nobody has begun to read."""
     try:
-        encoding = taken_encoding(response.headers)
+        encoding = take_encoding(response.headers)
     except BodyUndecodable as error:
-        raise AnswerUndecodable(str(error)) from error
+        raise ResponseUndecodable(str(error)) from error
     if isinstance(response.stream, httpx2.AsyncByteStream):
         response.stream = _Bounded(response.stream, bounds, shape, encoding)
 
 
-def bounding_hooks(bounds: Bounds) -> dict[str, list[Callable[[Any], Awaitable[None]]]]:
+def limiting_hooks(bounds: ResponseLimits) -> dict[str, list[Callable[[Any], Awaitable[None]]]]:
     """Event hooks of a client that takes every answer as a whole; unlike a transport they leave its proxies alone."""
 
     async def asked(request: httpx2.Request) -> None:
         request.headers["accept-encoding"] = ACCEPTED_ENCODING
 
     async def answered(response: httpx2.Response) -> None:
-        bound_answer(response, bounds)
+        limit_response(response, bounds)
 
     return {"request": [asked], "response": [answered]}
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, bounds: Bounds, shape: Shape, encoding: str) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, bounds: ResponseLimits, shape: BodyMode, encoding: str) -> None:
         self._inner = inner
         self._body = BoundedBody(inner, bounds, shape, encoding)
 
@@ -75,9 +75,9 @@ class _Bounded(httpx2.AsyncByteStream):
             async for part in self._body.parts():
                 yield part
         except BodyTooLarge as error:
-            raise AnswerTooLarge(str(error)) from error
+            raise ResponseTooLarge(str(error)) from error
         except BodyUndecodable as error:
-            raise AnswerUndecodable(str(error)) from error
+            raise ResponseUndecodable(str(error)) from error
 
     async def aclose(self) -> None:
         """Close it."""

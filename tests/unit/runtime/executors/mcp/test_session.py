@@ -8,9 +8,9 @@ import httpx2
 import pytest
 
 from penstock.base import limits
-from penstock.runtime.executors.bounded.bodies import TOO_LARGE
-from penstock.runtime.executors.bounded.http_answers import AnswerTooLarge
-from penstock.runtime.executors.mcp.connections import _AnsweringClient
+from penstock.runtime.executors.mcp.session import _AnsweringClient
+from penstock.runtime.executors.outbound.bounded_body import TOO_LARGE
+from penstock.runtime.executors.outbound.httpx2_limits import ResponseTooLarge
 
 pytestmark = pytest.mark.anyio
 _EVENT = b"data: x\r\n\r\n"
@@ -51,6 +51,6 @@ async def test_many_events_are_no_large_one() -> None:
 
 async def test_an_event_without_end_breaks_the_stream() -> None:
     async with client("text/event-stream", b"data: x", 1_000_000) as http:
-        with pytest.raises(AnswerTooLarge):
+        with pytest.raises(ResponseTooLarge):
             async with http.stream("POST", "http://shop.test/mcp") as response:
                 await response.aread()

@@ -25,7 +25,7 @@ from penstock.runtime.activities.performing import (
 )
 from penstock.runtime.executors.mcp.config import CLIENT
 
-__all__ = ["ROOTS", "ClientRoots", "ForClients"]
+__all__ = ["ROOTS", "ClientRoots", "ClientRouter"]
 
 ROOTS = "roots"
 _TOOL = "roots/list"
@@ -50,7 +50,7 @@ _ANSWER: JsonObject = {
 
 
 @dataclass(slots=True, kw_only=True)
-class ForClients:
+class ClientRouter:
     """Performs the activities whose `member` says that they are for the client, and hands on all others."""
 
     member: str
@@ -62,8 +62,8 @@ class ForClients:
         activity = call.activity
         chosen = self.own if activity.config.get(self.member) == CLIENT else self.others
         if chosen is None:
-            told = f"no executor is configured for {activity.node_type} (node {activity.node_id})"
-            return ActivityError(told, "COMPOSITE_EXECUTOR_NOT_CONFIGURED", retryable=False)
+            message = f"no executor is configured for {activity.node_type} (node {activity.node_id})"
+            return ActivityError(message, "COMPOSITE_EXECUTOR_NOT_CONFIGURED", retryable=False)
         return await chosen.perform(call)
 
 
@@ -74,13 +74,13 @@ class ClientRoots:
         """Ask for the roots, or go on with them."""
         activity = call.activity
         if activity.config.get("tool") != _TOOL:
-            told = f"{activity.node_id}: a client has no tool {activity.config.get('tool')}, only {_TOOL}"
-            return ActivityError(told, "INVALID_TOOL_CALL_CONFIG", retryable=False)
+            message = f"{activity.node_id}: a client has no tool {activity.config.get('tool')}, only {_TOOL}"
+            return ActivityError(message, "INVALID_TOOL_CALL_CONFIG", retryable=False)
         if activity.answer is not None:
             return ActivityDone({"roots": _roots(activity.answer)}, {"untrusted": True})
         if ROOTS not in call.client_kinds:
-            told = "whoever started the run has no roots that can be asked for"
-            return ActivityError(told, "CLIENT_CANNOT_LIST_ROOTS", retryable=False)
+            message = "whoever started the run has no roots that can be asked for"
+            return ActivityError(message, "CLIENT_CANNOT_LIST_ROOTS", retryable=False)
         return ActivityAsks("Which folders may be used?", _ANSWER, ask={"kind": ROOTS, "request": {}})
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.runtime.executors.bounded.json_tokens import TokenCounter, has_more_tokens
+from penstock.runtime.executors.outbound.json_tokens import TokenCounter, has_more_tokens
 
 _values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(alphabet='ab,[{"\\é'),

@@ -19,12 +19,12 @@ from mcp.client.client import Client
 from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.runtime.executors.mcp.config import McpServerConfig
-from penstock.runtime.executors.mcp.connections import Look, McpConnection, Owner
+from penstock.runtime.executors.mcp.session import McpSession, SessionOwner, ToolLister
 
-__all__ = ["McpConnections"]
+__all__ = ["McpSessionPool"]
 
 
-class McpConnections:
+class McpSessionPool:
     """Open sessions by server name and owner."""
 
     def __init__(
@@ -32,22 +32,22 @@ class McpConnections:
         servers: Mapping[str, McpServerConfig],
         *,
         idle_seconds: float = limits.MCP_IDLE_SECONDS_MAX,
-        looks: Mapping[str, Look] | None = None,
+        looks: Mapping[str, ToolLister] | None = None,
     ) -> None:
         self.servers = servers
         self.idle_seconds = idle_seconds
         self._looks = looks or {}
-        self._open: dict[str, list[McpConnection]] = {}
+        self._open: dict[str, list[McpSession]] = {}
         """Those that were used last stand last."""
-        self._alive: set[McpConnection] = set()
+        self._alive: set[McpSession] = set()
         self._freed = asyncio.Event()
 
-    def sessions(self, name: str) -> list[McpConnection]:
+    def sessions(self, name: str) -> list[McpSession]:
         """The open sessions of a server."""
         return [connection for connection in self._open.get(name, ()) if not connection.lost]
 
     @asynccontextmanager
-    async def borrow(self, name: str, owner: Owner | None = None) -> AsyncIterator[tuple[McpConnection, Client]]:
+    async def borrow(self, name: str, owner: SessionOwner | None = None) -> AsyncIterator[tuple[McpSession, Client]]:
         """A session of a server for an owner, opened if there is none; raises what the server or the library raises.
 
         Without an owner any will do: for whoever only looks at the tools.
@@ -66,7 +66,7 @@ class McpConnections:
         self._open.clear()
         await asyncio.gather(*(connection.close() for connection in tuple(self._alive)))
 
-    async def _lent(self, name: str, owner: Owner | None) -> tuple[McpConnection, Client]:
+    async def _lent(self, name: str, owner: SessionOwner | None) -> tuple[McpSession, Client]:
         while True:
             connection = self._known(name, owner)
             if connection is None and await self._waited(name, owner):
@@ -84,7 +84,7 @@ class McpConnections:
                 return connection, client
             self._returned(connection)  # it is of an older server, and somebody else was faster
 
-    def _known(self, name: str, owner: Owner | None) -> McpConnection | None:
+    def _known(self, name: str, owner: SessionOwner | None) -> McpSession | None:
         """An open session that an owner may use, as far as that is known by now."""
         found = [connection for connection in self.sessions(name) if connection.takes_calls()]
         if owner is None:
@@ -97,16 +97,16 @@ class McpConnections:
             unowned.owner = owner
         return unowned
 
-    def _opened(self, name: str, owner: Owner | None) -> McpConnection:
+    def _opened(self, name: str, owner: SessionOwner | None) -> McpSession:
         config = self.servers[name]
         # Over HTTP it becomes somebody's when its server turns out to be an older one.
         whose = owner if config.url is None else None
-        connection = McpConnection(name, config, self._ended, self._looks.get(name), whose)
+        connection = McpSession(name, config, self._ended, self._looks.get(name), whose)
         self._open[name] = [*self.sessions(name), connection]
         self._alive.add(connection)
         return connection
 
-    async def _waited(self, name: str, owner: Owner | None) -> bool:
+    async def _waited(self, name: str, owner: SessionOwner | None) -> bool:
         """Make room for one more session, and say whether that took time in which others may have opened one."""
         if not self._is_full(name, owner):
             return False
@@ -120,25 +120,25 @@ class McpConnections:
                     self._freed.clear()
                     await self._freed.wait()
         except TimeoutError:
-            told = f"{name}: as many sessions as there may be are in use by others"
-            raise Unavailable("MCP_SERVER_BUSY", told, "try again later") from None
+            message = f"{name}: as many sessions as there may be are in use by others"
+            raise Unavailable("MCP_SERVER_BUSY", message, "try again later") from None
         return True
 
-    def _is_full(self, name: str, owner: Owner | None) -> bool:
+    def _is_full(self, name: str, owner: SessionOwner | None) -> bool:
         found = self.sessions(name)
         return len(found) >= limits.UPSTREAM_SESSIONS_MAX or self._has_share(found, owner)
 
-    def _has_share(self, found: list[McpConnection], owner: Owner | None) -> bool:
+    def _has_share(self, found: list[McpSession], owner: SessionOwner | None) -> bool:
         """Whether a tenant has as many sessions as one may."""
         return len(_of_tenant(found, owner)) >= limits.UPSTREAM_SESSIONS_PER_TENANT_MAX
 
-    def _idle(self, name: str, owner: Owner | None) -> McpConnection | None:
+    def _idle(self, name: str, owner: SessionOwner | None) -> McpSession | None:
         """A session that nobody uses and that is in the way: the one that was used longest ago."""
         found = self.sessions(name)
         candidates = _of_tenant(found, owner) if self._has_share(found, owner) else found
         return next((connection for connection in candidates if connection.borrowed == 0), None)
 
-    def _returned(self, connection: McpConnection) -> None:
+    def _returned(self, connection: McpSession) -> None:
         connection.give_back(self.idle_seconds)
         found = self._open.get(connection.name, [])
         if connection in found:
@@ -146,10 +146,10 @@ class McpConnections:
             found.append(connection)
         self._freed.set()
 
-    def _ended(self, connection: McpConnection) -> None:
+    def _ended(self, connection: McpSession) -> None:
         self._alive.discard(connection)
         self._freed.set()
 
 
-def _of_tenant(found: list[McpConnection], owner: Owner | None) -> list[McpConnection]:
+def _of_tenant(found: list[McpSession], owner: SessionOwner | None) -> list[McpSession]:
     return [item for item in found if owner is not None and item.owner is not None and item.owner[0] == owner[0]]

@@ -1,11 +1,11 @@
-"""An HTTP transport that connects only where a guard allows, and to the very address that was checked.
+"""An HTTP transport that connects only to addresses that a guard allows (protection against SSRF).
 
-Names are resolved here, once per connection, and the connection is made to what came out: a name that gives another
-answer a moment later changes nothing. Requests still carry the name, so Host and TLS are as usual, and connections are
-kept per name, so that a certificate checked for one name never vouches for another at the same address.
-Proxies, cookies and `.netrc` play no part.
+A name is resolved here, once per connection, and the connection goes to exactly the address that was checked: a name
+that resolves differently a moment later changes nothing. Requests still carry the name, so Host and TLS work as usual.
+Connections are pooled per name, so that a certificate checked for one name never vouches for another at the same
+address. Proxies, cookies and `.netrc` are ignored.
 
-Above it: the http executor; any httpx2 client can use it as its transport. Below it: `address_guard`, httpcore2.
+Above it: the http executor, the webhook sender. Below it: `address_guard`, `tls_trust`, httpcore2.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import httpx2
 
 from penstock.base import limits
 from penstock.runtime.address_guard import Address, AddressGuard, literal_address
+from penstock.runtime.executors.outbound.tls_trust import trusted_certificates
 
 __all__ = ["GuardedTransport", "Resolver", "resolve_host"]
 
@@ -39,7 +40,7 @@ async def resolve_host(host: str, port: int) -> list[str]:
 
 
 class _GuardedBackend(httpcore2.AsyncNetworkBackend):
-    """Resolves, asks the guard, and connects to what the guard has seen."""
+    """Resolves a name, asks the guard, and connects to an address that the guard allowed."""
 
     def __init__(self, guard: AddressGuard, resolve: Resolver) -> None:
         self._guard = guard
@@ -54,7 +55,7 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Connect to the first address of a host that answers."""
+        """Connect to the first address of the host that accepts."""
         failure = httpcore2.ConnectError(f"{host} has no address")
         for address in self._guard.check(host, await self._addresses(host, port, timeout)):
             try:
@@ -99,34 +100,50 @@ class _Stream(httpx2.AsyncByteStream):
                 yield part
 
     async def aclose(self) -> None:
-        """Give the connection back, or close it if there was more to read."""
+        """Return the connection to the pool, or close it if there was more to read."""
         await self._response.aclose()
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """Sends requests over connections that a guard allowed; `AddressDenied` for the others."""
+    """Sends requests over connections that the guard allowed; raises `AddressDenied` for all others.
+
+    `verify` replaces the TLS context of this machine, and `resolve` the resolver of the operating system.
+    """
 
     def __init__(
         self,
         guard: AddressGuard,
         *,
-        verify: ssl.SSLContext,
+        verify: ssl.SSLContext | None = None,
         resolve: Resolver = resolve_host,
         connections_max: int = limits.HTTP_CONNECTIONS_MAX,
     ) -> None:
-        self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=verify,
-            max_connections=connections_max,
-            keepalive_expiry=_KEEP_ALIVE_SECONDS,
-            network_backend=_GuardedBackend(guard, resolve),
-        )
+        self._backend = _GuardedBackend(guard, resolve)
+        self._verify = verify
+        self._connections_max = connections_max
+        self._made: httpcore2.AsyncConnectionPool | None = None
+
+    async def _pool(self) -> httpcore2.AsyncConnectionPool:
+        # Made when it is first needed: few runs need it, and reading the trusted certificates takes a while.
+        made = self._made
+        if made is not None:
+            return made
+        verify = self._verify or await trusted_certificates()
+        if self._made is None:  # nobody else has made one meanwhile
+            self._made = httpcore2.AsyncConnectionPool(
+                ssl_context=verify,
+                max_connections=self._connections_max,
+                keepalive_expiry=_KEEP_ALIVE_SECONDS,
+                network_backend=self._backend,
+            )
+        return self._made
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send one request; redirects are the caller's business."""
-        url = request.url
+        """Send one request; redirects are not followed."""
+        pool, url = await self._pool(), request.url
         target = httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
         with _own_exceptions():
-            response = await self._pool.handle_async_request(
+            response = await pool.handle_async_request(
                 httpcore2.Request(
                     method=request.method,
                     url=target,
@@ -145,7 +162,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         """Close every connection."""
-        await self._pool.aclose()
+        if self._made is not None:
+            await self._made.aclose()
 
 
 @contextmanager

@@ -32,8 +32,8 @@ from penstock.runtime.activities.performing import (
     AsyncPerformer,
 )
 from penstock.runtime.executors.agents.port import A2aAgent, A2aDelegate, AgentTask
-from penstock.runtime.executors.agents.simple_tasks import AsyncTaskApiDelegate
-from penstock.runtime.executors.failures import shortened
+from penstock.runtime.executors.agents.task_api import AsyncTaskApiDelegate
+from penstock.runtime.executors.outbound.error_text import truncated
 from penstock.runtime.steps.registry import StepFailed
 
 __all__ = ["AgentConfig", "AgentExecutor", "McpAgent", "SdkAgent", "TaskApiAgent"]
@@ -83,19 +83,19 @@ class AgentExecutor:
         task = _task(call)
         agent = self.agents.get(task.agent_id)
         if protocol not in _PROTOCOLS:
-            told = f"the protocol {protocol} is not supported (supported: {', '.join(_PROTOCOLS)})"
-            return ActivityError(told, "DELEGATE_PROTOCOL_UNSUPPORTED", retryable=False)
+            message = f"the protocol {protocol} is not supported (supported: {', '.join(_PROTOCOLS)})"
+            return ActivityError(message, "DELEGATE_PROTOCOL_UNSUPPORTED", retryable=False)
         if agent is None:
             known = ", ".join(sorted(self.agents)) or "none"
-            told = f"the agent {task.agent_id} is not configured (configured: {known})"
-            return ActivityError(told, "DELEGATE_AGENT_NOT_FOUND", retryable=False)
+            message = f"the agent {task.agent_id} is not configured (configured: {known})"
+            return ActivityError(message, "DELEGATE_AGENT_NOT_FOUND", retryable=False)
         if protocol != _spoken(agent):
-            told = f"the agent {task.agent_id} is configured for {_spoken(agent)}, not for {protocol}"
-            return ActivityError(told, "DELEGATE_PROTOCOL_UNSUPPORTED", retryable=False)
+            message = f"the agent {task.agent_id} is configured for {_spoken(agent)}, not for {protocol}"
+            return ActivityError(message, "DELEGATE_PROTOCOL_UNSUPPORTED", retryable=False)
         outcome = await self._delegate(call, agent, task)
         if isinstance(outcome, ActivityDone) and exceeds_depth(outcome.result, limits.JSON_DEPTH_MAX):
-            told = f"{task.agent_id}: the result nests deeper than {limits.JSON_DEPTH_MAX} levels"
-            return ActivityError(told, "DELEGATE_PROTOCOL_ERROR", retryable=False)
+            message = f"{task.agent_id}: the result nests deeper than {limits.JSON_DEPTH_MAX} levels"
+            return ActivityError(message, "DELEGATE_PROTOCOL_ERROR", retryable=False)
         return outcome
 
     async def close(self) -> None:
@@ -113,8 +113,8 @@ class AgentExecutor:
                 return await self.a2a.delegate(agent, task)
             case TaskApiAgent():
                 if not agent.api_key:
-                    told = f"the agent {task.agent_id} has no key"
-                    return ActivityError(told, "A2A_CREDENTIALS_MISSING", retryable=False)
+                    message = f"the agent {task.agent_id} has no key"
+                    return ActivityError(message, "A2A_CREDENTIALS_MISSING", retryable=False)
                 host = self._task_hosts.get(task.agent_id)
                 if host is None:
                     host = self._task_hosts[task.agent_id] = AsyncTaskApiDelegate(
@@ -140,8 +140,8 @@ def _spoken(agent: AgentConfig) -> str:
 
 
 def _without(name: str, todo: str) -> ActivityError:
-    told = f"agents that speak {name} cannot be reached here; {todo}"
-    return ActivityError(told, "DELEGATE_PROTOCOL_UNSUPPORTED", retryable=False)
+    message = f"agents that speak {name} cannot be reached here; {todo}"
+    return ActivityError(message, "DELEGATE_PROTOCOL_UNSUPPORTED", retryable=False)
 
 
 def _delegation(call: ActivityCall, name: str, field_name: str, default: str = "") -> str:
@@ -178,7 +178,7 @@ async def _call_tool(tools: AsyncPerformer, call: ActivityCall, agent: McpAgent,
     )
     outcome = await tools.perform(replace(call, activity=activity))
     if isinstance(outcome, ActivityDone):
-        return ActivityDone(outcome.result, {**(outcome.extra or {}), **task.told()})
+        return ActivityDone(outcome.result, {**(outcome.extra or {}), **task.result_metadata()})
     return outcome
 
 
@@ -187,11 +187,11 @@ async def _call_function(agent: SdkAgent, task: AgentTask) -> ActivityOutcome:
         async with asyncio.timeout(task.timeout_ms / 1000):
             result = await agent.function(task)
     except TimeoutError:
-        told = f"the agent {task.agent_id} did not end within {task.timeout_ms} ms"
-        return ActivityError(told, "ACTIVITY_TIMEOUT")
+        message = f"the agent {task.agent_id} did not end within {task.timeout_ms} ms"
+        return ActivityError(message, "ACTIVITY_TIMEOUT")
     except StepFailed as error:
-        return ActivityError(shortened(error.message), error.code, retryable=error.retryable)
+        return ActivityError(truncated(error.message), error.code, retryable=error.retryable)
     except Exception as error:  # the function belongs to somebody else; what it raises is a failed attempt
-        told = f"the agent {task.agent_id} raised {type(error).__name__}: {error}"
-        return ActivityError(shortened(told), "HANDLER_ERROR")
-    return result if isinstance(result, ActivityAsks) else ActivityDone(result, task.told())
+        message = f"the agent {task.agent_id} raised {type(error).__name__}: {error}"
+        return ActivityError(truncated(message), "HANDLER_ERROR")
+    return result if isinstance(result, ActivityAsks) else ActivityDone(result, task.result_metadata())

@@ -1,7 +1,7 @@
-"""Whom connections over TLS trust, unless somebody says otherwise: read off the event loop, and once for all clients.
+"""The certificates that this machine trusts, read off the event loop and once for all HTTP clients.
 
-Reading the certificates that a machine trusts takes some 50 ms and a megabyte. A client library does it again for each
-client that it makes, at once, while nothing else moves.
+Reading them takes some 50 ms and a megabyte. Left alone, a client library does it for every client that it makes, on
+the event loop.
 
 Above it: the executors that make HTTP clients. Below it: httpx2, which knows where this machine keeps certificates.
 """
@@ -18,18 +18,18 @@ import httpx2
 
 from penstock.base import limits
 
-__all__ = ["trust"]
+__all__ = ["trusted_certificates"]
 
 
-class _Trust:
-    """What was read last: for which environment, when, and what it was."""
+class _CertificateCache:
+    """The context that was read last, with its environment and time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._read: tuple[tuple[str | None, ...], float, ssl.SSLContext] | None = None
 
     def known(self) -> ssl.SSLContext | None:
-        """What was read, unless it was long ago or for another environment."""
+        """The cached context; None if it is too old or was read for another environment."""
         if self._read is None:
             return None
         environment, at, context = self._read
@@ -37,7 +37,7 @@ class _Trust:
         return context if is_fresh and environment == _environment() else None
 
     def read(self) -> ssl.SSLContext:
-        """The same, read if it has to be; for a thread."""
+        """The cached context, or a new one. It blocks, so call it in a thread."""
         with self._lock:
             known = self.known()
             if known is None:
@@ -50,10 +50,10 @@ def _environment() -> tuple[str | None, ...]:
     return os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
 
 
-_TRUST = _Trust()
+_CERTIFICATES = _CertificateCache()
 
 
-async def trust() -> ssl.SSLContext:
-    """The certificates that this machine trusts."""
-    known = _TRUST.known()
-    return await asyncio.to_thread(_TRUST.read) if known is None else known
+async def trusted_certificates() -> ssl.SSLContext:
+    """A TLS context with the certificates that this machine trusts."""
+    known = _CERTIFICATES.known()
+    return await asyncio.to_thread(_CERTIFICATES.read) if known is None else known

@@ -1,6 +1,6 @@
-"""How fast somebody may send messages: whoever sends more is read more slowly, so that everybody else has their turn.
+"""Backpressure on senders of messages: whoever sends more than the limit per second is read more slowly.
 
-Above it: `bodies`, `pipe`. Below it: nothing.
+Above it: `bounded_body`, `mcp.stdio`.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ import time
 
 from penstock.base import limits
 
-__all__ = ["Pace"]
+__all__ = ["MessageRateLimiter"]
 
-# Longer than what is read of a flood between two pauses takes, on a busy machine too.
-_A_MOMENT_SECONDS = 1.0
+# Longer than reading a flood between two pauses takes, even on a busy machine.
+_RECENT_SECONDS = 1.0
 
 
-class Pace:
-    """Counts messages, and waits when there are more of them in a second than are read."""
+class MessageRateLimiter:
+    """Counts messages, and waits when more arrive in a second than are allowed."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
         self._messages = 0
         self._slowed_until: float | None = None
 
-    def has_slowed(self) -> bool:
-        """Whether somebody sends, or has sent until a moment ago, more than is read."""
+    def is_throttled(self) -> bool:
+        """Whether the sender is being slowed down, or was until a moment ago."""
         until = self._slowed_until
-        return until is not None and time.monotonic() < until + _A_MOMENT_SECONDS
+        return until is not None and time.monotonic() < until + _RECENT_SECONDS
 
     async def count(self, messages: int) -> None:
-        """So many messages came."""
+        """Count messages that arrived; waits if there were too many."""
         now = time.monotonic()
         if now - self._begun >= 1.0:
             self._begun, self._messages = now, 0

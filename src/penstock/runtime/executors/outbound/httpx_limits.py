@@ -1,6 +1,6 @@
 """Answers that come through httpx, which the library for A2A agents uses, bounded while they are read.
 
-    httpx.AsyncClient(event_hooks=bounding_hooks(AGENT_ANSWER))
+    httpx.AsyncClient(event_hooks=limiting_hooks(AGENT_ANSWER))
 
 The library splits a stream of events where Python splits lines. Events know fewer ends of lines: what is none of these
 is handed on as the escape that means the same in JSON, so that nothing is cut out of a value or hidden behind it.
@@ -16,17 +16,17 @@ from typing import Any
 
 import httpx
 
-from penstock.runtime.executors.bounded.bodies import (
+from penstock.runtime.executors.outbound.bounded_body import (
     ACCEPTED_ENCODING,
+    BodyMode,
     BodyTooLarge,
     BodyUndecodable,
     BoundedBody,
-    Bounds,
-    Shape,
-    taken_encoding,
+    ResponseLimits,
+    take_encoding,
 )
 
-__all__ = ["bounding_hooks"]
+__all__ = ["limiting_hooks"]
 
 _EVENTS = "text/event-stream"
 # What ends a line for Python and not for a stream of events, in UTF-8; and beginnings of it at the end of a piece.
@@ -38,7 +38,7 @@ class _TooLarge(httpx.DecodingError, BodyTooLarge):
     """There is more than anybody wants to keep, or to decode."""
 
 
-def bounding_hooks(bounds: Bounds) -> dict[str, list[Callable[[Any], Awaitable[None]]]]:
+def limiting_hooks(bounds: ResponseLimits) -> dict[str, list[Callable[[Any], Awaitable[None]]]]:
     """Event hooks of a client whose answers are bounded; unlike a transport they leave its proxies alone."""
 
     async def asked(request: httpx.Request) -> None:
@@ -48,11 +48,11 @@ def bounding_hooks(bounds: Bounds) -> dict[str, list[Callable[[Any], Awaitable[N
         # Events that nobody asked for are read as a whole, so they are bounded as a whole.
         events = all(_EVENTS in headers for headers in _kinds(response))
         try:
-            encoding = taken_encoding(response.headers)
+            encoding = take_encoding(response.headers)
         except BodyUndecodable as error:
             raise httpx.DecodingError(str(error)) from error
         assert isinstance(response.stream, httpx.AsyncByteStream)
-        shape = Shape.EVENTS if events else Shape.WHOLE
+        shape = BodyMode.EVENTS if events else BodyMode.WHOLE
         response.stream = _Bounded(response.stream, bounds, shape, encoding)
         if events:
             response.encoding = "utf-8"  # whatever its headers say: there is no other for events
@@ -69,10 +69,10 @@ def _escaped(found: re.Match[bytes]) -> bytes:
 
 
 class _Bounded(httpx.AsyncByteStream):
-    def __init__(self, inner: httpx.AsyncByteStream, bounds: Bounds, shape: Shape, encoding: str) -> None:
+    def __init__(self, inner: httpx.AsyncByteStream, bounds: ResponseLimits, shape: BodyMode, encoding: str) -> None:
         self._inner = inner
         self._body = BoundedBody(inner, bounds, shape, encoding)
-        self._is_events = shape is Shape.EVENTS
+        self._is_events = shape is BodyMode.EVENTS
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         begun = b""

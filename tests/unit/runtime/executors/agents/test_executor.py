@@ -22,9 +22,9 @@ from penstock.runtime.activities.performing import (
     ActivityOutcome,
 )
 from penstock.runtime.executors.agents.a2a import A2aClients, AgentStatus, StatusListener
-from penstock.runtime.executors.agents.delegate import AgentConfig, AgentExecutor, McpAgent, SdkAgent, TaskApiAgent
+from penstock.runtime.executors.agents.executor import AgentConfig, AgentExecutor, McpAgent, SdkAgent, TaskApiAgent
 from penstock.runtime.executors.agents.port import A2aAgent, AgentTask
-from penstock.runtime.executors.agents.simple_tasks import TaskApiDelegate
+from penstock.runtime.executors.agents.task_api import TaskApiDelegate
 from penstock.runtime.executors.mcp.config import McpServerConfig, command_name
 from penstock.runtime.executors.mcp.executor import McpToolExecutor
 from tests.fixtures.a2a_agent import Agent, agent_app

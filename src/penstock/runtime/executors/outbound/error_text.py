@@ -1,0 +1,17 @@
+"""Error texts of other systems, made fit for a history: bounded, and without our secrets."""
+
+from __future__ import annotations
+
+from penstock.base import limits
+
+__all__ = ["truncated"]
+
+
+def truncated(text: str, *, hidden: str | None = None) -> str:
+    """The text, stripped and at most `ERROR_TEXT_CHARACTERS_MAX` long; `hidden` (the key we sent) is masked."""
+    if hidden:
+        text = text.replace(hidden, "***")
+    text = text.strip()
+    if len(text) <= limits.ERROR_TEXT_CHARACTERS_MAX:
+        return text
+    return text[: limits.ERROR_TEXT_CHARACTERS_MAX - 1] + "…"
