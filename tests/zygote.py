@@ -44,7 +44,7 @@ _IMPORTED = (
     "penstock.app.gateway",
     "penstock.app.serving.server",
     "penstock.definitions.build.workflow",
-    "penstock.mcp_surface.serving",
+    "penstock.mcp_surface.entry_points",
     "uvicorn",
     "uvloop",
     "httptools",

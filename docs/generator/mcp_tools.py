@@ -9,9 +9,9 @@ from docs.generator.markdown import anchor, code, link, page, prose, table
 from penstock.base import limits
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.resources.own import TEMPLATES
-from penstock.mcp_surface.tools.book import BYTES_PER_TOKEN, Tool, ToolBook, catalogue_bytes
-from penstock.mcp_surface.tools.registry import tool_book
-from penstock.mcp_surface.tools.toolsets import EVERYDAY, chosen_book
+from penstock.mcp_surface.tools.registry import build_tool_list
+from penstock.mcp_surface.tools.tool_list import BYTES_PER_TOKEN, Tool, ToolList, catalogue_bytes
+from penstock.mcp_surface.tools.toolsets import EVERYDAY, toolset_list
 from penstock.operations.builtin import builtin_operations
 
 __all__ = ["mcp_tools_page"]
@@ -26,8 +26,8 @@ def mcp_tools_page() -> str:
 
 def _parts() -> Iterator[str]:
     options = McpOptions()
-    whole = tool_book(builtin_operations(), options)
-    everyday = chosen_book(whole, "search", options)
+    whole = build_tool_list(builtin_operations(), options)
+    everyday = toolset_list(whole, "search", options)
     extra = [tool for tool in everyday.tools if whole.find(tool.name) is None]
     yield from _introduction(whole, everyday)
     tools = [*extra, *whole.tools]
@@ -57,7 +57,7 @@ def _parts() -> Iterator[str]:
         yield from _tool(tool)
 
 
-def _introduction(whole: ToolBook, everyday: ToolBook) -> Iterator[str]:
+def _introduction(whole: ToolList, everyday: ToolList) -> Iterator[str]:
     size, small = whole.size(), everyday.size()
     yield (
         "The tools that every server offers to keys with the scopes for them; each exposed workflow is one more. "

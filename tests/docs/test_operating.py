@@ -16,7 +16,7 @@ from penstock.app.settings.keys import every_setting
 from penstock.app.settings.model import Settings, settings_outline
 from penstock.base import limits
 from penstock.operations.catalogue.reasons import REASONS
-from penstock.rest.metrics.exposition import Exposition
+from penstock.rest.prometheus import PrometheusRenderer
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "guides" / "operating.md").read_text(encoding="utf-8")
@@ -47,7 +47,7 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> Metrics:
             gate.services.information["started_ms"] = 400
             telemetry = gate.services.telemetry
             declared = {family.name: frozenset(family.labels) for family in telemetry.families()}
-            return _samples(Exposition(telemetry).text().decode(), declared)
+            return _samples(PrometheusRenderer(telemetry).text().decode(), declared)
 
     return asyncio.run(look())
 

@@ -15,7 +15,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
-from penstock.mcp_surface.questions.callers import ProtocolFault
+from penstock.mcp_surface.callers import ProtocolFault
 from tests.live.mcp.clients import text_of
 from tests.unit.mcp_surface.assistants import accept, assisted, exposed
 from tests.zygote import piped_command

@@ -15,7 +15,7 @@ import pytest
 from jsonschema_rs import Draft202012Validator
 
 from penstock.mcp_surface.content.results import ERROR_META
-from penstock.mcp_surface.tools.registry import ToolShelf
+from penstock.mcp_surface.tools.registry import ToolRegistry
 from tests.live.mcp.workflows import ASK, BIG, FAIL, GREET, NAP
 from tests.unit.mcp_surface.assistants import Assistant, assisted
 
@@ -53,7 +53,7 @@ async def listing(folder: Path) -> AsyncIterator[tuple[Assistant, dict[str, Any]
     """Somebody who calls, and the schemas that the tools are listed with; nobody waits long."""
     async with assisted(folder, GREET, ASK, FAIL, NAP, BIG, STRICT, EXCERPT) as assistant:
         assistant.options = replace(assistant.options, output_schemas=True, patience_seconds=0.5)
-        book = await ToolShelf(assistant.caller.gate, assistant.options).of((await assistant.who()).principal)
+        book = await ToolRegistry(assistant.caller.gate, assistant.options).of((await assistant.who()).principal)
         yield assistant, {tool.name: tool.listed.get("outputSchema") for tool in book.tools}
 
 

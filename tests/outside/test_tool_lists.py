@@ -13,8 +13,8 @@ import pytest
 from penstock.definitions.schemas.compiled import CompiledSchema, compile_schema, violations
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.server import INSTRUCTIONS
-from penstock.mcp_surface.tools.book import ToolBook
-from penstock.mcp_surface.tools.registry import ToolShelf, tool_book
+from penstock.mcp_surface.tools.registry import ToolRegistry, build_tool_list
+from penstock.mcp_surface.tools.tool_list import ToolList
 from penstock.operations.builtin import builtin_operations
 from tests.unit.mcp_surface.assistants import Assistant, assisted
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 # What a tool may cost beyond the document's own words.
 OVERHEAD_BYTES_MAX = 500
 # What is never a tool keeps its name: a person calls it, over REST or at the terminal.
-TOOLS = tool_book(builtin_operations(), McpOptions()).tools
+TOOLS = build_tool_list(builtin_operations(), McpOptions()).tools
 CANONICAL = re.compile(rf"(?<![\w.:/-])(?:{'|'.join(re.escape(item.capability.name) for item in TOOLS)})(?![\w-]|\.\w)")
 
 
@@ -46,9 +46,9 @@ def workflow(number: int) -> dict[str, Any]:
     }
 
 
-async def book_of(assistant: Assistant, **options: Any) -> ToolBook:
+async def book_of(assistant: Assistant, **options: Any) -> ToolList:
     chosen = replace(assistant.options, **options)
-    return await ToolShelf(assistant.caller.gate, chosen).of((await assistant.who()).principal)
+    return await ToolRegistry(assistant.caller.gate, chosen).of((await assistant.who()).principal)
 
 
 def encoded(value: Any) -> int:
@@ -107,7 +107,7 @@ async def test_what_a_model_reads_names_tools_as_the_list_does(
 ) -> None:
     async with assisted(tmp_path, workflow(1)) as assistant:
         options = replace(assistant.options, tool_names=style, output_schemas=True, toolset="all")
-        book = await ToolShelf(assistant.caller.gate, options).of((await assistant.who()).principal)
+        book = await ToolRegistry(assistant.caller.gate, options).of((await assistant.who()).principal)
         for tool in book.tools:
             for text in told(tool.listed):
                 assert not CANONICAL.search(text), (tool.name, text)

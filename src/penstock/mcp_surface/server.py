@@ -24,22 +24,31 @@ from pydantic import ValidationError
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded, PenstockError
 from penstock.base.json import JsonObject
-from penstock.mcp_surface.calls.calls import Caller, Client, Filled, ProtocolFault, ToolCalls, tasks_missing
+from penstock.mcp_surface.audit import AUDITED, reason_of, record_refusal
+from penstock.mcp_surface.callers import Caller, ProtocolFault, tasks_missing
+from penstock.mcp_surface.calls.calls import ToolCalls
 from penstock.mcp_surface.content.blocks import messages_at, result_at
-from penstock.mcp_surface.counting import Counting
-from penstock.mcp_surface.eras.clients import IDEMPOTENCY_META, client_of, filled_of, kinds_of, takes_tasks, understood
-from penstock.mcp_surface.eras.edge import resting
+from penstock.mcp_surface.endpoint import not_in_flight
+from penstock.mcp_surface.eras.clients import (
+    IDEMPOTENCY_META,
+    answers_of,
+    client_of,
+    kinds_of,
+    known_answers,
+    takes_tasks,
+)
+from penstock.mcp_surface.eras.http import McpServer
 from penstock.mcp_surface.eras.log_messages import set_level
-from penstock.mcp_surface.eras.sdk import McpServer
+from penstock.mcp_surface.metrics import McpMetrics
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.questions.forms import Ask
-from penstock.mcp_surface.refusals import AUDITED, note_refusal, reason_of
+from penstock.mcp_surface.questions.client_questions import ClientQuestion
+from penstock.mcp_surface.questions.clients import Client, ClientAnswer
 from penstock.mcp_surface.resources.contents import Contents
-from penstock.mcp_surface.subscriptions.changes import Changes
-from penstock.mcp_surface.subscriptions.subscriptions import Subscriptions
-from penstock.mcp_surface.tasks import TASKS_EXTENSION, TaskCalls
-from penstock.mcp_surface.tools.book import Tool
-from penstock.mcp_surface.tools.registry import ToolShelf
+from penstock.mcp_surface.subscriptions.changes import ChangeWatcher
+from penstock.mcp_surface.subscriptions.methods import Subscriptions
+from penstock.mcp_surface.tasks.tasks import TASKS_EXTENSION, Tasks
+from penstock.mcp_surface.tools.registry import ToolRegistry
+from penstock.mcp_surface.tools.tool_list import Tool
 from penstock.operations.catalogue.errors import INTERNAL_ERROR, mapping_of
 from penstock.operations.pipeline import Gate
 
@@ -54,7 +63,7 @@ CATALOGUE_META = "penstock/catalogue"
 """Where a list of tools says how large it is."""
 Context = ServerRequestContext[Any, Any]
 CallerOf = Callable[[Context], Caller]
-AskNow = Callable[[Ask], Awaitable[Filled | None]]
+AskNow = Callable[[ClientQuestion], Awaitable[ClientAnswer | None]]
 
 
 class TaskParams(types.RequestParams):
@@ -73,28 +82,28 @@ class TaskUpdateParams(TaskParams):
 class _Handlers:
     """What each method does."""
 
-    def __init__(self, gate: Gate, options: McpOptions, caller_of: CallerOf, shelf: ToolShelf | None) -> None:
-        self.shelf = ToolShelf(gate, options) if shelf is None else shelf
-        self.calls = ToolCalls(gate, self.shelf, options)
-        self.tasks = TaskCalls(gate, self.shelf, options)
-        self.contents = Contents(gate, self.shelf, self.calls)
+    def __init__(self, gate: Gate, options: McpOptions, caller_of: CallerOf, registry: ToolRegistry | None) -> None:
+        self.registry = ToolRegistry(gate, options) if registry is None else registry
+        self.calls = ToolCalls(gate, self.registry, options)
+        self.tasks = Tasks(gate, self.registry, options)
+        self.contents = Contents(gate, self.registry, self.calls)
         self.caller_of = caller_of
         self.services = gate.services
         self.hears_logs = options.step_logs
-        self.changes = Changes(gate, self.shelf, self.contents)
+        self.changes = ChangeWatcher(gate, self.registry, self.contents)
         self.subscriptions = Subscriptions(gate, self.changes, self.tasks, caller_of)
-        self.counting = Counting(gate.services.telemetry, self._tool_of, self._refused)
+        self.metrics = McpMetrics(gate.services.telemetry, self._tool_of, self._refused)
         self._gate = gate
 
     def _tool_of(self, context: Context, name: object) -> Tool | None:
         caller = self.caller_of(context)
-        book = caller.book or self.shelf.last_of(caller.principal, caller.toolset)
-        return book.find(name) if book is not None and isinstance(name, str) else None
+        tool_list = caller.tool_list or self.registry.last_of(caller.principal, caller.toolset)
+        return tool_list.find(name) if tool_list is not None and isinstance(name, str) else None
 
     def _refused(self, context: Context, method: str, error: Exception) -> None:
         """Note a request that is answered with an error; then nobody else has to."""
         if not isinstance(error, _Fault) or not error.on_record:
-            note_refusal(self._gate, self.caller_of(context), method, _reason(error))
+            record_refusal(self._gate, self.caller_of(context), method, _reason(error))
         if context.request is not None:
             context.request.scope["state"][AUDITED] = True
 
@@ -118,13 +127,13 @@ class _Handlers:
         services, owner = self.services, self.caller_of(context).principal.id
         streams, chosen = services.open_streams, services.limits
 
-        async def asked(question: Ask) -> Filled | None:
+        async def asked(question: ClientQuestion) -> ClientAnswer | None:
             try:
                 streams.take(owner, at_most=chosen.streams_max, of_one=chosen.streams_per_key)
             except LimitExceeded:
                 return None
             try:
-                with resting(context.request.scope) if context.request is not None else nullcontext():
+                with not_in_flight(context.request.scope) if context.request is not None else nullcontext():
                     return await asyncio.wait_for(ask(question), limits.MCP_QUESTION_SECONDS_MAX)
             except TimeoutError:
                 return None
@@ -135,9 +144,9 @@ class _Handlers:
 
     async def list_tools(self, context: Context, params: Any) -> Any:
         caller = self.caller_of(context)
-        book = caller.book or await self.shelf.of(caller.principal, caller.toolset)
-        size = {CATALOGUE_META: book.size()}
-        return {"tools": [tool.listed for tool in book.tools], "_meta": size, **_COMPLETE}
+        tool_list = caller.tool_list or await self.registry.of(caller.principal, caller.toolset)
+        size = {CATALOGUE_META: tool_list.size()}
+        return {"tools": [tool.listed for tool in tool_list.tools], "_meta": size, **_COMPLETE}
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> Any:
         caller, client = self.caller_of(context), self._client(context, params)
@@ -156,7 +165,9 @@ class _Handlers:
     async def update_task(self, context: Context, params: TaskUpdateParams) -> Any:
         caller = self._task_caller(context, params)
         return await _faults_raised(
-            self.tasks.update(caller, params.task_id, filled_of(understood(params.input_responses)), kinds_of(context))
+            self.tasks.update(
+                caller, params.task_id, answers_of(known_answers(params.input_responses)), kinds_of(context)
+            )
         )
 
     async def cancel_task(self, context: Context, params: TaskParams) -> Any:
@@ -280,17 +291,17 @@ def build_mcp_server(
     caller_of: CallerOf,
     schema_of: Callable[[], Caller | None] = lambda: None,
     *,
-    shelf: ToolShelf | None = None,
+    registry: ToolRegistry | None = None,
 ) -> Server[Any]:
     """The server. `schema_of` tells who calls just now, for the SDK's look at a tool's schema."""
-    handlers = _Handlers(gate, options, caller_of, shelf)
+    handlers = _Handlers(gate, options, caller_of, registry)
 
     def input_schema(name: str) -> Mapping[str, Any] | None:
         caller = schema_of()
         if caller is None:
             return None
-        book = caller.book or handlers.shelf.last_of(caller.principal, caller.toolset)
-        tool = book.find(name) if book is not None else None
+        tool_list = caller.tool_list or handlers.registry.last_of(caller.principal, caller.toolset)
+        tool = tool_list.find(name) if tool_list is not None else None
         return tool.capability.input_schema if tool is not None else None
 
     server = McpServer(
@@ -312,7 +323,7 @@ def build_mcp_server(
         on_unsubscribe_resource=_raising(handlers.subscriptions.unsubscribe),
         on_subscriptions_listen=_raising(handlers.subscriptions.listen),
     )
-    server.middleware.insert(0, handlers.counting.around)
+    server.middleware.insert(0, handlers.metrics.around)
     server.middleware.insert(1, _written)
     server.middleware.append(handlers.subscriptions.begun)
     initialized = handlers.subscriptions.initialized

@@ -27,7 +27,7 @@ from penstock.openwop.streams import open_events, poll_events
 from penstock.openwop.views import run_arguments, snapshot_of, standing_of, status_of, workflow_of
 from penstock.operations.catalogue.capability import EventStream
 from penstock.operations.pipeline import Gate
-from penstock.rest.endpoints import Busy
+from penstock.rest.endpoints import ConcurrencyLimit
 from penstock.rest.responses import method_not_allowed, send_empty, send_options, send_response
 from penstock.rest.sse import STREAM_HEADERS, close_stream, send_events
 
@@ -51,7 +51,7 @@ class _Wire:
     """One address of the wire."""
 
     gate: Gate
-    busy: Busy
+    busy: ConcurrencyLimit
     max_body_bytes: int
     version: str
     actions: dict[str, Action]
@@ -229,7 +229,7 @@ async def _nothing(exchange: Exchange) -> _Answer:
 
 def openwop_routes(
     gate: Gate,
-    busy: Busy,
+    busy: ConcurrencyLimit,
     *,
     max_body_bytes: int,
     version: str,

@@ -19,11 +19,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from penstock.base import limits
 from penstock.base.errors import NotFound
 from penstock.operations.pipeline import Gate
-from penstock.rest.endpoints import Busy, Endpoint
-from penstock.rest.middleware import Outermost
-from penstock.rest.refusals import refusal_notes
+from penstock.rest.audit import refusal_recorder
+from penstock.rest.endpoints import ConcurrencyLimit, Endpoint
+from penstock.rest.middleware import RequestMiddleware
 from penstock.rest.responses import send_problem
-from penstock.rest.routing import Paths
+from penstock.rest.routing import PathRouter
 
 __all__ = ["RestOptions", "build_application"]
 
@@ -56,7 +56,7 @@ class RestOptions:
     metrics_public: bool = False
 
 
-def operation_routes(gate: Gate, options: RestOptions, busy: Busy) -> list[BaseRoute]:
+def operation_routes(gate: Gate, options: RestOptions, busy: ConcurrencyLimit) -> list[BaseRoute]:
     """A route for each path of the catalogue."""
     endpoints: dict[str, Endpoint] = {}
     for capability in gate.catalogue.all():
@@ -81,12 +81,12 @@ def build_application(
     *,
     new_request_id: Callable[[], str],
     pages: Sequence[BaseRoute] = (),
-    busy: Busy | None = None,
+    busy: ConcurrencyLimit | None = None,
 ) -> ASGIApp:
     """The application. `pages` are routes beside the operations (health, metrics, documents, other surfaces)."""
-    places = busy or Busy(options.max_concurrent_requests)
-    nothing = _NothingHere()
-    nothing.paths = Paths([*pages, *operation_routes(gate, options, places)], nothing)
+    places = busy or ConcurrencyLimit(options.max_concurrent_requests)
+    nothing = _NotFound()
+    nothing.paths = PathRouter([*pages, *operation_routes(gate, options, places)], nothing)
     app: ASGIApp = nothing.paths
     if options.gzip_min_bytes is not None:
         app = _Compression(app, options.gzip_min_bytes)
@@ -105,7 +105,7 @@ def build_application(
                 "Mcp-Session-Id",
             ],
         )
-    return Outermost(app, new_request_id, gate.services.telemetry, refusal_notes(gate))
+    return RequestMiddleware(app, new_request_id, gate.services.telemetry, refusal_recorder(gate))
 
 
 class _Compression:
@@ -128,10 +128,10 @@ def _takes_gzip(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     return False
 
 
-class _NothingHere:
+class _NotFound:
     """Answers for every path that there is not."""
 
-    paths: Paths | None = None
+    paths: PathRouter | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A problem document; with the path that was meant if there is just a slash too many."""

@@ -20,7 +20,7 @@ from penstock.operations.catalogue.capability import Capability, EventStream, Re
 from penstock.operations.gate.context import Credentials, Principal, Request
 from penstock.operations.pipeline import NOBODY, Answered, Gate, Outcome, RefusedCall
 from penstock.rest.arguments import ArgumentReader
-from penstock.rest.refusals import AUDITED
+from penstock.rest.audit import AUDITED
 from penstock.rest.requests import bearer_of, headers_of, query_of, read_body, refuse_strange_path
 from penstock.rest.responses import (
     Headers,
@@ -35,7 +35,7 @@ from penstock.rest.responses import (
 from penstock.rest.sse import STREAM_HEADERS, close_stream, send_events
 
 __all__ = [
-    "Busy",
+    "ConcurrencyLimit",
     "Endpoint",
     "authenticated",
     "bearer_of",
@@ -51,7 +51,7 @@ _JSON = (b"content-type", b"application/json")
 
 
 @dataclass(slots=True)
-class Busy:
+class ConcurrencyLimit:
     """How many requests are under way, and how many may be."""
 
     maximum: int
@@ -106,7 +106,7 @@ class Endpoint:
     gate: Gate
     base_path: str
     max_body_bytes: int
-    busy: Busy
+    busy: ConcurrencyLimit
     operations: dict[str, Capability] = field(default_factory=dict)
     readers: dict[str, ArgumentReader] = field(default_factory=dict)
 

@@ -17,8 +17,8 @@ from penstock.base.errors import LimitExceeded, PenstockError
 from penstock.operations.pipeline import Gate
 from penstock.operations.webhooks.receiver import HookAnswer, WebhookReceiver
 from penstock.operations.webhooks.requests import HookRequest
-from penstock.rest.endpoints import Busy, read_body, request_id_of, send_problem, send_response
-from penstock.rest.refusals import AUDITED
+from penstock.rest.audit import AUDITED
+from penstock.rest.endpoints import ConcurrencyLimit, read_body, request_id_of, send_problem, send_response
 
 __all__ = ["hook_pages"]
 
@@ -31,7 +31,7 @@ class _Hooks:
 
     surface = "webhook"
 
-    def __init__(self, gate: Gate, busy: Busy) -> None:
+    def __init__(self, gate: Gate, busy: ConcurrencyLimit) -> None:
         self._gate = gate
         self._receiver = WebhookReceiver.of(gate)
         self._busy = busy
@@ -76,4 +76,4 @@ class _Hooks:
 
 def hook_pages(gate: Gate, *, at_once_max: int = limits.REQUESTS_AT_ONCE_MAX) -> list[BaseRoute]:
     """The route for `/hooks/{path}`, and for `/hooks/@{tenant}/{path}` of tenants other than the default one."""
-    return [Route("/hooks/{path:path}", _Hooks(gate, Busy(at_once_max)))]
+    return [Route("/hooks/{path:path}", _Hooks(gate, ConcurrencyLimit(at_once_max)))]

@@ -21,10 +21,10 @@ from penstock.base.json import JsonObject
 from penstock.operations.catalogue.errors import internal_error
 from penstock.operations.event_lines import log_event
 from penstock.operations.gate.telemetry import Telemetry
-from penstock.rest.refusals import NoteRefusal
+from penstock.rest.audit import RecordRefusal
 from penstock.rest.responses import Headers, send_problem
 
-__all__ = ["Outermost"]
+__all__ = ["RequestMiddleware"]
 
 _LOGGER = logging.getLogger("penstock.api")
 _ACCESS = logging.getLogger("penstock.access")
@@ -41,11 +41,11 @@ _ASK_AGAIN = (b"cache-control", b"private, no-cache")
 _NOT_KEPT = (b"cache-control", b"no-store")
 
 
-class Outermost:
+class RequestMiddleware:
     """Gives each request an id, counts it, and answers for bugs."""
 
     def __init__(
-        self, app: ASGIApp, new_request_id: Callable[[], str], telemetry: Telemetry, refused: NoteRefusal
+        self, app: ASGIApp, new_request_id: Callable[[], str], telemetry: Telemetry, refused: RecordRefusal
     ) -> None:
         self._app = app
         self._refused = refused

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.base.errors import PenstockError
 from penstock.operations.system.health import is_ready
-from penstock.rest.refusals import AUDITED
+from penstock.rest.audit import AUDITED
 from penstock.rest.responses import (
     Headers,
     etag_matches,

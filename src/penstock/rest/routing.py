@@ -21,7 +21,7 @@ from urllib.parse import unquote
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["Paths"]
+__all__ = ["PathRouter"]
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _PLAIN = re.compile(r"[^{}]*")
@@ -46,7 +46,7 @@ class _Node:
 Found: TypeAlias = tuple[BaseRoute, dict[str, object]]
 
 
-class Paths:
+class PathRouter:
     """Every route of an application."""
 
     def __init__(self, routes: Sequence[BaseRoute], nothing: ASGIApp) -> None:

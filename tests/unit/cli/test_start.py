@@ -24,7 +24,7 @@ LATER = (
     "pydantic_ai",
     "rich",
     "yaml",
-    "penstock.rest.metrics.exposition",
+    "penstock.rest.prometheus",
     "penstock.rest.openapi.document",
     "penstock.app.executors.models",
     "penstock.cli.documents.reading",

@@ -14,11 +14,13 @@ from penstock.app.penstock import Penstock
 from penstock.app.serving.mcp import mcp_options
 from penstock.app.settings.model import Settings
 from penstock.base.json import JsonObject
-from penstock.mcp_surface.calls.calls import Caller, Client, Filled, ToolCalls
+from penstock.mcp_surface.callers import Caller
+from penstock.mcp_surface.calls.calls import ToolCalls
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.questions.forms import Kind
-from penstock.mcp_surface.tasks import TaskCalls
-from penstock.mcp_surface.tools.registry import ToolShelf
+from penstock.mcp_surface.questions.client_questions import Kind
+from penstock.mcp_surface.questions.clients import Client, ClientAnswer
+from penstock.mcp_surface.tasks.tasks import Tasks
+from penstock.mcp_surface.tools.registry import ToolRegistry
 from tests.unit.operations.conftest import Caller as GateCaller
 
 __all__ = ["SAID", "Assistant", "accept", "assisted", "exposed"]
@@ -33,9 +35,9 @@ def exposed(name: str, *nodes: dict[str, Any], **tool: Any) -> dict[str, Any]:
     return {"penstock": "v1", "name": name, "expose": {"tool": tool or True}, "nodes": list(nodes)}
 
 
-def accept(**content: Any) -> Filled:
+def accept(**content: Any) -> ClientAnswer:
     """A form that was filled in."""
-    return Filled(action="accept", content=content)
+    return ClientAnswer(action="accept", content=content)
 
 
 @dataclass(slots=True)
@@ -50,16 +52,16 @@ class Assistant:
         """As the surface knows them."""
         return Caller(principal=await self.caller.principal(), request_id="test", address=self.address)
 
-    def _tasks(self) -> TaskCalls:
-        return TaskCalls(self.caller.gate, ToolShelf(self.caller.gate, self.options), self.options)
+    def _tasks(self) -> Tasks:
+        return Tasks(self.caller.gate, ToolRegistry(self.caller.gate, self.options), self.options)
 
     async def task(self, task_id: str, kinds: frozenset[Kind] = FORMS) -> Any:
         """How a task stands."""
         return await self._tasks().get(await self.who(), task_id, kinds)
 
-    async def update(self, task_id: str, filled: Mapping[str, Filled], kinds: frozenset[Kind] = FORMS) -> Any:
+    async def update(self, task_id: str, answers: Mapping[str, ClientAnswer], kinds: frozenset[Kind] = FORMS) -> Any:
         """Answer questions of a task."""
-        return await self._tasks().update(await self.who(), task_id, filled, kinds)
+        return await self._tasks().update(await self.who(), task_id, answers, kinds)
 
     async def cancel(self, task_id: str) -> Any:
         """Stop a task."""
@@ -67,7 +69,7 @@ class Assistant:
 
     async def call(self, name: str, arguments: dict[str, Any] | None = None, **client: Any) -> Any:
         """The result of a call; the client takes forms and answers by calling again unless it is said otherwise."""
-        calls = ToolCalls(self.caller.gate, ToolShelf(self.caller.gate, self.options), self.options)
+        calls = ToolCalls(self.caller.gate, ToolRegistry(self.caller.gate, self.options), self.options)
         chosen = {"kinds": FORMS, "completes": "ask" not in client, **client}
         return await calls.call(await self.who(), name, arguments or {}, Client(**chosen))
 

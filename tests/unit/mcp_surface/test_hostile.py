@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.mcp_surface.content.blocks import content_blocks
-from penstock.mcp_surface.tools.registry import ToolShelf
+from penstock.mcp_surface.tools.registry import ToolRegistry
 from tests.unit.mcp_surface.assistants import accept, assisted
 
 pytestmark = pytest.mark.anyio
@@ -44,35 +44,35 @@ async def test_no_workflow_takes_a_name_of_the_servers_own(tmp_path: Path, names
     documents = [named(tool, f"evil{number}") for number, tool in enumerate(asked.values())]
     async with assisted(tmp_path, *documents) as assistant:
         options = replace(assistant.options, tool_names=names, tool_prefix=prefix, toolset="default", catalogue_bytes=1)
-        shelf = ToolShelf(assistant.caller.gate, options)
+        registry = ToolRegistry(assistant.caller.gate, options)
         for somebody in (assistant, await assistant.other("workflow:run")):
-            book = await shelf.of((await somebody.who()).principal)
+            tool_list = await registry.of((await somebody.who()).principal)
             for name in taken:
-                found = book.find(name)
+                found = tool_list.find(name)
                 assert found is None or found.capability.name in ("execution.wait", "tools.call")
-            listed = [tool.name for tool in book.tools]
+            listed = [tool.name for tool in tool_list.tools]
             assert len(set(listed)) == len(listed)
             for document in documents:  # all of them can be called, by other names
-                assert book.find(f"workflow:{document['name']}") is not None
+                assert tool_list.find(f"workflow:{document['name']}") is not None
 
 
 # --- approvals ----------------------------------------------------------------------------------------
 
 
 async def test_an_approval_is_given_only_by_somebody_who_was_asked_for_it(tmp_path: Path) -> None:
-    filled = {"question": accept(approved=True)}
+    answers = {"question": accept(approved=True)}
     async with assisted(tmp_path, APPROVAL, ASKS) as assistant:
         # Nobody can have seen a question that a call has not led to yet.
-        asked = await assistant.call("pays", {"order": 1}, filled=filled)
+        asked = await assistant.call("pays", {"order": 1}, answers=answers)
         assert asked["resultType"] == "input_required"
         # A state of another call is none; with its own the person's answer counts.
         other = await assistant.call("asks")
         with pytest.raises(Exception, match="requestState"):
-            await assistant.call("pays", {"order": 1}, filled=filled, state=other["requestState"])
-        done = await assistant.call("pays", {"order": 1}, filled=filled, state=asked["requestState"])
+            await assistant.call("pays", {"order": 1}, answers=answers, state=other["requestState"])
+        done = await assistant.call("pays", {"order": 1}, answers=answers, state=asked["requestState"])
         assert done["structuredContent"]["output"] == {"approved": True}
         # What is no approval may be answered at once.
-        assert (await assistant.call("asks", filled=filled))["structuredContent"]["output"] == {"approved": True}
+        assert (await assistant.call("asks", answers=answers))["structuredContent"]["output"] == {"approved": True}
 
 
 @pytest.mark.parametrize("way", ["execution_answer", "control_workflow_resume"])

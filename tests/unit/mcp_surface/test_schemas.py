@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.tools.registry import tool_book
+from penstock.mcp_surface.tools.registry import build_tool_list
 from penstock.operations.builtin import builtin_operations
 from penstock.rest.openapi.document import openapi_document
 
@@ -16,7 +16,7 @@ DOCUMENT: dict[str, Any] = openapi_document(OPERATIONS, version="1", base_path="
 DESCRIBED: dict[str, Any] = {
     operation["operationId"]: operation for path in DOCUMENT["paths"].values() for operation in path.values()
 }
-BOOK = tool_book(OPERATIONS, McpOptions(output_schemas=True, toolset="all"))
+BOOK = build_tool_list(OPERATIONS, McpOptions(output_schemas=True, toolset="all"))
 TOOLS: dict[str, Any] = {tool.capability.name: tool.listed for tool in BOOK.tools}
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from starlette.routing import Match, Mount, Route
 from starlette.types import Receive, Scope, Send
 
-from penstock.rest.routing import Paths
+from penstock.rest.routing import PathRouter
 
 PATTERNS = (
     "/healthz",
@@ -37,7 +37,7 @@ class Nothing:
 
 
 ROUTES = [Route(pattern, Nothing()) for pattern in PATTERNS]
-PATHS = Paths(ROUTES, Nothing())
+PATHS = PathRouter(ROUTES, Nothing())
 
 
 def scope_of(path: str) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def test_what_takes_the_rest_comes_last() -> None:
 
 def test_something_that_is_mounted_is_found() -> None:
     mounted = Mount("/mounted", app=Nothing())
-    match = Paths([*ROUTES, mounted], Nothing()).find(scope_of("/mounted/below"))
+    match = PathRouter([*ROUTES, mounted], Nothing()).find(scope_of("/mounted/below"))
     assert match is not None
     assert match[0] is mounted
 
@@ -135,7 +135,7 @@ def test_a_path_that_is_asked_for_again_has_parameters_of_its_own() -> None:
 
 
 def test_no_more_paths_are_kept_than_a_bounded_number() -> None:
-    paths = Paths(ROUTES, Nothing())
+    paths = PathRouter(ROUTES, Nothing())
     for number in range(3_000):
         assert paths.find(scope_of(f"/runs/{number}")) is not None
     assert paths.find(scope_of(f"/runs/{'x' * 1_000}")) is not None

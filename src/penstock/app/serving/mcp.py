@@ -24,14 +24,14 @@ from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.mcp_surface.answer_page.page import AnswerPage
-from penstock.mcp_surface.eras.edge import Engine, McpEdge
+from penstock.mcp_surface.endpoint import McpBackend, McpEndpoint
 from penstock.mcp_surface.options import MESSAGES_PATH, SSE_PATH, McpOptions
 from penstock.operations.pipeline import Gate
 from penstock.rest.pages import PageAnswer, page
 
 __all__ = ["McpMount", "load_mcp", "mcp_options"]
 
-_MODULE = "penstock.mcp_surface.serving"
+_MODULE = "penstock.mcp_surface.entry_points"
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 
@@ -107,7 +107,7 @@ class McpMount:
     def __init__(self, gate: Gate, options: McpOptions) -> None:
         self._gate = gate
         self._options = options
-        self._edge = McpEdge(gate, options, self._load)
+        self._edge = McpEndpoint(gate, options, self._load)
         self._closing: asyncio.Task[None] | None = None
         self._warming: asyncio.Task[None] | None = None
         gate.services.open_streams.listen(self._look)
@@ -117,10 +117,10 @@ class McpMount:
         if self._gate.services.open_streams.ending and self._closing is None:
             self._closing = asyncio.ensure_future(self._edge.close())
 
-    async def _load(self) -> Engine:
+    async def _load(self) -> McpBackend:
         # In a thread: the import takes most of a second, and others are being answered.
         module = await asyncio.to_thread(load_mcp)
-        engine: Engine = await module.open_http_engine(self._gate, self._options)
+        engine: McpBackend = await module.open_http_backend(self._gate, self._options)
         return engine
 
     @property

@@ -45,13 +45,13 @@ from penstock.operations.gate.context import GateLimits, ServerParts, WebhookCho
 from penstock.operations.gate.telemetry import Telemetry
 from penstock.operations.pipeline import Gate
 from penstock.rest.application import RestOptions, build_application
-from penstock.rest.endpoints import Busy
+from penstock.rest.audit import unparsed_recorder
+from penstock.rest.endpoints import ConcurrencyLimit
 from penstock.rest.hooks import hook_pages
-from penstock.rest.metrics.page import Metrics, metrics_page
+from penstock.rest.http_protocol import BoundedHttpProtocol
+from penstock.rest.metrics import Metrics, metrics_page
 from penstock.rest.openapi.reference_page import PAGE_HEADERS, reference_page
 from penstock.rest.pages import document_page, probe_pages
-from penstock.rest.protocol.guarded import GuardedProtocol
-from penstock.rest.refusals import unread_refusals
 
 if TYPE_CHECKING:
     from penstock.rest.openapi import document
@@ -174,7 +174,7 @@ async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncI
             *hook_pages(gate, at_once_max=options.rest.max_concurrent_requests),
         ]
         pages.extend(mcp.routes())
-        busy = Busy(options.rest.max_concurrent_requests)
+        busy = ConcurrencyLimit(options.rest.max_concurrent_requests)
         pages.extend(
             openwop_routes(
                 gate,
@@ -237,7 +237,7 @@ def build_server(
         host=options.host,
         port=options.port,
         # A class for uvicorn, which makes one for each connection.
-        http=cast("type[asyncio.Protocol]", partial(GuardedProtocol, refused=unread_refusals(gate))),
+        http=cast("type[asyncio.Protocol]", partial(BoundedHttpProtocol, refused=unparsed_recorder(gate))),
         ws="none",
         lifespan="off",
         access_log=False,

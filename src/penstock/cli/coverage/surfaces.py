@@ -36,7 +36,7 @@ from penstock.client.client_async import AsyncClient
 from penstock.client.errors import CLIENT_REASONS
 from penstock.client.table import method_name, operation_table, resource_attribute
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.tools.wording import Wording
+from penstock.mcp_surface.tools.naming import ToolNaming
 from penstock.operations.builtin import builtin_operations
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.reasons import REASONS
@@ -205,13 +205,13 @@ def _tool_name(operation: str) -> str:
     return f"{McpOptions().tool_prefix}_{operation.replace('.', '_')}"
 
 
-def _wording(capabilities: Iterable[Capability], tools: Mapping[str, JsonObject]) -> Wording:
+def _wording(capabilities: Iterable[Capability], tools: Mapping[str, JsonObject]) -> ToolNaming:
     """Texts for models name operations as the list of tools does."""
     names = {item.name: _tool_name(item.name) for item in capabilities}
-    return Wording({name: tool for name, tool in names.items() if tool in tools})
+    return ToolNaming({name: tool for name, tool in names.items() if tool in tools})
 
 
-def _tool_problems(capability: Capability, tools: Mapping[str, JsonObject], wording: Wording) -> Iterator[str]:
+def _tool_problems(capability: Capability, tools: Mapping[str, JsonObject], wording: ToolNaming) -> Iterator[str]:
     tool = tools.get(_tool_name(capability.name))
     if tool is None:
         yield f"{capability.name}: there is no tool"

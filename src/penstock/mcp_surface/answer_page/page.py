@@ -23,13 +23,13 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.base.errors import Denied, NotFound, PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.answer_page.forms import AnswerForm, UnreadableField, answer_form
+from penstock.mcp_surface.answer_page.html_form import AnswerForm, UnreadableField, answer_form
+from penstock.mcp_surface.audit import AUDITED, CODE
+from penstock.mcp_surface.callers import Caller, call_operation
 from penstock.mcp_surface.content.results import plain_text
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.questions.callers import Caller, ask_gate
 from penstock.mcp_surface.questions.links import AnswerLinks
-from penstock.mcp_surface.questions.seals import SealedLink
-from penstock.mcp_surface.refusals import AUDITED, CODE
+from penstock.mcp_surface.questions.signing import AnswerLink
 from penstock.operations.executions.views import ExecutionView
 from penstock.operations.executions.waits import QuestionView
 from penstock.operations.gate.authentication import principal_of
@@ -71,7 +71,7 @@ _HEADERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Page:
     """What is shown."""
 
     status: int
@@ -81,16 +81,16 @@ class _Said:
     """Where to go on."""
 
 
-_NOWHERE = _Said(404, "Nothing here", "<p>This address leads nowhere, or not any more. Ask for a new one.</p>")
-_DONE = _Said(200, "Thank you", "<p>The answer was taken. You can close this page.</p>")
+_NOWHERE = _Page(404, "Nothing here", "<p>This address leads nowhere, or not any more. Ask for a new one.</p>")
+_DONE = _Page(200, "Thank you", "<p>The answer was taken. You can close this page.</p>")
 _KEY = (
     '<form method="post"><p><label for="key">Your key</label>'
     '<input id="key" name="key" type="password" required autocomplete="off">'
     "<small>It is used to find out whether you may answer, and not kept.</small></p>"
     '<p><button class="main">Go on</button></p></form>'
 )
-_DOOR = _Said(200, "Who are you?", _KEY)
-_TOO_LATE = _Said(409, "Answered", "<p>This question has been answered already. You can close this page.</p>")
+_DOOR = _Page(200, "Who are you?", _KEY)
+_TOO_LATE = _Page(409, "Answered", "<p>This question has been answered already. You can close this page.</p>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +102,13 @@ class _Asked:
     question: QuestionView
 
 
-def _told(error: PenstockError) -> _Said:
+def _told(error: PenstockError) -> _Page:
     """What is shown to somebody who is refused."""
     if isinstance(error, NotFound):
         return _NOWHERE
     if isinstance(error, Denied):
-        return _Said(403, "Not allowed", f"<p>{escape(error.message)}.</p>")
-    return _Said(503, "Not now", f"<p>{escape(error.message)}. Try again in a moment.</p>")
+        return _Page(403, "Not allowed", f"<p>{escape(error.message)}.</p>")
+    return _Page(503, "Not now", f"<p>{escape(error.message)}. Try again in a moment.</p>")
 
 
 def _sender(scope: Scope) -> tuple[str, str | None]:
@@ -131,14 +131,14 @@ class AnswerPage:
         """Answer one request."""
         method = scope["method"]
         if method not in ("GET", "HEAD", "POST"):
-            await _send(send, _Said(405, "Not this way", "<p>Open the page with a browser.</p>"), head=False)
+            await _send(send, _Page(405, "Not this way", "<p>Open the page with a browser.</p>"), head=False)
             return
         token = str(scope.get("path_params", {}).get("token", ""))
         state = scope.setdefault("state", {})
         try:
             asked = await self._asked(token, scope) if token else None
             if asked is None:
-                said = await self._let_in(scope, receive) if method == "POST" else _DOOR
+                said = await self._authenticate(scope, receive) if method == "POST" else _DOOR
             elif isinstance(asked, _Asked):
                 said = await self._answered(asked, scope, receive) if method == "POST" else _page(asked)
             else:
@@ -150,10 +150,10 @@ class AnswerPage:
             said = _told(error)
         await _send(send, said, head=method == "HEAD")
 
-    async def _let_in(self, scope: Scope, receive: Receive) -> _Said:
+    async def _authenticate(self, scope: Scope, receive: Receive) -> _Page:
         """Send somebody with a key of their own to the page of the question that they ask for."""
         given = await self._sent(scope, receive)
-        if isinstance(given, _Said):
+        if isinstance(given, _Page):
             return given
         wanted = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         execution_id, named = wanted.get("execution", [""])[0], wanted.get("question", [""])[0]
@@ -165,7 +165,7 @@ class AnswerPage:
             scope["state"].update({CODE: error.code, AUDITED: True})
             return replace(_DOOR, status=403, body=f'<p class="wrong" role="alert">{escape(error.message)}.</p>{_KEY}')
         caller = Caller(principal=principal, request_id=request_id, remote=remote, address="")
-        view = await ask_gate(self._gate, caller, "execution.status", {"execution_id": execution_id})
+        view = await call_operation(self._gate, caller, "execution.status", {"execution_id": execution_id})
         assert isinstance(view, ExecutionView)
         found = [item for item in view.waiting_for.questions if named in ("", item.interrupt_id)]
         address = self._links.address(caller, execution_id, found[0].interrupt_id) if found else None
@@ -174,17 +174,17 @@ class AnswerPage:
         # Relative to this page: a proxy may have put something before its path.
         return replace(_DOOR, status=303, location="/".join(address.rsplit("/", 2)[1:]))
 
-    async def _asked(self, token: str, scope: Scope) -> _Asked | _Said:
+    async def _asked(self, token: str, scope: Scope) -> _Asked | _Page:
         link = self._links.read(token)
         caller = await self._caller(link, scope) if link is not None else None
         if link is None or caller is None:
             return _NOWHERE
-        view = await ask_gate(self._gate, caller, "execution.status", {"execution_id": link.execution_id})
+        view = await call_operation(self._gate, caller, "execution.status", {"execution_id": link.execution_id})
         assert isinstance(view, ExecutionView)
         found = [item for item in view.waiting_for.questions if item.interrupt_id == link.interrupt_id]
         return _Asked(caller, view, found[0]) if found else _TOO_LATE
 
-    async def _caller(self, link: SealedLink, scope: Scope) -> Caller | None:
+    async def _caller(self, link: AnswerLink, scope: Scope) -> Caller | None:
         """Whose question it is; None if their key is not good any more."""
         key = await self._gate.services.platform.key(link.key_id)
         if key is None or key.tenant != link.tenant:
@@ -196,9 +196,9 @@ class AnswerPage:
         request_id, remote = _sender(scope)
         return Caller(principal=principal, request_id=request_id, remote=remote)
 
-    async def _answered(self, asked: _Asked, scope: Scope, receive: Receive) -> _Said:
+    async def _answered(self, asked: _Asked, scope: Scope, receive: Receive) -> _Page:
         given = await self._sent(scope, receive)
-        if isinstance(given, _Said):
+        if isinstance(given, _Page):
             return given
         declined: JsonValue = asked.question.decline if given.get("decline") else None
         form = answer_form(asked.question.answer_schema)
@@ -211,7 +211,7 @@ class AnswerPage:
             "answer": answer,
         }
         try:
-            await ask_gate(self._gate, asked.caller, "execution.answer", arguments, from_person=True)
+            await call_operation(self._gate, asked.caller, "execution.answer", arguments, from_person=True)
         except PenstockError as error:
             scope["state"].update({CODE: error.code, AUDITED: error.on_record})
             if error.code in _ANSWERED:
@@ -221,10 +221,10 @@ class AnswerPage:
             return _page(asked, given, _mistakes(error) or {"": [error.message]})
         return _DONE
 
-    async def _sent(self, scope: Scope, receive: Receive) -> dict[str, list[str]] | _Said:
+    async def _sent(self, scope: Scope, receive: Receive) -> dict[str, list[str]] | _Page:
         kinds = [value for name, value in scope["headers"] if name == b"content-type"]
         if not kinds or kinds[0].partition(b";")[0].strip().lower() != _FORM:
-            return _Said(415, "Not this way", "<p>Open the page with a browser.</p>")
+            return _Page(415, "Not this way", "<p>Open the page with a browser.</p>")
         body = bytearray()
         while True:
             message = await receive()
@@ -232,7 +232,7 @@ class AnswerPage:
                 return _NOWHERE
             body += message.get("body", b"")
             if len(body) > self._body_bytes_max:
-                return _Said(413, "Too much", "<p>The answer is too large.</p>")
+                return _Page(413, "Too much", "<p>The answer is too large.</p>")
             if not message.get("more_body"):
                 break
         try:
@@ -240,7 +240,7 @@ class AnswerPage:
                 body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=_FIELDS_MAX
             )
         except ValueError:
-            return _Said(400, "Not this way", "<p>Open the page with a browser.</p>")
+            return _Page(400, "Not this way", "<p>Open the page with a browser.</p>")
 
 
 def _mistakes(error: PenstockError) -> dict[str, list[str]]:
@@ -258,7 +258,7 @@ def _mistakes(error: PenstockError) -> dict[str, list[str]]:
     return found
 
 
-def _page(asked: _Asked, given: dict[str, list[str]] | None = None, wrong: dict[str, list[str]] | None = None) -> _Said:
+def _page(asked: _Asked, given: dict[str, list[str]] | None = None, wrong: dict[str, list[str]] | None = None) -> _Page:
     question, form = asked.question, answer_form(asked.question.answer_schema)
     if form.whole and wrong:
         wrong = {form.fields[0].path: [told for listed in wrong.values() for told in listed]}
@@ -275,7 +275,7 @@ def _page(asked: _Asked, given: dict[str, list[str]] | None = None, wrong: dict[
         f'<p><button class="main">Answer</button>{refuse}</p></form>'
         f"<p><small>Execution <code>{escape(asked.view.execution_id)}</code>.{until}</small></p>"
     )
-    return _Said(422 if wrong else 200, "A question", body)
+    return _Page(422 if wrong else 200, "A question", body)
 
 
 def _alert(form: AnswerForm, wrong: dict[str, list[str]]) -> str:
@@ -297,7 +297,7 @@ def _moment(text: str) -> str:
     return f'<time datetime="{escape(text)}">{escape(told)}</time>'
 
 
-async def _send(send: Send, said: _Said, *, head: bool) -> None:
+async def _send(send: Send, said: _Page, *, head: bool) -> None:
     title = escape(said.title)
     page = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} · Penstock</title>'

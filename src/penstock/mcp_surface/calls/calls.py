@@ -15,71 +15,55 @@ from functools import partial
 
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
-from penstock.mcp_surface.calls.conversation import Conversation, Desk, Render
+from penstock.mcp_surface.audit import record_error, record_refusal
+from penstock.mcp_surface.callers import (
+    INVALID_PARAMS,
+    Caller,
+    ProtocolFault,
+)
+from penstock.mcp_surface.calls.call import Call, CallContext, Render
 from penstock.mcp_surface.content.results import answer_result, error_result
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.questions.callers import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    TASKS_EXTENSION,
-    Caller,
-    Client,
-    Filled,
-    ProtocolFault,
-    ask_gate,
-    tasks_missing,
-)
+from penstock.mcp_surface.questions.clients import Client
 from penstock.mcp_surface.questions.links import AnswerLinks
-from penstock.mcp_surface.questions.seals import state_seal
-from penstock.mcp_surface.refusals import note_error, note_refusal
-from penstock.mcp_surface.tools.book import CATALOGUE, Tool, ToolBook, listed_tool
-from penstock.mcp_surface.tools.registry import ToolShelf
+from penstock.mcp_surface.questions.signing import state_signer
+from penstock.mcp_surface.tools.registry import ToolRegistry
+from penstock.mcp_surface.tools.tool_list import CATALOGUE, Tool, ToolList, listed_tool
 from penstock.mcp_surface.tools.toolsets import described, found_tools, inner_call
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.pipeline import Gate
 
-__all__ = [
-    "INTERNAL_ERROR",
-    "INVALID_PARAMS",
-    "TASKS_EXTENSION",
-    "Caller",
-    "Client",
-    "Filled",
-    "ProtocolFault",
-    "ToolCalls",
-    "ask_gate",
-    "tasks_missing",
-]
+__all__ = ["ToolCalls"]
 
 
 class ToolCalls:
     """Calls tools for everybody."""
 
-    def __init__(self, gate: Gate, shelf: ToolShelf, options: McpOptions) -> None:
+    def __init__(self, gate: Gate, registry: ToolRegistry, options: McpOptions) -> None:
         self._gate = gate
-        self._shelf = shelf
+        self._registry = registry
         self._options = options
         links = AnswerLinks(gate.services, options.answer_path)
-        self._desk = Desk(gate, options, state_seal(gate.services.pepper), links)
+        self._context = CallContext(gate, options, state_signer(gate.services.pepper), links)
         self._giving_up: set[asyncio.Future[None]] = set()
 
     async def call(self, caller: Caller, name: str, arguments: JsonObject, client: Client) -> JsonObject:
         """The result of a call, in the words of the wire; `ProtocolFault` for one that is none."""
-        book = caller.book or await self._shelf.of(caller.principal, caller.toolset)
-        tool = book.find(name)
+        tool_list = caller.tool_list or await self._registry.of(caller.principal, caller.toolset)
+        tool = tool_list.find(name)
         if tool is None:
-            note_refusal(self._gate, caller, name, "OPERATION_NOT_FOUND")
+            record_refusal(self._gate, caller, name, "OPERATION_NOT_FOUND")
             raise ProtocolFault(INVALID_PARAMS, f"Unknown tool: {name[:200]}", on_record=True)
         if tool.capability.populator == CATALOGUE:
             try:
-                looked_up = _looked_up(tool, book, arguments)
+                looked_up = _looked_up(tool, tool_list, arguments)
             except PenstockError as error:
-                note_error(self._gate, caller, tool.capability.name, error)
-                return error_result(error, book, tool)
+                record_error(self._gate, caller, tool.capability.name, error)
+                return error_result(error, tool_list, tool)
             if not isinstance(looked_up, tuple):
                 return answer_result(looked_up, self._options.result_characters)
             tool, arguments = looked_up
-        return await self._run(Conversation(self._desk, caller, client, book, tool, arguments))
+        return await self._run(Call(self._context, caller, client, tool_list, tool, arguments))
 
     async def read(
         self, caller: Caller, capability: Capability, arguments: JsonObject, client: Client, render: Render
@@ -88,19 +72,19 @@ class ToolCalls:
 
         Refusals are raised: what is read has no other way to say so. What is read is never a task.
         """
-        book = caller.book or await self._shelf.of(caller.principal, caller.toolset)
+        tool_list = caller.tool_list or await self._registry.of(caller.principal, caller.toolset)
         tool = listed_tool(capability.name, capability, output_schemas=False)
         asking = replace(client, tasks=False)
-        return await self._run(Conversation(self._desk, caller, asking, book, tool, arguments, render))
+        return await self._run(Call(self._context, caller, asking, tool_list, tool, arguments, render))
 
-    async def _run(self, call: Conversation) -> JsonObject:
+    async def _run(self, call: Call) -> JsonObject:
         try:
             return await call.result()
         except asyncio.CancelledError:
             self._left(call)
             raise
 
-    def _left(self, call: Conversation) -> None:
+    def _left(self, call: Call) -> None:
         """The client cancelled the call, or hung up before it was answered, which is not to cancel.
 
         Until it was answered the execution is the call's own, unless the server stops.
@@ -114,18 +98,18 @@ class ToolCalls:
             # It is being started just now.
             call.begun_late.append(partial(self._give_up, call))
 
-    def _give_up(self, call: Conversation, execution_id: str) -> None:
+    def _give_up(self, call: Call, execution_id: str) -> None:
         ending = asyncio.ensure_future(call.give_up(execution_id))
         self._giving_up.add(ending)
         ending.add_done_callback(self._giving_up.discard)
 
 
-def _looked_up(tool: Tool, book: ToolBook, arguments: JsonObject) -> JsonObject | tuple[Tool, JsonObject]:
+def _looked_up(tool: Tool, tool_list: ToolList, arguments: JsonObject) -> JsonObject | tuple[Tool, JsonObject]:
     """What is known of tools that are not listed, or the one that is to be called and its arguments."""
     match tool.capability.name:
         case "tools.search":
-            return found_tools(book, arguments)
+            return found_tools(tool_list, arguments)
         case "tools.describe":
-            return described(book, arguments)
+            return described(tool_list, arguments)
         case _:
-            return inner_call(book, arguments)
+            return inner_call(tool_list, arguments)

@@ -21,8 +21,8 @@ from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.content.blocks import ERROR_META, content_blocks, marked, plain_text
 from penstock.mcp_surface.content.upstream_results import upstream_result
-from penstock.mcp_surface.content.waits import waiting_text, where_answered, who_answers
-from penstock.mcp_surface.tools.book import Tool, ToolBook
+from penstock.mcp_surface.content.waiting_text import waiting_text, where_answered, who_answers
+from penstock.mcp_surface.tools.tool_list import Tool, ToolList
 from penstock.operations.executions.views import ExecutionView
 from penstock.operations.executions.waiting import ExecutionResult
 from penstock.operations.executions.waits import QuestionView
@@ -182,7 +182,7 @@ def _shown_content(result: ExecutionResult) -> JsonObject | None:
 
 def execution_result(
     result: ExecutionResult,
-    book: ToolBook,
+    tool_list: ToolList,
     characters_max: int,
     *,
     page: str | None = None,
@@ -194,13 +194,13 @@ def execution_result(
     `page` is where whoever has a key can answer its questions with a browser.
     """
     imported = result.workflow_id.startswith(UPSTREAM_PREFIX)
-    shown = _shown_result(result, book, characters_max, page=page, note=note, asked_for=asked_for)
+    shown = _shown_result(result, tool_list, characters_max, page=page, note=note, asked_for=asked_for)
     return marked(shown, untrusted=result.untrusted or imported)
 
 
 def _shown_result(
     result: ExecutionResult,
-    book: ToolBook,
+    tool_list: ToolList,
     characters_max: int,
     *,
     page: str | None,
@@ -208,14 +208,14 @@ def _shown_result(
     asked_for: bool,
 ) -> JsonObject:
     imported = result.workflow_id.startswith(UPSTREAM_PREFIX)
-    tool = book.find(result.workflow_id if imported else f"{WORKFLOW_PREFIX}{result.workflow_id}")
+    tool = tool_list.find(result.workflow_id if imported else f"{WORKFLOW_PREFIX}{result.workflow_id}")
     if tool is not None and (imported or tool.capability.metadata.get("result") == "content"):
         shown = upstream_result(result, tool, characters_max) if imported else _shown_content(result)
         if shown is not None:
             # Whoever asked for an execution gets the data of an execution, beside what its tool said.
             return {**shown, "structuredContent": msgspec.to_builtins(result)} if imported and asked_for else shown
     structured: JsonObject = msgspec.to_builtins(result)
-    text, links = _execution_text(result, book, characters_max, page), []
+    text, links = _execution_text(result, tool_list, characters_max, page), []
     if len(msgspec.json.encode(structured)) > characters_max:
         kept = {name: value for name, value in structured.items() if name != "output"}
         structured = kept if len(msgspec.json.encode(kept)) <= characters_max else _in_part(kept, characters_max)
@@ -234,7 +234,7 @@ def _bounded(text: str, characters_max: int) -> str:
     return f"{text[: room - len(end)]}\n(…)\n{end}"
 
 
-def _execution_text(result: ExecutionResult, book: ToolBook, characters_max: int, page: str | None) -> str:
+def _execution_text(result: ExecutionResult, tool_list: ToolList, characters_max: int, page: str | None) -> str:
     if result.status == "completed":
         text = plain_text(msgspec.to_builtins(result.output))
         if len(text) <= characters_max:
@@ -247,12 +247,15 @@ def _execution_text(result: ExecutionResult, book: ToolBook, characters_max: int
         told = f"{error.code}: {error.message}" if error else result.status
         where = f" at node {error.node_id}" if error and error.node_id else ""
         return f"The execution {result.execution_id} {result.status}{where}. {told}\n" + _advice(
-            book, result.execution_id, ("execution.status", "look at it"), ("execution.history", "read what happened")
+            tool_list,
+            result.execution_id,
+            ("execution.status", "look at it"),
+            ("execution.history", "read what happened"),
         )
     if result.questions:
-        return _question_text(result, book, page)
+        return _question_text(result, tool_list, page)
     return f"The execution {result.execution_id} goes on (status: {result.status}).\n" + _advice(
-        book,
+        tool_list,
         result.execution_id,
         ("execution.wait", "wait for its end"),
         ("execution.status", "look at it"),
@@ -260,22 +263,22 @@ def _execution_text(result: ExecutionResult, book: ToolBook, characters_max: int
     )
 
 
-def _question_text(result: ExecutionResult, book: ToolBook, page: str | None) -> str:
+def _question_text(result: ExecutionResult, tool_list: ToolList, page: str | None) -> str:
     lines = [f"The execution {result.execution_id} waits for an answer (status: {result.status})."]
     for question in result.questions:
         lines.append(f"Question {question.interrupt_id}: {plain_text(question.prompt)}")
         if question.answer_schema:
             lines.append(f"The answer must fit {plain_text(question.answer_schema)}")
-        lines.append(_answering(result, question, book, page))
+        lines.append(_answering(result, question, tool_list, page))
     ways = (("execution.wait", "wait until it goes on"), ("execution.cancel", "stop it"))
-    more = _advice(book, result.execution_id, *ways)
+    more = _advice(tool_list, result.execution_id, *ways)
     return "\n".join((*lines, more) if more else lines)
 
 
-def _answering(result: ExecutionResult, question: QuestionView, book: ToolBook, page: str | None) -> str:
+def _answering(result: ExecutionResult, question: QuestionView, tool_list: ToolList, page: str | None) -> str:
     """How a question is answered, with a tool where that is possible."""
     where = where_answered(result.execution_id, question, page)
-    answer = book.name_of("execution.answer")
+    answer = tool_list.name_of("execution.answer")
     if question.approvers is None and answer is None:
         return f"Somebody who may answer has to: this key may not. {where}"
     if question.approvers is None and question.answered_by == "anyone":
@@ -288,15 +291,15 @@ def _answering(result: ExecutionResult, question: QuestionView, book: ToolBook, 
     return f"{who_answers(question)} {where}"
 
 
-def _advice(book: ToolBook, execution_id: str, *ways: tuple[str, str]) -> str:
-    known = [(name, purpose) for operation, purpose in ways if (name := book.name_of(operation)) is not None]
+def _advice(tool_list: ToolList, execution_id: str, *ways: tuple[str, str]) -> str:
+    known = [(name, purpose) for operation, purpose in ways if (name := tool_list.name_of(operation)) is not None]
     argument = plain_text({"execution_id": execution_id})
     return "\n".join(f"To {purpose}: {name} {argument}" for name, purpose in known)
 
 
-def error_result(error: PenstockError, book: ToolBook, tool: Tool | None = None) -> JsonObject:
+def error_result(error: PenstockError, tool_list: ToolList, tool: Tool | None = None) -> JsonObject:
     """A refusal that a model can do something about."""
-    message, hint = book.wording.of(error.message), book.wording.of(error.hint or "")
+    message, hint = tool_list.naming.of(error.message), tool_list.naming.of(error.hint or "")
     lines, issues = [f"{error.code}: {message}"], _issues(error)
     for item in issues[:_ISSUES_SHOWN]:
         pointer = item.get("pointer") or item.get("path") or "/"
@@ -307,7 +310,7 @@ def error_result(error: PenstockError, book: ToolBook, tool: Tool | None = None)
         lines.append("What to do: correct this and call again")
     elif hint:
         lines.append(f"What to do: {hint}")
-    follow = book.name_of(_NEXT[error.code]) if error.code in _NEXT else None
+    follow = tool_list.name_of(_NEXT[error.code]) if error.code in _NEXT else None
     if follow is None and error.code == "INVALID_ARGUMENTS" and tool is not None:
         follow = tool.name
     if follow is not None:

@@ -17,12 +17,13 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from penstock.base.json import JsonObject
+from penstock.mcp_surface.callers import TASKS_EXTENSION
+from penstock.mcp_surface.eras.http import is_cancelled, notify
 from penstock.mcp_surface.eras.log_messages import logging_to
-from penstock.mcp_surface.eras.sdk import is_cancelled, notify
-from penstock.mcp_surface.questions.callers import TASKS_EXTENSION, Client, Filled
-from penstock.mcp_surface.questions.forms import Ask, Kind, declared_kinds
+from penstock.mcp_surface.questions.client_questions import ClientQuestion, Kind, declared_kinds
+from penstock.mcp_surface.questions.clients import Client, ClientAnswer
 
-__all__ = ["IDEMPOTENCY_META", "client_of", "filled_of", "kinds_of", "takes_tasks", "understood"]
+__all__ = ["IDEMPOTENCY_META", "answers_of", "client_of", "kinds_of", "known_answers", "takes_tasks"]
 
 IDEMPOTENCY_META = "penstock/idempotency_key"
 Context = ServerRequestContext[Any, Any]
@@ -47,10 +48,10 @@ def client_of(context: Context, params: types.InputResponseRequestParams) -> Cli
         params = {"progressToken": token, "progress": progress, "message": message, "_meta": about}
         await notify(context, "notifications/progress", params)
 
-    async def ask(question: Ask) -> Filled | None:
+    async def ask(question: ClientQuestion) -> ClientAnswer | None:
         return await _asked(context, question)
 
-    async def settled(question: Ask) -> None:
+    async def settled(question: ClientQuestion) -> None:
         await session.send_elicit_complete(question.url.rpartition("/")[2], related_request_id=context.request_id)
 
     live = bool(kinds) and not modern and session.can_send_request
@@ -62,7 +63,7 @@ def client_of(context: Context, params: types.InputResponseRequestParams) -> Cli
         settled=settled if live else None,
         completes=bool(kinds) and modern,
         tasks=modern and takes_tasks(context),
-        filled=filled_of(params.input_responses) if modern else {},
+        answers=answers_of(params.input_responses) if modern else {},
         state=params.request_state if modern else None,
         idempotency_key=key if isinstance(key, str) else None,
         cancelled=lambda: is_cancelled(context),
@@ -86,36 +87,36 @@ def _wire(said: Any) -> JsonObject:
     return wire
 
 
-async def _asked(context: Context, question: Ask) -> Filled | None:
+async def _asked(context: Context, question: ClientQuestion) -> ClientAnswer | None:
     """Ask over the open connection; None if that is not possible."""
     metadata = ServerMessageMetadata(related_request_id=context.request_id)
     session = context.session
     try:
         match question.kind:
             case "form":
-                return _filled(await session.elicit_form(question.message, question.schema, context.request_id))
+                return _answer_of(await session.elicit_form(question.message, question.schema, context.request_id))
             case "url":
                 token = question.url.rpartition("/")[2]
-                return _filled(await session.elicit_url(question.message, question.url, token, context.request_id))
+                return _answer_of(await session.elicit_url(question.message, question.url, token, context.request_id))
             case "sampling":
                 asked = types.CreateMessageRequest(
                     params=types.CreateMessageRequestParams.model_validate(question.request)
                 )
-                return _filled(await session.send_request(asked, types.CreateMessageResult, metadata=metadata))
+                return _answer_of(await session.send_request(asked, types.CreateMessageResult, metadata=metadata))
             case "roots":
                 roots = types.ListRootsRequest()
-                return _filled(await session.send_request(roots, types.ListRootsResult, metadata=metadata))
+                return _answer_of(await session.send_request(roots, types.ListRootsResult, metadata=metadata))
             case _ as never:
                 assert_never(never)
     except MCPError as error:
         if question.kind == "sampling" and error.code == _REFUSED:
-            return Filled(kind="sampling", result={"refused": error.message})
+            return ClientAnswer(kind="sampling", result={"refused": error.message})
         return None
     except (NoBackChannelError, ValidationError):
         return None
 
 
-def understood(responses: Mapping[str, Any] | None) -> types.InputResponses:
+def known_answers(responses: Mapping[str, Any] | None) -> types.InputResponses:
     """The responses that have a shape that is known."""
     found: types.InputResponses = {}
     for name, response in (responses or {}).items():
@@ -124,16 +125,16 @@ def understood(responses: Mapping[str, Any] | None) -> types.InputResponses:
     return found
 
 
-def filled_of(responses: types.InputResponses | None) -> dict[str, Filled]:
+def answers_of(responses: types.InputResponses | None) -> dict[str, ClientAnswer]:
     """What came back with a call, by the keys of the questions."""
-    return {name: _filled(response) for name, response in (responses or {}).items()}
+    return {name: _answer_of(response) for name, response in (responses or {}).items()}
 
 
-def _filled(answer: types.InputResponse) -> Filled:
+def _answer_of(answer: types.InputResponse) -> ClientAnswer:
     if isinstance(answer, types.ElicitResult):
         content: JsonObject = {
             name: [*value] if isinstance(value, list) else value for name, value in (answer.content or {}).items()
         }
-        return Filled(action=answer.action, content=content)
+        return ClientAnswer(action=answer.action, content=content)
     result = {name: value for name, value in _wire(answer).items() if name not in ("_meta", "resultType")}
-    return Filled(kind="roots" if isinstance(answer, types.ListRootsResult) else "sampling", result=result)
+    return ClientAnswer(kind="roots" if isinstance(answer, types.ListRootsResult) else "sampling", result=result)

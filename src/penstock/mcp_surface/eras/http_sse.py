@@ -23,8 +23,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from penstock.base.errors import LimitExceeded
-from penstock.mcp_surface.calls.calls import Caller
-from penstock.mcp_surface.eras.edge import CALLER_STATE
+from penstock.mcp_surface.callers import Caller
+from penstock.mcp_surface.endpoint import CALLER_STATE
 from penstock.mcp_surface.options import MESSAGES_PATH, SSE_PATH, McpOptions
 from penstock.operations.gate.context import Principal, Services
 

@@ -164,7 +164,7 @@ class SessionEvents(EventStore):
 _Channel = tuple[MemoryObjectSendStream[EventMessage], MemoryObjectReceiveStream[EventMessage]]
 
 
-class _LateWords(ContextSendStream[SessionMessage | Exception]):
+class _LateMessages(ContextSendStream[SessionMessage | Exception]):
     """What a client says to its session. Who says goodbye does not wait until everything else was heard."""
 
     async def send(self, item: SessionMessage | Exception) -> None:
@@ -190,8 +190,8 @@ class ResumableTransport(StreamableHTTPServerTransport):
     async def _handle_post_request(self, scope: Scope, request: Request, receive: Receive, send: Send) -> None:
         """Take a message of the client."""
         writer = self._read_stream_writer
-        if writer is not None and not isinstance(writer, _LateWords):
-            self._read_stream_writer = _LateWords(writer._inner)
+        if writer is not None and not isinstance(writer, _LateMessages):
+            self._read_stream_writer = _LateMessages(writer._inner)
         await super()._handle_post_request(scope, request, receive, send)
 
     async def _run_sse_writer(

@@ -8,9 +8,14 @@ Above it: `calls.conversation`, `tasks`, `answer_page.page`. Below it: `seals`. 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Set
+
 from penstock.base import limits
-from penstock.mcp_surface.questions.callers import Caller
-from penstock.mcp_surface.questions.seals import SealedLink, link_seal
+from penstock.mcp_surface.callers import Caller
+from penstock.mcp_surface.questions.client_questions import ClientQuestion, Kind, client_question, with_whole_key
+from penstock.mcp_surface.questions.signing import AnswerLink, link_signer
+from penstock.operations.executions.approvals import may_ask_caller
+from penstock.operations.executions.waits import QuestionView
 from penstock.operations.gate.context import Services
 
 __all__ = ["AnswerLinks"]
@@ -24,14 +29,14 @@ class AnswerLinks:
     def __init__(self, services: Services, path: str) -> None:
         self._services = services
         self._path = path
-        self._seal = link_seal(services.pepper)
+        self._seal = link_signer(services.pepper)
 
     def address(self, caller: Caller, execution_id: str, interrupt_id: str) -> str | None:
         """Where a question of the caller's is answered; None if they cannot get there, or nobody could tell whose."""
         key_id = caller.principal.key_id
         if caller.address is None or key_id is None:
             return None
-        link = SealedLink(
+        link = AnswerLink(
             key_id=key_id,
             tenant=caller.principal.tenant,
             execution_id=execution_id,
@@ -40,7 +45,19 @@ class AnswerLinks:
         )
         return f"{caller.address.rstrip('/')}{self._path}/{self._seal.close(link).rstrip('=')}"
 
-    def read(self, token: str) -> SealedLink | None:
+    def askable(
+        self, caller: Caller, execution_id: str, questions: Iterable[QuestionView], kinds: Set[Kind]
+    ) -> list[ClientQuestion]:
+        """The questions of an execution, and of its children, that a client which takes these kinds can be asked."""
+
+        def link(question: QuestionView) -> str | None:
+            return self.address(caller, question.execution_id or execution_id, question.interrupt_id)
+
+        own = (item for item in questions if may_ask_caller(caller.principal, item.approvers))
+        asked = [found for item in own if (found := client_question(item, kinds, link)) is not None]
+        return [with_whole_key(item, execution_id) for item in asked] if caller.whole_keys else asked
+
+    def read(self, token: str) -> AnswerLink | None:
         """What an address says; None for one that is not ours or has ended."""
         # Without what fills it up: chats and terminals leave that out of what can be clicked.
         padded = token.rstrip("=") + "=" * (-len(token.rstrip("=")) % 4)

@@ -17,13 +17,15 @@ from penstock.base import limits
 from penstock.base.addresses import OWN_SCHEME, normalised_address
 from penstock.base.errors import LimitExceeded, NotFound, PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.calls.calls import INTERNAL_ERROR, INVALID_PARAMS, Caller, Client, ProtocolFault, ToolCalls
+from penstock.mcp_surface.callers import INTERNAL_ERROR, INVALID_PARAMS, Caller, ProtocolFault
+from penstock.mcp_surface.calls.calls import ToolCalls
 from penstock.mcp_surface.content.blocks import marked
 from penstock.mcp_surface.content.results import plain_text
+from penstock.mcp_surface.questions.clients import Client
 from penstock.mcp_surface.resources.exposed import NOT_THERE, completed_output, prompt_messages, resource_contents
 from penstock.mcp_surface.resources.own import TEMPLATES, VERSION_TEMPLATE, OwnResources
-from penstock.mcp_surface.tools.book import pinned_version
-from penstock.mcp_surface.tools.registry import ToolShelf
+from penstock.mcp_surface.tools.registry import ToolRegistry
+from penstock.mcp_surface.tools.tool_list import pinned_version
 from penstock.operations.executions.waiting import ExecutionResult
 from penstock.operations.exposed.contents import ExposedPrompt, ExposedResource
 from penstock.operations.pipeline import Gate
@@ -38,11 +40,11 @@ _TRUTH = ("true", "false")
 class Contents:
     """Reads for everybody."""
 
-    def __init__(self, gate: Gate, shelf: ToolShelf, calls: ToolCalls) -> None:
+    def __init__(self, gate: Gate, registry: ToolRegistry, calls: ToolCalls) -> None:
         self._gate = gate
-        self._shelf = shelf
+        self._registry = registry
         self._calls = calls
-        self._own = OwnResources(gate, shelf)
+        self._own = OwnResources(gate, registry)
 
     async def _visible_resources(self, caller: Caller) -> list[ExposedResource]:
         exposed = (await self._gate.exposed.of(caller.principal.tenant)).resources.values()
@@ -165,9 +167,9 @@ class Contents:
 
     async def _request(self, caller: Caller, prompt: ExposedPrompt, values: JsonObject) -> str:
         """What a prompt says whose document does not say anything: run the workflow."""
-        book = await self._shelf.of(caller.principal, caller.toolset)
+        tool_list = await self._registry.of(caller.principal, caller.toolset)
         named = f"{prompt.title or prompt.workflow_id} ({prompt.workflow_id})"
-        tool = book.name_of(f"workflow:{prompt.workflow_id}") or book.name_of("workflow.execute")
+        tool = tool_list.name_of(f"workflow:{prompt.workflow_id}") or tool_list.name_of("workflow.execute")
         told = (
             f"Run the workflow {named} with the tool {tool}. These are its arguments"
             if tool is not None

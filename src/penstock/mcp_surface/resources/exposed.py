@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.calls.calls import INTERNAL_ERROR, ProtocolFault
+from penstock.mcp_surface.callers import INTERNAL_ERROR, ProtocolFault
 from penstock.mcp_surface.content.blocks import marked
 from penstock.mcp_surface.content.results import content_blocks, plain_text, result_uri
 from penstock.operations.executions.waiting import ExecutionResult

@@ -22,10 +22,10 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import NotFound, PenstockError, Rejected
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.calls.calls import Caller, ask_gate
+from penstock.mcp_surface.callers import Caller, call_operation
 from penstock.mcp_surface.content.blocks import marked
 from penstock.mcp_surface.content.results import execution_uri, plain_text, result_uri, workflow_uri
-from penstock.mcp_surface.tools.registry import ToolShelf
+from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.operations.pipeline import Gate
 
 __all__ = ["TEMPLATES", "VERSION_TEMPLATE", "OwnResources"]
@@ -80,18 +80,18 @@ TEMPLATES: tuple[JsonObject, ...] = (
 class OwnResources:
     """Reads for everybody."""
 
-    def __init__(self, gate: Gate, shelf: ToolShelf) -> None:
+    def __init__(self, gate: Gate, registry: ToolRegistry) -> None:
         self._gate = gate
-        self._shelf = shelf
+        self._registry = registry
 
     async def _answer(self, caller: Caller, operation: str, **arguments: JsonValue) -> Any:
         """What an operation answers, as JSON; raises what it refuses with."""
-        return msgspec.to_builtins(await ask_gate(self._gate, caller, operation, dict(arguments)))
+        return msgspec.to_builtins(await call_operation(self._gate, caller, operation, dict(arguments)))
 
     async def page(self, caller: Caller, operation: str, **arguments: JsonValue) -> list[JsonObject]:
         """The first page of a list; empty for a caller who may not read it."""
-        book = await self._shelf.of(caller.principal, caller.toolset)
-        if operation not in book.operations:
+        tool_list = await self._registry.of(caller.principal, caller.toolset)
+        if operation not in tool_list.operations:
             return []
         items: list[JsonObject] = (await self._answer(caller, operation, **arguments))["items"]
         return items

@@ -26,15 +26,24 @@ from penstock.base import limits
 from penstock.base.addresses import normalised_address
 from penstock.base.errors import LimitExceeded, NotFound, PenstockError
 from penstock.base.json import JsonObject
-from penstock.mcp_surface.calls.calls import Caller, ask_gate
+from penstock.mcp_surface.callers import Caller, call_operation
 from penstock.mcp_surface.resources.contents import Contents
-from penstock.mcp_surface.tools.registry import ToolShelf
+from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.operations.exposed.contents import ExposedResource
 from penstock.operations.exposed.watching import TenantWorkflows, execution_position, follow_execution
 from penstock.operations.exposed.workflows import Exposure
 from penstock.operations.pipeline import Gate
 
-__all__ = ["LISTS", "Change", "Changes", "ListChanged", "ListKind", "ResourceUpdated", "Subscription", "TaskMoved"]
+__all__ = [
+    "LISTS",
+    "Change",
+    "ChangeWatcher",
+    "ListChanged",
+    "ListKind",
+    "ResourceUpdated",
+    "Subscription",
+    "TaskChanged",
+]
 
 _LOGGER = logging.getLogger("penstock.mcp")
 _OWN = re.compile(
@@ -63,7 +72,7 @@ class ResourceUpdated:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskMoved:
+class TaskChanged:
     """A task may stand otherwise."""
 
     task_id: str
@@ -71,7 +80,7 @@ class TaskMoved:
 
 _Mark: TypeAlias = tuple[int, int]
 """Another one once anybody has stored anything, or the catalogue is another one."""
-Change: TypeAlias = ListChanged | ResourceUpdated | TaskMoved
+Change: TypeAlias = ListChanged | ResourceUpdated | TaskChanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +142,12 @@ def _group(subscription: Subscription) -> Hashable:
     return caller.principal.scopes, caller.principal.toolset, caller.toolset, subscription.lists
 
 
-class Changes:
+class ChangeWatcher:
     """The subscriptions of a process."""
 
-    def __init__(self, gate: Gate, shelf: ToolShelf, contents: Contents) -> None:
+    def __init__(self, gate: Gate, registry: ToolRegistry, contents: Contents) -> None:
         self._gate = gate
-        self._shelf = shelf
+        self._registry = registry
         self._contents = contents
         self._open: dict[str, set[Subscription]] = {}
         self._tenants: dict[str, _Seen] = {}
@@ -221,9 +230,9 @@ class Changes:
     async def add_task(self, subscription: Subscription, task_id: str) -> bool:
         """Tell how a task stands, now and whenever it moves; False if there is none such for this caller."""
         self.refuse_more(subscription, 1)
-        known = await self._add_run(subscription, task_id, TaskMoved(task_id))
+        known = await self._add_run(subscription, task_id, TaskChanged(task_id))
         if known:
-            subscription.put(TaskMoved(task_id))
+            subscription.put(TaskChanged(task_id))
         return known
 
     def refuse_more(self, subscription: Subscription, more: int) -> None:
@@ -234,7 +243,7 @@ class Changes:
 
     async def _may_read(self, caller: Caller, operation: str, arguments: JsonObject) -> bool:
         try:
-            await ask_gate(self._gate, caller, operation, arguments)
+            await call_operation(self._gate, caller, operation, arguments)
         except PenstockError as error:
             if isinstance(error, NotFound) or error.code in _UNSEEN:
                 return False
@@ -271,7 +280,7 @@ class Changes:
             def child_moved() -> None:
                 # What a child asks is asked by the task of its parent.
                 for told in changes:
-                    if isinstance(told, TaskMoved):
+                    if isinstance(told, TaskChanged):
                         subscription.put(told)
 
             task = asyncio.ensure_future(follow_execution(services, position, moved, child_moved))
@@ -376,9 +385,9 @@ class Changes:
         """The lists as the caller is shown them."""
         caller, principal = subscription.caller, subscription.caller.principal
         shown: dict[ListKind, object] = {}
-        book = await self._shelf.of(principal, caller.toolset)
+        tool_list = await self._registry.of(principal, caller.toolset)
         if "tools" in subscription.lists:
-            shown["tools"] = tuple(tool.listed for tool in book.tools)
+            shown["tools"] = tuple(tool.listed for tool in tool_list.tools)
         if "prompts" in subscription.lists:
             shown["prompts"] = await self._contents.prompts(caller)
         if "resources" in subscription.lists:
@@ -386,7 +395,7 @@ class Changes:
                 (item.address.text, item.name, item.title, item.description, item.mime_type)
                 for item in self._visible(caller, exposure)
             ]
-            shown["resources"] = (exposed, exposure.workflows.words if _LIST_OPERATION in book.operations else ())
+            shown["resources"] = (exposed, exposure.workflows.words if _LIST_OPERATION in tool_list.operations else ())
         return shown
 
     async def stop(self) -> None:

@@ -15,15 +15,15 @@ from hashlib import sha256
 
 from penstock.base import limits
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.tools.book import ToolBook, listed_tool
-from penstock.mcp_surface.tools.toolsets import chosen_book, trio_names
-from penstock.mcp_surface.tools.wording import Wording
+from penstock.mcp_surface.tools.naming import ToolNaming
+from penstock.mcp_surface.tools.tool_list import ToolList, listed_tool
+from penstock.mcp_surface.tools.toolsets import toolset_list, trio_names
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.context import Principal
 from penstock.operations.gate.recent import Recent
 from penstock.operations.pipeline import Gate
 
-__all__ = ["ToolShelf", "tool_book"]
+__all__ = ["ToolRegistry", "build_tool_list"]
 
 _BOOKS_KEPT = 256
 # Who gets a name that several want: built-in operations, then workflows, then what is imported from other servers.
@@ -31,17 +31,17 @@ _ORDER = {"builtin": 0, "workflow": 1, "upstream": 2}
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-class ToolShelf:
+class ToolRegistry:
     """The books of all callers: those who may call the same share one."""
 
     def __init__(self, gate: Gate, options: McpOptions) -> None:
         self._gate = gate
         self._options = options
-        self._books: Recent[Hashable, ToolBook] = Recent(_BOOKS_KEPT)
-        self._newest: Recent[Hashable, tuple[Hashable, ToolBook]] = Recent(_BOOKS_KEPT)
+        self._books: Recent[Hashable, ToolList] = Recent(_BOOKS_KEPT)
+        self._newest: Recent[Hashable, tuple[Hashable, ToolList]] = Recent(_BOOKS_KEPT)
         """The book that was given last, with the revisions that it was made of."""
 
-    async def of(self, principal: Principal, toolset: str | None = None) -> ToolBook:
+    async def of(self, principal: Principal, toolset: str | None = None) -> ToolList:
         """The book of a caller as it is now. Their address chooses among what their key offers, or the settings."""
         chosen = self._chosen(principal, toolset)
         exposure = await self._gate.exposed.of(principal.tenant)
@@ -51,21 +51,21 @@ class ToolShelf:
         if known is not None and known[0] == revisions:
             return known[1]
         key = (who, revisions)
-        book = self._books.get((key, chosen))
-        if book is None:
+        tool_list = self._books.get((key, chosen))
+        if tool_list is None:
             whole = self._books.get(key)
             if whole is None:
                 reserved = self._gate.catalogue.all()
-                whole = tool_book(await self._gate.visible(principal), self._options, reserved)
+                whole = build_tool_list(await self._gate.visible(principal), self._options, reserved)
                 if principal.toolset is not None:
-                    whole = chosen_book(whole, principal.toolset, self._options)
+                    whole = toolset_list(whole, principal.toolset, self._options)
                 self._books.put(key, whole)
-            book = chosen_book(whole, chosen, self._options)
-            self._books.put((key, chosen), book)
-        self._newest.put((who, chosen), (revisions, book))
-        return book
+            tool_list = toolset_list(whole, chosen, self._options)
+            self._books.put((key, chosen), tool_list)
+        self._newest.put((who, chosen), (revisions, tool_list))
+        return tool_list
 
-    def at_hand(self, principal: Principal, toolset: str | None = None) -> ToolBook | None:
+    def at_hand(self, principal: Principal, toolset: str | None = None) -> ToolList | None:
         """The book of a caller as it is now, if nothing has to be read or made for it."""
         exposure = self._gate.exposed.at_hand(principal.tenant)
         known = self._newest.get((_class_of(principal), self._chosen(principal, toolset)))
@@ -73,7 +73,7 @@ class ToolShelf:
             return None
         return known[1]
 
-    def last_of(self, principal: Principal, toolset: str | None = None) -> ToolBook | None:
+    def last_of(self, principal: Principal, toolset: str | None = None) -> ToolList | None:
         """The book that a caller was given last, for those who cannot wait."""
         known = self._newest.get((_class_of(principal), self._chosen(principal, toolset)))
         return None if known is None else known[1]
@@ -90,7 +90,9 @@ def _class_of(principal: Principal) -> Hashable:
     return (principal.tenant, principal.scopes, principal.toolset)
 
 
-def tool_book(capabilities: Iterable[Capability], options: McpOptions, reserved: Iterable[Capability] = ()) -> ToolBook:
+def build_tool_list(
+    capabilities: Iterable[Capability], options: McpOptions, reserved: Iterable[Capability] = ()
+) -> ToolList:
     """The tools of what may be called. No workflow and no imported tool takes a name of a built-in operation.
 
     That holds for the `reserved` ones too, which this caller may not call: a name means one thing to everybody.
@@ -109,9 +111,9 @@ def tool_book(capabilities: Iterable[Capability], options: McpOptions, reserved:
             if name not in taken and (name not in own or capability.populator == "builtin"):
                 taken[name] = capability
                 break
-    wording = _wording(known, excluded, options)
+    naming = _naming(known, excluded, options)
     tools = {
-        name: listed_tool(name, found, output_schemas=options.output_schemas, wording=wording)
+        name: listed_tool(name, found, output_schemas=options.output_schemas, naming=naming)
         for name, found in taken.items()
     }
     spellings = dict(tools)
@@ -120,13 +122,13 @@ def tool_book(capabilities: Iterable[Capability], options: McpOptions, reserved:
             if other not in own or tool.capability.populator == "builtin":
                 spellings.setdefault(other, tool)
     shown = tuple(tools[name] for name in sorted(tools) if not tools[name].withheld)
-    return ToolBook(shown, spellings, frozenset(capability.name for capability in allowed), wording)
+    return ToolList(shown, spellings, frozenset(capability.name for capability in allowed), naming)
 
 
-def _wording(capabilities: Iterable[Capability], excluded: list[re.Pattern[str]], options: McpOptions) -> Wording:
+def _naming(capabilities: Iterable[Capability], excluded: list[re.Pattern[str]], options: McpOptions) -> ToolNaming:
     """What texts call the operations that are tools, whether this caller has them or not."""
     offered = (item for item in capabilities if item.populator == "builtin" and _is_offered(item, excluded, options))
-    return Wording({item.name: _names(item, options)[0] for item in offered})
+    return ToolNaming({item.name: _names(item, options)[0] for item in offered})
 
 
 def _own_names(capabilities: Iterable[Capability], options: McpOptions) -> Iterator[str]:

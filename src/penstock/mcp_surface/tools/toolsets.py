@@ -19,10 +19,10 @@ from typing import Literal, TypeAlias
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.tools.book import CATALOGUE, Tool, ToolBook, catalogue_bytes, listed_tool
+from penstock.mcp_surface.tools.tool_list import CATALOGUE, Tool, ToolList, catalogue_bytes, listed_tool
 from penstock.operations.catalogue.capability import Annotations, Authorization, Capability, Governance
 
-__all__ = ["EVERYDAY", "FOLLOWING", "TOOLSETS", "chosen_book", "described", "found_tools", "inner_call", "trio_names"]
+__all__ = ["EVERYDAY", "FOLLOWING", "TOOLSETS", "described", "found_tools", "inner_call", "toolset_list", "trio_names"]
 
 TOOLSETS = ("default", "management", "workflows", "upstream", "operations", "all", "search")
 EVERYDAY = frozenset(
@@ -54,7 +54,7 @@ _INVALID = "INVALID_ARGUMENTS"
 _Action: TypeAlias = Literal["search", "describe", "call"]
 
 
-def chosen_book(whole: ToolBook, toolset: str, options: McpOptions) -> ToolBook:
+def toolset_list(whole: ToolList, toolset: str, options: McpOptions) -> ToolList:
     """The book of a toolset: its tools in order, and what can be called through it."""
     words = frozenset(word for word in (part.strip() for part in toolset.split(",")) if word) or frozenset({"default"})
     if "all" in words:
@@ -66,7 +66,7 @@ def chosen_book(whole: ToolBook, toolset: str, options: McpOptions) -> ToolBook:
     return replace(whole, tools=tools, spellings=spellings)
 
 
-def _with_search(whole: ToolBook, words: frozenset[str], options: McpOptions) -> ToolBook:
+def _with_search(whole: ToolList, words: frozenset[str], options: McpOptions) -> ToolList:
     """Everything can be called, and what does not fit into the list is found by a search.
 
     Workflows were exposed to be called: none is left out because others are there. Management makes room for them.
@@ -83,11 +83,11 @@ def _with_search(whole: ToolBook, words: frozenset[str], options: McpOptions) ->
     return replace(whole, tools=tuple(sorted(listed, key=lambda tool: tool.name)), spellings=spellings)
 
 
-def _is_kept(tool: Tool, kept: frozenset[str], words: frozenset[str], whole: ToolBook) -> bool:
+def _is_kept(tool: Tool, kept: frozenset[str], words: frozenset[str], whole: ToolList) -> bool:
     return tool.capability.name in kept or _is_named(tool, words, whole)
 
 
-def _is_named(tool: Tool, words: frozenset[str], whole: ToolBook) -> bool:
+def _is_named(tool: Tool, words: frozenset[str], whole: ToolList) -> bool:
     kinds = {"upstream" if tool.capability.populator == "upstream" else "workflows", *_EVERY_START}
     if not tool.starts_execution:
         kinds = {"operations", tool.capability.resource}
@@ -95,7 +95,7 @@ def _is_named(tool: Tool, words: frozenset[str], whole: ToolBook) -> bool:
     return bool(words & kinds) or any(whole.find(word) is tool for word in words)
 
 
-def found_tools(book: ToolBook, arguments: JsonObject) -> JsonObject:
+def found_tools(tool_list: ToolList, arguments: JsonObject) -> JsonObject:
     """What fits some words best, with names and descriptions; every tool in order without words."""
     query, limit = arguments.get("query", ""), arguments.get("limit", _FOUND_DEFAULT)
     if not isinstance(query, str):
@@ -103,42 +103,42 @@ def found_tools(book: ToolBook, arguments: JsonObject) -> JsonObject:
     if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _FOUND_MAX:
         raise Rejected(_INVALID, f"`limit` must be a whole number from 1 to {_FOUND_MAX}")
     words = frozenset(_WORDS.findall(query.lower()))
-    candidates = _callable(book)
+    candidates = _callable(tool_list)
     scored = [(_score(tool, words), tool) for tool in candidates]
     fitting = sorted((pair for pair in scored if pair[0] or not words), key=lambda pair: (-pair[0], pair[1].name))
     items: list[JsonValue] = [_short(tool) for _, tool in fitting[:limit]]
     return {"items": items, "total": len(fitting)}
 
 
-def described(book: ToolBook, arguments: JsonObject) -> JsonObject:
+def described(tool_list: ToolList, arguments: JsonObject) -> JsonObject:
     """A tool as a list would show it, with its schemas."""
-    tool = _named(book, arguments)
+    tool = _named(tool_list, arguments)
     output = tool.capability.output_schema
-    return tool.listed if output is None else {"outputSchema": book.wording.of_schema(output), **tool.listed}
+    return tool.listed if output is None else {"outputSchema": tool_list.naming.of_schema(output), **tool.listed}
 
 
-def inner_call(book: ToolBook, arguments: JsonObject) -> tuple[Tool, JsonObject]:
+def inner_call(tool_list: ToolList, arguments: JsonObject) -> tuple[Tool, JsonObject]:
     """The tool that is to be called, and with what."""
     given = arguments.get("arguments", {})
     if not isinstance(given, dict):
         raise Rejected(_INVALID, "`arguments` must be an object", "describe the tool to see what it takes")
-    return _named(book, arguments), given
+    return _named(tool_list, arguments), given
 
 
-def _named(book: ToolBook, arguments: JsonObject) -> Tool:
+def _named(tool_list: ToolList, arguments: JsonObject) -> Tool:
     name = arguments.get("name")
-    found = book.find(name) if isinstance(name, str) else None
+    found = tool_list.find(name) if isinstance(name, str) else None
     if not isinstance(name, str):
         raise Rejected(_INVALID, "`name` is missing: the name of a tool", "search for a tool and use its name")
     if found is None or found.capability.populator == CATALOGUE:
-        near = get_close_matches(name[:100], [tool.name for tool in _callable(book)], n=1)
+        near = get_close_matches(name[:100], [tool.name for tool in _callable(tool_list)], n=1)
         hint = f"did you mean {near[0]}? Otherwise search for one" if near else "search for one and use its name"
         raise Rejected(_INVALID, f"there is no tool {name[:100]!r}", hint)
     return found
 
 
-def _callable(book: ToolBook) -> list[Tool]:
-    every = book.spellings.values()
+def _callable(tool_list: ToolList) -> list[Tool]:
+    every = tool_list.spellings.values()
     by_name = {tool.name: tool for tool in every if tool.capability.populator != CATALOGUE and not tool.withheld}
     return [by_name[name] for name in sorted(by_name)]
 

@@ -22,10 +22,10 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.calls.calls import INTERNAL_ERROR, INVALID_PARAMS, Caller, ProtocolFault, ask_gate
+from penstock.mcp_surface.callers import INTERNAL_ERROR, INVALID_PARAMS, Caller, ProtocolFault, call_operation
 from penstock.mcp_surface.content.blocks import UNTRUSTED_META
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.questions.forms import form_of
+from penstock.mcp_surface.questions.client_questions import form_of
 from penstock.operations.executions.waits import QuestionView, asks_for_approval
 from penstock.operations.pipeline import Gate
 
@@ -142,7 +142,7 @@ class Inbound:
     async def _begun(self, caller: Caller, kind: str, params: JsonObject, more: JsonObject) -> dict[str, Any]:
         request: JsonObject = {name: value for name, value in params.items() if name != "_meta"}
         arguments: JsonObject = {"workflow_id": await self._handler(caller, kind), "input": {"request": request}}
-        value = await ask_gate(
+        value = await call_operation(
             self._gate, caller, "workflow.execute", {**arguments, **more}, idempotency_key=idempotency_key(params)
         )
         found: dict[str, Any] = msgspec.to_builtins(value)
@@ -166,14 +166,16 @@ class Inbound:
 
     async def _give_up(self, caller: Caller, execution_id: str) -> None:
         try:
-            await ask_gate(self._gate, caller, "execution.cancel", {"execution_id": execution_id, "reason": _LEFT})
+            await call_operation(
+                self._gate, caller, "execution.cancel", {"execution_id": execution_id, "reason": _LEFT}
+            )
         except PenstockError as error:
             _LOGGER.info("the execution %s was left by its caller and goes on: %s", execution_id, error.code)
 
     async def _looked_at(self, caller: Caller, execution_id: str) -> dict[str, Any]:
         """How a run stands once it asks or has ended; nothing for a caller who may not look."""
         try:
-            value = await ask_gate(self._gate, caller, "execution.wait", {"execution_id": execution_id})
+            value = await call_operation(self._gate, caller, "execution.wait", {"execution_id": execution_id})
         except PenstockError as error:
             if error.code != "SCOPE_REQUIRED":
                 raise

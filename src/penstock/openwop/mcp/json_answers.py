@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.mcp_surface.wire.fast import read_body, replayed
+from penstock.mcp_surface.wire.http_body import read_body, replayed
 
 __all__ = ["Spoken", "as_json_only", "spoken_to"]
 

@@ -24,15 +24,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.calls.calls import INVALID_PARAMS, Caller, Client, ProtocolFault, ToolCalls
+from penstock.mcp_surface.audit import MESSAGE, reason_of, record_error, record_refusal
+from penstock.mcp_surface.callers import INVALID_PARAMS, Caller, ProtocolFault
+from penstock.mcp_surface.calls.calls import ToolCalls
 from penstock.mcp_surface.content.blocks import messages_at, result_at
-from penstock.mcp_surface.counting import CALL, Counting, method_name, reads_only
-from penstock.mcp_surface.eras.edge import CALLER_STATE, WHOLE_KEYS_STATE, McpEdge
+from penstock.mcp_surface.endpoint import CALLER_STATE, WHOLE_KEYS_STATE, McpEndpoint
+from penstock.mcp_surface.metrics import CALL, McpMetrics, method_name, reads_only
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.refusals import MESSAGE, note_error, note_refusal, reason_of
+from penstock.mcp_surface.questions.clients import Client
 from penstock.mcp_surface.resources.contents import Contents
-from penstock.mcp_surface.tools.book import ToolBook
-from penstock.mcp_surface.tools.registry import ToolShelf
+from penstock.mcp_surface.tools.registry import ToolRegistry
+from penstock.mcp_surface.tools.tool_list import ToolList
 from penstock.openwop.mcp.inbound import Inbound, idempotency_key, project_result
 from penstock.openwop.mcp.json_answers import as_json_only, spoken_to
 from penstock.operations.catalogue.errors import mapping_of
@@ -63,10 +65,10 @@ class OpenwopMount:
     def __init__(self, gate: Gate, options: McpOptions, strict: ASGIApp) -> None:
         self._strict = strict
 
-        async def load() -> _PlainEngine:
-            return _PlainEngine(gate, options)
+        async def load() -> _PlainBackend:
+            return _PlainBackend(gate, options)
 
-        self._plain = McpEdge(gate, options, load)
+        self._plain = McpEndpoint(gate, options, load)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -85,17 +87,17 @@ class OpenwopMount:
         await self._plain.close()
 
 
-class _PlainEngine:
+class _PlainBackend:
     """Requests without a handshake, one at a time."""
 
     def __init__(self, gate: Gate, options: McpOptions) -> None:
         self._gate = gate
         self._options = options
-        self._shelf = ToolShelf(gate, options)
-        self._calls = ToolCalls(gate, self._shelf, options)
-        self._contents = Contents(gate, self._shelf, self._calls)
+        self._registry = ToolRegistry(gate, options)
+        self._calls = ToolCalls(gate, self._registry, options)
+        self._contents = Contents(gate, self._registry, self._calls)
         self._inbound = Inbound(gate, options)
-        self._counting = Counting(gate.services.telemetry)
+        self._metrics = McpMetrics(gate.services.telemetry)
         self._methods: dict[str, Method] = {
             "initialize": self._initialize,
             "ping": _nothing,
@@ -127,7 +129,7 @@ class _PlainEngine:
             return
         scope["state"][_REVISION_STATE] = _revision(scope)
         answer = await _unless_left(self._answer(scope["state"], body), receive)
-        if isinstance(answer, _Left):
+        if isinstance(answer, _ClientLeft):
             return
         await (_send(send, 202, None) if answer is None else _send(send, 200, answer))
 
@@ -136,7 +138,7 @@ class _PlainEngine:
         try:
             return await self._answer_to(state, body)
         except ProtocolFault as fault:
-            note_error(self._gate, state[CALLER_STATE], MESSAGE, fault)
+            record_error(self._gate, state[CALLER_STATE], MESSAGE, fault)
             return _error(None, fault.code, fault.message)
 
     async def _answer_to(self, state: dict[str, Any], body: bytes) -> JsonObject | None:
@@ -157,7 +159,7 @@ class _PlainEngine:
         if not isinstance(request_id, str | int) or isinstance(request_id, bool):
             raise ProtocolFault(_INVALID_REQUEST, "the id must be a text or a whole number")
         if not isinstance(params, dict):
-            note_refusal(self._gate, state[CALLER_STATE], MESSAGE, reason_of(INVALID_PARAMS))
+            record_refusal(self._gate, state[CALLER_STATE], MESSAGE, reason_of(INVALID_PARAMS))
             return _error(request_id, INVALID_PARAMS, "params must be an object", {"params": "object"})
         return await self._result(state, request_id, method, params)
 
@@ -173,18 +175,18 @@ class _PlainEngine:
             status = called = "left"
             raise
         except ProtocolFault as fault:
-            note_error(self._gate, caller, method_name(method), fault)
+            record_error(self._gate, caller, method_name(method), fault)
             return _error(request_id, fault.code, fault.message, fault.data)
         except PenstockError as error:
-            note_error(self._gate, caller, method_name(method), error)
+            record_error(self._gate, caller, method_name(method), error)
             data: JsonObject = {"code": error.code, "hint": error.hint, "details": error.details or None}
             return _error(request_id, mapping_of(error).json_rpc, error.message, data)
         finally:
-            self._counting.answered(method, status, time.perf_counter() - began)
-            book = self._shelf.last_of(caller.principal, caller.toolset) if method == CALL else None
-            tool = book.find(str(params.get("name"))) if book is not None else None
+            self._metrics.answered(method, status, time.perf_counter() - began)
+            tool_list = self._registry.last_of(caller.principal, caller.toolset) if method == CALL else None
+            tool = tool_list.find(str(params.get("name"))) if tool_list is not None else None
             if method == CALL:
-                self._counting.called(tool, called)
+                self._metrics.called(tool, called)
             if reads_only(method, tool):
                 state["reads"] = True
         return {"jsonrpc": "2.0", "id": request_id, "result": result}
@@ -195,8 +197,8 @@ class _PlainEngine:
             raise ProtocolFault(_METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
         return await known(caller, params)
 
-    async def _book(self, caller: Caller) -> ToolBook:
-        return await self._shelf.of(caller.principal, caller.toolset)
+    async def _tool_list(self, caller: Caller) -> ToolList:
+        return await self._registry.of(caller.principal, caller.toolset)
 
     async def _initialize(self, caller: Caller, params: JsonObject) -> JsonObject:
         asked = params.get("protocolVersion")
@@ -208,7 +210,7 @@ class _PlainEngine:
         }
 
     async def _list_tools(self, caller: Caller, params: JsonObject) -> JsonObject:
-        return {"tools": [tool.listed for tool in (await self._book(caller)).tools]}
+        return {"tools": [tool.listed for tool in (await self._tool_list(caller)).tools]}
 
     async def _call_tool(self, caller: Caller, params: JsonObject) -> JsonObject:
         name, arguments = _text(params, "name"), params.get("arguments", {})
@@ -216,7 +218,7 @@ class _PlainEngine:
             raise ProtocolFault(INVALID_PARAMS, "arguments must be an object", {"arguments": "object"})
         client = Client(strict=True, idempotency_key=idempotency_key(params))
         result = await self._calls.call(caller, name, arguments, client)
-        tool = (await self._book(caller)).find(name)
+        tool = (await self._tool_list(caller)).find(name)
         return project_result(result) if tool is not None and tool.starts_execution else _plain(result)
 
     async def _list_resources(self, caller: Caller, params: JsonObject) -> JsonObject:
@@ -316,17 +318,17 @@ async def _body(receive: Receive, maximum: int) -> bytes | None:
     return b"".join(parts) if size <= maximum else None
 
 
-class _Left:
+class _ClientLeft:
     """Nobody waits for the answer any more."""
 
 
-async def _unless_left(work: Awaitable[JsonObject | None], receive: Receive) -> JsonObject | _Left | None:
+async def _unless_left(work: Awaitable[JsonObject | None], receive: Receive) -> JsonObject | _ClientLeft | None:
     """What some work gives; it is cancelled when the client hangs up first, or when this is."""
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_left(receive))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        return working.result() if working.done() else _Left()
+        return working.result() if working.done() else _ClientLeft()
     finally:
         for task in (working, leaving):
             if not task.done():

@@ -16,12 +16,13 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from penstock.base.json import JsonObject
-from penstock.mcp_surface.answer_page.forms import UnreadableField, answer_form
+from penstock.mcp_surface.answer_page.html_form import UnreadableField, answer_form
 from penstock.mcp_surface.answer_page.page import AnswerPage
-from penstock.mcp_surface.calls.calls import Filled, ProtocolFault
-from penstock.mcp_surface.questions.forms import Ask, Kind
+from penstock.mcp_surface.callers import ProtocolFault
+from penstock.mcp_surface.questions.client_questions import ClientQuestion, Kind
+from penstock.mcp_surface.questions.clients import ClientAnswer
 from penstock.mcp_surface.questions.links import AnswerLinks
-from penstock.mcp_surface.questions.seals import link_seal
+from penstock.mcp_surface.questions.signing import link_signer
 from tests.unit.mcp_surface.assistants import Assistant, accept, assisted, exposed
 
 SECRET: dict[str, Any] = {
@@ -89,7 +90,7 @@ async def test_a_secret_is_asked_for_on_a_page_and_the_call_goes_on(tmp_path: Pa
         assert 'id="field.token-wrong"' in wrong.text
         assert 'value="x"' not in wrong.text
         waiting = asyncio.ensure_future(
-            assistant.call("secret", kinds=BOTH, state=result["requestState"], filled={"question": accept()})
+            assistant.call("secret", kinds=BOTH, state=result["requestState"], answers={"question": accept()})
         )
         done = await browser.post(url, **{"field.token": "s3cret", "field.approved": "true"})
         assert done.status_code == 200
@@ -97,7 +98,7 @@ async def test_a_secret_is_asked_for_on_a_page_and_the_call_goes_on(tmp_path: Pa
         late = await browser.post(url, **{"field.token": "another"})
         assert (late.status_code, (await browser.get(url)).status_code) == (409, 409)
         # The state was not used up by the page: its holder still learns how it ended.
-        again = await assistant.call("secret", kinds=BOTH, state=result["requestState"], filled={"question": accept()})
+        again = await assistant.call("secret", kinds=BOTH, state=result["requestState"], answers={"question": accept()})
         assert again["structuredContent"]["status"] == "completed"
         assert len(await assistant.executions()) == 1
 
@@ -137,11 +138,11 @@ async def test_over_a_connection_the_call_waits_for_the_page(tmp_path: Path) -> 
     async with assisted(tmp_path, *WORKFLOWS) as assistant:
         browser = Browser(assistant)
 
-        async def agree(question: Ask) -> Filled:
+        async def agree(question: ClientQuestion) -> ClientAnswer:
             asyncio.get_running_loop().call_soon(opened.set_result, question.url)
             return accept()
 
-        async def settled(question: Ask) -> None:
+        async def settled(question: ClientQuestion) -> None:
             told.append(question.url)
 
         opened: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -175,7 +176,7 @@ async def test_whatever_is_wrong_with_an_address_it_leads_nowhere(tmp_path: Path
         base, _, token = url.rpartition("/")
         link = AnswerLinks(services, "/answer").read(token)
         assert link is not None
-        seal = link_seal(services.pepper)
+        seal = link_signer(services.pepper)
         changed = type(link)
         fields = {name: getattr(link, name) for name in changed.__struct_fields__}
         wrong = [
@@ -186,7 +187,7 @@ async def test_whatever_is_wrong_with_an_address_it_leads_nowhere(tmp_path: Path
             seal.close(changed(**{**fields, "tenant": "other"})),
             seal.close(changed(**{**fields, "key_id": "nobody"})),
             seal.close(changed(**{**fields, "execution_id": "r_nothing"})),
-            link_seal(b"another").close(link),
+            link_signer(b"another").close(link),
         ]
         shown = [await browser.get(f"{base}/{one}") for one in wrong]
         sent = [await browser.post(f"{base}/{one}", **{"field.token": "s3cret"}) for one in wrong]
@@ -209,7 +210,7 @@ async def test_a_key_that_may_not_answer_does_not_on_a_page_either(tmp_path: Pat
         link = AnswerLinks(services, "/answer").read(url.rpartition("/")[2])
         assert link is not None
         watcher = (await (await assistant.other("execution:read")).who()).principal
-        seal = link_seal(services.pepper)
+        seal = link_signer(services.pepper)
         fields = {name: getattr(link, name) for name in type(link).__struct_fields__}
         theirs = seal.close(type(link)(**{**fields, "key_id": watcher.key_id}))
         sent = await Browser(assistant).post(f"{url.rpartition('/')[0]}/{theirs}", **{"field.token": "s3cret"})
@@ -221,7 +222,7 @@ async def test_a_token_of_an_address_is_no_state_of_a_call(tmp_path: Path) -> No
     async with assisted(tmp_path, *WORKFLOWS) as assistant:
         url, _ = await asked(assistant, "secret")
         with pytest.raises(ProtocolFault):
-            await assistant.call("secret", kinds=BOTH, state=url.rpartition("/")[2], filled={"question": accept()})
+            await assistant.call("secret", kinds=BOTH, state=url.rpartition("/")[2], answers={"question": accept()})
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.mcp_surface.calls.calls import Filled, ProtocolFault
+from penstock.mcp_surface.callers import ProtocolFault
+from penstock.mcp_surface.questions.clients import ClientAnswer
 from tests.unit.mcp_surface.assistants import Assistant
 from tests.unit.operations.conftest import Caller as GateCaller
 from tests.unit.operations.conftest import OpenGate, open_caller
@@ -18,45 +19,45 @@ pytestmark = pytest.mark.anyio
 ASKED = {**ASK, "expose": {"tool": True}}
 
 
-async def asked(caller: GateCaller) -> tuple[Assistant, Any, dict[str, Filled]]:
+async def asked(caller: GateCaller) -> tuple[Assistant, Any, dict[str, ClientAnswer]]:
     """An assistant that was asked, and the answer that it may give."""
     await caller.call("workflow.create", document=ASKED)
     assistant = Assistant(caller)
     question = await assistant.call("ask", completes=True)
     assert question["resultType"] == "input_required"
-    filled = {key: Filled(action="accept", content={"ok": True}) for key in question["inputRequests"]}
-    return assistant, question, filled
+    answers = {key: ClientAnswer(action="accept", content={"ok": True}) for key in question["inputRequests"]}
+    return assistant, question, answers
 
 
 async def test_a_call_that_is_completed_goes_on_with_the_same_execution(open_caller: OpenGate) -> None:
     async with open_caller() as caller:
-        assistant, question, filled = await asked(caller)
-        result = await assistant.call("ask", completes=True, filled=filled, state=question["requestState"])
+        assistant, question, answers = await asked(caller)
+        result = await assistant.call("ask", completes=True, answers=answers, state=question["requestState"])
         assert result["structuredContent"]["output"] == {"ok": True}
         assert len((await caller.call("execution.list"))["items"]) == 1
 
 
 async def test_a_state_is_used_once(open_caller: OpenGate) -> None:
     async with open_caller() as caller:
-        assistant, question, filled = await asked(caller)
-        await assistant.call("ask", completes=True, filled=filled, state=question["requestState"])
+        assistant, question, answers = await asked(caller)
+        await assistant.call("ask", completes=True, answers=answers, state=question["requestState"])
         with pytest.raises(ProtocolFault):
-            await assistant.call("ask", completes=True, filled=filled, state=question["requestState"])
+            await assistant.call("ask", completes=True, answers=answers, state=question["requestState"])
 
 
 async def test_a_state_of_another_request_is_refused(open_caller: OpenGate) -> None:
     async with open_caller() as caller:
-        assistant, question, filled = await asked(caller)
+        assistant, question, answers = await asked(caller)
         with pytest.raises(ProtocolFault):
-            await assistant.call("ask", {"other": 1}, completes=True, filled=filled, state=question["requestState"])
+            await assistant.call("ask", {"other": 1}, completes=True, answers=answers, state=question["requestState"])
 
 
 async def test_a_state_of_somebody_else_is_refused(open_caller: OpenGate) -> None:
     async with open_caller() as caller:
-        _, question, filled = await asked(caller)
+        _, question, answers = await asked(caller)
         other = Assistant(await caller.new_caller("*", name="other"))
         with pytest.raises(ProtocolFault):
-            await other.call("ask", completes=True, filled=filled, state=question["requestState"])
+            await other.call("ask", completes=True, answers=answers, state=question["requestState"])
 
 
 async def test_a_call_without_the_answer_is_asked_again(open_caller: OpenGate) -> None:
@@ -78,11 +79,11 @@ async def test_who_may_not_answer_is_not_asked(open_caller: OpenGate) -> None:
 
 async def test_an_answer_that_does_not_fit_is_asked_for_again(open_caller: OpenGate) -> None:
     async with open_caller() as caller:
-        assistant, question, filled = await asked(caller)
-        wrong = {key: Filled(action="accept", content={"ok": "perhaps"}) for key in filled}
-        result = await assistant.call("ask", completes=True, filled=wrong, state=question["requestState"])
+        assistant, question, answers = await asked(caller)
+        wrong = {key: ClientAnswer(action="accept", content={"ok": "perhaps"}) for key in answers}
+        result = await assistant.call("ask", completes=True, answers=wrong, state=question["requestState"])
         assert result["resultType"] == "input_required"
         [again] = result["inputRequests"].values()
         assert "does not fit" in again["params"]["message"]
-        later = await assistant.call("ask", completes=True, filled=filled, state=question["requestState"])
+        later = await assistant.call("ask", completes=True, answers=answers, state=question["requestState"])
         assert later["structuredContent"]["output"] == {"ok": True}

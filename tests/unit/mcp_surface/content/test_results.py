@@ -15,28 +15,28 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.content.blocks import messages_at, result_at
 from penstock.mcp_surface.content.results import content_blocks, error_result, execution_result
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.tools.book import Tool, ToolBook
-from penstock.mcp_surface.tools.registry import tool_book
+from penstock.mcp_surface.tools.registry import build_tool_list
+from penstock.mcp_surface.tools.tool_list import Tool, ToolList
 from penstock.operations.builtin import builtin_operations
 from penstock.operations.executions.views import ErrorView
 from penstock.operations.executions.waiting import ExecutionResult
 from penstock.operations.executions.waits import QuestionView
 
-WHOLE = tool_book(builtin_operations(), McpOptions())
+WHOLE = build_tool_list(builtin_operations(), McpOptions())
 PNG = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
 
 
-def book(result: str) -> ToolBook:
+def tool_list(result: str) -> ToolList:
     """A book in which the workflow `draw` is a tool whose result is of a kind."""
     some = WHOLE.tools[0].capability
     metadata = MappingProxyType({"workflow": "draw", "result": result})
     capability = replace(some, name="workflow:draw", populator="workflow", metadata=metadata)
     tool = Tool("draw", capability, {})
-    return ToolBook((tool,), {**WHOLE.spellings, "draw": tool, "workflow:draw": tool}, WHOLE.operations)
+    return ToolList((tool,), {**WHOLE.spellings, "draw": tool, "workflow:draw": tool}, WHOLE.operations)
 
 
 def shown(one: ExecutionResult, kind: str, characters_max: int = 1_000) -> Any:
-    return execution_result(one, book(kind), characters_max)
+    return execution_result(one, tool_list(kind), characters_max)
 
 
 def ended(output: Any = None, **more: Any) -> ExecutionResult:

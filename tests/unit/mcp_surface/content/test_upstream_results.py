@@ -10,9 +10,9 @@ from penstock.base import limits
 from penstock.mcp_surface.content.results import execution_result
 from penstock.mcp_surface.content.upstream_results import upstream_result
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.tools.book import Tool, listed_tool
-from penstock.mcp_surface.tools.registry import tool_book
-from penstock.mcp_surface.tools.toolsets import chosen_book, found_tools
+from penstock.mcp_surface.tools.registry import build_tool_list
+from penstock.mcp_surface.tools.tool_list import Tool, listed_tool
+from penstock.mcp_surface.tools.toolsets import found_tools, toolset_list
 from penstock.operations.catalogue.capability import Annotations, Authorization, Capability, Governance
 from penstock.operations.executions.views import ErrorView
 from penstock.operations.executions.waiting import ExecutionResult
@@ -55,26 +55,26 @@ def ended(output: Any = None, **more: Any) -> ExecutionResult:
 
 
 def test_what_is_withheld_is_found_and_not_listed() -> None:
-    book = tool_book([imported(), imported("shop.order", withheld=True)], OPTIONS)
-    assert [item.name for item in book.tools] == ["shop_search"]
-    found = book.find("shop_order")
+    tool_list = build_tool_list([imported(), imported("shop.order", withheld=True)], OPTIONS)
+    assert [item.name for item in tool_list.tools] == ["shop_search"]
+    found = tool_list.find("shop_order")
     assert found is not None
     assert found.withheld
-    assert [item["name"] for item in found_tools(book, {})["items"]] == ["shop_search"]  # type: ignore[union-attr,index,call-overload]
+    assert [item["name"] for item in found_tools(tool_list, {})["items"]] == ["shop_search"]  # type: ignore[union-attr,index,call-overload]
 
 
 def test_a_workflow_keeps_its_name_and_the_imported_tool_takes_another() -> None:
     workflow = capability("workflow:shop_search", "workflow", tool="shop_search", workflow="shop_search")
-    book = tool_book([imported(), workflow], OPTIONS)
-    named = {item.name: item.capability.name for item in book.tools}
+    tool_list = build_tool_list([imported(), workflow], OPTIONS)
+    named = {item.name: item.capability.name for item in tool_list.tools}
     assert named == {"shop_search": "workflow:shop_search", "upstream_shop_search": "upstream:shop.search"}
 
 
 def test_a_toolset_has_imported_tools_only() -> None:
     workflow = capability("workflow:greet", "workflow", tool="greet", workflow="greet")
-    book = tool_book([imported(), workflow], OPTIONS)
-    assert [item.name for item in chosen_book(book, "upstream", OPTIONS).tools] == ["shop_search"]
-    assert [item.name for item in chosen_book(book, "workflows", OPTIONS).tools] == ["greet"]
+    tool_list = build_tool_list([imported(), workflow], OPTIONS)
+    assert [item.name for item in toolset_list(tool_list, "upstream", OPTIONS).tools] == ["shop_search"]
+    assert [item.name for item in toolset_list(tool_list, "workflows", OPTIONS).tools] == ["greet"]
 
 
 def test_data_and_content_come_back_as_the_server_gave_them() -> None:
@@ -130,5 +130,5 @@ def test_everything_else_is_told_like_that_of_any_execution(result: ExecutionRes
     ids=["whole", "in part", "failed", "waiting"],
 )
 def test_a_result_of_an_imported_tool_is_marked_untrusted_whatever_its_size_and_status(result: ExecutionResult) -> None:
-    shown: Any = execution_result(result, tool_book([imported()], OPTIONS), 1_000)
+    shown: Any = execution_result(result, build_tool_list([imported()], OPTIONS), 1_000)
     assert shown["_meta"]["penstock/untrusted"] is True

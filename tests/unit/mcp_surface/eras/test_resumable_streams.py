@@ -8,7 +8,7 @@ from mcp.shared._context_streams import create_context_streams
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from penstock.mcp_surface.eras.resumable_streams import EventMemory, _LateWords
+from penstock.mcp_surface.eras.resumable_streams import EventMemory, _LateMessages
 
 
 def notice(text: str) -> JSONRPCMessage:
@@ -78,7 +78,7 @@ def test_what_is_no_number_is_unknown() -> None:
 def test_a_session_that_has_just_ended_may_be_told_something_but_not_asked() -> None:
     async def body() -> None:
         writer, reader = create_context_streams[SessionMessage | Exception](0)
-        late = _LateWords(writer._inner)
+        late = _LateMessages(writer._inner)
         await late.aclose()
         await late.send(SessionMessage(JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized")))
         with pytest.raises(anyio.ClosedResourceError):

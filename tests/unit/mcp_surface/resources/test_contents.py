@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import Rejected
-from penstock.mcp_surface.calls.calls import Caller, Client, Filled, ProtocolFault, ToolCalls
+from penstock.mcp_surface.callers import Caller, ProtocolFault
+from penstock.mcp_surface.calls.calls import ToolCalls
 from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.questions.clients import Client, ClientAnswer
 from penstock.mcp_surface.resources.contents import Contents
-from penstock.mcp_surface.tools.registry import ToolShelf
+from penstock.mcp_surface.tools.registry import ToolRegistry
 from tests.unit.operations.conftest import Caller as GateCaller
 from tests.unit.operations.conftest import OpenGate, open_caller
 from tests.unit.operations.documents import ANSWER, workflow
@@ -126,9 +128,9 @@ class Reader:
 
     def __init__(self, caller: GateCaller, patience_seconds: float = 20) -> None:
         options = McpOptions(patience_seconds=patience_seconds)
-        shelf = ToolShelf(caller.gate, options)
+        registry = ToolRegistry(caller.gate, options)
         self.caller = caller
-        self.contents = Contents(caller.gate, shelf, ToolCalls(caller.gate, shelf, options))
+        self.contents = Contents(caller.gate, registry, ToolCalls(caller.gate, registry, options))
 
     async def who(self) -> Caller:
         return Caller(principal=await self.caller.principal(), request_id="test")
@@ -341,10 +343,10 @@ async def test_a_question_is_asked_first_and_the_same_run_goes_on(open_caller: O
 
         asked = await take(**forms)
         assert asked["resultType"] == "input_required"
-        answers = {key: Filled(action="accept", content={"ok": True}) for key in asked["inputRequests"]}
+        answers = {key: ClientAnswer(action="accept", content={"ok": True}) for key in asked["inputRequests"]}
         with pytest.raises(ProtocolFault):
-            await reader.read("test://slow", **forms, filled=answers, state=asked["requestState"])
-        done = await take(**forms, filled=answers, state=asked["requestState"])
+            await reader.read("test://slow", **forms, answers=answers, state=asked["requestState"])
+        done = await take(**forms, answers=answers, state=asked["requestState"])
         assert "true" in json.dumps(done)
         assert done["resultType"] == "complete"
         assert len((await caller.call("execution.list"))["items"]) == 1

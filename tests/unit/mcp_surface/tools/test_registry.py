@@ -7,12 +7,12 @@ import re
 import pytest
 
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.tools.registry import tool_book
+from penstock.mcp_surface.tools.registry import build_tool_list
 from penstock.operations.builtin import builtin_operations
 
 
 def names(**choices: object) -> list[str]:
-    return [tool.name for tool in tool_book(builtin_operations(), McpOptions(**choices)).tools]  # type: ignore[arg-type]
+    return [tool.name for tool in build_tool_list(builtin_operations(), McpOptions(**choices)).tools]  # type: ignore[arg-type]
 
 
 def test_names_are_short_unique_and_plain() -> None:
@@ -34,21 +34,21 @@ def test_a_name_that_is_too_long_is_cut_and_stays_unique() -> None:
 @pytest.mark.parametrize("name", ["penstock_workflow_list", "penstock.workflow.list", "workflow.list"])
 @pytest.mark.parametrize("spelling", ["underscore", "dot"])
 def test_every_spelling_is_found(name: str, spelling: str) -> None:
-    book = tool_book(builtin_operations(), McpOptions(tool_names=spelling))  # type: ignore[arg-type]
-    found = book.find(name)
+    tool_list = build_tool_list(builtin_operations(), McpOptions(tool_names=spelling))  # type: ignore[arg-type]
+    found = tool_list.find(name)
     assert found is not None
     assert found.capability.name == "workflow.list"
 
 
 @pytest.mark.parametrize("prefix", ["penstock", ""])
 def test_the_functions_of_the_workflow_profile_answer_to_their_published_names(prefix: str) -> None:
-    book = tool_book(builtin_operations(), McpOptions(tool_prefix=prefix))
+    tool_list = build_tool_list(builtin_operations(), McpOptions(tool_prefix=prefix))
     for function in ("start", "status", "resume", "submit_activity", "signal", "cancel"):
-        found = book.find(f"workflow_{function}")
+        found = tool_list.find(f"workflow_{function}")
         assert found is not None
         assert found.capability.name == f"control.workflow_{function}"
     # What is listed under a name comes first.
-    found = book.find("workflow_list")
+    found = tool_list.find("workflow_list")
     assert found is not None
     assert found.capability.name == ("workflow.list" if prefix == "" else "control.workflow_list")
 
@@ -67,7 +67,7 @@ def test_excluded_paths_are_no_tools() -> None:
 
 
 def test_schemas_are_those_of_the_catalogue() -> None:
-    book = tool_book(builtin_operations(), McpOptions())
-    for tool in book.tools:
-        assert tool.listed["inputSchema"] == book.wording.of_schema(tool.capability.input_schema)
+    tool_list = build_tool_list(builtin_operations(), McpOptions())
+    for tool in tool_list.tools:
+        assert tool.listed["inputSchema"] == tool_list.naming.of_schema(tool.capability.input_schema)
         assert tool.listed["inputSchema"]["type"] == "object"

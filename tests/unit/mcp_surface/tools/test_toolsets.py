@@ -7,37 +7,41 @@ import pytest
 
 from penstock.base.errors import Rejected
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.tools.book import ToolBook
-from penstock.mcp_surface.tools.registry import tool_book
-from penstock.mcp_surface.tools.toolsets import EVERYDAY, FOLLOWING, chosen_book, described, found_tools, inner_call
+from penstock.mcp_surface.tools.registry import build_tool_list
+from penstock.mcp_surface.tools.tool_list import ToolList
+from penstock.mcp_surface.tools.toolsets import EVERYDAY, FOLLOWING, described, found_tools, inner_call, toolset_list
 from penstock.operations.builtin import builtin_operations
 
-WHOLE = tool_book(builtin_operations(), McpOptions())
+WHOLE = build_tool_list(builtin_operations(), McpOptions())
 
 
-def chosen(toolset: str, **choices: int) -> ToolBook:
-    return chosen_book(WHOLE, toolset, McpOptions(**choices))  # type: ignore[arg-type]
+def chosen(toolset: str, **choices: int) -> ToolList:
+    return toolset_list(WHOLE, toolset, McpOptions(**choices))  # type: ignore[arg-type]
 
 
-def names(book: ToolBook) -> list[str]:
-    return [tool.name for tool in book.tools]
+def names(tool_list: ToolList) -> list[str]:
+    return [tool.name for tool in tool_list.tools]
 
 
-def size(book: ToolBook) -> int:
-    return len(msgspec.json.encode([tool.listed for tool in book.tools]))
+def size(tool_list: ToolList) -> int:
+    return len(msgspec.json.encode([tool.listed for tool in tool_list.tools]))
 
 
 def test_by_default_nothing_is_listed_or_called_but_workflows_and_what_goes_on_with_them() -> None:
-    book = chosen("default")
-    assert {tool.capability.name for tool in book.tools} == FOLLOWING
-    assert {tool.capability.name for tool in book.spellings.values()} == FOLLOWING
+    tool_list = chosen("default")
+    assert {tool.capability.name for tool in tool_list.tools} == FOLLOWING
+    assert {tool.capability.name for tool in tool_list.spellings.values()} == FOLLOWING
 
 
 def test_the_list_for_management_fits_the_budget_and_has_what_is_used_every_day() -> None:
-    book = chosen("management")
-    assert size(book) < McpOptions().catalogue_bytes
-    assert {tool.capability.name for tool in book.tools} == EVERYDAY | {"tools.search", "tools.describe", "tools.call"}
-    assert names(book) == sorted(names(book))
+    tool_list = chosen("management")
+    assert size(tool_list) < McpOptions().catalogue_bytes
+    assert {tool.capability.name for tool in tool_list.tools} == EVERYDAY | {
+        "tools.search",
+        "tools.describe",
+        "tools.call",
+    }
+    assert names(tool_list) == sorted(names(tool_list))
 
 
 def test_a_small_catalogue_is_listed_whole() -> None:
@@ -45,17 +49,17 @@ def test_a_small_catalogue_is_listed_whole() -> None:
 
 
 def test_what_is_not_listed_can_still_be_called() -> None:
-    book = chosen("management")
-    assert "penstock_schedule_pause" not in names(book)
-    assert book.find("penstock_schedule_pause") is WHOLE.find("penstock_schedule_pause")
+    tool_list = chosen("management")
+    assert "penstock_schedule_pause" not in names(tool_list)
+    assert tool_list.find("penstock_schedule_pause") is WHOLE.find("penstock_schedule_pause")
 
 
 def test_a_set_that_was_asked_for_is_all_that_can_be_called() -> None:
-    book = chosen("schedule,penstock_system_info")
-    assert "penstock_schedule_pause" in names(book)
-    assert "penstock_system_info" in names(book)
-    assert not [name for name in names(book) if name.startswith("penstock_workflow")]
-    assert book.find("workflow.list") is None
+    tool_list = chosen("schedule,penstock_system_info")
+    assert "penstock_schedule_pause" in names(tool_list)
+    assert "penstock_system_info" in names(tool_list)
+    assert not [name for name in names(tool_list) if name.startswith("penstock_workflow")]
+    assert tool_list.find("workflow.list") is None
 
 
 def test_workflows_come_with_what_goes_on_with_their_executions() -> None:
@@ -89,7 +93,7 @@ def test_a_description_has_both_schemas() -> None:
     tool = WHOLE.find("schedule.pause")
     assert tool is not None
     assert told["inputSchema"] == tool.capability.input_schema
-    assert told["outputSchema"] == WHOLE.wording.of_schema(tool.capability.output_schema or {})
+    assert told["outputSchema"] == WHOLE.naming.of_schema(tool.capability.output_schema or {})
 
 
 def test_a_call_names_its_tool_and_arguments() -> None:
@@ -117,6 +121,6 @@ def test_a_search_says_what_it_cannot_read(arguments: dict[str, object]) -> None
 
 def test_lists_leave_out_what_operations_answer_with_unless_asked() -> None:
     assert not [tool for tool in WHOLE.tools if "outputSchema" in tool.listed]
-    full = tool_book(builtin_operations(), McpOptions(output_schemas=True))
+    full = build_tool_list(builtin_operations(), McpOptions(output_schemas=True))
     for tool in full.tools:
-        assert tool.listed["outputSchema"] == full.wording.of_schema(tool.capability.output_schema or {})
+        assert tool.listed["outputSchema"] == full.naming.of_schema(tool.capability.output_schema or {})

@@ -1,0 +1,91 @@
+"""Messages of MCP that are refused before they are calls, on record.
+
+What the gate refuses is in the audit trail. What never comes to it (an unknown method, tool or resource, parameters
+that do not fit, a revision that is not spoken) is noted here: with the client's key and address, and with one of our
+codes in place of the protocol's number. What is answered with an error status over HTTP, and noted by nobody here, is
+noted by the layer around all surfaces, which reads the code in the state of the request.
+
+Above it: everything that refuses a message. Below it: the gate. Nothing here knows the SDK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+import msgspec
+from starlette.types import Message
+
+from penstock.base.errors import PenstockError
+from penstock.mcp_surface.callers import Caller, ProtocolFault
+from penstock.operations.catalogue.errors import INTERNAL_ERROR
+from penstock.operations.gate.context import Request
+from penstock.operations.pipeline import Gate
+
+__all__ = ["AUDITED", "CODE", "MESSAGE", "State", "heard", "reason_in", "reason_of", "record_error", "record_refusal"]
+
+AUDITED = "audited"
+"""Where the state of a request says that the audit trail knows of its refusal."""
+CODE = "code"
+"""Where it says why it was refused."""
+MESSAGE = "mcp.message"
+"""The operation of a message that has no method which there is."""
+_HEARD = "mcp_error"
+_ERROR_STATUS = 400
+_OTHER = "MALFORMED_REQUEST"
+_REASONS = {
+    -32700: "MALFORMED_JSON",
+    -32600: _OTHER,
+    -32601: "METHOD_NOT_FOUND",
+    -32602: "INVALID_ARGUMENTS",
+    -32603: INTERNAL_ERROR,
+    -32002: "RESOURCE_NOT_FOUND",
+    -32020: "HEADER_MISMATCH",
+    -32021: "CAPABILITY_REQUIRED",
+    -32022: "PROTOCOL_VERSION_UNSUPPORTED",
+}
+
+State: TypeAlias = MutableMapping[str, Any]
+
+
+def reason_of(code: object) -> str:
+    """Our code for an error of the protocol."""
+    return _REASONS.get(code, _OTHER) if isinstance(code, int) else _OTHER
+
+
+def record_refusal(gate: Gate, caller: Caller, operation: str, code: str) -> None:
+    """Note that a message of a caller is refused; `operation` is the method, or the tool that there is not."""
+    request = Request(
+        operation=operation,
+        arguments={},
+        principal=caller.principal,
+        surface="mcp",
+        request_id=caller.request_id,
+        remote=caller.remote,
+    )
+    gate.refused(request, code, failed=code == INTERNAL_ERROR)
+
+
+def record_error(gate: Gate, caller: Caller, operation: str, error: ProtocolFault | PenstockError) -> None:
+    """Note that a message is answered with an error, unless the trail has it."""
+    if error.on_record:
+        return
+    code = error.code if isinstance(error, PenstockError) else error.reason or reason_of(error.code)
+    record_refusal(gate, caller, operation, code)
+
+
+def heard(state: State, message: Message) -> None:
+    """Find out with which error of the protocol the SDK refuses a request, for the log and the audit trail."""
+    if message["type"] == "http.response.start":
+        if message["status"] >= _ERROR_STATUS:
+            state[_HEARD] = True
+    elif _HEARD in state and CODE not in state:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            state[CODE] = reason_in(msgspec.json.decode(message.get("body", b"")))
+
+
+def reason_in(answer: object) -> str:
+    """Our code for the error in an answer."""
+    error = answer.get("error") if isinstance(answer, dict) else None
+    return reason_of(error.get("code")) if isinstance(error, dict) else _OTHER

@@ -1,0 +1,432 @@
+"""One call of a tool, a prompt or a resource: an execution, and whoever is at the other end where it asks something.
+
+    await Conversation(desk, caller, client, book, tool, arguments, render).result()
+
+What a client can do is known for each request: be asked at once (over an open connection), or be asked by an answer
+that says what is missing, which it completes with another call, or come back for a task. A client that can do none of
+it gets a handle and the names of the tools to go on with. Whoever answers first, anywhere, has answered. Nothing is
+remembered between two calls, and nothing is started twice.
+
+Above it: `calls`. Below it: the gate, `questions.forms`, `seals`, `results`. Nothing here knows the SDK.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from penstock.base import limits
+from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.callers import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    Caller,
+    ProtocolFault,
+    call_operation,
+    capabilities_missing,
+    tasks_missing,
+)
+from penstock.mcp_surface.content.blocks import marked, untrusted_meta
+from penstock.mcp_surface.content.results import answer_result, error_result, execution_result, is_untrusted
+from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.questions.client_questions import (
+    CLIENT_KINDS,
+    ClientQuestion,
+    Kind,
+    identity_of,
+    input_requests,
+)
+from penstock.mcp_surface.questions.clients import Client, ClientAnswer
+from penstock.mcp_surface.questions.links import AnswerLinks
+from penstock.mcp_surface.questions.signing import RequestState, Signer, request_digest
+from penstock.mcp_surface.tools.tool_list import Tool, ToolList
+from penstock.operations.catalogue.capability import Reply
+from penstock.operations.executions.answer_schemas import answers_in
+from penstock.operations.executions.views import HistoryPage
+from penstock.operations.executions.waiting import ExecutionResult
+from penstock.operations.pipeline import Gate
+
+__all__ = ["ALREADY_ANSWERED", "Call", "CallContext", "Render"]
+
+_LOGGER = logging.getLogger("penstock.mcp")
+ALREADY_ANSWERED = ("ALREADY_ANSWERED", "NO_OPEN_QUESTION")
+"""Refusals of an answer that came too late: somebody else was faster."""
+_UNFIT = ("ANSWER_INVALID", "VALUE_NOT_JSON")
+_ENDED = ("completed", "failed", "cancelled")
+_TASK_OPERATIONS = frozenset({"execution.status"})
+_ANSWER_OPERATIONS = frozenset({"execution.answer", "execution.wait"})
+_LEFT = "mcp-request-cancelled"
+_LEFT_OPEN = {
+    "decline": "The person declined, and the document has no answer for that: they did not answer, and it stays open.",
+    "cancel": "The person did not answer; nothing was changed.",
+}
+# How often somebody is asked again over an open connection whose answers do not fit.
+_TRIES = 3
+_CAPABILITIES: dict[str, frozenset[Kind]] = {
+    "elicitation": frozenset({"form", "url"}),
+    "sampling": frozenset({"sampling"}),
+    "roots": frozenset({"roots"}),
+}
+
+Render: TypeAlias = Callable[[ExecutionResult], JsonObject]
+"""What is made of the result of an execution that is no tool's."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """What all conversations use."""
+
+    gate: Gate
+    options: McpOptions
+    seal: Signer[RequestState]
+    links: AnswerLinks
+
+
+@dataclass(frozen=True, slots=True)
+class _Unfit:
+    """Why an answer was not taken; the question is still open."""
+
+    told: str
+
+
+_Given: TypeAlias = Literal["taken", "opened", "left"] | _Unfit
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call."""
+
+    context: CallContext
+    caller: Caller
+    client: Client
+    tool_list: ToolList
+    tool: Tool
+    arguments: JsonObject
+    render: Render | None = None
+    begun: list[str] = field(default_factory=list)
+    """The execution that the call waits with, once there is one."""
+    begun_late: list[Callable[[str], None]] = field(default_factory=list)
+    """Told of an execution that was started for a client that had left by then."""
+
+    async def give_up(self, execution_id: str) -> None:
+        """Stop an execution that nobody waits for any more; what has ended stays as it is."""
+        arguments: JsonObject = {"execution_id": execution_id, "reason": _LEFT}
+        try:
+            await call_operation(self.context.gate, self.caller, "execution.cancel", arguments)
+        except PenstockError as error:
+            _LOGGER.info("the execution %s was left by its caller and goes on: %s", execution_id, error.code)
+
+    async def result(self) -> JsonObject:
+        """What the call is answered with, in the words of the wire."""
+        self._refuse_unable()
+        characters_max = self.context.options.result_characters
+        try:
+            if self.client.state is not None and self.tool.starts_execution:
+                state = self._opened(self.client.state)
+                return await self._settled(await self._resumed(state), self.client.answers, state.interrupt_ids)
+            value = await self._through_gate(self.tool.capability.name, self.arguments, first=True)
+            if isinstance(value, ExecutionResult) and self.tool.starts_execution:
+                return await self._settled(value, self.client.answers)
+        except PenstockError as error:
+            if self.render is not None:
+                raise
+            if self.client.strict and error.code == "INVALID_ARGUMENTS":
+                data: JsonObject = {"code": error.code, **error.details}
+                raise ProtocolFault(INVALID_PARAMS, error.message, data, on_record=error.on_record) from None
+            return error_result(error, self.tool_list, self.tool)
+        if isinstance(value, ExecutionResult):
+            shown = execution_result(value, self.tool_list, characters_max, page=self._page(), asked_for=True)
+            return {**shown, "isError": False}
+        untrusted = is_untrusted(self.tool.capability.name, value)
+        return answer_result(value, characters_max, self._page(), untrusted=untrusted)
+
+    def _page(self) -> str | None:
+        return self.context.options.answer_page(self.caller.address)
+
+    def _refuse_unable(self) -> None:
+        """Refuse a client that could not be asked what will be asked, or could not come back for the task."""
+        missing: JsonObject = {name: {} for name in self._required() if not _CAPABILITIES[name] & self.client.kinds}
+        if missing:
+            raise capabilities_missing(self.tool.name, missing)
+        if self._task_mode() == "required" and not self._is_task():
+            raise tasks_missing(self.tool.name)
+
+    def _required(self) -> list[str]:
+        """What the client must be able to do: as the document says, else what its nodes cannot do without."""
+        metadata = self.tool.capability.metadata
+        said, models = metadata.get("requires"), metadata.get("client_models")
+        if isinstance(said, list):
+            return [str(name) for name in said if name in _CAPABILITIES]
+        named = models if isinstance(models, list) else []
+        alone = [model for model in named if not {model, "default"} & self.context.options.models]
+        roots = ["roots"] if metadata.get("client_roots") is True else []
+        return (["sampling"] if alone else []) + roots
+
+    def _task_mode(self) -> JsonValue:
+        return self.tool.capability.metadata.get("task", "auto")
+
+    def _shown(self, result: ExecutionResult, note: str | None = None) -> JsonObject:
+        error = result.error
+        if error is not None and error.code in self.context.options.protocol_faults:
+            data = marked({"execution_id": result.execution_id}, untrusted=result.untrusted)
+            raise ProtocolFault(INTERNAL_ERROR, error.message, data, on_record=True)
+        if self.render is not None:
+            return {"resultType": "complete", **self.render(result)}
+        characters_max = self.context.options.result_characters
+        return execution_result(result, self.tool_list, characters_max, page=self._page(), note=note)
+
+    # --- the execution -------------------------------------------------------------------------------
+
+    async def _through_gate(
+        self, operation: str, arguments: JsonObject, *, first: bool = False, from_person: bool = False
+    ) -> object:
+        """What an operation answers; raises what it refuses with. `first` is the call that the client made."""
+        return await call_operation(
+            self.context.gate,
+            self.caller,
+            operation,
+            arguments,
+            idempotency_key=self.client.idempotency_key if first else None,
+            patience_seconds=self._patience_seconds(),
+            observe=self._observer() if self._is_observed() else None,
+            client_kinds=self._client_kinds() if first else (),
+            from_person=from_person,
+            after_leaving=self._tell_late if first else None,
+        )
+
+    def _tell_late(self, outcome: object) -> None:
+        result = outcome.value if isinstance(outcome, Reply) else None
+        if isinstance(result, ExecutionResult) and self.tool.starts_execution:
+            for tell in self.begun_late:
+                tell(result.execution_id)
+
+    def _client_kinds(self) -> tuple[str, ...]:
+        """What the execution may ask the client: what can be brought to it and back."""
+        reached = self.client.completes or self.client.ask is not None or self._is_task()
+        if not reached or not self.tool.starts_execution or not self._may_answer():
+            return ()
+        return tuple(sorted(self.client.kinds & CLIENT_KINDS))
+
+    def _patience_seconds(self) -> float:
+        if not self._is_task():
+            return self.context.options.patience_seconds
+        return 0.0 if self._task_mode() == "required" else limits.MCP_TASK_AFTER_SECONDS
+
+    def _is_observed(self) -> bool:
+        return self.tool.starts_execution or self.client.report is not None or self.client.log is not None
+
+    def _observer(self) -> Callable[[JsonObject], Awaitable[None]]:
+        count = 0
+
+        async def observe(news: JsonObject) -> None:
+            nonlocal count
+            line, level = news.get("log"), news.get("level")
+            if isinstance(line, dict):
+                if self.client.log is not None and isinstance(level, int):
+                    await self.client.log(level, line)
+                return
+            count += 1
+            if self.tool.starts_execution:
+                self.begun[:] = [str(news["execution_id"])]
+            if self.client.report is not None:
+                node, what = news.get("node_id"), news.get("message") or news.get("status") or "goes on"
+                told = f"{node}: {what}" if node else str(what)
+                await self.client.report(float(count), told, untrusted_meta(news))
+
+        return observe
+
+    def _is_task(self) -> bool:
+        """Whether what takes longer becomes a task: the client can, and may look after it."""
+        return self.client.tasks and self.tool.starts_execution and self.tool_list.operations >= _TASK_OPERATIONS
+
+    def _task(self, result: ExecutionResult) -> JsonObject:
+        """The result if there is one already; else only where it will be, which the surface makes a task of."""
+        if result.status in _ENDED and self._task_mode() == "auto":
+            return self._shown(result)
+        return {"resultType": "task", "taskId": result.execution_id}
+
+    async def _waited(self, execution_id: str, **more: JsonValue) -> ExecutionResult:
+        value = await self._through_gate("execution.wait", {"execution_id": execution_id, **more})
+        assert isinstance(value, ExecutionResult)
+        return value
+
+    def _opened(self, text: str) -> RequestState:
+        """What the client was given with the questions that it answers now."""
+        state = self.context.seal.open(text, now_ms=self.context.gate.services.clock.now_ms())
+        principal = self.caller.principal
+        if state is None or (state.principal, state.tenant, state.digest) != (
+            principal.id,
+            principal.tenant,
+            self._digest(),
+        ):
+            raise ProtocolFault(INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
+        return state
+
+    async def _resumed(self, state: RequestState) -> ExecutionResult:
+        """The execution that the client was asked about, as it is now; nothing is started a second time."""
+        result = await self._waited(state.execution_id, wait_seconds=0)
+        open_now = {identity_of(question) for question in result.questions}
+        if not open_now & set(state.interrupt_ids) and await self._was_used(state):
+            told = "The requestState was used: its questions are answered"
+            raise ProtocolFault(INVALID_PARAMS, told, {"execution_id": state.execution_id, "status": result.status})
+        return result if result.questions else await self._waited(state.execution_id)
+
+    async def _was_used(self, state: RequestState) -> bool:
+        """Whether the caller has answered with it: what others answered, or a page, is no use of a state."""
+        mine = set(state.interrupt_ids) - set(state.elsewhere)
+        for child in sorted({identity.rpartition("/")[0] for identity in mine}):
+            asked: JsonObject = {
+                "execution_id": child or state.execution_id,
+                "after": 0 if child else state.sequence,
+                "limit": limits.PAGE_LIMIT_MAX,
+            }
+            page = await self._through_gate("execution.history", asked)
+            assert isinstance(page, HistoryPage)
+            answered = {
+                f"{child}/{name}" if child else name for name, by in answers_in(page) if by == self.caller.principal.id
+            }
+            if answered & mine:
+                return True
+        return False
+
+    # --- the questions -------------------------------------------------------------------------------
+
+    async def _settled(
+        self, result: ExecutionResult, answers: Mapping[str, ClientAnswer], asked_before: Collection[str] = ()
+    ) -> JsonObject:
+        """The result, the task or the question that an execution is now, with the answers that came with the call.
+
+        An answer may come before its question, but no approval: nobody can approve what they have not been asked.
+        """
+        unfit: dict[str, str] = {}
+        left, opened = None, False
+        given = [
+            (ask, answers[ask.key])
+            for ask in self._asks(result)
+            if ask.key in answers and (not ask.approval or ask.identity in asked_before)
+        ]
+        for ask, answer in given:
+            became = await self._give(result.execution_id, ask, answer)
+            if isinstance(became, _Unfit):
+                unfit[ask.key] = became.told
+            left = _LEFT_OPEN[answer.action] if became == "left" else left
+            opened = opened or became == "opened"
+        if given and len(unfit) < len(given) and left is None:
+            result = await self._gone_on(result, opened=opened)
+        if left is not None:
+            return self._shown(await self._waited(result.execution_id), left)
+        if self._is_task():
+            asked = self._input_required(result, unfit) if self._task_mode() == "after_questions" else None
+            return self._task(result) if asked is None else asked
+        return await self._with_person(result, unfit)
+
+    async def _with_person(self, result: ExecutionResult, unfit: Mapping[str, str]) -> JsonObject:
+        """The result; whoever is at the client is asked first if the execution asks and the client can."""
+        note, tries = None, 0
+        while self.client.ask is not None and tries < _TRIES:
+            ask = next(iter(self._asks(result)), None)
+            answers = await self.client.ask(_retold(ask, note)) if ask is not None else None
+            if ask is None or answers is None:
+                break
+            # That may have taken an hour.
+            caller = self.caller
+            await self.context.gate.recheck(
+                caller.principal, surface="mcp", request_id=caller.request_id, remote=caller.remote
+            )
+            became = await self._give(result.execution_id, ask, answers)
+            if became == "left":
+                return self._shown(await self._waited(result.execution_id), _LEFT_OPEN[answers.action])
+            if isinstance(became, _Unfit):
+                note, tries = became.told, tries + 1
+                continue
+            note, before = None, result
+            result = await self._gone_on(before, opened=became == "opened")
+            if became == "opened":
+                if _is_open(result, ask):
+                    break
+                await self._tell_settled(ask)
+        asked = self._input_required(result, unfit)
+        return self._shown(result, note) if asked is None else asked
+
+    async def _tell_settled(self, ask: ClientQuestion) -> None:
+        if self.client.settled is not None:
+            await self.client.settled(ask)
+
+    def _asks(self, result: ExecutionResult) -> list[ClientQuestion]:
+        """The questions that this client can be asked."""
+        if not self._may_answer():
+            return []
+        return self.context.links.askable(self.caller, result.execution_id, result.questions, self.client.kinds)
+
+    def _may_answer(self) -> bool:
+        return self.tool_list.operations >= _ANSWER_OPERATIONS
+
+    async def _give(self, execution_id: str, ask: ClientQuestion, answers: ClientAnswer) -> _Given:
+        """Answer a question; if somebody else was faster, theirs is the answer that counts."""
+        if answers.kind != ask.answered_by:
+            return _Unfit(f"this is answered with {ask.answered_by}")
+        if answers.action == "accept" and ask.kind == "url":
+            return "opened"
+        answer: JsonValue
+        if ask.kind in CLIENT_KINDS:
+            answer = answers.result
+        elif answers.action == "accept":
+            answer = ask.answer(answers.content)
+        else:
+            refusal = ask.refusal(answers.action)
+            if refusal is None:
+                return "left"
+            answer = refusal
+        asking = ask.execution_id or execution_id
+        arguments: JsonObject = {"execution_id": asking, "interrupt_id": ask.interrupt_id, "answer": answer}
+        try:
+            await self._through_gate("execution.answer", arguments, from_person=ask.kind not in CLIENT_KINDS)
+        except PenstockError as error:
+            if error.code in _UNFIT:
+                return _Unfit(error.message)
+            if error.code not in ALREADY_ANSWERED:
+                raise
+        return "taken"
+
+    async def _gone_on(self, before: ExecutionResult, *, opened: bool) -> ExecutionResult:
+        """The execution after an answer; after somebody opened a page, when that has answered or patience is over."""
+        result = await self._waited(before.execution_id)
+        if opened and result.sequence == before.sequence:
+            result = await self._waited(before.execution_id, after_sequence=before.sequence)
+        return result
+
+    def _input_required(self, result: ExecutionResult, unfit: Mapping[str, str]) -> JsonObject | None:
+        """The questions of an execution, for a client that answers by calling again; None if it cannot be asked."""
+        asks = self._asks(result) if self.client.completes else []
+        if not asks:
+            return None
+        state = RequestState(
+            principal=self.caller.principal.id,
+            tenant=self.caller.principal.tenant,
+            digest=self._digest(),
+            execution_id=result.execution_id,
+            interrupt_ids=tuple(ask.identity for ask in asks),
+            until_ms=self.context.gate.services.clock.now_ms() + limits.MCP_QUESTION_SECONDS_MAX * 1000,
+            elsewhere=tuple(ask.identity for ask in asks if ask.kind == "url"),
+            sequence=result.sequence,
+        )
+        return {
+            "resultType": "input_required",
+            "inputRequests": input_requests(_retold(ask, unfit.get(ask.key)) for ask in asks),
+            "requestState": self.context.seal.close(state),
+        }
+
+    def _digest(self) -> str:
+        return request_digest(self.tool.capability.name, self.arguments)
+
+
+def _retold(ask: ClientQuestion, note: str | None) -> ClientQuestion:
+    """A question that is asked again, with why."""
+    return ask if note is None else replace(ask, message=f"{note}\n\n{ask.message}")
+
+
+def _is_open(result: ExecutionResult, ask: ClientQuestion) -> bool:
+    return any(identity_of(question) == ask.identity for question in result.questions)

@@ -1,0 +1,382 @@
+"""The edge of MCP over HTTP: who may come in, before anything of the SDK is touched.
+
+Host and Origin are checked first (a web page must not reach a server on this machine by another name), then the key:
+without a valid one the answer is 401 and says how to show one. The SDK is loaded by the first request that gets
+through; a server without it answers everything else and says here what is missing.
+
+Above it: `app` mounts it. Below it: the gate's authentication; an engine that is loaded when it is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
+from typing import NamedTuple, Protocol, TypeAlias
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from penstock.base import limits
+from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.audit import AUDITED, CODE, State, reason_of
+from penstock.mcp_surface.callers import Caller
+from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.wire.http_body import read_body, replayed
+from penstock.mcp_surface.wire.versions import (
+    UNSUPPORTED,
+    id_in,
+    is_modern,
+    only_message,
+    pinned_body,
+    refused_version,
+    unsupported,
+    with_header,
+)
+from penstock.operations.catalogue.errors import mapping_of
+from penstock.operations.gate.context import Credentials, Principal
+from penstock.operations.pipeline import Gate
+
+__all__ = ["CALLER", "CALLER_STATE", "HEADERS_STATE", "WHOLE_KEYS_STATE", "McpBackend", "McpEndpoint", "not_in_flight"]
+
+CALLER: ContextVar[Caller | None] = ContextVar("penstock_mcp_caller", default=None)
+CALLER_STATE = "mcp_caller"
+"""Where the caller of a request stands in the state of its scope."""
+HEADERS_STATE = "mcp_headers"
+"""Where its headers stand by name; of several with one name, the first."""
+WHOLE_KEYS_STATE = "mcp_whole_keys"
+"""Where it stands that questions are to be called by their whole ids."""
+
+_WORK_STATE = "mcp_work"
+# The part of all places that one principal may have when there are no more.
+_SHARES = 4
+_HOSTS_KEPT = 64
+_METHODS = "GET, POST, DELETE"
+_BEARER = b"bearer "
+_INVALID_REQUEST = -32600
+
+_Headers: TypeAlias = dict[bytes, bytes]
+
+
+class McpBackend(Protocol):
+    """What speaks MCP with those who were let in."""
+
+    async def handle(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+
+    async def stop(self) -> None:
+        """End every session and every stream."""
+
+
+class _EarlyRefusal(NamedTuple):
+    """Why a request is not let in, for its sender and for the log."""
+
+    status: int
+    words: str
+    reason: str
+
+
+class McpEndpoint:
+    """The endpoint."""
+
+    surface = "mcp"
+
+    def __init__(self, gate: Gate, options: McpOptions, load: Callable[[], Awaitable[McpBackend]]) -> None:
+        self._gate = gate
+        self._options = options
+        self._load = load
+        self._engine: McpBackend | None = None
+        self._loading = asyncio.Lock()
+        self._places = _InFlight()
+        self._share = max(1, options.max_concurrent_requests // _SHARES)
+        """As many requests of one principal do not keep others out; so many places are kept for those with fewer."""
+        self._known_hosts: dict[bytes, str] = {}
+        """Names that were looked at and that the server answers to: as they were sent, and as text."""
+        self._idle = asyncio.Event()
+        self._closed = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        headers = _headers(scope)
+        refused = self._early_refusal(scope, headers)
+        state = scope.setdefault("state", {})
+        if refused is not None:
+            state[CODE] = refused.reason
+            await _send_error(send, refused.status, refused.words)
+            return
+        state[HEADERS_STATE] = headers
+        if scope["method"] != "POST":
+            await self._authenticate(headers, scope, receive, send)
+            return
+        places = self._places
+        if places.taken >= self._options.max_concurrent_requests + self._share:
+            await _send_busy(send, state)
+            return
+        state[_WORK_STATE] = work = _InFlightRequest(places)
+        try:
+            await self._authenticate(headers, scope, receive, send)
+        finally:
+            work.end()
+            if places.taken == 0 and self._closed:
+                self._idle.set()
+
+    def _is_too_much(self, principal: Principal) -> bool:
+        """Whether somebody who has their share comes when there are only places for others."""
+        is_full = self._places.taken > self._options.max_concurrent_requests
+        return is_full and self._places.of_one.get(principal.id, 0) >= self._share
+
+    async def _authenticate(self, headers: _Headers, scope: Scope, receive: Receive, send: Send) -> None:
+        credentials, client, state = Credentials(bearer=_bearer(headers)), scope.get("client"), scope["state"]
+        request_id = str(state.get("request_id", ""))
+        remote = client[0] if client else None
+        try:
+            principal = self._gate.recognised(credentials) or await self._gate.authenticate(
+                credentials, surface="mcp", request_id=request_id, remote=remote
+            )
+            engine = self._engine or await self._loaded()
+        except PenstockError as error:
+            state[CODE] = error.code
+            if error.on_record:
+                state[AUDITED] = True
+            await _send_refusal(send, error, key_was_sent=credentials.bearer is not None)
+            return
+        state["principal"] = principal
+        work: _InFlightRequest | None = state.get(_WORK_STATE)
+        if work is not None:
+            if self._is_too_much(principal):
+                await _send_busy(send, state)
+                return
+            work.belongs_to(principal.id)
+        only = self._options.protocol_version
+        if only is not None:
+            wrong = refused_version(only, scope)
+            if wrong is not None:
+                state[CODE] = reason_of(UNSUPPORTED)
+                await _send_version_error(only, wrong, receive, send)
+                return
+            scope, receive = with_header(only, scope), await _pinned(only, scope, receive)
+        caller = Caller(
+            principal=principal,
+            request_id=request_id,
+            remote=remote,
+            toolset=_toolset(scope),
+            whole_keys=state.get(WHOLE_KEYS_STATE, False),
+            address=self._options.public_url or self._address(scope, headers),
+        )
+        state[CALLER_STATE] = caller
+        await engine.handle(principal, scope, receive, send)
+
+    async def load(self) -> None:
+        """Load the engine before somebody needs it, unless the server stops."""
+        if not self._closed:
+            await self._loaded()
+
+    async def _loaded(self) -> McpBackend:
+        if self._engine is not None:
+            return self._engine
+        async with self._loading:
+            if self._engine is None:
+                self._engine = await self._load()
+            return self._engine
+
+    async def close(self) -> None:
+        """Take no more requests, answer those under way for a moment, then end every session and every stream."""
+        self._closed = True
+        self._idle.clear()
+        if self._places.taken:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), limits.DRAIN_WAIT_SECONDS)
+        async with self._loading:
+            if self._engine is not None:
+                await self._engine.stop()
+                self._engine = None
+
+    def _early_refusal(self, scope: Scope, headers: _Headers) -> _EarlyRefusal | None:
+        """Why a request is not let in, whoever sends it."""
+        if self._closed:
+            return _EarlyRefusal(503, "the server is stopping", "SERVER_STOPPING")
+        if scope["method"] not in ("GET", "POST", "DELETE"):
+            return _EarlyRefusal(405, f"use {_METHODS}", "METHOD_NOT_ALLOWED")
+        if b"origin" not in headers and headers.get(b"host", b"") in self._known_hosts:
+            return None
+        host = _text(headers, b"host") or ""
+        allowed = self._options.allowed_hosts
+        if allowed is not None and _name_of(host) not in allowed:
+            told = f"this server is not called {host[:100]}; set server.public_url to the address that clients use"
+            return _EarlyRefusal(421, told, "HOST_NOT_ALLOWED")
+        origin = _text(headers, b"origin")
+        if origin is not None and not self._is_welcome_origin(origin, host):
+            told = f"pages of {origin[:100]} may not call; list it in server.cors.origins"
+            return _EarlyRefusal(403, told, "ORIGIN_NOT_ALLOWED")
+        if len(self._known_hosts) < _HOSTS_KEPT:
+            self._known_hosts[headers.get(b"host", b"")] = host
+        return None
+
+    def _address(self, scope: Scope, headers: _Headers) -> str | None:
+        """Under which address the caller reached the server."""
+        host = self._known_hosts.get(headers.get(b"host", b"")) or _text(headers, b"host")
+        return f"{scope.get('scheme', 'http')}://{host}" if host else None
+
+    def _is_welcome_origin(self, origin: str, host: str) -> bool:
+        listed = self._options.allowed_origins
+        if "*" in listed or origin in listed:
+            return True
+        return urlsplit(origin).netloc == host
+
+
+class _InFlight:
+    """How many requests are worked on, and how many of them are of which principal."""
+
+    __slots__ = ("of_one", "taken")
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.of_one: dict[str, int] = {}
+
+
+class _InFlightRequest:
+    """One request that is worked on, and whose it is; while its caller is asked something, it is none."""
+
+    __slots__ = ("_asking", "_is_open", "_places", "_principal_id")
+
+    def __init__(self, places: _InFlight) -> None:
+        self._places = places
+        self._principal_id = ""
+        self._is_open = True
+        self._asking = 0
+        places.taken += 1
+
+    def belongs_to(self, principal_id: str) -> None:
+        """Count it for somebody from now on."""
+        self._principal_id = principal_id
+        of_one = self._places.of_one
+        of_one[principal_id] = of_one.get(principal_id, 0) + 1
+
+    def end(self) -> None:
+        """It is done."""
+        self._is_open = False
+        if not self._asking:
+            self._leave()
+
+    def _leave(self) -> None:
+        places, principal_id = self._places, self._principal_id
+        places.taken -= 1
+        if principal_id:
+            left = places.of_one[principal_id] - 1
+            if left:
+                places.of_one[principal_id] = left
+            else:
+                del places.of_one[principal_id]
+
+    def _come_back(self) -> None:
+        self._places.taken += 1
+        if self._principal_id:
+            self.belongs_to(self._principal_id)
+
+    @contextmanager
+    def not_in_flight(self) -> Iterator[None]:
+        """Do not count it meanwhile. In a session, the request may end before whoever was asked answers."""
+        if self._is_open and not self._asking:
+            self._leave()
+        self._asking += 1
+        try:
+            yield
+        finally:
+            self._asking -= 1
+            if self._is_open and not self._asking:
+                self._come_back()
+
+
+def not_in_flight(scope: Scope) -> AbstractContextManager[None]:
+    """While a request waits for somebody, or only listens, it is no work: that may take an hour."""
+    work: _InFlightRequest | None = scope.get("state", {}).get(_WORK_STATE)
+    return nullcontext() if work is None else work.not_in_flight()
+
+
+def _headers(scope: Scope) -> _Headers:
+    """The headers by name; of several with one name, the first counts."""
+    return dict(reversed(scope["headers"]))
+
+
+def _text(headers: _Headers, wanted: bytes) -> str | None:
+    value = headers.get(wanted)
+    return None if value is None else value.decode("latin-1").strip()
+
+
+async def _send_version_error(only: str, wrong: str, receive: Receive, send: Send) -> None:
+    _, body = await read_body(receive)
+    error: JsonObject = {"code": UNSUPPORTED, "message": only_message(only), "data": unsupported(only, wrong)}
+    await _send_answer(send, 400, {"jsonrpc": "2.0", "id": id_in(body), "error": error})
+
+
+async def _pinned(only: str, scope: Scope, receive: Receive) -> Receive:
+    """What comes, with the one revision that there is where a client proposes another one."""
+    if is_modern(only) or scope["method"] != "POST" or b"mcp-session-id" in _headers(scope):
+        return receive
+    came, body = await read_body(receive)
+    changed = pinned_body(only, body) if body is not None else None
+    return replayed(came if changed is None else [changed], receive)
+
+
+def _name_of(host: str) -> str:
+    """The name in a Host header, without its port."""
+    if host.startswith("["):
+        return host.partition("]")[0].removeprefix("[").lower()
+    return host.partition(":")[0].lower()
+
+
+def _toolset(scope: Scope) -> str | None:
+    """The tools that the address asks for."""
+    query: bytes = scope.get("query_string", b"")
+    given = parse_qs(query.decode("latin-1")).get("toolset") if query else None
+    return ",".join(given)[: limits.MCP_TOOLSET_CHARACTERS_MAX] if given else None
+
+
+def _bearer(headers: _Headers) -> str | None:
+    value = headers.get(b"authorization", b"").strip()
+    return value[len(_BEARER) :].strip().decode("latin-1") if value[: len(_BEARER)].lower() == _BEARER else None
+
+
+async def _send_busy(send: Send, state: State) -> None:
+    state[CODE] = "TOO_MANY_REQUESTS_IN_FLIGHT"
+    told = "the server works on as many MCP requests as it can; try again in a moment"
+    await _send_error(send, 503, told, headers=((b"retry-after", b"1"),))
+
+
+async def _send_refusal(send: Send, error: PenstockError, *, key_was_sent: bool) -> None:
+    known = mapping_of(error)
+    data: JsonObject = {"code": error.code, "hint": error.hint}
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    if known.status == 401:  # noqa: PLR2004
+        problem = ', error="invalid_token"' if key_was_sent else ""
+        headers = ((b"www-authenticate", f'Bearer realm="penstock"{problem}'.encode()),)
+    await _send_error(send, known.status, error.message, code=known.json_rpc, data=data, headers=headers)
+
+
+async def _send_error(
+    send: Send,
+    status: int,
+    message: str,
+    *,
+    code: int = _INVALID_REQUEST,
+    data: JsonValue = None,
+    headers: tuple[tuple[bytes, bytes], ...] = (),
+) -> None:
+    error: JsonObject = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    await _send_answer(send, status, {"jsonrpc": "2.0", "id": None, "error": error}, headers)
+
+
+async def _send_answer(
+    send: Send, status: int, answer: JsonObject, headers: tuple[tuple[bytes, bytes], ...] = ()
+) -> None:
+    body = msgspec.json.encode(answer)
+    own = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
+    if status == 405:  # noqa: PLR2004
+        own.append((b"allow", _METHODS.encode()))
+    await send({"type": "http.response.start", "status": status, "headers": own})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,59 @@
+"""MCP on its transports: an engine for HTTP, and a client at the other end of a pipe.
+
+This is the module to load for MCP: it brings the SDK with it.
+
+Above it: `app` loads it. Below it: `server`, `sdk`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.base.json import JsonObject
+from penstock.mcp_surface.audit import MESSAGE, reason_in, record_refusal
+from penstock.mcp_surface.callers import Caller
+from penstock.mcp_surface.endpoint import CALLER, CALLER_STATE, McpBackend
+from penstock.mcp_surface.eras.http import ERROR_STATUSES, SdkHttpBackend, serve_pipe
+from penstock.mcp_surface.fast_path.backend import FastPath
+from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.server import Context, build_mcp_server
+from penstock.mcp_surface.tools.registry import ToolRegistry
+from penstock.mcp_surface.wire.pipe import Pipe
+from penstock.operations.gate.context import Principal
+from penstock.operations.pipeline import Gate
+
+__all__ = ["open_http_backend", "serve_stdio"]
+
+
+async def open_http_backend(gate: Gate, options: McpOptions) -> McpBackend:
+    """An engine for requests that the edge let in."""
+
+    def caller_of(context: Context) -> Caller:
+        request: Any = context.request
+        caller: Caller = request.scope["state"][CALLER_STATE]
+        return caller
+
+    registry = ToolRegistry(gate, options)
+    server = build_mcp_server(gate, options, caller_of, CALLER.get, registry=registry)
+
+    def refused(caller: Caller, answer: JsonObject) -> None:
+        record_refusal(gate, caller, MESSAGE, reason_in(answer))
+
+    engine = SdkHttpBackend(server, options, gate.services, refused)
+    await engine.start()
+    gate.services.telemetry.mcp_sessions = engine.sessions
+    return FastPath(engine, gate, registry, options, ERROR_STATUSES) if options.fast_path else engine
+
+
+async def serve_stdio(
+    gate: Gate, options: McpOptions, principal: Principal, new_request_id: Callable[[], str], pipe: Pipe
+) -> None:
+    """Serve the client at the other end of the pipe, as whoever started this process."""
+
+    def caller_of(context: Context) -> Caller:
+        return Caller(principal=principal, request_id=new_request_id())
+
+    # A client that goes away has not cancelled anything: its executions go on with whoever performs next.
+    ended = gate.services.open_streams.end
+    await serve_pipe(build_mcp_server(gate, options, caller_of), pipe, ended, options.protocol_version)

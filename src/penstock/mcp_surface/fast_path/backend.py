@@ -1,0 +1,230 @@
+"""The fast path: hot requests of the newest era, answered without the SDK.
+
+Clients without a session ask again and again what a server is, which tools it has and how a task stands; and calls of
+operations that only read should cost what they cost over REST. These are answered here. Who may see what is decided
+where it always is: by the edge, by the book of the caller, by the gate; every call is charged and written down there.
+
+What the SDK checks is learnt from the SDK. The first request with an envelope goes to it; only when it has answered
+with a result is the same envelope taken here. Lists are the bytes that it sent, kept for all who have the same book.
+Whatever is unusual or wrong in any way goes to it as it came.
+
+Above it: `serving` puts it before the engine. Below it: `wire.fast`, `calls`, `tasks`, `tools.registry`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+
+import msgspec
+from msgspec import structs
+from starlette.types import Receive, Scope, Send
+
+from penstock.base import limits
+from penstock.base.errors import PenstockError
+from penstock.mcp_surface.audit import AUDITED, State, record_error
+from penstock.mcp_surface.callers import Caller, ProtocolFault, plain_value
+from penstock.mcp_surface.content.blocks import ERROR_META, UNTRUSTED_META
+from penstock.mcp_surface.content.results import answer_result, error_result, is_untrusted
+from penstock.mcp_surface.content.waiting_text import waiting_text
+from penstock.mcp_surface.endpoint import CALLER_STATE, HEADERS_STATE, McpBackend
+from penstock.mcp_surface.fast_path.messages import (
+    FastRequest,
+    ResponseRecorder,
+    answer_bytes,
+    call_bytes,
+    error_bytes,
+    fast_headers,
+    parse_request,
+    result_bytes,
+    send_json,
+    shown_bytes,
+)
+from penstock.mcp_surface.metrics import CALL, McpMetrics, reads_only
+from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.questions.client_questions import Kind, declared_kinds
+from penstock.mcp_surface.tasks.tasks import Tasks
+from penstock.mcp_surface.tools.registry import ToolRegistry
+from penstock.mcp_surface.tools.tool_list import Tool, ToolList
+from penstock.mcp_surface.wire.http_body import read_body, replayed
+from penstock.operations.catalogue.errors import mapping_of
+from penstock.operations.executions.views import ExecutionView
+from penstock.operations.gate.context import Principal, Request
+from penstock.operations.gate.recent import Recent
+from penstock.operations.pipeline import Gate, RefusedCall
+
+__all__ = ["FastPath"]
+
+_PAGES = frozenset({"server/discover", "tools/list"})
+# These wait, so that their callers may want to hear that the connection lives.
+_WAITING = frozenset({"execution.wait"})
+_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+_ADDED = frozenset({"io.modelcontextprotocol/serverInfo"})
+_ENVELOPES_READ = 256
+# What results say of themselves.
+_OWN = frozenset({ERROR_META, UNTRUSTED_META})
+_UNTRUSTED = msgspec.json.encode({UNTRUSTED_META: True})
+
+
+@lru_cache(_ENVELOPES_READ)
+def _kinds(envelope: bytes) -> frozenset[Kind]:
+    """What the client can be asked that sends this envelope; the SDK has found nothing wrong with it."""
+    return declared_kinds(msgspec.json.decode(envelope)[_CAPABILITIES])
+
+
+class FastPath:
+    """An engine before the engine."""
+
+    def __init__(
+        self, engine: McpBackend, gate: Gate, registry: ToolRegistry, options: McpOptions, statuses: Mapping[int, int]
+    ) -> None:
+        self._engine = engine
+        self._gate = gate
+        self._registry = registry
+        self._options = options
+        self._statuses = statuses
+        self._metrics = McpMetrics(gate.services.telemetry)
+        self._tasks = Tasks(gate, registry, options)
+        self._envelopes: Recent[tuple[str, bytes], bytes] = Recent(limits.MCP_FAST_ENVELOPES_KEPT)
+        """By method and envelope: what the SDK adds to a result."""
+        self._pages: Recent[tuple[str, bytes, int], tuple[ToolList, bytes]] = Recent(limits.MCP_FAST_PAGES_KEPT)
+        """By method, envelope and book: the book, which keeps its id its own, and the answer after its id."""
+        self._newest: dict[str, bytes] = {}
+        self._views: Recent[int, tuple[ExecutionView, bytes]] = Recent(limits.MCP_FAST_VIEWS_KEPT)
+        """By the id of a view: the view, which keeps its id its own, and what is shown of it."""
+
+    async def stop(self) -> None:
+        """End every session and every stream."""
+        await self._engine.stop()
+
+    async def handle(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request of somebody who was let in."""
+        state = scope["state"]
+        said = fast_headers(scope, state[HEADERS_STATE])
+        if said is None:
+            await self._engine.handle(principal, scope, receive, send)
+            return
+        came, body = await read_body(receive)
+        hot = None if body is None else parse_request(said, body)
+        if hot is None:
+            await self._engine.handle(principal, scope, replayed(came, receive), send)
+            return
+        caller: Caller = state[CALLER_STATE]
+        tool_list = self._registry.at_hand(principal, caller.toolset) or await self._registry.of(
+            principal, caller.toolset
+        )
+        if await self._answered(hot, caller, tool_list, send, state):
+            state["reads"] = True
+            return
+        # One look at the tools for a request, whoever answers it.
+        state[CALLER_STATE] = structs.replace(caller, tool_list=tool_list)
+        if hot.method not in _PAGES and self._envelopes.get((hot.method, hot.meta)) is not None:
+            # What the SDK adds to results is known: nothing is to be learned from this one.
+            await self._engine.handle(principal, scope, replayed(came, receive), send)
+            return
+        heard = ResponseRecorder(send)
+        await self._engine.handle(principal, scope, replayed(came, receive), heard.send)
+        if await self._registry.of(principal, caller.toolset) is tool_list:
+            self._learn(hot, tool_list, heard.rest(hot.prefix))
+
+    def _learn(self, hot: FastRequest, tool_list: ToolList, rest: bytes | None) -> None:
+        """Keep what the SDK answered to an envelope, if it was a result and the envelope has nothing unusual."""
+        if rest is None or not hot.has_plain_envelope():
+            return
+        if hot.method in _PAGES:
+            # Most clients are sent the same: it is kept once.
+            newest = self._newest.get(hot.method)
+            self._newest[hot.method] = kept = newest if newest == rest else rest
+            self._pages.put((hot.method, hot.meta, id(tool_list)), (tool_list, kept))
+            return
+        result = msgspec.json.decode(rest[:-1])
+        added = result.get("_meta") if isinstance(result, dict) else None
+        # What a tool adds of its own is not what the SDK adds to every result; nor is the error of a refusal.
+        if isinstance(added, dict) and added.keys() - _OWN == _ADDED:
+            common = {name: value for name, value in added.items() if name in _ADDED}
+            self._envelopes.put((hot.method, hot.meta), msgspec.json.encode(common))
+
+    async def _answered(self, hot: FastRequest, caller: Caller, tool_list: ToolList, send: Send, state: State) -> bool:
+        """Whether the request was answered here."""
+        began, status = time.perf_counter(), "ok"
+        if hot.method == CALL:
+            tool, added = self._plain_tool(hot, tool_list), self._envelopes.get((CALL, hot.meta))
+            if tool is None or added is None:
+                return False
+            await send_json(send, 200, hot.prefix, await self._called(hot, caller, tool_list, tool, added))
+        elif hot.method in _PAGES:
+            page = self._pages.get((hot.method, hot.meta, id(tool_list)))
+            if page is None:
+                return False
+            await send_json(send, 200, hot.prefix, page[1])
+        else:
+            added = self._envelopes.get((hot.method, hot.meta))
+            if added is None:
+                return False
+            status = await self._task(hot, structs.replace(caller, tool_list=tool_list), added, send)
+            if status != "ok":
+                state[AUDITED] = True
+        self._metrics.answered(hot.method, status, time.perf_counter() - began)
+        return True
+
+    def _plain_tool(self, hot: FastRequest, tool_list: ToolList) -> Tool | None:
+        """The tool of a call that only reads, and at once."""
+        tool = tool_list.find(hot.name)
+        if tool is None or not reads_only(CALL, tool) or tool.capability.name in _WAITING:
+            return None
+        return tool
+
+    async def _called(self, hot: FastRequest, caller: Caller, tool_list: ToolList, tool: Tool, added: bytes) -> bytes:
+        operation, options = tool.capability.name, self._options
+        outcome = await self._gate.call(
+            Request(
+                operation=operation,
+                arguments=hot.arguments or {},
+                principal=caller.principal,
+                surface="mcp",
+                request_id=caller.request_id,
+                remote=caller.remote,
+                patience_seconds=options.patience_seconds,
+            )
+        )
+        if isinstance(outcome, RefusedCall):
+            self._metrics.called(tool, "error")
+            return call_bytes(error_result(outcome.error, tool_list, tool), added)
+        self._metrics.called(tool, "ok")
+        value = plain_value(outcome)
+        shown, untrusted = self._shown(value), is_untrusted(operation, value)
+        if shown is not None:
+            return answer_bytes(shown, added, _UNTRUSTED if untrusted else None)
+        page = options.answer_page(caller.address)
+        return call_bytes(answer_result(value, options.result_characters, page, untrusted=untrusted), added)
+
+    def _shown(self, value: object) -> bytes | None:
+        """An answer in bytes; those who poll an execution that does not move are given the same object each time."""
+        known = self._views.get(id(value))
+        if known is not None and known[0] is value:
+            return known[1]
+        if not isinstance(value, ExecutionView):
+            return shown_bytes(value, self._options.result_characters)
+        if waiting_text(value, value.waiting_for.questions, None):
+            return None  # that is told in words, with the address by which the caller reached the server
+        shown = shown_bytes(value, self._options.result_characters)
+        if shown is not None:
+            self._views.put(id(value), (value, shown))
+        return shown
+
+    async def _task(self, hot: FastRequest, caller: Caller, added: bytes, send: Send) -> str:
+        """Tell how a task stands; whether that went well."""
+        try:
+            task = await self._tasks.get(caller, hot.name, _kinds(hot.meta))
+        except ProtocolFault as fault:
+            record_error(self._gate, caller, hot.method, fault)
+            code, message, data = fault.code, fault.message, fault.data
+        except PenstockError as error:
+            record_error(self._gate, caller, hot.method, error)
+            code, message, data = mapping_of(error).json_rpc, error.message, {"code": error.code, "hint": error.hint}
+        else:
+            await send_json(send, 200, hot.prefix, result_bytes(task, added))
+            return "ok"
+        await send_json(send, self._statuses.get(code, 200), error_bytes(hot.id, code, message, data))
+        return "error"

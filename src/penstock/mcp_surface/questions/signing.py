@@ -1,0 +1,100 @@
+"""Sealed texts: what a client or a page carries from a question to its answer, so that no server must remember.
+
+A sealed text names who was asked, the execution and the questions, and when it ends. It is signed, not secret: what was
+changed, belongs to somebody else, to another request or to another time is refused. It works once because a question
+can be answered once. Texts of one purpose are nothing in another.
+
+Above it: `calls.conversation`, `answer_page.page`. Below it: nothing; nothing here knows the SDK.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from typing import Generic, TypeVar
+
+import msgspec
+
+from penstock.base.json import JsonObject
+
+__all__ = ["AnswerLink", "RequestState", "Signer", "link_signer", "request_digest", "state_signer"]
+
+_STATES = b"penstock mcp request state 1"
+_LINKS = b"penstock answer link 1"
+_CHARACTERS_MAX = 8_192
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class RequestState(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """What a client carries to the call that answers."""
+
+    principal: str
+    tenant: str
+    digest: str
+    """Of the tool and its arguments."""
+    execution_id: str
+    interrupt_ids: tuple[str, ...]
+    until_ms: int
+    elsewhere: tuple[str, ...] = ()
+    """Those of the questions that a page answers, not the client."""
+    sequence: int = 0
+    """How far the execution was when it asked."""
+
+
+class AnswerLink(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """What the address of a page says: whose question of which execution it answers."""
+
+    key_id: str
+    tenant: str
+    execution_id: str
+    interrupt_id: str
+    until_ms: int
+
+
+Sealed = TypeVar("Sealed", RequestState, AnswerLink)
+
+
+def request_digest(tool: str, arguments: JsonObject) -> str:
+    """The same for the same call, however its arguments are ordered."""
+    return hashlib.sha256(_encode([tool, arguments])).hexdigest()
+
+
+class Signer(Generic[Sealed]):
+    """Signs what is carried and knows its own again; every server with the same pepper has the same seal."""
+
+    def __init__(self, pepper: bytes, purpose: bytes, kind: type[Sealed]) -> None:
+        self._key = hmac.digest(pepper, purpose, "sha256")
+        self._kind: type[Sealed] = kind
+
+    def close(self, state: Sealed) -> str:
+        """The text that is given away."""
+        body = msgspec.json.encode(state)
+        return base64.urlsafe_b64encode(hmac.digest(self._key, body, "sha256") + body).decode()
+
+    def open(self, text: str, *, now_ms: int) -> Sealed | None:
+        """What a text says; None if it is not ours, was changed, or has ended."""
+        if len(text) > _CHARACTERS_MAX:
+            return None
+        try:
+            raw = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
+        except (ValueError, UnicodeEncodeError):
+            return None
+        signature, body = raw[:32], raw[32:]
+        if not hmac.compare_digest(signature, hmac.digest(self._key, body, "sha256")):
+            return None
+        try:
+            state = msgspec.json.decode(body, type=self._kind)
+        except msgspec.DecodeError:
+            return None
+        return state if state.until_ms > now_ms else None
+
+
+def state_signer(pepper: bytes) -> Signer[RequestState]:
+    """For what clients carry."""
+    return Signer(pepper, _STATES, RequestState)
+
+
+def link_signer(pepper: bytes) -> Signer[AnswerLink]:
+    """For the addresses of pages."""
+    return Signer(pepper, _LINKS, AnswerLink)

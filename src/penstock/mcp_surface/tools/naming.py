@@ -1,0 +1,64 @@
+"""What a model reads names tools as its list does: `penstock_execution_status`, not `execution.status`.
+
+Operations are described once for every surface, under their canonical names; a model looks for a name in its list of
+tools and nowhere else. Only texts are rewritten: descriptions, refusals and hints, never data, examples or choices.
+
+Above it: `registry` makes one for each book, `results` uses it. Below it: nothing but text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from penstock.base.json import JsonObject, JsonValue
+
+__all__ = ["UNCHANGED", "ToolNaming"]
+
+_TOLD = "description"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolNaming:
+    """The names of operations in texts, as tools are called."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    _pattern: re.Pattern[str] | None = field(init=False, default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.names:
+            longest_first = sorted(self.names, key=lambda name: (-len(name), name))
+            alternatives = "|".join(re.escape(name) for name in longest_first)
+            # A name at the end of a sentence is one; a part of an address, a path or a longer name is not.
+            object.__setattr__(self, "_pattern", re.compile(rf"(?<![\w.:/-])(?:{alternatives})(?![\w-]|\.\w)"))
+
+    def of(self, text: str) -> str:
+        """A text that names tools."""
+        if self._pattern is None:
+            return text
+        return self._pattern.sub(lambda match: self.names[match.group()], text)
+
+    def of_schema(self, schema: JsonObject) -> JsonObject:
+        """A schema whose descriptions name tools; the same one if there is nothing to change."""
+        if self._pattern is None or not self._pattern.search(msgspec.json.encode(schema).decode()):
+            return schema
+        return self._of_object(schema)
+
+    def _of_object(self, schema: JsonObject) -> JsonObject:
+        return {name: self._of_member(name, value) for name, value in schema.items()}
+
+    def _of_member(self, name: str, value: JsonValue) -> JsonValue:
+        if name == _TOLD and isinstance(value, str):
+            return self.of(value)
+        if name in ("examples", "enum", "const", "default"):
+            return value
+        if isinstance(value, dict):
+            return self._of_object(value)
+        return [self._of_member("", item) for item in value] if isinstance(value, list) else value
+
+
+UNCHANGED = ToolNaming()
+"""Leaves every text as it is."""

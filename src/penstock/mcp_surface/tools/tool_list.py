@@ -1,0 +1,123 @@
+"""What a tool is, and the book of those that a caller has.
+
+Above it: `registry` makes books, `toolsets` chooses from them. Below it: capabilities of the gate. Nothing here knows
+the SDK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from penstock.base.json import JsonObject
+from penstock.mcp_surface.tools.naming import UNCHANGED, ToolNaming
+from penstock.operations.catalogue.capability import Capability
+
+__all__ = ["BYTES_PER_TOKEN", "CATALOGUE", "Tool", "ToolList", "catalogue_bytes", "listed_tool", "pinned_version"]
+
+BYTES_PER_TOKEN = 4
+"""About how much JSON a token of a language model holds."""
+
+CATALOGUE = "catalogue"
+"""The populator of tools that the surface answers itself."""
+
+_META = "penstock/"
+# Which version of a workflow a call runs, and a digest of its schemas: both change only when the workflow does.
+_PINNED = ("workflow", "version", "hash", "schema_hash")
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A capability as a tool; `listed` is how it stands in a list, in the words of the wire."""
+
+    name: str
+    capability: Capability
+    listed: JsonObject
+
+    @property
+    def starts_execution(self) -> bool:
+        """Whether a call starts an execution: of a workflow of the tenant's, or of an imported tool."""
+        return self.capability.populator in ("workflow", "upstream")
+
+    @property
+    def withheld(self) -> bool:
+        """Whether nobody is shown it: whoever calls it all the same hears why."""
+        return self.capability.metadata.get("withheld") is True
+
+
+@dataclass(frozen=True, slots=True)
+class ToolList:
+    """The tools of a caller, in order, and every spelling under which each is found."""
+
+    tools: tuple[Tool, ...]
+    spellings: dict[str, Tool] = field(repr=False)
+    operations: frozenset[str] = field(repr=False)
+    """Everything that the caller may call through the gate, whether it is a tool or not."""
+    naming: ToolNaming = field(default=UNCHANGED, repr=False)
+    """What texts for models call the tools."""
+
+    def size(self) -> JsonObject:
+        """What the list costs: whoever reads it has so much less room to think."""
+        size = catalogue_bytes(self.tools)
+        return {"tools": len(self.tools), "bytes": size, "tokens": -(-size // BYTES_PER_TOKEN)}
+
+    def find(self, name: str) -> Tool | None:
+        """A tool by any spelling of its name."""
+        return self.spellings.get(name)
+
+    def name_of(self, operation: str) -> str | None:
+        """What an operation is called here; None if the caller has no such tool."""
+        found = self.spellings.get(operation)
+        return found.name if found else None
+
+
+def catalogue_bytes(tools: Iterable[Tool]) -> int:
+    """How large a list of these is."""
+    return sum(len(msgspec.json.encode(tool.listed)) + 1 for tool in tools)
+
+
+def pinned_version(capability: Capability) -> JsonObject:
+    """Which version of which workflow is run."""
+    known = [key for key in _PINNED if key in capability.metadata]
+    return {f"{_META}{key}": capability.metadata[key] for key in known}
+
+
+def listed_tool(name: str, capability: Capability, *, output_schemas: bool, naming: ToolNaming = UNCHANGED) -> Tool:
+    """A capability under a name. `output_schemas` is about built-in operations; workflows always have theirs.
+
+    `wording` is about built-in operations too: what authors write stays as they wrote it.
+    """
+    said = naming if capability.populator == "builtin" else UNCHANGED
+    listed: JsonObject = {
+        "name": name,
+        "title": capability.title,
+        "description": said.of(capability.description),
+        "inputSchema": said.of_schema(capability.input_schema),
+        "annotations": _hints(capability),
+    }
+    if capability.output_schema is not None and (output_schemas or capability.populator != "builtin"):
+        listed["outputSchema"] = said.of_schema(capability.output_schema)
+    if capability.metadata.get("icons"):
+        listed["icons"] = capability.metadata["icons"]
+    if capability.populator == "workflow":
+        listed["_meta"] = pinned_version(capability)
+    if capability.populator == "upstream":
+        listed["_meta"] = {f"{_META}{key}": capability.metadata.get(key) for key in ("server", "upstream", "hash")}
+    return Tool(name, capability, listed)
+
+
+def _hints(capability: Capability) -> JsonObject:
+    """What a client may assume. What the protocol assumes anyway is left out, but for what clients ask people about."""
+    said = capability.annotations
+    hints: JsonObject = {
+        "title": capability.title,
+        "readOnlyHint": said.read_only,
+        "destructiveHint": said.destructive,
+    }
+    if said.idempotent:
+        hints["idempotentHint"] = True
+    if not said.open_world:
+        hints["openWorldHint"] = False
+    return hints

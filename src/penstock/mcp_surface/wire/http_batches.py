@@ -1,0 +1,203 @@
+"""Bodies of the handshake era over HTTP, before the SDK reads them: what is no message is refused as JSON-RPC says.
+
+In revision 2025-03-26 a body may be a list of messages. Each of them is handled like one that came alone, and the
+answers come on one event stream, in the order in which they are there.
+
+Above it: `sdk`. Below it: `messages`. Nothing here knows the SDK.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from starlette.types import Message, Receive, Scope, Send
+
+from penstock.base import limits
+from penstock.base.json import JsonObject
+from penstock.mcp_surface.wire.http_body import replayed
+from penstock.mcp_surface.wire.messages import (
+    BATCHING,
+    INVALID_REQUEST,
+    brings_envelope,
+    decoded,
+    error_message,
+    is_request,
+    refusal_of,
+)
+
+__all__ = ["Handle", "HttpMessages"]
+
+HEADER_MISMATCH = -32020
+_VERSION = b"mcp-protocol-version"
+_JSON = (b"content-type", b"application/json")
+_STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")]
+_ACCEPTED, _WRONG, _OK = 202, 400, 200
+
+Handle = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpMessages:
+    """What stands before those who handle one message each."""
+
+    dispatch: Handle
+    bytes_max: int
+    takes_lists: bool
+    refused: Callable[[JsonObject], None]
+    """Hears of messages in a list that are refused; of others the status of the answer tells."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request of the handshake era whose body is a message, or several; refuse any other."""
+        came, body = await _read(receive, self.bytes_max)
+        is_json, value = decoded(body) if body is not None else (False, None)
+        if not is_json:
+            # Too large, not whole, or not JSON at all: the SDK says so.
+            await self.dispatch(scope, replayed(came, receive), send)
+            return
+        if isinstance(value, list) and value and self.takes_lists:
+            await _Batch(self, scope, receive, send).answer(value)
+            return
+        refused = _refusal(value, has_version=any(name == _VERSION for name, _ in scope["headers"]))
+        if refused is not None:
+            await _send_json(send, refused)
+            return
+        await self.dispatch(scope, replayed(came, receive), send)
+
+
+def _refusal(value: Any, *, has_version: bool) -> JsonObject | None:
+    if isinstance(value, list):
+        why = f"only revision {BATCHING} has lists of messages" if value else "the list is empty"
+        return error_message(None, INVALID_REQUEST, f"Invalid Request: {why}")
+    refused = refusal_of(value)
+    if refused is None and brings_envelope(value):
+        told = "does not match the request's envelope" if has_version else "is missing"
+        return error_message(value.get("id"), HEADER_MISMATCH, f"The header MCP-Protocol-Version {told}")
+    return refused
+
+
+async def _read(receive: Receive, bytes_max: int) -> tuple[list[Message], bytes | None]:
+    """What came, and the body if it is whole and not too large."""
+    came: list[Message] = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        came.append(message)
+        size += len(message.get("body", b""))
+        if message["type"] != "http.request" or size > bytes_max:
+            return came, None
+        more = message.get("more_body", False)
+    return came, b"".join(item.get("body", b"") for item in came)
+
+
+async def _send_json(send: Send, answer: JsonObject, status: int = _WRONG) -> None:
+    body = msgspec.json.encode(answer)
+    headers = [_JSON, (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class _Batch:
+    """A list of messages, and the stream on which they are answered."""
+
+    def __init__(self, frames: HttpMessages, scope: Scope, receive: Receive, send: Send) -> None:
+        self._handle = frames.dispatch
+        self._refused = frames.refused
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._begun = False
+        self._turn = asyncio.Lock()
+        self._left = asyncio.Event()
+
+    async def answer(self, messages: list[Any]) -> None:
+        """Handle every message, and end when all of them are answered."""
+        if len(messages) > limits.MCP_BATCH_MESSAGES_MAX:
+            told = f"Invalid Request: a list has at most {limits.MCP_BATCH_MESSAGES_MAX} messages"
+            await _send_json(self._send, error_message(None, INVALID_REQUEST, told))
+            return
+        leaving = asyncio.ensure_future(self._watch())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for message in messages:
+                    group.create_task(self._one(message))
+        finally:
+            leaving.cancel()
+            await asyncio.wait({leaving})
+        if self._begun:
+            await self._send({"type": "http.response.body", "body": b""})
+        else:
+            await self._send({"type": "http.response.start", "status": _ACCEPTED, "headers": []})
+            await self._send({"type": "http.response.body", "body": b""})
+
+    async def _watch(self) -> None:
+        while not self._left.is_set():
+            if (await self._receive())["type"] == "http.disconnect":
+                self._left.set()
+
+    async def _one(self, message: Any) -> None:
+        refused = refusal_of(message)
+        if refused is None and message.get("method") == "initialize":
+            told = "Invalid Request: `initialize` must be sent alone"
+            refused = error_message(message.get("id"), INVALID_REQUEST, told)
+        if refused is not None:
+            self._refused(refused)
+            await self._event(refused)
+            return
+        body = msgspec.json.encode(message)
+        kept = [(name, value) for name, value in self._scope["headers"] if name != b"content-length"]
+        headers = [*kept, (b"content-length", b"%d" % len(body))]
+        alone = {**self._scope, "headers": headers, "state": dict(self._scope["state"])}
+        waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Message:
+            if waiting:
+                return waiting.pop()
+            await self._left.wait()
+            return {"type": "http.disconnect"}
+
+        part = _Part(self._frame)
+        await self._handle(alone, receive, part.send)
+        if is_request(message) or part.is_error:
+            await part.rest()
+
+    async def _event(self, answer: JsonObject) -> None:
+        await self._frame(b"event: message\r\ndata: " + msgspec.json.encode(answer) + b"\r\n\r\n")
+
+    async def _frame(self, frame: bytes) -> None:
+        """Send something that is whole: those of other messages may come before and after it."""
+        async with self._turn:
+            if not self._begun:
+                self._begun = True
+                await self._send({"type": "http.response.start", "status": _OK, "headers": _STREAM})
+            await self._send({"type": "http.response.body", "body": frame, "more_body": True})
+
+
+class _Part:
+    """The answer to one message: events are passed on as they come, a document becomes an event."""
+
+    def __init__(self, frame: Callable[[bytes], Awaitable[None]]) -> None:
+        self._frame = frame
+        self._is_stream = False
+        self._document = b""
+        self.is_error = False
+
+    async def send(self, message: Message) -> None:
+        """Take what is sent."""
+        if message["type"] == "http.response.start":
+            kinds = [value for name, value in message["headers"] if name == b"content-type"]
+            self._is_stream = any(kind.startswith(b"text/event-stream") for kind in kinds)
+            self.is_error = message["status"] >= _WRONG
+        elif self._is_stream:
+            if message.get("body"):
+                await self._frame(message["body"])
+        else:
+            self._document += message.get("body", b"")
+
+    async def rest(self) -> None:
+        """Send what was no stream."""
+        if self._document:
+            await self._frame(b"event: message\r\ndata: " + self._document + b"\r\n\r\n")

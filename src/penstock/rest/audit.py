@@ -1,0 +1,94 @@
+"""Requests that are refused before they are calls, on record: nothing that answers with an error leaves no trace.
+
+The outermost layer asks this about every answer with an error status. What the gate refused is in the audit trail
+already, and whoever heard of it has said so in the state of the request (`audited`); everything else is noted here: an
+unknown route, a method, a body, too many requests at once, a message of MCP that the SDK refuses. A record has the
+code, the address and, if the request shows a valid key, whose it is; never a path, a query or a body.
+
+Above it: `middleware`. Below it: the gate, which gathers what anybody can cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from starlette.types import Scope
+
+from penstock.base.errors import PenstockError
+from penstock.operations.catalogue.errors import INTERNAL_ERROR
+from penstock.operations.gate.context import Credentials, Principal, Request, Surface
+from penstock.operations.pipeline import NOBODY, Gate
+from penstock.rest.requests import bearer_of
+from penstock.rest.responses import request_id_of
+
+__all__ = ["AUDITED", "REQUEST", "RecordRefusal", "refusal_recorder", "unparsed_recorder"]
+
+AUDITED = "audited"
+"""Where the state of a request says that the audit trail knows of its refusal."""
+REQUEST = "http.request"
+"""The operation of a request for which none was found."""
+
+RecordRefusal: TypeAlias = Callable[[Scope, int], Awaitable[None]]
+
+# For answers of those who do not speak in our codes.
+_CODES = {
+    400: "MALFORMED_REQUEST",
+    401: "UNAUTHENTICATED",
+    404: "ROUTE_NOT_FOUND",
+    405: "METHOD_NOT_ALLOWED",
+    406: "NOT_ACCEPTABLE",
+    408: "REQUEST_TIMEOUT",
+    413: "BODY_TOO_LARGE",
+    415: "UNSUPPORTED_MEDIA_TYPE",
+    429: "RATE_LIMITED",
+    500: INTERNAL_ERROR,
+    503: "TOO_MANY_REQUESTS_IN_FLIGHT",
+}
+_OTHER = "REQUEST_REFUSED"
+# A server that has no place for a request has none for finding out whose it is.
+_BUSY = "TOO_MANY_REQUESTS_IN_FLIGHT"
+
+
+def refusal_recorder(gate: Gate) -> RecordRefusal:
+    """What notes the refusals of an application."""
+
+    async def note(scope: Scope, status: int) -> None:
+        state = scope["state"]
+        if AUDITED in state:
+            return
+        code: str = state.get("code") or _CODES.get(status, _OTHER)
+        route = scope.get("route")
+        surface: Surface = getattr(getattr(route, "endpoint", None), "surface", "rest")
+        client = scope.get("client")
+        request = Request(
+            operation=state.get("operation", REQUEST),
+            arguments={},
+            principal=state.get("principal") or await _sender(gate, scope, code),
+            surface=surface,
+            request_id=request_id_of(scope),
+            remote=client[0] if client else None,
+        )
+        gate.refused(request, code, failed=code == INTERNAL_ERROR)
+
+    return note
+
+
+async def _sender(gate: Gate, scope: Scope, code: str) -> Principal:
+    """Whose key a request shows."""
+    shown = next((value for name, value in scope["headers"] if name == b"authorization"), None)
+    if shown is None or code == _BUSY:
+        return NOBODY
+    return await gate.identified(Credentials(bearer=bearer_of({"authorization": shown.decode("latin-1")})))
+
+
+def unparsed_recorder(gate: Gate) -> Callable[[PenstockError, str, str | None], None]:
+    """What notes requests that cannot be read as HTTP: the error, the id of the answer, and where they came from."""
+
+    def note(error: PenstockError, request_id: str, remote: str | None) -> None:
+        request = Request(
+            operation=REQUEST, arguments={}, principal=NOBODY, surface="rest", request_id=request_id, remote=remote
+        )
+        gate.refused(request, error.code)
+
+    return note

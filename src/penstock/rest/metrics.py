@@ -1,0 +1,76 @@
+"""`/metrics`: what the process counts, for Prometheus.
+
+Whoever asks needs a key with the scope of `system.metrics`, unless the operator has made the page public; the gate
+decides, and notes it, as for every call.
+
+Above it: `app` puts the page beside the operations. Below it: the gate, `exposition` (loaded when first needed).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from typing import TYPE_CHECKING
+
+from starlette.routing import BaseRoute
+from starlette.types import Scope
+
+from penstock.operations.gate.context import Request
+from penstock.operations.gate.telemetry import Telemetry
+from penstock.operations.pipeline import Gate, RefusedCall
+from penstock.rest.endpoints import authenticated, note_outcome
+from penstock.rest.pages import PageAnswer, page
+from penstock.rest.requests import headers_of
+from penstock.rest.responses import request_id_of
+
+if TYPE_CHECKING:
+    from penstock.rest.prometheus import PrometheusRenderer
+
+__all__ = ["Metrics", "metrics_page"]
+
+_OPERATION = "system.metrics"
+_MEDIA_TYPE = "text/plain; version=1.0.0; charset=utf-8"
+
+
+class Metrics:
+    """What a process counts; the library that renders it is loaded when somebody first looks."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+        self._exposition: PrometheusRenderer | None = None
+
+    async def exposition(self) -> PrometheusRenderer:
+        """The renderer."""
+        if self._exposition is None:
+            module = await asyncio.to_thread(importlib.import_module, "penstock.rest.prometheus")
+            self._exposition = module.PrometheusRenderer(self._telemetry)
+        return self._exposition
+
+    async def numbers(self) -> dict[str, float]:
+        """Every number by name, for `system.metrics`."""
+        return (await self.exposition()).numbers()
+
+
+def metrics_page(gate: Gate, metrics: Metrics, *, public: bool) -> BaseRoute:
+    """The page at `/metrics`."""
+
+    async def content(scope: Scope) -> PageAnswer:
+        if not public:
+            request_id = request_id_of(scope)
+            principal = await authenticated(gate, scope, headers_of(scope), _OPERATION)
+            outcome = await gate.call(
+                Request(
+                    operation=_OPERATION,
+                    arguments={},
+                    principal=principal,
+                    surface="rest",
+                    request_id=request_id,
+                    remote=scope["client"][0] if scope.get("client") else None,
+                )
+            )
+            note_outcome(scope, outcome)
+            if isinstance(outcome, RefusedCall):
+                raise outcome.error
+        return PageAnswer(body=(await metrics.exposition()).text(), media_type=_MEDIA_TYPE)
+
+    return page("/metrics", content)

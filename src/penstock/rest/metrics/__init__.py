@@ -1,1 +1,0 @@
-"""`/metrics`, for Prometheus."""
