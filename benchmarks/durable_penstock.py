@@ -27,7 +27,7 @@ from penstock.engine.outcomes import Refused
 from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityOutcome
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.host.live import Committed
+from penstock.runtime.ports.host import Committed
 from penstock.runtime.ports.runs import Appended, AppendOutcome, RunWrite
 from penstock.runtime.steps.registry import step
 from penstock.runtime.stores.sqlite.store import SqliteStore

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         Unavailable,
     )
     from penstock.runtime.activities.progress import Progress
-    from penstock.runtime.runs import Run, RunFailed
+    from penstock.runtime.run_handle import Run, RunFailed
     from penstock.runtime.steps.registry import StepContext, StepFailed, step
 
 __all__ = [
@@ -59,8 +59,8 @@ _HOMES = {
     "PenstockError": "penstock.base.errors",
     "Progress": "penstock.runtime.activities.progress",
     "Rejected": "penstock.base.errors",
-    "Run": "penstock.runtime.runs",
-    "RunFailed": "penstock.runtime.runs",
+    "Run": "penstock.runtime.run_handle",
+    "RunFailed": "penstock.runtime.run_handle",
     "StepContext": "penstock.runtime.steps.registry",
     "StepFailed": "penstock.runtime.steps.registry",
     "Unavailable": "penstock.base.errors",

@@ -9,7 +9,7 @@ from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import Accepted, Refused, Replayed, fold, inputs, replay
 from penstock.engine.state import RunState
 from penstock.runtime.activities.performing import ActivityDone
-from penstock.runtime.host.chains import CHAIN_LABEL
+from penstock.runtime.chains import CHAIN_LABEL
 from tests.conformance.hosts import WAIT_SECONDS, Bench, Case, native, step
 
 __all__ = ["CHAIN_CASES"]

@@ -24,7 +24,7 @@ from penstock.runtime.activities.performing import (
     ActivityError,
     ActivityOutcome,
 )
-from penstock.runtime.host.port import RunHost
+from penstock.runtime.ports.host import RunHost
 from penstock.runtime.ports.runs import DefinitionChanges, DefinitionReader
 
 __all__ = ["CASES", "END", "WAIT_SECONDS", "Bench", "Case", "HostBench", "ScriptedPerformer", "native", "step"]

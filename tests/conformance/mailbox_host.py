@@ -6,7 +6,7 @@ history, decides, and stores records, index row and what is due in one piece. Ef
 whoever is free, and their outcomes come back as letters. Timers are letters that are delivered later.
 
 Above it: the suites of `test_hosts` and `test_operations_on_hosts`. Below it: a store as the place of records, rows and
-definitions; the engine; what any host may use (`Decider`, `RunWatch`, `rows`, `RunEffects`).
+definitions; the engine; what any host may use (`Decider`, `RunWatch`, `writes`, `RunEffects`).
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from penstock.runtime.activities.performing import (
     unfit_outcome,
 )
 from penstock.runtime.activities.progress import ProgressBroadcast
-from penstock.runtime.host.chains import latest_in_chain, start_successor
+from penstock.runtime.chains import latest_in_chain, start_successor
 from penstock.runtime.host.deciding import Decider
 from penstock.runtime.host.effects import RunEffects, activity_call
-from penstock.runtime.host.rows import first_row, first_write, next_write
-from penstock.runtime.host.transcripts import Transcript
-from penstock.runtime.host.waiters import Moved, RunWatch, Wanted, moved_within
+from penstock.runtime.host.waiters import RunWatch, moved_within
+from penstock.runtime.host.writes import first_row, first_write, next_write
+from penstock.runtime.ports.host import Moved, Transcript, Wanted
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
     ANY,
@@ -62,7 +62,7 @@ from penstock.runtime.ports.runs import (
     Store,
     StoredRun,
 )
-from penstock.runtime.sealing import AnswerSeals, Sealer
+from penstock.runtime.secrets import AnswerSeals, Sealer
 
 __all__ = ["MailboxHost", "input_from_bytes", "input_to_bytes"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.host.port import EffectHost, RunHost
+from penstock.runtime.ports.host import EffectHost, RunHost
 from penstock.runtime.ports.runs import Store
 from penstock.runtime.stores.memory.runs import MemoryStore
 from penstock.runtime.stores.sqlite.store import SqliteStore

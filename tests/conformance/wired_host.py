@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from penstock.engine import inputs
 from penstock.engine.outcomes import Decision
-from penstock.runtime.host.live import Committed
-from penstock.runtime.host.port import EffectHost
+from penstock.runtime.ports.host import Committed, EffectHost
 from tests.conformance.mailbox_host import input_from_bytes, input_to_bytes
 
 __all__ = ["PORT", "wired"]

@@ -13,7 +13,7 @@ from penstock.base.json import JsonObject
 from penstock.definitions.build.workflow import build_workflow
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.host.live import LiveRun
+from penstock.runtime.ports.host import LiveRun
 from penstock.runtime.ports.runs import Store
 from penstock.runtime.stores.memory.runs import MemoryStore
 from penstock.runtime.stores.sqlite.store import SqliteStore

@@ -19,7 +19,7 @@ from penstock.runtime.control_plane.hosts import HostControl
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.runs import Store
-from penstock.runtime.runs import Run
+from penstock.runtime.run_handle import Run
 from penstock.runtime.stores.memory.runs import MemoryStore
 from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock

@@ -18,7 +18,7 @@ from penstock.engine.replay import Replayed, replay
 from penstock.engine.walk.questions import open_questions
 from penstock.runtime.activities.performing import ActivityAsks, ActivityCall, ActivityDone, ActivityOutcome
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.sealing import AnswerSeals
+from penstock.runtime.secrets import AnswerSeals
 from penstock.runtime.steps.registry import step
 from tests.live.rest.servers import LiveServer, serving
 from tests.unit.mcp_surface.answer_page.test_page import Browser, asked

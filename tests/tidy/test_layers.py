@@ -43,6 +43,8 @@ def complaints(output: str) -> dict[str, str]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
+_MEET_AT_PORTS = "Stores, executors and the host meet at ports only"
+
 # What is added to the project, and the one contract that complains of it. Each has a name of its own.
 VIOLATIONS = {
     "engine/violation_clock.py": ("import time\n", "Core is pure"),
@@ -57,6 +59,8 @@ VIOLATIONS = {
     "client/violation_client.py": ("import penstock.definitions\n", "The client knows nothing of the server"),
     "operations/violation_adapter.py": ("import penstock.runtime.stores\n", "Only bootstrap knows the adapters"),
     "runtime/violation_host.py": ("import penstock.runtime.host.embedded\n", "Only bootstrap knows the adapters"),
+    "runtime/stores/violation_store.py": ("import penstock.runtime.host.watchdog\n", _MEET_AT_PORTS),
+    "runtime/executors/violation_executor.py": ("import penstock.runtime.host.timers\n", _MEET_AT_PORTS),
     "cli/violation_cli.py": ("import penstock.runtime.host.embedded\n", "Only bootstrap knows the adapters"),
     "definitions/violation_a.py": ("import penstock.definitions.violation_b\n", "No cycles anywhere"),
     "definitions/violation_b.py": ("import penstock.definitions.violation_a\n", "No cycles anywhere"),
@@ -79,10 +83,15 @@ def test_a_violation_breaks_the_contract_meant_for_it_and_no_other(path: str, sa
     assert [contract for contract, text in said.items() if named.search(text)] == [VIOLATIONS[path][1]], said
 
 
+def test_a_store_that_knows_an_executor_breaks_both_contracts_about_adapters(tmp_path: Path) -> None:
+    result = lint(tmp_path, {"runtime/stores/violation_sender.py": "import penstock.runtime.executors.transport\n"})
+    assert set(complaints(result.stdout)) == {"Only bootstrap knows the adapters", _MEET_AT_PORTS}
+
+
 def test_the_project_keeps_every_contract(tmp_path: Path) -> None:
     result = lint(tmp_path, {})
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "6 kept, 0 broken" in result.stdout
+    assert "7 kept, 0 broken" in result.stdout
     assert complaints(result.stdout) == {}
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from penstock.app.penstock import Penstock
-from penstock.runtime.host.port import EffectHost, RunInputs, RunReader, WorkflowReader, WorkflowRegistry
+from penstock.runtime.ports.host import EffectHost, RunInputs, RunReader, WorkflowReader, WorkflowRegistry
 from penstock.runtime.ports.platform import PlatformStore
 from penstock.runtime.ports.runs import DefinitionChanges, ScheduleChanges, Store, StoredRunChanges, StoreReader
-from penstock.runtime.runs import Run
+from penstock.runtime.run_handle import Run
 from penstock.runtime.schedules.schedules import Scheduler
 from tests.tidy.doors import CHANGING, READING, handler_uses, made_contexts, reaches
 
@@ -31,20 +31,19 @@ PORTS = {
 # The host's own machinery: it answers for nobody's call, but carries out what was called for. See decision 0030.
 MACHINERY = {
     "runtime/host/embedded.py": "Store.append Store.set_work",
-    "runtime/host/flat_path.py": "Store.append",
+    "runtime/host/writes.py": "Store.append",
     "runtime/host/definitions.py": "Store.put_definition",
     "runtime/host/driver.py": "Host.release Host.send Host.try_move Store.claim Store.set_work Store.strike_off",
-    "runtime/host/chains.py": "Host.start",
-    "runtime/host/children.py": "Host.send Host.start",
-    "runtime/host/effects.py": "Host.send",
+    "runtime/chains.py": "Host.start",
+    "runtime/host/effects.py": "Host.send Host.start",
     "runtime/host/timers.py": "Host.send",
-    "runtime/ownership/lease.py": "Store.beat Store.enlist Store.strike_off",
+    "runtime/host/leases.py": "Store.beat Store.enlist Store.strike_off",
     "runtime/deliveries/sending.py": "PlatformStore.save_delivery",
     "runtime/deliveries/feed.py": "PlatformStore.add_deliveries PlatformStore.set_mark",
 }
 # What handlers work with: these have no way to a store but the one that they are handed.
 TOOLS_OF_HANDLERS = {
-    "runtime/runs.py": "Host.adopt Host.send",
+    "runtime/run_handle.py": "Host.adopt Host.send",
     "runtime/control_plane/hosts.py": "Host.adopt Host.register Host.send Host.start",
     "runtime/control_plane/functions.py": "Host.send Host.start",
     "runtime/schedules/schedules.py": "Host.send Host.start Store.delete_schedule Store.put_schedule",

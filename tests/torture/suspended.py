@@ -38,7 +38,7 @@ from penstock.runtime.activities.performing import ActivityCall, ActivityDone, A
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.runs import RunQuery
-from penstock.runtime.semaphores import Turnstile
+from penstock.runtime.semaphores import FairSemaphore
 from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock, new_worker_id
 from tests.torture.worker import read_lines
@@ -117,7 +117,7 @@ async def live(folder: Path, name: str, runs: int) -> None:
     await store.open()
     clock = SystemClock() if name == "first" else HourAhead()
     host = EmbeddedHost(store=store, clock=clock, worker_id=new_worker_id())
-    driver = Driver(host=host, performer=Charges(Receiver(folder), 0.02), report=_complain, _slots=Turnstile(4))
+    driver = Driver(host=host, performer=Charges(Receiver(folder), 0.02), report=_complain, _slots=FairSemaphore(4))
     workflow = build_workflow(DOCUMENT)
     await host.register(workflow)
     await driver.start()

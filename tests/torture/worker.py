@@ -32,7 +32,7 @@ from penstock.engine.transitions import Phase
 from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.host.live import Committed
+from penstock.runtime.ports.host import Committed
 from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock, gone_workers, new_worker_id
 from tests.torture.workflows import WORKFLOWS

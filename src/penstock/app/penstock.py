@@ -34,17 +34,15 @@ from penstock.runtime.activities.performing import AsyncPerformer
 from penstock.runtime.activities.routing import Router, SecretResolver
 from penstock.runtime.executors.step.executor import StepExecutor
 from penstock.runtime.guarded.evaluator import GuardedEvaluator
+from penstock.runtime.host.definitions import name_taken
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.host.live import Committed
-from penstock.runtime.host.port import RunHost
-from penstock.runtime.names import name_taken
+from penstock.runtime.ports.host import Committed, RunHost
 from penstock.runtime.ports.runs import DefinitionNameTaken, RunPage, RunQuery
 from penstock.runtime.retention import Retention
-from penstock.runtime.runs import Run, refusal_error
+from penstock.runtime.run_handle import Run, refusal_error
 from penstock.runtime.schedules.schedules import Scheduler
-from penstock.runtime.sealing import AnswerSeals
-from penstock.runtime.secrets import EnvironmentSecrets
+from penstock.runtime.secrets import AnswerSeals, EnvironmentSecrets
 from penstock.runtime.steps.registry import StepRegistry
 from penstock.runtime.system import SystemClock, gone_workers, new_run_id, new_worker_id
 from penstock.runtime.upstreams.tools import ToolGuard

@@ -31,7 +31,7 @@ from penstock.operations.gate.idempotency import KeyedCalls
 from penstock.operations.gate.key_expiry import KeyWatch
 from penstock.operations.gate.presence import Presence
 from penstock.operations.gate.rate_limits import Admission
-from penstock.runtime.host.commits import CarriedThrough
+from penstock.runtime.ports.commits import CarriedThrough
 from penstock.runtime.ports.platform import AuditOutcome, CallRecord
 
 __all__ = ["NOBODY", "Answered", "Gate", "Outcome", "RefusedCall"]

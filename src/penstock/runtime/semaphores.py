@@ -1,9 +1,10 @@
-"""A turnstile: so many at once, the others in the order in which they came.
+"""A fair semaphore that is entered without a coroutine when there is room.
 
-What asyncio's locks and semaphores do, made for the case that there is room, which is nearly always: entering is then a
-plain call and not a coroutine. The work of a short step goes through two of them.
+It works as `asyncio.Semaphore` does: waiters are served in the order in which they came. It exists because there is
+nearly always room, and then `try_acquire` is a plain call. Every short step takes two of these; asyncio's semaphore
+costs about four times as much for each, and anyio's lock six times.
 
-Above it: the host (one transition of a run at a time), the driver (so many activities at once).
+Above it: the host (one transition of a run at a time), the driver (a bounded number of activities at once).
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-__all__ = ["Turnstile"]
+__all__ = ["FairSemaphore"]
 
 
-class Turnstile:
-    """Lets a number of holders in. Whoever entered must leave."""
+class FairSemaphore:
+    """Admits a bounded number of holders; with one place, it is a lock. Whoever acquired must release."""
 
     __slots__ = ("_free", "_waiting")
 
@@ -23,8 +24,8 @@ class Turnstile:
         self._free = places
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    def try_enter(self) -> bool:
-        """Enter if there is room; then no waiting is needed."""
+    def try_acquire(self) -> bool:
+        """Acquire if there is room, without waiting."""
         if self._free > 0:
             self._free -= 1
             return True
@@ -34,9 +35,9 @@ class Turnstile:
         """Whether there is no room."""
         return self._free <= 0
 
-    async def enter(self) -> None:
-        """Enter, after everybody who came before."""
-        if self.try_enter():
+    async def acquire(self) -> None:
+        """Acquire, after everybody who came before."""
+        if self.try_acquire():
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
@@ -44,11 +45,11 @@ class Turnstile:
             await turn
         except BaseException:
             if turn.done() and not turn.cancelled():
-                self.leave()  # the place was handed over just now, to somebody who gave up
+                self.release()  # the place was handed over at the moment in which this waiter gave up
             raise
 
-    def leave(self) -> None:
-        """Hand the place over to whoever waits longest."""
+    def release(self) -> None:
+        """Hand the place over to whoever has waited longest."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -57,7 +58,7 @@ class Turnstile:
         self._free += 1
 
     async def __aenter__(self) -> None:
-        await self.enter()
+        await self.acquire()
 
     async def __aexit__(self, *error: object) -> None:
-        self.leave()
+        self.release()

@@ -12,7 +12,7 @@ from penstock.base.errors import Rejected
 from penstock.runtime.executors.agents.a2a import A2aClients
 from penstock.runtime.executors.agents.executor import AgentExecutor
 from penstock.runtime.executors.agents.port import A2aAgent
-from penstock.runtime.runs import Run
+from penstock.runtime.run_handle import Run
 from tests.fixtures.a2a_agent import Agent, agent_app
 from tests.unit.runtime.executors.asgi_server import serving_asgi, unused_port
 from tests.unit.runtime.executors.calls import bounded

@@ -10,7 +10,7 @@ import pytest
 from penstock import Penstock
 from penstock.base.clock import ManualClock
 from penstock.base.errors import Conflict
-from penstock.runtime.runs import Run
+from penstock.runtime.run_handle import Run
 
 WORK = """\
 penstock: v1

@@ -1,4 +1,4 @@
-"""A turnstile lets so many in, the others in their order, and loses no place."""
+"""A semaphore lets so many in, the others in their order, and loses no place."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.runtime.semaphores import Turnstile
+from penstock.runtime.semaphores import FairSemaphore
 
 
 def run_bounded(work: Coroutine[object, object, None]) -> None:
@@ -17,52 +17,52 @@ def run_bounded(work: Coroutine[object, object, None]) -> None:
     asyncio.run(bounded())
 
 
-def test_who_finds_room_enters_without_waiting_and_others_wait() -> None:
-    turnstile = Turnstile(2)
-    assert turnstile.try_enter()
-    assert not turnstile.locked()
-    assert turnstile.try_enter()
-    assert turnstile.locked()
-    assert not turnstile.try_enter()
-    turnstile.leave()
-    assert turnstile.try_enter()
+def test_who_finds_room_acquires_without_waiting_and_others_wait() -> None:
+    semaphore = FairSemaphore(2)
+    assert semaphore.try_acquire()
+    assert not semaphore.locked()
+    assert semaphore.try_acquire()
+    assert semaphore.locked()
+    assert not semaphore.try_acquire()
+    semaphore.release()
+    assert semaphore.try_acquire()
 
 
 def test_places_go_to_whoever_waits_longest_and_nobody_slips_in_between() -> None:
     async def scenario() -> None:
-        turnstile, entered = Turnstile(), list[str]()
+        semaphore, entered = FairSemaphore(), list[str]()
 
         async def visitor(name: str) -> None:
-            async with turnstile:
+            async with semaphore:
                 entered.append(name)
 
-        assert turnstile.try_enter()
+        assert semaphore.try_acquire()
         waiting = [asyncio.ensure_future(visitor(name)) for name in "abc"]
         await asyncio.sleep(0)
-        turnstile.leave()
-        assert not turnstile.try_enter()  # handed over, although the one who has it has not run yet
+        semaphore.release()
+        assert not semaphore.try_acquire()  # handed over, although the one who has it has not run yet
         await asyncio.gather(*waiting)
         assert entered == ["a", "b", "c"]
-        assert turnstile.try_enter()
+        assert semaphore.try_acquire()
 
     run_bounded(scenario())
 
 
 def test_the_place_of_one_who_gave_up_goes_to_the_next() -> None:
     async def scenario() -> None:
-        turnstile = Turnstile()
-        assert turnstile.try_enter()
-        early, late, last = (asyncio.ensure_future(turnstile.enter()) for _ in range(3))
+        semaphore = FairSemaphore()
+        assert semaphore.try_acquire()
+        early, late, last = (asyncio.ensure_future(semaphore.acquire()) for _ in range(3))
         await asyncio.sleep(0)
         early.cancel()  # while it waits
-        turnstile.leave()
+        semaphore.release()
         late.cancel()  # when the place was handed over already
         await last
-        assert turnstile.locked()
+        assert semaphore.locked()
         assert early.cancelled()
         assert late.cancelled()
-        turnstile.leave()
-        assert turnstile.try_enter()
+        semaphore.release()
+        assert semaphore.try_acquire()
 
     run_bounded(scenario())
 
@@ -73,12 +73,12 @@ def test_there_are_never_more_inside_than_places_and_in_the_end_all_are_free(
     places: int, acts: list[tuple[int, str]]
 ) -> None:
     async def scenario() -> None:
-        turnstile, inside, most = Turnstile(places), 0, 0
+        semaphore, inside, most = FairSemaphore(places), 0, 0
         visits: dict[int, asyncio.Task[None]] = {}
 
         async def visit() -> None:
             nonlocal inside, most
-            async with turnstile:
+            async with semaphore:
                 inside += 1
                 most = max(most, inside)
                 try:
@@ -97,6 +97,6 @@ def test_there_are_never_more_inside_than_places_and_in_the_end_all_are_free(
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert most <= places
-        assert [turnstile.try_enter() for _ in range(places + 1)] == [True] * places + [False]
+        assert [semaphore.try_acquire() for _ in range(places + 1)] == [True] * places + [False]
 
     run_bounded(scenario())

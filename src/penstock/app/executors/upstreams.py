@@ -19,7 +19,7 @@ from penstock.app.on_demand import OnDemand
 from penstock.app.settings.items import McpServerSettings, ToolRuleSettings
 from penstock.base.errors import PenstockError, Unavailable
 from penstock.runtime.activities.performing import ActivityCall
-from penstock.runtime.host.port import RunHost
+from penstock.runtime.ports.host import RunHost
 from penstock.runtime.upstreams.tools import (
     ImportRules,
     NoGuard,

@@ -13,7 +13,7 @@ from penstock import __version__
 from penstock.app.penstock import Penstock
 from penstock.operations.gate.context import Services
 from penstock.operations.gate.telemetry import Gauge
-from penstock.runtime.host.live import Committed
+from penstock.runtime.ports.host import Committed
 
 __all__ = ["measured"]
 

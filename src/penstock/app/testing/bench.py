@@ -40,7 +40,7 @@ from penstock.engine.visits import visits_of
 from penstock.engine.walk.questions import open_questions
 from penstock.runtime.activities.performing import ActivityCall
 from penstock.runtime.ports.runs import RunQuery
-from penstock.runtime.runs import Run
+from penstock.runtime.run_handle import Run
 
 __all__ = ["NEVER", "InTurn", "Scripted", "WorkflowTester", "in_turn"]
 

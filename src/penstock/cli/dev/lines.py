@@ -27,7 +27,7 @@ from penstock.definitions.model import Workflow
 from penstock.definitions.source.findings import Finding
 from penstock.engine.records import Record, commands, events
 from penstock.engine.visits import RunVisits
-from penstock.runtime.host.live import Committed
+from penstock.runtime.ports.host import Committed
 from penstock.runtime.simulation.tracing import trace_lines
 
 __all__ = ["DevLines"]

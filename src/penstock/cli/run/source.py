@@ -27,7 +27,7 @@ from penstock.definitions.model import Workflow
 from penstock.engine.records import Record
 from penstock.operations.internal_callers import act
 from penstock.operations.pipeline import Gate
-from penstock.runtime.host.chains import CHAIN_LABEL
+from penstock.runtime.chains import CHAIN_LABEL
 
 __all__ = ["AsyncCall", "RunSource", "calls_of_gate", "calls_of_surface", "record_of"]
 

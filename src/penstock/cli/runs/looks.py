@@ -43,7 +43,7 @@ from penstock.definitions.durations import format_instant, parse_instant_ms
 from penstock.definitions.model import Workflow
 from penstock.engine.records import Record
 from penstock.engine.visits import RunVisits
-from penstock.runtime.host.chains import CHAIN_LABEL
+from penstock.runtime.chains import CHAIN_LABEL
 from penstock.runtime.simulation.tracing import shorten, trace_lines
 
 __all__ = ["history_command", "list_command", "query_command", "show_command"]

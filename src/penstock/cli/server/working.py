@@ -26,7 +26,7 @@ from penstock.cli.terminal.values import UsageError
 from penstock.definitions.model import Workflow
 from penstock.operations.event_lines import log_event
 from penstock.operations.pipeline import Gate
-from penstock.runtime.host.live import Committed
+from penstock.runtime.ports.host import Committed
 
 if TYPE_CHECKING:
     from penstock.app.project import files as project_files

@@ -28,7 +28,7 @@ from penstock.base.errors import PenstockError
 from penstock.cli.sessions.configuration import DatabaseOption, is_store
 from penstock.cli.terminal.endings import command_text, print_json, report_problem
 from penstock.cli.terminal.values import UsageError
-from penstock.runtime.host.live import Committed
+from penstock.runtime.ports.host import Committed
 from penstock.runtime.system import gone_workers
 
 __all__ = [

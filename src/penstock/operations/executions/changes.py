@@ -2,7 +2,7 @@
 
 Each gives the run one input; what does not fit is refused and changes nothing.
 
-Above it: the catalogue. Below it: `reads` (who may see what), `runtime.runs`. What executions are told by others
+Above it: the catalogue. Below it: `reads` (who may see what), `runtime.run_handle`. What executions are told by others
 (signals, answers, results) is in `messages`.
 """
 

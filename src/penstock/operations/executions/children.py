@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 from penstock.base import limits
 from penstock.engine.state import RunState
-from penstock.runtime.host.port import RunReader
-from penstock.runtime.host.waiters import Moved
+from penstock.runtime.ports.host import Moved, RunReader
 
 __all__ = ["Family", "Kin"]
 

@@ -3,7 +3,7 @@
 Each gives the run one input; what does not fit is refused and changes nothing. Whoever comes second learns who was
 first.
 
-Above it: the catalogue. Below it: `reads` (who may see what), `runtime.runs`.
+Above it: the catalogue. Below it: `reads` (who may see what), `runtime.run_handle`.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from penstock.operations.gate.context import Context
 from penstock.operations.gate.start_rights import refuse_start
 from penstock.operations.workflows.operations import found_definition
 from penstock.runtime.ports.runs import DefinitionRow, RunRow
-from penstock.runtime.runs import refusal_error
+from penstock.runtime.run_handle import refusal_error
 
 __all__ = [
     "OPERATIONS",

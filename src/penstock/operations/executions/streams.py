@@ -27,7 +27,7 @@ from penstock.operations.executions.reads import visible_run
 from penstock.operations.gate.context import Context
 from penstock.operations.gate.open_streams import HeldStream
 from penstock.runtime.activities.progress import ProgressNews
-from penstock.runtime.host.waiters import Moved
+from penstock.runtime.ports.host import Moved
 from penstock.runtime.ports.runs import RunRow
 
 __all__ = ["OPERATIONS"]

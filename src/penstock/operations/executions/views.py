@@ -23,7 +23,7 @@ from penstock.engine.visits import fold_with_state, visits_of
 from penstock.operations.executions.nodes import NodeView, Usage, node_views, usage_of
 from penstock.operations.executions.waits import WaitingFor, waiting_for
 from penstock.operations.views import instant
-from penstock.runtime.host.chains import own_labels
+from penstock.runtime.chains import own_labels
 from penstock.runtime.ports.runs import RunRow
 
 __all__ = [

@@ -32,7 +32,8 @@ from penstock.operations.executions.views import ErrorView, error_of
 from penstock.operations.executions.waits import QuestionView, question_views
 from penstock.operations.gate.context import Context
 from penstock.runtime.activities.progress import ProgressNews
-from penstock.runtime.host.waiters import Moved, moved_within
+from penstock.runtime.host.waiters import moved_within
+from penstock.runtime.ports.host import Moved
 
 __all__ = ["OPERATIONS", "ExecutionResult", "attended"]
 

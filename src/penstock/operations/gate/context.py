@@ -27,10 +27,10 @@ from penstock.operations.gate.recent import Recent
 from penstock.operations.gate.telemetry import Telemetry
 from penstock.runtime.guarded.documents import DocumentChecks
 from penstock.runtime.guarded.threads import FairThreads
-from penstock.runtime.host.port import RunHost
+from penstock.runtime.ports.host import RunHost
 from penstock.runtime.ports.platform import CallRecord, PlatformStore
 from penstock.runtime.ports.runs import Store
-from penstock.runtime.runs import Run
+from penstock.runtime.run_handle import Run
 from penstock.runtime.schedules.schedules import Scheduler
 from penstock.runtime.upstreams.board import Upstreams
 

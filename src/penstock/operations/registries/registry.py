@@ -24,8 +24,7 @@ from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.views import Deleted, instant
 from penstock.operations.workflows.views import Cursor, Limit
-from penstock.runtime.etags import body_etag
-from penstock.runtime.ports.platform import ANY_ETAG, ResourceChanged, ResourcePage, ResourceRow
+from penstock.runtime.ports.platform import ANY_ETAG, ResourceChanged, ResourcePage, ResourceRow, body_etag
 
 __all__ = [
     "Body",

@@ -19,8 +19,7 @@ from penstock.operations.gate.context import Context
 from penstock.operations.internal_callers import act, system_principal
 from penstock.operations.pipeline import Gate
 from penstock.runtime.deliveries.endpoints import ENDPOINT_KIND, endpoint_of
-from penstock.runtime.etags import body_etag
-from penstock.runtime.ports.platform import ResourceChanged, ResourceRow
+from penstock.runtime.ports.platform import ResourceChanged, ResourceRow, body_etag
 
 __all__ = ["OPERATIONS", "disable_through"]
 

@@ -47,8 +47,7 @@ from penstock.operations.webhooks.views import (
 )
 from penstock.runtime.deliveries.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of
 from penstock.runtime.deliveries.events import probe_event
-from penstock.runtime.etags import body_etag
-from penstock.runtime.ports.platform import ANY_ETAG, DeliveryRow, ResourceChanged, ResourceRow
+from penstock.runtime.ports.platform import ANY_ETAG, DeliveryRow, ResourceChanged, ResourceRow, body_etag
 
 __all__ = ["OPERATIONS"]
 

@@ -44,7 +44,7 @@ from penstock.operations.workflows.views import (
     summary_of,
     view_of,
 )
-from penstock.runtime.names import name_taken
+from penstock.runtime.host.definitions import name_taken
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
     ANY,

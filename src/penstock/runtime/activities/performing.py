@@ -16,7 +16,6 @@ from penstock.engine.effects import PerformActivity
 from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.state import RunState
 from penstock.engine.values import NOT_JSON
-from penstock.runtime.ownership.lease import Ownership
 
 __all__ = [
     "ActivityAsks",
@@ -26,6 +25,7 @@ __all__ = [
     "ActivityError",
     "ActivityOutcome",
     "AsyncPerformer",
+    "Ownership",
     "Performer",
     "Unconfigured",
     "input_of",
@@ -132,6 +132,16 @@ class Performer(Protocol):
 
     def perform(self, state: RunState, activity: PerformActivity) -> ActivityOutcome:
         """Do the work of one attempt."""
+
+
+class Ownership(Protocol):
+    """Says whether this process still owns the run that an attempt belongs to."""
+
+    def holds(self) -> bool:
+        """Whether the attempt is this process's for certain, without asking anybody."""
+
+    async def confirm(self) -> None:
+        """Ask the store; the attempt is cancelled if another process has taken the run over."""
 
 
 class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):

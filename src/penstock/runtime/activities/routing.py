@@ -26,8 +26,7 @@ from penstock.runtime.activities.performing import (
     AsyncPerformer,
 )
 from penstock.runtime.activities.progress import text_without, value_without
-from penstock.runtime.sealing import Sealer
-from penstock.runtime.secrets import secret_name
+from penstock.runtime.secrets import Sealer, secret_name
 
 __all__ = ["Router", "SecretResolver", "fill_secrets", "without_secrets"]
 

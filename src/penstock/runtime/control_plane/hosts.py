@@ -28,7 +28,7 @@ from penstock.engine.status import published_phase
 from penstock.engine.transitions import Phase
 from penstock.runtime.control_plane.functions import ControlledRun, Listing, ListQuery
 from penstock.runtime.host.memory import MemoryHost
-from penstock.runtime.host.port import RunHost
+from penstock.runtime.ports.host import RunHost
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import RunQuery, RunRow
 

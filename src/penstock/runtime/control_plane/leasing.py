@@ -1,6 +1,6 @@
 """Taking host-mediated activities: what a host says when it wants one, and what it has when the run agreed.
 
-Above it: `functions`, `runs`. Below it: the engine's leases.
+Above it: `functions`, `run_handle`. Below it: the engine's leases.
 """
 
 from __future__ import annotations

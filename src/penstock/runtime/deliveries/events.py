@@ -19,7 +19,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import format_instant
 from penstock.engine.records import Record, events
 from penstock.engine.visits import Change, change_of
-from penstock.runtime.host.chains import own_labels
+from penstock.runtime.chains import own_labels
 from penstock.runtime.ports.runs import RunRow
 
 __all__ = ["ENDINGS", "EVENT_TYPES", "TEST_EVENT", "EventType", "RunEvent", "cloud_event", "probe_event", "run_events"]

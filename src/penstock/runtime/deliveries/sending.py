@@ -26,7 +26,7 @@ from penstock.base.errors import PenstockError
 from penstock.governance.webhook_signatures import standard_headers
 from penstock.runtime.deliveries.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of, signing_secrets
 from penstock.runtime.deliveries.feed import DeliveryFeed
-from penstock.runtime.host.port import RunReader
+from penstock.runtime.ports.host import RunReader
 from penstock.runtime.ports.platform import DeliveryRow, PlatformStore, ResourceRow
 from penstock.runtime.ports.runs import StoredRunReader
 

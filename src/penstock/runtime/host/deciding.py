@@ -11,6 +11,9 @@ seals; threads that tenants share.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from penstock.base import limits
@@ -19,16 +22,18 @@ from penstock.definitions.jq.expressions import Evaluator, WouldWait
 from penstock.definitions.model import Workflow
 from penstock.definitions.schemas.compiled import CompiledSchema, Violation
 from penstock.engine.decide import decide
+from penstock.engine.folding.evolve import apply, fold
 from penstock.engine.inputs import AnswerInterrupt, CompleteActivity, FinishChild, Input, SendSignal, StartRun
 from penstock.engine.moves.plan import Plan
 from penstock.engine.moves.taking import take
 from penstock.engine.outcomes import Accepted, Decision
+from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.engine.walk.questions import may_be_secret, secrets_of_answer
 from penstock.runtime.guarded.threads import FairThreads
-from penstock.runtime.sealing import Sealer
+from penstock.runtime.secrets import Sealer
 
-__all__ = ["Decider"]
+__all__ = ["Decider", "Folding"]
 
 
 class Decider:
@@ -102,3 +107,24 @@ def _value_of(given: Input) -> JsonValue:
             return value
         case _:
             return None
+
+
+class Folding:
+    """Folds histories for one event loop."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def fold(self, records: Sequence[Record]) -> RunState:
+        """The state that a history leads to."""
+        size = limits.FOLDED_AT_ONCE
+        if len(records) <= size:
+            return fold(records)
+        state = RunState()
+        for first in range(0, len(records), size):
+            async with self._turn:
+                for record in records[first : first + size]:
+                    apply(state, record)
+                # The lock is handed on only after everybody else had a turn.
+                await asyncio.sleep(0)
+        return state

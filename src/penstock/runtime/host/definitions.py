@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.base.clock import Clock
+from penstock.base.errors import Conflict
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.later import later
 from penstock.definitions.model import Workflow
@@ -18,18 +19,19 @@ from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
     ANY,
     AnyHash,
+    DefinitionNameTaken,
     DefinitionOutcome,
     DefinitionPut,
     DefinitionRow,
     Store,
 )
 
+__all__ = ["StoredWorkflows", "definition_row", "name_taken"]
+
 if TYPE_CHECKING:
     from penstock.definitions.build import workflow as build
 else:
     build = later("penstock.definitions.build.workflow")
-
-__all__ = ["StoredWorkflows", "definition_row"]
 
 
 def definition_row(workflow: Workflow, *, tenant: str, created_by: str | None, at: int) -> DefinitionRow:
@@ -93,3 +95,19 @@ class StoredWorkflows:
         """The newest definition of a tenant's name."""
         stored = await self.store.definition_named(name, tenant=tenant)
         return None if stored is None else await self.workflow(stored.hash)
+
+
+_WHERE = {
+    "tool": "`expose.tool.name`",
+    "prompt": "`expose.prompt.name`",
+    "resource": "`expose.resource.uri`",
+    "webhook": "the `path` of the trigger",
+}
+
+
+def name_taken(workflow_name: str, taken: DefinitionNameTaken) -> Conflict:
+    """The refusal, with the owner named."""
+    told = f"{workflow_name} asks for the {taken.kind} {taken.name}, which belongs to the workflow {taken.owner}"
+    other = f"choose another in {_WHERE[taken.kind]}" if taken.kind in _WHERE else "leave it out"
+    hint = f"{other}, or change or delete {taken.owner} first"
+    return Conflict("NAME_TAKEN", told, hint, {"kind": taken.kind, "name": taken.name, "workflow_id": taken.owner})

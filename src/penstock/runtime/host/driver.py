@@ -4,7 +4,7 @@ It reacts to commits of its host. An effect is performed once at a time; when it
 out, its run was cancelled) its task is cancelled. Nothing is scheduled that a restart could not find again: at its
 start and every so often the driver claims runs with work whose owner is gone and asks `pending` what is due.
 
-Above it: `Penstock`, the worker command. Below it: an `EffectHost`, an `AsyncPerformer`, `timers`, `ownership`.
+Above it: `Penstock`, the worker command. Below it: an `EffectHost`, an `AsyncPerformer`, `timers`, `leases`.
 """
 
 from __future__ import annotations
@@ -35,14 +35,12 @@ from penstock.runtime.activities.performing import (
     unfit_outcome,
 )
 from penstock.runtime.host.effects import RunEffects, activity_call
-from penstock.runtime.host.live import Committed, LiveRun
-from penstock.runtime.host.port import EffectHost
+from penstock.runtime.host.leases import DeadWorkerDetector, HeldLease, WorkerLease
 from penstock.runtime.host.timers import TimerLoop
 from penstock.runtime.host.watchdog import AbandonedRuns, unattended
-from penstock.runtime.ownership.lease import Ownership, WorkerLease
-from penstock.runtime.ownership.silence import SilenceWatch
+from penstock.runtime.ports.host import Committed, EffectHost, LiveRun
 from penstock.runtime.ports.runs import Appended
-from penstock.runtime.semaphores import Turnstile
+from penstock.runtime.semaphores import FairSemaphore
 
 __all__ = ["Driver"]
 
@@ -71,7 +69,7 @@ class Driver:
     performer: AsyncPerformer
     report: Callable[[str, BaseException], None] = lambda where, error: None
     observe: Callable[[Committed], None] = lambda committed: None
-    _slots: Turnstile = field(default_factory=lambda: Turnstile(limits.ACTIVITIES_AT_ONCE_MAX))
+    _slots: FairSemaphore = field(default_factory=lambda: FairSemaphore(limits.ACTIVITIES_AT_ONCE_MAX))
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     # By the result that is being stored (its identity): who stores it.
     _couriers: dict[int, _Courier] = field(default_factory=dict)
@@ -80,8 +78,8 @@ class Driver:
     _loops: set[asyncio.Task[None]] = field(default_factory=set)
     _effects: RunEffects = field(init=False)
     _lease: WorkerLease = field(init=False)
-    _ownership: Ownership = field(init=False)  # that of the last attempt, which is nearly always that of the next one
-    _silence: SilenceWatch = field(init=False)
+    _ownership: HeldLease = field(init=False)  # that of the last attempt, which is nearly always that of the next one
+    _silence: DeadWorkerDetector = field(init=False)
     _timers: TimerLoop = field(init=False)
     abandoned: AbandonedRuns = field(init=False)
 
@@ -95,8 +93,8 @@ class Driver:
             on_lost=self._drop_everything,
             report=self.report,
         )
-        self._ownership = Ownership(self._lease, host.worker_id)
-        self._silence = SilenceWatch(host.clock)
+        self._ownership = HeldLease(self._lease, host.worker_id)
+        self._silence = DeadWorkerDetector(host.clock)
         self._timers = TimerLoop(host=host, report=self.report)
         self.abandoned = AbandonedRuns(host=host, pick_up=self._pick_up, report=self._told)
 
@@ -300,17 +298,17 @@ class Driver:
     async def _attempt(self, live: LiveRun, effect: PerformActivity) -> ActivityOutcome:
         ownership = self._ownership
         if live.row.owner != ownership.holder:
-            ownership = self._ownership = Ownership(self._lease, live.row.owner or "")
+            ownership = self._ownership = HeldLease(self._lease, live.row.owner or "")
         call = activity_call(live, effect, ownership)
         try:
-            if not self._slots.try_enter():
-                await self._slots.enter()
+            if not self._slots.try_acquire():
+                await self._slots.acquire()
             try:
                 if not self._lease.holds(ownership.holder):
                     await ownership.confirm()
                 return await self.performer.perform(call)
             finally:
-                self._slots.leave()
+                self._slots.release()
         except asyncio.CancelledError:
             live.tasks.pop(effect.effect_id, None)
             raise

@@ -4,14 +4,14 @@ A host decides when an effect is performed and that it is performed at least onc
 every host and stands here. All of it may be done again: a child that exists is not started twice, a signal has its id,
 and an input that comes twice is refused by the engine.
 
-Above it: the driver; hosts that perform effects themselves. Below it: the host port, `children`, `chains`.
+Above it: the driver; hosts that perform effects themselves. Below it: the host port, `chains`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.base.ids import id_in_tenant
+from penstock.base.ids import chain_of, id_in_tenant
 from penstock.engine import inputs
 from penstock.engine.effects import (
     CancelChild,
@@ -22,16 +22,13 @@ from penstock.engine.effects import (
     StartSuccessor,
     WakeUp,
 )
-from penstock.engine.outcomes import Refused
+from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.state import RunState
-from penstock.runtime.activities.performing import ActivityCall
-from penstock.runtime.host.chains import start_successor
-from penstock.runtime.host.children import ChildRuns
-from penstock.runtime.host.live import RunSnapshot
-from penstock.runtime.host.port import RunHost
-from penstock.runtime.ownership.lease import Ownership
+from penstock.runtime.activities.performing import ActivityCall, Ownership
+from penstock.runtime.chains import own_labels, start_successor
+from penstock.runtime.ports.host import RunHost, RunSnapshot
 
-__all__ = ["RunEffects", "activity_call"]
+__all__ = ["ChildRuns", "RunEffects", "activity_call"]
 
 
 def activity_call(run: RunSnapshot, effect: PerformActivity, ownership: Ownership | None = None) -> ActivityCall:
@@ -100,3 +97,94 @@ class RunEffects:
             error=refused.message if refused else None,
         )
         await self.host.send(state.run_id, acknowledged)
+
+
+@dataclass(frozen=True, slots=True)
+class ChildRuns:
+    """Performs what parents ask of their children."""
+
+    host: RunHost
+
+    async def start(self, live: RunSnapshot, effect: StartChild) -> None:
+        """Start a child, unless it exists; tell its end if it has ended already."""
+        child = await self.host.read(effect.child_id)
+        if child is not None and child.continuation is not None:
+            child = await self.host.read(await self.host.newest(effect.child_id))
+        if child is None:
+            refused = await self._begin(live, effect)
+            if refused is not None:
+                failed = inputs.FinishChild(
+                    at=self.host.clock.now_ms(),
+                    child_id=effect.child_id,
+                    status="failed",
+                    error=refused.message,
+                    code=refused.code,
+                )
+                await self.host.send(live.state.run_id, failed)
+                return
+            wanted = live.state.children.get(effect.child_id)
+            if wanted is None or wanted.abandoned:
+                await self._cancel(effect.child_id)  # the parent left while the child began, and found none to cancel
+        elif child.terminal:
+            await self.tell_parent(child)
+
+    async def _begin(self, live: RunSnapshot, effect: StartChild) -> Refused | None:
+        tenant = live.state.tenant
+        workflow = await self.host.workflow_named(effect.workflow_ref, tenant=tenant)
+        if workflow is None:
+            return Refused("WORKFLOW_NOT_FOUND", f"there is no workflow {effect.workflow_ref}")
+        if effect.version_pin not in (None, workflow.hash):
+            pinned = await self.host.workflow(str(effect.version_pin), tenant=tenant)
+            if pinned is None:
+                return Refused("VERSION_PIN_MISMATCH", f"the pinned version of {effect.workflow_ref} is not known")
+            workflow = pinned
+        given = inputs.StartRun(
+            at=self.host.clock.now_ms(),
+            run_id=effect.child_id,
+            input=effect.input,
+            mode=live.state.mode,
+            tenant=tenant,
+            parent_run_id=live.state.run_id,
+            depth=effect.depth,
+            client_kinds=live.state.client_kinds,
+            started_by=live.state.started_by,
+            starter=live.state.starter,
+            untrusted=live.state.untrusted,
+        )
+        decision = await self.host.start(given, workflow_hash=workflow.hash, labels=own_labels(live.row.labels))
+        if isinstance(decision, Refused) and decision.code != "DUPLICATE_EXECUTION_ID":
+            return decision
+        return None
+
+    async def cancel(self, live: RunSnapshot, effect: CancelChild) -> None:
+        """Cancel a child that its parent no longer needs; one that cannot tell its end any more has it told."""
+        if not isinstance(await self._cancel(effect.child_id), Refused) or live.state.terminal:
+            return
+        child = await self.host.read(await self.host.newest(effect.child_id))
+        if child is None:
+            at = self.host.clock.now_ms()
+            gone = inputs.FinishChild(at=at, child_id=effect.child_id, status="cancelled", error="it never began")
+            await self.host.send(live.state.run_id, gone)
+        elif child.terminal:
+            await self.tell_parent(child)
+
+    async def tell_parent(self, child: RunState) -> None:
+        """Tell the parent of a run that has ended; where it was continued, the last run of its chain does it."""
+        if child.parent_run_id is None or child.continuation is not None:
+            return
+        failure = child.failure
+        finished = inputs.FinishChild(
+            at=self.host.clock.now_ms(),
+            child_id=chain_of(child.run_id),  # the parent knows the first run of a chain only
+            status=str(child.status),
+            result=child.result,
+            final_state=child.values,
+            error=failure.message if failure else child.cancel_reason,
+            code=failure.code if failure else None,
+            untrusted=child.untrusted,
+        )
+        await self.host.send(child.parent_run_id, finished)
+
+    async def _cancel(self, child_id: str) -> Decision:
+        reason = "the parent run no longer needs it"
+        return await self.host.send(child_id, inputs.CancelRun(at=self.host.clock.now_ms(), reason=reason))

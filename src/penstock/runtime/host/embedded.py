@@ -5,7 +5,7 @@ then let anybody know and dispatch what `pending` says is due. A restart does th
 them, and dispatches what is due. Two processes may share a store: a decision made on an outdated state is not stored
 but made again, and work is done by the process that owns the run. A waiting run costs neither task nor thread.
 
-It is one implementation of `hosts.port`; `app` chooses it, and nobody else knows of it.
+It is one implementation of `ports.host`; `app` chooses it, and nobody else knows of it.
 
 Above it: `app`; the driver, by the port. Below it: a `Store`, the pure engine.
 """
@@ -13,7 +13,6 @@ Above it: `app`; the driver, by the port. Below it: a `Store`, the pure engine.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -22,7 +21,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from penstock.base import limits
 from penstock.base.errors import CorruptHistory
 from penstock.base.json import JsonValue
 from penstock.base.later import later
@@ -36,18 +34,15 @@ from penstock.engine.pending import effects_of, pending
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.runtime.activities.progress import ProgressBroadcast
+from penstock.runtime.chains import latest_in_chain, start_successor
 from penstock.runtime.guarded.threads import FairThreads
-from penstock.runtime.host.chains import latest_in_chain, start_successor
-from penstock.runtime.host.commits import Commit, commit_of, in_this_context
-from penstock.runtime.host.deciding import Decider
+from penstock.runtime.host.deciding import Decider, Folding
 from penstock.runtime.host.definitions import StoredWorkflows
-from penstock.runtime.host.flat_path import FlatPath
-from penstock.runtime.host.folding import Folding
-from penstock.runtime.host.live import Committed, LiveRun
-from penstock.runtime.host.rows import first_row, first_write, next_write
-from penstock.runtime.host.transcripts import Transcript, Transcripts
-from penstock.runtime.host.waiters import Moved, RunWatch, Wanted, moved_within
-from penstock.runtime.host.weights import RunWeights
+from penstock.runtime.host.live_runs import LiveRuns
+from penstock.runtime.host.waiters import RunWatch, Transcripts, moved_within
+from penstock.runtime.host.writes import FastPath, first_row, first_write, next_write
+from penstock.runtime.ports.commits import Commit, commit_of, in_this_context
+from penstock.runtime.ports.host import Committed, LiveRun, Moved, Transcript, Wanted
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
     Appended,
@@ -60,7 +55,7 @@ from penstock.runtime.ports.runs import (
     Store,
     in_family,
 )
-from penstock.runtime.sealing import AnswerSeals, Sealer
+from penstock.runtime.secrets import AnswerSeals, Sealer
 
 if TYPE_CHECKING:
     from penstock.definitions.build import workflow as build
@@ -90,21 +85,20 @@ class EmbeddedHost(StoredWorkflows):
     family: str | None = None  # a run id: only it and its child runs are performed here
     seals: Sealer = field(default_factory=AnswerSeals)  # for what is secret in answers
     on_commit: Callable[[Committed], None] = _tell_nobody
-    _live: OrderedDict[str, LiveRun] = field(default_factory=OrderedDict)
-    _weights: RunWeights = field(default_factory=RunWeights)
+    _live: LiveRuns = field(default_factory=LiveRuns)
     _loading: dict[str, asyncio.Task[LiveRun | None]] = field(default_factory=dict)
     _outdated: set[str] = field(default_factory=set)  # runs that moved while they were loaded
     _transcripts: Transcripts = field(default_factory=Transcripts)
     _watch: RunWatch = field(init=False)
     _decider: Decider = field(init=False)
-    try_move: Callable[[LiveRun, Input], Commit[AppendOutcome] | None] = field(init=False)  # see `flat_path`
+    try_move: Callable[[LiveRun, Input], Commit[AppendOutcome] | None] = field(init=False)  # see `writes.FastPath`
     progress: ProgressBroadcast = field(init=False)  # what activities say while they are under way
 
     def __post_init__(self) -> None:
         self.progress = ProgressBroadcast(self.clock)
         self._watch = RunWatch(store=self.store)
         self._decider = Decider(self.evaluator, self.seals)
-        self.try_move = FlatPath(self._decider, self.store, self._moved).try_move
+        self.try_move = FastPath(self._decider, self.store, self._moved).try_move
 
     # --- what documents say ----------------------------------------------------------------------
 
@@ -167,12 +161,12 @@ class EmbeddedHost(StoredWorkflows):
             return Refused("EXECUTION_NOT_FOUND", f"there is no run {run_id}")
         live.users += 1
         try:
-            if not live.lock.try_enter():
-                await live.lock.enter()
+            if not live.lock.try_acquire():
+                await live.lock.acquire()
             try:
                 decision = await self._transition(live, given, call)
             finally:
-                live.lock.leave()
+                live.lock.release()
         finally:
             live.users -= 1
         if isinstance(decision, Refused) and live.state.continued_as is not None and isinstance(given, HANDED_ON):
@@ -256,7 +250,7 @@ class EmbeddedHost(StoredWorkflows):
         live.row = replace(live.row, has_work=False, owner=None)
         live.deferred.clear()
         if not live.tasks and not live.users:
-            self._drop(live.state.run_id)
+            self._live.drop(live.state.run_id)
 
     async def _is_outdated(self, live: LiveRun) -> bool:
         """Whether another process moved the run: what it refuses may be what it waits for now."""
@@ -280,9 +274,9 @@ class EmbeddedHost(StoredWorkflows):
         self._watch.committed(live.state)
         self.on_commit(committed)
         if live.row.terminal and not live.tasks:
-            self._drop(live.row.run_id)
+            self._live.drop(live.row.run_id)
         else:
-            self._weigh(live)
+            self._live.note(live)
 
     async def adopt(
         self,
@@ -342,7 +336,7 @@ class EmbeddedHost(StoredWorkflows):
         if workflow is None:
             told = f"the definition {stored.row.definition_hash[:12]} of run {run_id} is not in the store"
             raise CorruptHistory("DEFINITION_MISSING", told, "restore a backup that has it")
-        return self._kept(LiveRun(workflow, state, stored.row))
+        return self._live.keep(LiveRun(workflow, state, stored.row))
 
     async def reloaded(self, run_id: str) -> LiveRun | None:
         """A run as it is stored now, whatever was in memory."""
@@ -364,34 +358,9 @@ class EmbeddedHost(StoredWorkflows):
         """The runs in memory."""
         return list(self._live.values())
 
-    def _kept(self, live: LiveRun) -> LiveRun:
-        """The run in memory: this one, unless somebody loaded or started it meanwhile and it may have moved since."""
-        self._weigh(known := self._live.setdefault(live.state.run_id, live))
-        return known
-
-    def _weigh(self, live: LiveRun) -> None:
-        """Count what a run takes, and drop others that were not used for longest and that nobody is busy with."""
-        if self._live.get(live.state.run_id) is live:
-            self._weights.note(live.state)
-        if len(self._live) > limits.LIVE_RUNS_MAX or self._weights.total > limits.LIVE_RUNS_BYTES_MAX:
-            self._make_room(live)
-
-    def _make_room(self, kept: LiveRun) -> None:
-        for item in [item for item in self._live.values() if not (item.tasks or item.users or item is kept)]:
-            self._drop(item.state.run_id)
-            if not self._has_surplus():
-                return
-
-    def _has_surplus(self) -> bool:
-        return len(self._live) > limits.LIVE_RUNS_MAX or self._weights.total > limits.LIVE_RUNS_BYTES_MAX
-
-    def _drop(self, run_id: str) -> None:
-        self._live.pop(run_id, None)
-        self._weights.drop(run_id)
-
     def _begun(self, begun: LiveRun, page: Page, effects: tuple[Effect, ...]) -> None:
         """A run was stored for the first time."""
-        live = self._kept(begun)
+        live = self._live.keep(begun)
         if live.state.seq != begun.state.seq:
             effects = tuple(self.due(live))
         self._committed(Committed(live, page, effects))

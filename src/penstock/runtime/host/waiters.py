@@ -11,12 +11,11 @@ Above it: a host. Below it: the store's `positions`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from math import ceil
 from types import TracebackType
-from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -24,14 +23,10 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.engine.state import RunState
+from penstock.runtime.ports.host import Committed, Moved, Transcript, Wanted
 from penstock.runtime.ports.runs import RunPosition, StoredRunReader
 
-__all__ = ["Moved", "RunWatch", "Wanted", "moved_within"]
-
-Moved: TypeAlias = "asyncio.Future[RunState | None]"
-"""Done when a run has moved: with its state if that was here, with None if it was elsewhere or the run is gone."""
-
-Wanted: TypeAlias = "Callable[[RunState], bool]"
+__all__ = ["RunWatch", "Transcripts", "moved_within"]
 
 # Who waits for shorter has a timer of their own, to the millisecond; for others a quarter of a second is nothing.
 _SHARED_SECONDS_MIN, _SHARED_TICK_SECONDS = 5.0, 0.25
@@ -232,3 +227,29 @@ def _give_up(waiting: Iterable[Moved]) -> None:
     for moved in waiting:
         if not moved.done():
             moved.set_result(None)
+
+
+class Transcripts:
+    """Those that are being taken."""
+
+    def __init__(self) -> None:
+        self.taken: dict[str, list[Transcript]] = {}
+
+    @contextmanager
+    def of(self, run_id: str) -> Iterator[Transcript]:
+        """Take one while the block lasts."""
+        transcript = Transcript()
+        taken = self.taken.setdefault(run_id, [])
+        taken.append(transcript)
+        try:
+            yield transcript
+        finally:
+            taken.remove(transcript)
+            if not taken and self.taken.get(run_id) is taken:
+                del self.taken[run_id]
+
+    def committed(self, committed: Committed) -> None:
+        """Note what was just stored here."""
+        if self.taken:
+            for transcript in self.taken.get(committed.live.state.run_id, ()):
+                transcript.take(committed.page, committed.live.row)

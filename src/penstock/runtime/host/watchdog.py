@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.engine.effects import Effect, StartChild
-from penstock.runtime.host.live import LiveRun
-from penstock.runtime.host.port import EffectHost
-from penstock.runtime.host.rows import is_work
+from penstock.runtime.host.writes import is_work
+from penstock.runtime.ports.host import EffectHost, LiveRun
 
 __all__ = ["AbandonedRuns", "unattended"]
 

@@ -10,6 +10,7 @@ It decides nothing: who may do what, and what an entry means, is decided above.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
@@ -18,6 +19,7 @@ import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.limits import AUDIT_SUBJECT_CHARACTERS_MAX
+from penstock.definitions.canonical import canonical_json
 from penstock.engine.outcomes import Accepted
 from penstock.governance.audit_chain import ChainHead, ChainSeal
 
@@ -49,6 +51,7 @@ __all__ = [
     "ResourcePut",
     "ResourceRow",
     "Seal",
+    "body_etag",
 ]
 
 ANY_ETAG = "*"
@@ -455,3 +458,8 @@ class PlatformStore(Protocol):
 
     async def drop_mark(self, name: str, *, call: CallRecord | None = None) -> bool:
         """Forget the value under a name; whether there was one."""
+
+
+def body_etag(body: JsonObject) -> str:
+    """The ETag of a body."""
+    return hashlib.sha256(canonical_json(body, exact_integers=True)).hexdigest()[:32]

@@ -3,7 +3,7 @@
 A **store** keeps histories, the index of runs, definitions, schedules and workers. A decision is written in one piece:
 its records, the new index row and nothing else, if the run is still at the sequence number that the decision was made
 for. What reads and what changes are protocols of their own, so that whoever only looks can say so; `Store` is all of
-them. What a host promises stands in `hosts.port`.
+them. What a host promises stands in `ports.host`.
 
 Above it: hosts, the driver, operations. Below it: adapters in `runtime.stores`; the conformance suites in
 ``tests/conformance`` say what they must do. Nothing of a database shows through here.

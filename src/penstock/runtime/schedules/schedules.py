@@ -28,7 +28,7 @@ from penstock.engine import inputs
 from penstock.engine.folding.trust import UNTRUSTED
 from penstock.engine.outcomes import Refused
 from penstock.engine.starters import PROGRAM, Starter
-from penstock.runtime.host.port import RunHost
+from penstock.runtime.ports.host import RunHost
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import DefinitionReader, ScheduleChanges, ScheduleReader, ScheduleRow
 from penstock.runtime.schedules.timetables import Placing, Timetable, next_fire_at, timetable_of

@@ -27,8 +27,7 @@ from penstock.base.clock import Clock
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import SchemaProblem, load_schema
-from penstock.runtime.etags import body_etag
-from penstock.runtime.ports.platform import CallRecord, PlatformStore, ResourceRow
+from penstock.runtime.ports.platform import CallRecord, PlatformStore, ResourceRow, body_etag
 from penstock.runtime.upstreams.tools import (
     ImportRules,
     ServerState,

@@ -24,7 +24,7 @@ from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Request
 from penstock.operations.pipeline import Answered, Gate
 from penstock.runtime.executors.mcp.config import command_name
-from penstock.runtime.runs import RunFailed
+from penstock.runtime.run_handle import RunFailed
 from penstock.runtime.upstreams.tools import ServerState, ToolGuard, ToolRefusal, UpstreamTool
 from tests.fixtures.upstream_server import make_upstream
 from tests.unit.operations.conftest import Caller

@@ -11,7 +11,7 @@ from penstock.base.clock import ManualClock
 from penstock.runtime.activities.performing import ActivityCall
 from penstock.runtime.executors.http.executor import HttpExecutor
 from penstock.runtime.executors.step.executor import StepExecutor
-from penstock.runtime.ownership.lease import Ownership, WorkerLease
+from penstock.runtime.host.leases import HeldLease, WorkerLease
 from penstock.runtime.steps.registry import StepContext, StepRegistry
 from penstock.runtime.stores.memory.runs import MemoryStore
 from tests.unit.runtime.executors import process_steps
@@ -32,7 +32,7 @@ class Owner:
 
     async def begun(self, call: ActivityCall) -> ActivityCall:
         await self.lease.renew()
-        return replace(call, epoch=3, ownership=Ownership(self.lease, "w"))
+        return replace(call, epoch=3, ownership=HeldLease(self.lease, "w"))
 
     async def is_suspended(self) -> None:
         self.clock.elapse(GAP_MS)

@@ -15,8 +15,8 @@ from penstock.engine import inputs
 from penstock.engine.state import RunState
 from penstock.runtime.host import waiters
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.host.live import LiveRun
-from penstock.runtime.host.waiters import Moved, RunWatch, moved_within
+from penstock.runtime.host.waiters import RunWatch, moved_within
+from penstock.runtime.ports.host import LiveRun, Moved
 from penstock.runtime.ports.runs import AppendOutcome, RunPosition, RunWrite, StoredRun
 from penstock.runtime.stores.memory.runs import MemoryStore
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from penstock.base.ids import chain_of
 from penstock.engine.records import Record
-from penstock.runtime.host.commits import settled
+from penstock.runtime.ports.commits import settled
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
     ANY,

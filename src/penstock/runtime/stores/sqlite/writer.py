@@ -22,7 +22,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from penstock.base.errors import Rejected, Unavailable
-from penstock.runtime.host.commits import Commit
+from penstock.runtime.ports.commits import Commit
 from penstock.runtime.stores.sqlite.errors import explain
 
 __all__ = ["Gathered", "GroupCommitWriter", "NotTogetherError"]

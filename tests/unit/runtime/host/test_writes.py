@@ -9,7 +9,7 @@ from penstock.engine.moves.taking import take
 from penstock.engine.outcomes import Accepted
 from penstock.engine.pages import Move
 from penstock.engine.state import RunState
-from penstock.runtime.host.rows import first_row, first_write, next_move, next_write
+from penstock.runtime.host.writes import first_row, first_write, next_move, next_write
 from tests.unit.engine.runs import T0, native, step
 
 

@@ -10,8 +10,8 @@ from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import Accepted, inputs
 from penstock.engine.effects import CancelChild, StartChild
 from penstock.engine.pending import pending
-from penstock.runtime.host.children import ChildRuns
 from penstock.runtime.host.driver import Driver
+from penstock.runtime.host.effects import ChildRuns
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.runs import RunRow, Store
 from penstock.runtime.stores.memory.runs import MemoryStore

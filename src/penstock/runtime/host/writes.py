@@ -1,23 +1,39 @@
-"""The index row of a run: how it stands, when it wakes up, whether it has work, and who does that.
+"""Writes: what the store is given for a decision, and the fast path of a result that leads straight on.
 
-Above it: hosts, which store the row with every decision. Below it: the engine's state, `ownership`. Pure.
+A `RunWrite` has the records of a decision and the new index row of its run: status, next timer, whether there is work,
+and who does it.
+
+`FastPath` is for most results of most runs: plain moves (see `engine.moves`) of a run that is in memory, that this
+process owns, and that nobody else is just changing. Nothing has to be waited for then but the disk. The run is decided,
+row and page are handed to the store, and what follows happens when the commit is settled. So whoever brings the result
+waits for the commit itself, with no coroutine of the host in between. In every other case nothing is done here, and the
+host's `send` takes the result as it takes any input.
+
+Above it: the embedded host, which offers the fast path as `try_move`. Below it: `deciding`, a `Store`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
 from msgspec.structs import replace
 
 from penstock.engine.effects import Effect, PerformActivity, WakeUp
+from penstock.engine.inputs import Input
 from penstock.engine.outcomes import Accepted
 from penstock.engine.pages import Move
 from penstock.engine.pending import next_wake_up_at
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
-from penstock.runtime.ownership.epochs import next_owner
+from penstock.runtime.host.deciding import Decider
+from penstock.runtime.ports.commits import Commit, commit_of
+from penstock.runtime.ports.host import LiveRun
 from penstock.runtime.ports.platform import CallRecord
-from penstock.runtime.ports.runs import RunRow, RunWrite
+from penstock.runtime.ports.runs import Appended, AppendOutcome, RunRow, RunWrite, StoredRunChanges
 
-__all__ = ["first_row", "first_write", "is_work", "next_move", "next_write"]
+__all__ = ["FastPath", "first_row", "first_write", "is_work", "next_move", "next_owner", "next_write"]
 
 
 def first_row(
@@ -131,3 +147,57 @@ def is_work(state: RunState, effect: Effect) -> bool:
     if isinstance(effect, PerformActivity):
         return state.mode != "host_mediated"
     return not isinstance(effect, WakeUp)
+
+
+Moved: TypeAlias = Callable[[LiveRun, Accepted, RunWrite, Input], None]
+
+
+class FastPath:
+    """Plain moves on a store; `moved` hears of each that was stored, before whoever waits for it goes on."""
+
+    __slots__ = ("_decider", "_moved", "_store")
+
+    def __init__(self, decider: Decider, store: StoredRunChanges, moved: Moved) -> None:
+        self._decider = decider
+        self._store = store
+        self._moved = moved
+
+    def try_move(self, live: LiveRun, given: Input) -> Commit[AppendOutcome] | None:
+        """Decide and store, if the input is a plain move and nothing else is under way; None where it is not.
+
+        Another outcome than `Appended` changed nothing: the run is elsewhere by now.
+        """
+        row, lock = live.row, live.lock
+        if not row.has_work or row.owner is None or not lock.try_acquire():
+            return None
+        try:
+            decision = self._decider.try_take(live.workflow, live.state, given)
+            if decision is None or not isinstance(decision.page, Move):
+                lock.release()
+                return None
+            write = next_move(row, decision.page, decision)
+            commit = commit_of(self._store.append(write))
+        except BaseException:
+            lock.release()
+            raise
+        commit.and_then(partial(self._settled, live, decision, write, given))
+        return commit
+
+    def _settled(
+        self, live: LiveRun, decision: Accepted, write: RunWrite, given: Input, outcome: AppendOutcome | None
+    ) -> None:
+        live.lock.release()
+        if type(outcome) is Appended:
+            self._moved(live, decision, write, given)
+
+
+def next_owner(was: RunRow, *, has_work: bool, candidate: str | None) -> tuple[str | None, int]:
+    """The owner of a run and its epoch: whoever begins to own it begins a new one, and be it the same as before.
+
+    Whoever has a run with work may be busy with it: it keeps the run, and finds the change.
+    """
+    if not has_work:
+        return None, was.epoch
+    if was.has_work and was.owner is not None:
+        return was.owner, was.epoch
+    return candidate, was.epoch if candidate is None else was.epoch + 1

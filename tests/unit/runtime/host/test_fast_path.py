@@ -15,10 +15,10 @@ from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import inputs
 from penstock.engine.outcomes import Accepted
 from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityOutcome
-from penstock.runtime.host.commits import Commit, in_this_context
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.host.live import LiveRun
+from penstock.runtime.ports.commits import Commit, in_this_context
+from penstock.runtime.ports.host import LiveRun
 from penstock.runtime.ports.runs import Appended, SequenceConflict, Store
 from penstock.runtime.stores.memory.runs import MemoryStore
 from penstock.runtime.stores.sqlite.store import SqliteStore
@@ -156,9 +156,9 @@ def test_a_run_that_is_just_being_changed_is_left_alone() -> None:
     async def body() -> None:
         host = EmbeddedHost(store=MemoryStore(), clock=SystemClock(), worker_id="w")
         live, given = await waiting(host)
-        assert live.lock.try_enter()
+        assert live.lock.try_acquire()
         assert host.try_move(live, given) is None
-        live.lock.leave()
+        live.lock.release()
         commit = host.try_move(live, given)
         assert commit is not None
         assert await commit == Appended()

@@ -14,7 +14,7 @@ from penstock.engine import inputs
 from penstock.engine.outcomes import Accepted
 from penstock.engine.state import RunState
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.host.weights import RunWeights, weight_of
+from penstock.runtime.host.live_runs import MemoryUse, memory_of
 from penstock.runtime.stores.memory.runs import MemoryStore
 
 WAITING: JsonObject = {
@@ -37,23 +37,23 @@ WAITING: JsonObject = {
     ],
 )
 def test_structure_counts_as_well_as_bytes(value: JsonValue, least: int, most: int) -> None:
-    assert least <= weight_of(RunState(run_id="r", input=value)) <= most
+    assert least <= memory_of(RunState(run_id="r", input=value)) <= most
 
 
 def test_the_total_follows_what_runs_take() -> None:
-    weights = RunWeights()
+    memory = MemoryUse()
     state = RunState(run_id="a", history_bytes=100)
-    weights.note(state)
-    small = weights.total
+    memory.note(state)
+    small = memory.total
     state.history_bytes, state.values = 2_000_000, "x" * 2_000_000
-    weights.note(state)
-    assert 2_000_000 <= weights.total < 3_000_000
-    weights.note(RunState(run_id="b", history_bytes=100))
-    weights.drop("a")
-    weights.drop("a")
-    assert weights.total == small
-    weights.drop("b")
-    assert weights.total == 0
+    memory.note(state)
+    assert 2_000_000 <= memory.total < 3_000_000
+    memory.note(RunState(run_id="b", history_bytes=100))
+    memory.drop("a")
+    memory.drop("a")
+    assert memory.total == small
+    memory.drop("b")
+    assert memory.total == 0
 
 
 def test_runs_that_take_much_are_forgotten_and_go_on_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.definitions.build.workflow import build_workflow
 from penstock.engine.records import Record
-from penstock.runtime.host.transcripts import Transcript, Transcripts
+from penstock.runtime.host.waiters import Transcripts
+from penstock.runtime.ports.host import Transcript
 from penstock.runtime.ports.runs import RunRow
 
 ROW = RunRow(

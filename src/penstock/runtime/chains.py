@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from penstock.base.ids import chain_of, generation_of
 from penstock.engine.outcomes import Refused
 from penstock.engine.walk.starting import successor_start
-from penstock.runtime.host.live import RunSnapshot
-from penstock.runtime.host.port import RunHost
+from penstock.runtime.ports.host import RunHost, RunSnapshot
 from penstock.runtime.ports.runs import RunQuery, StoredRunReader
 
 __all__ = ["CHAIN_LABEL", "latest_in_chain", "own_labels", "start_successor", "successor_labels"]

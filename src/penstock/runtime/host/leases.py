@@ -13,15 +13,15 @@ What remains is the instant between the look and the effect; the epoch of a run 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import Unavailable
-from penstock.runtime.ports.runs import WorkStore
+from penstock.runtime.ports.runs import WorkerRow, WorkStore
 
-__all__ = ["Ownership", "WorkerLease"]
+__all__ = ["DeadWorkerDetector", "HeldLease", "WorkerLease"]
 
 # How soon a store that cannot answer is asked again, and how late at most.
 _RETRY_SECONDS = 0.1
@@ -97,7 +97,7 @@ class WorkerLease:
 
 
 @dataclass(frozen=True, slots=True)
-class Ownership:
+class HeldLease:
     """What one attempt has of the lease: the name under which it began."""
 
     lease: WorkerLease
@@ -111,3 +111,35 @@ class Ownership:
         """Ask the store; an attempt of a worker that was struck off is cancelled, as one that nobody wants."""
         if not await self.lease.confirm(self.holder):
             raise asyncio.CancelledError("another process has taken over")
+
+
+@dataclass(slots=True)
+class _Heard:
+    beats: int
+    silent_ms: int = 0
+
+
+@dataclass(slots=True)
+class DeadWorkerDetector:
+    """What was heard of each worker so far."""
+
+    clock: Clock
+    _heard: dict[str, _Heard] = field(default_factory=dict)
+    _looked_at: int | None = None
+
+    def look(self, workers: Iterable[WorkerRow]) -> list[WorkerRow]:
+        """The workers of whom nothing was heard for the length of a lease; to be called a few times within one."""
+        now = self.clock.elapsed_ms()
+        passed = 0 if self._looked_at is None else min(now - self._looked_at, limits.WORKER_LEASE_MS // 2)
+        self._looked_at = now
+        before, self._heard, silent = self._heard, {}, []
+        for worker in workers:
+            heard = before.get(worker.worker_id)
+            if heard is None or heard.beats != worker.beats:
+                heard = _Heard(worker.beats)
+            else:
+                heard.silent_ms += passed
+            self._heard[worker.worker_id] = heard
+            if heard.silent_ms >= limits.WORKER_LEASE_MS:
+                silent.append(worker)
+        return silent

@@ -17,10 +17,9 @@ from penstock.runtime.activities.performing import ActivityCall, ActivityOutcome
 from penstock.runtime.executors.step.threads import DaemonThreads, confirmed_in_thread
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.ownership.lease import Ownership, WorkerLease
-from penstock.runtime.ownership.silence import SilenceWatch
+from penstock.runtime.host.leases import DeadWorkerDetector, HeldLease, WorkerLease
 from penstock.runtime.ports.runs import WorkerRow
-from penstock.runtime.semaphores import Turnstile
+from penstock.runtime.semaphores import FairSemaphore
 from penstock.runtime.stores.memory.runs import MemoryStore
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
@@ -51,7 +50,7 @@ async def working(
 ) -> AsyncIterator[tuple[Bench, Driver, Counting]]:
     """A process that performs, with a clock of its own."""
     host, performer = EmbeddedHost(store=store, clock=clock, worker_id=name), Counting()
-    driver = Driver(host=host, performer=performer, _slots=Turnstile(places))
+    driver = Driver(host=host, performer=performer, _slots=FairSemaphore(places))
     await driver.start()
     try:
         yield Bench(host, performer), driver, performer
@@ -91,7 +90,7 @@ def test_within_its_lease_a_process_begins_without_asking_the_store() -> None:
 def call_with(lease: WorkerLease, holder: str = "w") -> ActivityCall:
     plain = call_of("step", {})
     return ActivityCall(
-        run_id="r", workflow_name="w", activity=plain.activity, epoch=1, ownership=Ownership(lease, holder)
+        run_id="r", workflow_name="w", activity=plain.activity, epoch=1, ownership=HeldLease(lease, holder)
     )
 
 
@@ -283,7 +282,7 @@ def test_a_clock_that_is_an_hour_ahead_sends_nothing_into_doubt() -> None:
 
 def test_silence_is_heard_by_the_listeners_own_clock() -> None:
     clock = ManualClock(0)
-    watch = SilenceWatch(clock)
+    watch = DeadWorkerDetector(clock)
     silent = WorkerRow(worker_id="silent", beats=7, seen_at=0)
     for beats in range(10):
         alive = WorkerRow(worker_id="alive", beats=beats, seen_at=HOUR_MS)
@@ -294,7 +293,7 @@ def test_silence_is_heard_by_the_listeners_own_clock() -> None:
 
 def test_a_listener_that_was_suspended_itself_does_not_take_that_for_silence() -> None:
     clock = ManualClock(0)
-    watch = SilenceWatch(clock)
+    watch = DeadWorkerDetector(clock)
     worker = WorkerRow(worker_id="w", beats=7, seen_at=0)
     assert watch.look([worker]) == []
     clock.elapse(HOUR_MS)  # both were stopped, and this one looks first

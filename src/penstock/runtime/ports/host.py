@@ -27,10 +27,15 @@ nobody else knows which it is; no notion of an engine below a host shows through
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 
+import msgspec
+
+from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonValue
@@ -40,13 +45,11 @@ from penstock.definitions.schemas.compiled import CompiledSchema, Violation
 from penstock.engine.effects import Effect
 from penstock.engine.inputs import Input, StartRun
 from penstock.engine.outcomes import Decision, Refused
+from penstock.engine.pages import Move, Page, names_of, records_of
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.runtime.activities.progress import ProgressBroadcast
-from penstock.runtime.host.commits import Commit
-from penstock.runtime.host.live import Committed, LiveRun
-from penstock.runtime.host.transcripts import Transcript
-from penstock.runtime.host.waiters import Moved, Wanted
+from penstock.runtime.ports.commits import Commit
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
     ANY,
@@ -58,10 +61,124 @@ from penstock.runtime.ports.runs import (
     RunPosition,
     RunQuery,
     RunRow,
+    StoredRun,
     WorkStore,
 )
+from penstock.runtime.semaphores import FairSemaphore
 
-__all__ = ["EffectHost", "RunHost", "RunInputs", "RunReader", "WorkflowReader", "WorkflowRegistry"]
+__all__ = [
+    "Committed",
+    "EffectHost",
+    "LiveRun",
+    "Moved",
+    "RunHost",
+    "RunInputs",
+    "RunReader",
+    "RunSnapshot",
+    "Transcript",
+    "Wanted",
+    "WorkflowReader",
+    "WorkflowRegistry",
+]
+
+
+class RunSnapshot(Protocol):
+    """A run as it is stored: what may be known of it by whoever performs an effect of it, on any host."""
+
+    @property
+    def workflow(self) -> Workflow:
+        """The definition that the run is pinned to."""
+
+    @property
+    def state(self) -> RunState:
+        """What its history amounts to."""
+
+    @property
+    def row(self) -> RunRow:
+        """How it stands in the index."""
+
+
+@dataclass(slots=True, eq=False)
+class LiveRun:
+    """A run in memory: its state as stored, which the host keeps current, and who is busy with it."""
+
+    workflow: Workflow
+    state: RunState
+    row: RunRow
+    lock: FairSemaphore = field(default_factory=FairSemaphore)  # one transition at a time
+    tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    deferred: set[str] = field(default_factory=set)  # effects done here whose outcome comes from elsewhere
+    finished: set[str] = field(default_factory=set)  # effects of an ended run that need not be done again
+    users: int = 0
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """What was just stored, for whoever dispatches, watches or counts."""
+
+    live: LiveRun
+    page: Page
+    effects: tuple[Effect, ...]
+    given: Input | None = None
+    """What led to it. Where it is the very object that was sent, the driver spares a task; a copy does as well."""
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """The records that were stored."""
+        return records_of(self.page)
+
+    def record(self, number: int) -> Record:
+        """One of them, counted from 0; the others of a move are not made for that."""
+        return self.page.record(number) if isinstance(self.page, Move) else self.page[number]
+
+    def seq(self, number: int) -> int:
+        """The sequence number of one of them, which is not made for that."""
+        return self.page.first_seq + number if isinstance(self.page, Move) else self.page[number].seq
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the records, which are not made for that."""
+        return names_of(self.page)
+
+
+Moved: TypeAlias = "asyncio.Future[RunState | None]"
+"""Done when a run has moved: with its state if that was here, with None if it was elsewhere or the run is gone."""
+
+Wanted: TypeAlias = "Callable[[RunState], bool]"
+
+
+class Transcript:
+    """The pages of one run from its first record on, as far as they were stored here, and a bounded number of them."""
+
+    __slots__ = ("_pages", "_row", "_seq")
+
+    def __init__(self) -> None:
+        self._pages: list[Page] = []
+        self._row: RunRow | None = None
+        self._seq = 0
+
+    def take(self, page: Page, row: RunRow) -> None:
+        """Note what was stored; `row` is how the run stands since."""
+        first, last = _range(page)
+        if first != self._seq + 1 or last > limits.FOLDED_AT_ONCE:
+            self._pages, self._row, self._seq = [], None, limits.FOLDED_AT_ONCE
+            return
+        self._pages.append(page)
+        self._row, self._seq = row, last
+
+    def stored(self, seq: int) -> StoredRun | None:
+        """The run with its whole history up to a record; None if not all of that is here."""
+        if self._row is None or self._seq != seq:
+            return None
+        records: list[Record] = []
+        for page in self._pages:
+            records += records_of(page)
+        return StoredRun(self._row, tuple(records))
+
+
+def _range(page: Page) -> tuple[int, int]:
+    if isinstance(page, Move):
+        return page.first_seq, page.last_seq
+    return (page[0].seq, page[-1].seq) if page else (0, 0)
 
 
 class RunReader(Protocol):

@@ -32,9 +32,9 @@ from penstock.engine.values import NOT_JSON
 from penstock.engine.walk.questions import OpenQuestion, open_questions
 from penstock.engine.walk.turn import Turn
 from penstock.runtime.activities.progress import Progress, ProgressNews
+from penstock.runtime.chains import own_labels
 from penstock.runtime.control_plane.leasing import lease_ms_of, leased, leased_activity
-from penstock.runtime.host.chains import own_labels
-from penstock.runtime.host.port import RunHost
+from penstock.runtime.ports.host import RunHost
 from penstock.runtime.ports.platform import CallRecord
 
 __all__ = ["Run", "RunFailed", "refusal_error"]

@@ -16,9 +16,9 @@ from penstock.base.errors import Rejected, Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import Accepted, Refused, fold, inputs
+from penstock.runtime.chains import CHAIN_LABEL, latest_in_chain
 from penstock.runtime.control_plane.functions import Answer, ControlPlane
 from penstock.runtime.control_plane.hosts import HostControl, MemoryControl
-from penstock.runtime.host.chains import CHAIN_LABEL, latest_in_chain
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.host.memory import MemoryHost

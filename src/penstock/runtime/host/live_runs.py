@@ -1,0 +1,107 @@
+"""The runs in memory: a cache bounded by their number and by the memory they take, least recently used out first.
+
+Memory is estimated from what a run holds as JSON. A megabyte of empty lists takes thirty times as much as Python
+objects, a megabyte of text little more than itself; so structure counts as well as bytes. A run is measured again when
+it has grown; until then, what was added counts as if it were nothing but structure.
+
+Above it: the embedded host. Below it: the engine's state. What is dropped here is loaded from the store again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import msgspec
+
+from penstock.base import limits
+from penstock.engine.state import RunState
+from penstock.runtime.ports.host import LiveRun
+
+__all__ = ["LiveRuns", "MemoryUse", "memory_of"]
+
+# Bytes of memory per byte of JSON, where that is nothing but structure.
+_FACTOR_MAX = 32
+# A run is measured again when it may have grown by this much.
+_GROWTH_BYTES = 1_048_576
+_ELEMENT_BYTES = 64
+_OBJECT_BYTES = 240
+# What every run takes: its state, its row, its place.
+_EVERY_BYTES = 8_192
+
+_encode = msgspec.json.Encoder().encode
+
+
+def memory_of(state: RunState) -> int:
+    """About how many bytes of memory a state takes."""
+    held = (
+        *(state.input, state.values, state.result, state.error, state.owed, state.continuation),
+        *(list(state.scopes.values()), state.signals, state.compensations, list(state.children.values())),
+    )
+    try:
+        text = _encode(held)
+    except (TypeError, UnicodeEncodeError):
+        return _EVERY_BYTES + state.history_bytes * _FACTOR_MAX
+    elements = text.count(b",") + text.count(b"[")
+    return _EVERY_BYTES + len(text) + _ELEMENT_BYTES * elements + _OBJECT_BYTES * text.count(b"{")
+
+
+class MemoryUse:
+    """About how much memory each run takes, and the sum."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._measured: dict[str, tuple[int, int]] = {}
+        """By run: what it took, and the length of its history then."""
+        self._counted: dict[str, int] = {}
+
+    def note(self, state: RunState) -> None:
+        """A run is in memory, or has moved on."""
+        run_id = state.run_id
+        held, at = self._measured.get(run_id, (_EVERY_BYTES, 0))
+        grown = (state.history_bytes - at) * _FACTOR_MAX
+        if grown > _GROWTH_BYTES or grown < 0:
+            held, grown = memory_of(state), 0
+            self._measured[run_id] = held, state.history_bytes
+        self.total += held + grown - self._counted.get(run_id, 0)
+        self._counted[run_id] = held + grown
+
+    def drop(self, run_id: str) -> None:
+        """A run is no longer in memory."""
+        self._measured.pop(run_id, None)
+        self.total -= self._counted.pop(run_id, 0)
+
+
+class LiveRuns(OrderedDict[str, LiveRun]):
+    """Runs by id. Whoever uses one moves it to the end; runs that somebody is busy with are never dropped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory = MemoryUse()
+
+    def keep(self, live: LiveRun) -> LiveRun:
+        """The run in memory: this one, unless somebody loaded or started it meanwhile and it may have moved since."""
+        known = self.setdefault(live.state.run_id, live)
+        self.note(known)
+        return known
+
+    def note(self, live: LiveRun) -> None:
+        """Count what a run takes now, and make room if all of them take too much."""
+        if self.get(live.state.run_id) is live:
+            self.memory.note(live.state)
+        # As `_are_too_many`, which would be called for every commit.
+        if len(self) > limits.LIVE_RUNS_MAX or self.memory.total > limits.LIVE_RUNS_BYTES_MAX:
+            self._make_room(live)
+
+    def drop(self, run_id: str) -> None:
+        """Keep a run in memory no longer."""
+        self.pop(run_id, None)
+        self.memory.drop(run_id)
+
+    def _are_too_many(self) -> bool:
+        return len(self) > limits.LIVE_RUNS_MAX or self.memory.total > limits.LIVE_RUNS_BYTES_MAX
+
+    def _make_room(self, kept: LiveRun) -> None:
+        for item in [item for item in self.values() if not (item.tasks or item.users or item is kept)]:
+            self.drop(item.state.run_id)
+            if not self._are_too_many():
+                return

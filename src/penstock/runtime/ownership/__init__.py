@@ -1,1 +1,0 @@
-"""Who may act for a run: the lease of this process, and the silence of others."""
