@@ -24,7 +24,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import NotFound, Rejected
 from penstock.base.ids import DEFAULT_TENANT, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
 from penstock.definitions.source.findings import Severity
 from penstock.engine import inputs
@@ -54,11 +54,11 @@ if TYPE_CHECKING:
     from penstock.runtime.executors.http import executor
     from penstock.runtime.upstreams import board
 else:
-    pepper = later("penstock.app.pepper")
-    build = later("penstock.definitions.build.workflow")
-    validate = later("penstock.definitions.validate")
-    executor = later("penstock.runtime.executors.http.executor")
-    board = later("penstock.runtime.upstreams.board")
+    pepper = lazy_import("penstock.app.pepper")
+    build = lazy_import("penstock.definitions.build.workflow")
+    validate = lazy_import("penstock.definitions.validate")
+    executor = lazy_import("penstock.runtime.executors.http.executor")
+    board = lazy_import("penstock.runtime.upstreams.board")
 
 __all__ = ["Penstock"]
 

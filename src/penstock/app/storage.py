@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.runtime.ports.platform import PlatformStore
 from penstock.runtime.ports.runs import Store
 from penstock.runtime.stores.sqlite.format.schema import Synchronous
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from penstock.runtime.stores.memory import runs
     from penstock.runtime.stores.sqlite import platform_store
 else:
-    runs = later("penstock.runtime.stores.memory.runs")
-    platform_store = later("penstock.runtime.stores.sqlite.platform_store")
+    runs = lazy_import("penstock.runtime.stores.memory.runs")
+    platform_store = lazy_import("penstock.runtime.stores.sqlite.platform_store")
 
 __all__ = ["Storage", "in_file", "in_memory"]
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock.base.json import JsonObject
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 
 if TYPE_CHECKING:
     from penstock.definitions.outline import document as outline
 else:
-    outline = later("penstock.definitions.outline.document")
+    outline = lazy_import("penstock.definitions.outline.document")
 
 __all__ = ["ChildReference", "StartNeeds", "start_needs"]
 

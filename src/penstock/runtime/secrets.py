@@ -24,7 +24,7 @@ from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonValue
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 
 __all__ = ["SECRET_PREFIX", "AnswerSeals", "ChainSecrets", "EnvironmentSecrets", "FileSecrets", "Sealer", "secret_name"]
 
@@ -123,8 +123,8 @@ if TYPE_CHECKING:
     from cryptography import exceptions
     from cryptography.hazmat.primitives.ciphers import aead
 else:
-    exceptions = later("cryptography.exceptions")
-    aead = later("cryptography.hazmat.primitives.ciphers.aead")
+    exceptions = lazy_import("cryptography.exceptions")
+    aead = lazy_import("cryptography.hazmat.primitives.ciphers.aead")
 
 
 _PURPOSE = b"penstock secret answers"

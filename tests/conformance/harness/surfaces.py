@@ -29,7 +29,7 @@ from penstock.app.serving.stopping import serve_until
 from penstock.base.clock import Clock
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import ACTIVITY_TYPES
 from penstock.operations.catalogue.capability import EventStream
 from penstock.operations.gate.context import Principal, Request
@@ -39,7 +39,7 @@ from tests.conformance.harness.activities import InThread, keep_test_child, perf
 if TYPE_CHECKING:
     from tests.conformance.harness import mcp_tools
 else:
-    mcp_tools = later("tests.conformance.harness.mcp_tools")
+    mcp_tools = lazy_import("tests.conformance.harness.mcp_tools")
 
 __all__ = ["SERVED_SURFACES", "Call", "open_surface"]
 

@@ -1,4 +1,4 @@
-"""What a server must not import before it answers: its start is short because these come later, if ever."""
+"""What a server must not import before it answers: these are imported lazily, so that it starts fast."""
 
 import json
 import os
@@ -7,10 +7,8 @@ import sys
 
 import pytest
 
-from penstock.base.later import Later, later
-
 # Libraries that take long to import, and packages of ours that few calls need.
-LATER = (
+IMPORTED_LAZILY = (
     "a2a",
     "cryptography",
     "h11",
@@ -60,10 +58,10 @@ def imported() -> frozenset[str]:
     return frozenset(json.loads(finished.stdout))
 
 
-@pytest.mark.parametrize("module", LATER)
+@pytest.mark.parametrize("module", IMPORTED_LAZILY)
 def test_a_server_starts_without(module: str, imported: frozenset[str]) -> None:
-    told = f"penstock.cli.server.serve imports {module}: import it where it is used, with penstock.base.later"
-    assert module not in imported, told
+    advice = f"penstock.cli.server.serve imports {module}: import it where it is used, with penstock.base.lazy_import"
+    assert module not in imported, advice
 
 
 def test_a_server_starts_with_what_it_needs(imported: frozenset[str]) -> None:
@@ -85,17 +83,3 @@ def test_a_command_without_options_converts_nothing() -> None:
     command = [sys.executable, "-c", program]
     finished = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment)
     assert finished.stdout == "2 False\n", finished.stderr
-
-
-def test_a_module_is_imported_when_something_of_it_is_used() -> None:
-    module = "tests.unit.cli.views"
-    sys.modules.pop(module, None)
-    stands_in = later(module)
-    assert isinstance(stands_in, Later)
-    assert (module in sys.modules, "later" in repr(stands_in)) == (False, True)
-    assert stands_in.__getattr__("__name__") == module
-    assert module in sys.modules
-    with pytest.raises(AttributeError, match="nothing_like_that"):
-        stands_in.nothing_like_that  # noqa: B018
-    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
-        later("penstock.no_such_module").anything  # noqa: B018

@@ -28,7 +28,7 @@ from penstock.app.settings.model import Settings
 from penstock.app.storage import Storage, in_file
 from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.runtime.activities.performing import AsyncPerformer
 from penstock.runtime.activities.routing import SecretResolver
 from penstock.runtime.executors.mcp.config import McpServerConfig
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     from penstock.runtime.executors.mcp import client_roots
     from penstock.runtime.executors.mcp import executor as mcp_tools
 else:
-    executor_models = later("penstock.app.executors.models")
-    port = later("penstock.runtime.executors.agents.port")
-    agents_executor = later("penstock.runtime.executors.agents.executor")
-    client_roots = later("penstock.runtime.executors.mcp.client_roots")
-    executor = later("penstock.runtime.executors.http.executor")
-    llm = later("penstock.runtime.executors.llm.executor")
-    mcp_tools = later("penstock.runtime.executors.mcp.executor")
-    person = later("penstock.runtime.executors.agents.person")
+    executor_models = lazy_import("penstock.app.executors.models")
+    port = lazy_import("penstock.runtime.executors.agents.port")
+    agents_executor = lazy_import("penstock.runtime.executors.agents.executor")
+    client_roots = lazy_import("penstock.runtime.executors.mcp.client_roots")
+    executor = lazy_import("penstock.runtime.executors.http.executor")
+    llm = lazy_import("penstock.runtime.executors.llm.executor")
+    mcp_tools = lazy_import("penstock.runtime.executors.mcp.executor")
+    person = lazy_import("penstock.runtime.executors.agents.person")
 
 __all__ = ["Equipment", "check_extras", "equipped", "looking_upstream", "secrets_of", "storage_of"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock import __version__
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.operations.pipeline import Gate
 from penstock.operations.webhooks.disabling import disable_through
 from penstock.runtime.deliveries.sending import (
@@ -28,7 +28,7 @@ from penstock.runtime.deliveries.sending import (
 if TYPE_CHECKING:
     from penstock.runtime.executors.http import webhook_sender
 else:
-    webhook_sender = later("penstock.runtime.executors.http.webhook_sender")
+    webhook_sender = lazy_import("penstock.runtime.executors.http.webhook_sender")
 
 __all__ = ["delivering"]
 

@@ -37,7 +37,7 @@ from penstock.app.serving.stopping import StoppableServer
 from penstock.app.settings.model import Settings
 from penstock.base import limits
 from penstock.base.json import JsonObject
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.mcp_surface.options import McpOptions
 from penstock.openwop.discovery import openwop_pages
 from penstock.openwop.runs import openwop_routes
@@ -56,7 +56,7 @@ from penstock.rest.pages import document_page, probe_pages
 if TYPE_CHECKING:
     from penstock.rest.openapi import document
 else:
-    document = later("penstock.rest.openapi.document")
+    document = lazy_import("penstock.rest.openapi.document")
 
 __all__ = ["ServerOptions", "build_server", "open_application"]
 

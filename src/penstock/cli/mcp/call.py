@@ -20,7 +20,7 @@ from rich.text import Text
 
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject, JsonValue
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.base.text import clean
 from penstock.cli.lazy import WithTrailing, trailing_words
 from penstock.cli.mcp.showing import hush_sdk, print_content
@@ -46,7 +46,7 @@ from penstock.operations.views import RUN_STATUSES
 if TYPE_CHECKING:
     from penstock.cli.mcp import calling
 else:
-    calling = later("penstock.cli.mcp.calling")
+    calling = lazy_import("penstock.cli.mcp.calling")
 
 __all__ = ["CALL", "call_command", "tool_arguments"]
 

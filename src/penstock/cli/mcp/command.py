@@ -14,7 +14,7 @@ import typer
 from penstock.app.gateway import local_owner, open_gate
 from penstock.app.serving.mcp import load_mcp, mcp_options
 from penstock.app.serving.server import ServerOptions, new_request_id
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.cli.lazy import Place, lazy_group
 from penstock.cli.mcp.where import ManagementOption, ToolsetOption, chosen_toolset
 from penstock.cli.server.working import configure_logging, log_commit, make_known, sound_workflows, workflow_files
@@ -29,7 +29,7 @@ from penstock.mcp_surface.wire.pipe import Pipe, standard_pipe
 if TYPE_CHECKING:
     from penstock.cli.mcp import bridge
 else:
-    bridge = later("penstock.cli.mcp.bridge")
+    bridge = lazy_import("penstock.cli.mcp.bridge")
 
 __all__ = ["mcp_app", "mcp_command"]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from penstock.app.mcp.places import HttpPlace, Place
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.cli.lazy import WithTrailing, trailing_words
 from penstock.cli.mcp.install.command import surroundings
 from penstock.cli.mcp.install.entries import entry_checks
@@ -38,7 +38,7 @@ from penstock.cli.terminal.endings import finish, print_json
 if TYPE_CHECKING:
     from penstock.cli.mcp import examining
 else:
-    examining = later("penstock.cli.mcp.examining")
+    examining = lazy_import("penstock.cli.mcp.examining")
 
 __all__ = ["DOCTOR", "doctor_command"]
 

@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 
 from penstock.base.json import JsonObject
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.base.text import clean
 from penstock.cli.lazy import WithTrailing, trailing_words
 from penstock.cli.mcp.showing import BYTES_PER_TOKEN, hush_sdk, size_text, token_estimate
@@ -40,7 +40,7 @@ from penstock.definitions.source.findings import nearest
 if TYPE_CHECKING:
     from penstock.cli.mcp import listing as mcp_listing
 else:
-    mcp_listing = later("penstock.cli.mcp.listing")
+    mcp_listing = lazy_import("penstock.cli.mcp.listing")
 
 __all__ = ["TOOLS", "tools_command"]
 

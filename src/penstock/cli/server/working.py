@@ -18,7 +18,7 @@ from penstock.app.settings.model import LoggingSettings, Settings
 from penstock.app.workflow_paths import expand_paths
 from penstock.base.errors import Conflict, Denied, Rejected
 from penstock.base.json import JsonObject
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.cli.server.log_lines import GatheringHandler
 from penstock.cli.server.worker_log import LineFormatter, level_of, record_event
 from penstock.cli.terminal.files import SourceText, read_sources
@@ -31,7 +31,7 @@ from penstock.runtime.ports.host import Committed
 if TYPE_CHECKING:
     from penstock.app.project import files as project_files
 else:
-    project_files = later("penstock.app.project.files")
+    project_files = lazy_import("penstock.app.project.files")
 
 __all__ = ["configure_logging", "log_commit", "make_known", "sound_workflows", "workflow_files"]
 

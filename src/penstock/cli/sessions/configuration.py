@@ -15,14 +15,14 @@ import typer
 from penstock.app.settings.forms import carries_credentials
 from penstock.app.settings.loading import DEFAULT_FILE, InvalidSettings, LoadedSettings, load_settings
 from penstock.app.settings.values import SECRET_CODE
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.source.findings import Finding
 
 if TYPE_CHECKING:
     from penstock.cli.terminal import report
 else:
-    report = later("penstock.cli.terminal.report")
+    report = lazy_import("penstock.cli.terminal.report")
 
 __all__ = [
     "ChosenDatabaseOption",

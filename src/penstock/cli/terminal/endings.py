@@ -28,7 +28,7 @@ import typer
 
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.base.text import clean
 from penstock.cli.terminal.values import UsageError
 from penstock.operations.catalogue.errors import mapping_of
@@ -36,7 +36,7 @@ from penstock.operations.catalogue.errors import mapping_of
 if TYPE_CHECKING:
     from penstock.cli.terminal import report
 else:
-    report = later("penstock.cli.terminal.report")
+    report = lazy_import("penstock.cli.terminal.report")
 
 __all__ = ["EXIT_CODES", "INTERRUPTED", "STILL_WAITING", "command_text", "finish", "print_json", "report_problem"]
 

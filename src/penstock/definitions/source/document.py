@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.base import limits
 from penstock.base.json import JsonValue
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.definitions.source.findings import Finding, Position
 from penstock.definitions.source.json_reader import read_json
 from penstock.definitions.source.tree import SourceNode, assemble
@@ -18,7 +18,7 @@ from penstock.definitions.source.tree import SourceNode, assemble
 if TYPE_CHECKING:
     from penstock.definitions.source import yaml_reader
 else:
-    yaml_reader = later("penstock.definitions.source.yaml_reader")
+    yaml_reader = lazy_import("penstock.definitions.source.yaml_reader")
 
 __all__ = ["SourceDocument", "read_source"]
 

@@ -19,7 +19,7 @@ from msgspec import Meta
 from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected
 from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
 from penstock.definitions.start_needs import start_needs
 from penstock.engine.outcomes import Accepted, Refused
@@ -37,9 +37,9 @@ from penstock.operations.workflows.documents import document_name
 if TYPE_CHECKING:
     from penstock.runtime.control_plane import functions, hosts, views
 else:
-    hosts = later("penstock.runtime.control_plane.hosts")
-    functions = later("penstock.runtime.control_plane.functions")
-    views = later("penstock.runtime.control_plane.views")
+    hosts = lazy_import("penstock.runtime.control_plane.hosts")
+    functions = lazy_import("penstock.runtime.control_plane.functions")
+    views = lazy_import("penstock.runtime.control_plane.views")
 
 __all__ = ["OPERATIONS"]
 

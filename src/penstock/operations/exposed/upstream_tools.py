@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from penstock.base import limits
 from penstock.base.errors import Conflict, Unavailable
 from penstock.base.json import JsonObject, JsonValue
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
 from penstock.operations.catalogue.capability import Annotations, Authorization, Capability, Governance
 from penstock.operations.catalogue.declaring import schema_of
@@ -37,7 +37,7 @@ from penstock.runtime.upstreams.tools import ImportRules, ToolRule, UpstreamTool
 if TYPE_CHECKING:
     from penstock.definitions.build import workflow as build
 else:
-    build = later("penstock.definitions.build.workflow")
+    build = lazy_import("penstock.definitions.build.workflow")
 
 __all__ = ["CALLS_OWNER", "UPSTREAM", "UPSTREAM_PREFIX", "ImportedTools", "call_workflow", "imported_tools"]
 

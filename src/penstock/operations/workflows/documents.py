@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.definitions.canonical import definition_hash
 from penstock.definitions.checks.scopes import misspelt_scopes
 from penstock.definitions.model import Workflow
@@ -26,7 +26,7 @@ from penstock.runtime.schedules.schedules import check_schedules
 if TYPE_CHECKING:
     from penstock.definitions.build import workflow as build
 else:
-    build = later("penstock.definitions.build.workflow")
+    build = lazy_import("penstock.definitions.build.workflow")
 
 __all__ = ["checked_document", "compiled", "document_name", "document_of"]
 

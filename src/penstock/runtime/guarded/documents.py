@@ -15,7 +15,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.definitions.schemas.compiled import SchemaProblem, compile_schema
 from penstock.definitions.schemas.cost import pattern_units
 from penstock.definitions.source.findings import Finding
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from penstock.definitions.diff import compare
     from penstock.definitions.source import document as source
 else:
-    compare = later("penstock.definitions.diff.compare")
-    source = later("penstock.definitions.source.document")
-    validate = later("penstock.definitions.validate")
+    compare = lazy_import("penstock.definitions.diff.compare")
+    source = lazy_import("penstock.definitions.source.document")
+    validate = lazy_import("penstock.definitions.validate")
 
 __all__ = ["DocumentChecks"]
 

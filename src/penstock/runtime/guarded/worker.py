@@ -19,7 +19,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.json import JsonObject
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.definitions.jq.expressions import Evaluated, ExpressionProblem, compile_expression, evaluate_text
 from penstock.definitions.schemas.compiled import SchemaProblem, compile_schema, violations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from penstock.definitions import validate
     from penstock.definitions.diff import compare
 else:
-    compare = later("penstock.definitions.diff.compare")
-    validate = later("penstock.definitions.validate")
+    compare = lazy_import("penstock.definitions.diff.compare")
+    validate = lazy_import("penstock.definitions.validate")
 
 if sys.platform != "win32":
     import resource

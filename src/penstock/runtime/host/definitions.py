@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict
 from penstock.base.ids import DEFAULT_TENANT
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
@@ -31,7 +31,7 @@ __all__ = ["StoredWorkflows", "definition_row", "name_taken"]
 if TYPE_CHECKING:
     from penstock.definitions.build import workflow as build
 else:
-    build = later("penstock.definitions.build.workflow")
+    build = lazy_import("penstock.definitions.build.workflow")
 
 
 def definition_row(workflow: Workflow, *, tenant: str, created_by: str | None, at: int) -> DefinitionRow:

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from penstock.base.errors import CorruptHistory
 from penstock.base.json import JsonValue
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.definitions.jq.expressions import Evaluated, EvaluationFailed, Evaluator, Expression, InProcessEvaluator
 from penstock.definitions.schemas.compiled import CompiledSchema, Violation
 from penstock.engine.effects import Effect
@@ -60,7 +60,7 @@ from penstock.runtime.secrets import AnswerSeals, Sealer
 if TYPE_CHECKING:
     from penstock.definitions.build import workflow as build
 else:
-    build = later("penstock.definitions.build.workflow")
+    build = lazy_import("penstock.definitions.build.workflow")
 
 __all__ = ["EmbeddedHost"]
 

@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, overload
 
 from penstock.base.errors import Conflict, Rejected
 from penstock.base.json import JsonObject, JsonValue
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.runtime.activities.performing import ActivityCall
 from penstock.runtime.steps.binding import Signature, compile_signature, type_hints
 
 if TYPE_CHECKING:
     from importlib import metadata
 else:
-    metadata = later("importlib.metadata")
+    metadata = lazy_import("importlib.metadata")
 
 __all__ = [
     "ENTRY_POINT_GROUP",

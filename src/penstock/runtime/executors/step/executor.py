@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from penstock.base import limits
 from penstock.base.json import JsonValue
-from penstock.base.later import later
+from penstock.base.lazy_import import lazy_import
 from penstock.definitions.source.findings import suggestion
 from penstock.runtime.activities.performing import ActivityCall, ActivityError, ActivityOutcome
 from penstock.runtime.executors.step.threads import DaemonThreads, confirmed_in_thread
@@ -35,7 +35,7 @@ from penstock.runtime.steps.registry import (
 if TYPE_CHECKING:
     from penstock.runtime.executors.step import processes as step_processes
 else:
-    step_processes = later("penstock.runtime.executors.step.processes")
+    step_processes = lazy_import("penstock.runtime.executors.step.processes")
 
 __all__ = ["StepExecutor"]
 

@@ -1,0 +1,44 @@
+"""Lazy imports: a module is imported when something in it is first used, so that a server starts without it.
+
+    if TYPE_CHECKING:
+        from penstock.definitions.diff import compare
+    else:
+        compare = lazy_import("penstock.definitions.diff.compare")
+
+People, type checkers and the import contracts see the first branch, an import like any other; the second is what runs.
+Use it for modules that few calls need and that take long to import: checks of documents, HTTP clients, terminal output.
+`tests/unit/cli/test_start.py` lists what a server must not import when it starts.
+
+`importlib.util.LazyLoader` does less. It imports the packages above the module at once (`cryptography` for
+`cryptography.exceptions`), searches the disk at start, puts a stand-in into `sys.modules` where others find it, and in
+some releases of Python 3.11 two threads may both load the module.
+
+Above it: whatever must start fast. Below it: the standard library.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+__all__ = ["LazyModule", "lazy_import"]
+
+
+class LazyModule:
+    """Stands for a module, and imports it when an attribute is first read. Each attribute is looked up once."""
+
+    def __init__(self, name: str) -> None:
+        self._lazy_name = name
+
+    def __getattr__(self, attribute: str) -> object:
+        value: object = getattr(import_module(self._lazy_name), attribute)
+        # Python calls this method only for what the instance does not have, so the next read costs nothing extra.
+        setattr(self, attribute, value)
+        return value
+
+    def __repr__(self) -> str:
+        return f"<lazy module {self._lazy_name!r}>"
+
+
+def lazy_import(module: str) -> LazyModule:
+    """A module that is imported when something in it is first used."""
+    return LazyModule(module)
