@@ -15,7 +15,7 @@ from penstock.cli.terminal.endings import EXIT_CODES
 from penstock.operations.builtin import builtin_operations
 from penstock.operations.catalogue.errors import mapping_of
 from penstock.operations.catalogue.reasons import REASONS
-from penstock.operations.executions.events import EVENT_TYPES as STREAM_EVENT_TYPES
+from penstock.operations.runs.events import EVENT_TYPES as STREAM_EVENT_TYPES
 from penstock.runtime.deliveries.events import EVENT_TYPES as WEBHOOK_EVENT_TYPES
 
 ROOT = Path(__file__).parents[2]

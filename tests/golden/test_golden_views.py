@@ -19,9 +19,8 @@ from penstock.engine.state import RunState
 from penstock.engine.visits import RunVisits, VisitStatus, WaitKind, apply, visits_of
 from penstock.engine.walk.questions import open_questions
 from penstock.openwop.events import LAST_EVENTS, event_of
-from penstock.operations.executions.events import EventFold
-from penstock.operations.executions.nodes import NodeView, node_views
-from penstock.operations.executions.views import record_view
+from penstock.operations.runs.events import EventFold
+from penstock.operations.runs.views import NodeView, node_views, record_view
 from penstock.runtime.deliveries.events import ENDINGS, run_events
 from tests.golden.history import Golden, golden_files, read
 

@@ -29,7 +29,7 @@ from penstock.cli.server.process import Started, open_server
 from penstock.cli.sessions.configuration import command_settings
 from penstock.cli.sessions.sessions import Workshop
 from penstock.operations.gate.context import Request
-from penstock.operations.pipeline import Gate, RefusedCall
+from penstock.operations.gate.pipeline import Gate, RefusedCall
 from tests.mcp_pack import steps
 
 __all__ = ["WORKFLOWS", "main"]

@@ -13,7 +13,7 @@ import pytest
 from penstock.app.gateway import open_gate
 from penstock.app.penstock import Penstock
 from penstock.operations.gate.audit_log import seal_with
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.stores.sqlite.format import schema
 from penstock.runtime.stores.sqlite.maintenance.copies import check_integrity
 from tests.outside.test_repeated_calls import SECONDS_MAX, call

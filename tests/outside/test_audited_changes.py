@@ -12,7 +12,7 @@ import pytest
 
 from penstock.app.gateway import open_gate
 from penstock.app.penstock import Penstock
-from penstock.operations.pipeline import Answered, Gate, RefusedCall
+from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.outside.test_repeated_calls import CASES, SECONDS_MAX, Case, call, listed, outcome, prepared, written

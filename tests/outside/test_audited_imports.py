@@ -16,7 +16,7 @@ from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.base.clock import ManualClock
-from penstock.operations.pipeline import Answered, Gate, RefusedCall
+from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.outside.test_audited_changes import fail_audit, opened

@@ -17,7 +17,7 @@ from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.base.errors import Unavailable
-from penstock.operations.pipeline import Answered, Gate, RefusedCall
+from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.upstreams.board import Upstreams

@@ -11,7 +11,7 @@ from typing import Any
 from penstock.app.gateway import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.operations.catalogue.capability import Reply
-from penstock.operations.pipeline import Answered
+from penstock.operations.gate.pipeline import Answered
 from tests.unit.operations.conftest import Caller
 
 SECONDS_MAX = 60.0

@@ -19,7 +19,7 @@ import pytest
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.scopes import scope_allows
 from penstock.operations.catalogue.capability import Capability
-from penstock.operations.pipeline import Answered
+from penstock.operations.gate.pipeline import Answered
 from penstock.runtime.ports.platform import KeyRow
 from penstock.runtime.ports.runs import DefinitionRow, RunQuery, ScheduleRow
 from tests.live.tenants import BODIES

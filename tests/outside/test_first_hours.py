@@ -14,7 +14,7 @@ from penstock.app.gateway import local_owner, open_gate
 from penstock.cli.main import app
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Request
-from penstock.operations.pipeline import Answered
+from penstock.operations.gate.pipeline import Answered
 from tests.cli.processes import GREET, STEPS, Shop
 
 PARENT = """\

@@ -26,7 +26,7 @@ from penstock.base.clock import ManualClock
 from penstock.base.errors import Conflict
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Credentials, Request
-from penstock.operations.pipeline import Answered, Gate
+from penstock.operations.gate.pipeline import Answered, Gate
 from penstock.runtime.ports.platform import AuditQuery, IdempotencyClaim
 from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.conformance.platform_stores import claimed

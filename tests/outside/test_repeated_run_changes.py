@@ -20,7 +20,7 @@ from penstock.app.gateway import open_gate
 from penstock.app.penstock import Penstock
 from penstock.base.clock import ManualClock
 from penstock.operations.catalogue.capability import Reply
-from penstock.operations.pipeline import Answered, Gate, RefusedCall
+from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.steps.registry import step
 from penstock.runtime.stores.sqlite.store import SqliteStore

@@ -17,7 +17,7 @@ from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
 from penstock.cli.main import app
 from penstock.operations.gate.context import Principal
-from penstock.operations.internal_callers import act
+from penstock.operations.gate.internal_callers import act
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.stores.sqlite.maintenance.copies import backup, restore
 from tests.outside.test_audited_changes import fail_audit

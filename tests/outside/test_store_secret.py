@@ -13,7 +13,7 @@ from penstock.app.pepper import FINGERPRINT_MARK, fingerprint, read_pepper
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
 from penstock.operations.gate.context import Request
-from penstock.operations.pipeline import Answered
+from penstock.operations.gate.pipeline import Answered
 from tests.cli.processes import GREET, STEPS, Shop
 
 

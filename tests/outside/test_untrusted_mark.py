@@ -15,7 +15,7 @@ from penstock.app.penstock import Penstock
 from penstock.app.serving.server import ServerOptions, open_application
 from penstock.governance.webhook_signatures import sign_request
 from penstock.mcp_surface.options import McpOptions
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.executors.llm.executor import LlmExecutor
 from penstock.runtime.executors.llm.mock import MockProvider
 from tests.unit.rest.conftest import Client

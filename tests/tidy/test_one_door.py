@@ -92,7 +92,7 @@ def complaints(module: str, source: str) -> list[str]:
     found, allowed = reached(module, source), ALLOWED.get(module, frozenset())
     told = [f"{place} is reached past the gate" for name, place in found.items() if name not in allowed]
     told += [f"{name} is allowed and not reached: strike it" for name in sorted(allowed - set(found))]
-    if module != "operations/pipeline.py" and not module.startswith("runtime/executors/"):
+    if module != "operations/gate/pipeline.py" and not module.startswith("runtime/executors/"):
         told += [f"line {line}: only the gate makes a Context" for line in made_contexts(source)]
         told += [f"line {line}: only the gate calls a handler" for line in handler_uses(source)]
     return told

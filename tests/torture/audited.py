@@ -30,7 +30,7 @@ from penstock.app.penstock import Penstock
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject
 from penstock.operations.gate.context import GateLimits, Request
-from penstock.operations.pipeline import Answered, Gate
+from penstock.operations.gate.pipeline import Answered, Gate
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.ports.runs import RunQuery
 from penstock.runtime.upstreams.tools import ImportRules, UpstreamTool

@@ -27,12 +27,13 @@ from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
 from penstock.operations.builtin import builtin_operations, internal_operations
 from penstock.operations.catalogue.catalogue import Catalogue
+from penstock.operations.exposed.workflows import ExposedWorkflows
 from penstock.operations.gate.authentication import Authenticator
 from penstock.operations.gate.context import GateLimits, Principal, ServerParts, Services
+from penstock.operations.gate.internal_callers import act
 from penstock.operations.gate.notifier import Notifier
-from penstock.operations.internal_callers import act
-from penstock.operations.keys import NewKey
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
+from penstock.operations.keys.operations import NewKey
 from penstock.operations.schedules.starts import fire_through
 from penstock.operations.system.restoring import put_restores_on_record
 from penstock.operations.upstreams.accepting import accept_through
@@ -111,7 +112,7 @@ async def open_gate(
         read_metrics=parts.read_metrics,
         base_path=parts.base_path,
     )
-    gate = Gate(catalogue, services, authenticator)
+    gate = Gate(catalogue, services, authenticator, ExposedWorkflows(services))
     if pepper is not None:
         await _begin(gate, upstreams)
     beside = [

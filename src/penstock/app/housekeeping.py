@@ -13,8 +13,8 @@ from itertools import islice
 
 from penstock.base import limits
 from penstock.base.json import JsonValue
-from penstock.operations.internal_callers import act, system_principal
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.internal_callers import act, system_principal
+from penstock.operations.gate.pipeline import Gate
 from penstock.operations.system.retention import FORGET_AUDIT, FORGET_RUNS, Forgotten
 from penstock.runtime.ports.platform import AuditQuery, PlatformStore
 

@@ -15,8 +15,8 @@ from penstock.base.json import JsonObject
 from penstock.base.scopes import EVERYTHING
 from penstock.definitions.model import Workflow
 from penstock.operations.gate.context import Principal, Surface
-from penstock.operations.internal_callers import act, system_principal
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.internal_callers import act, system_principal
+from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["load_workflow_into"]
 

@@ -21,7 +21,7 @@ from penstock.base.errors import PenstockError
 from penstock.mcp_surface.callers import Caller, ProtocolFault
 from penstock.operations.catalogue.errors import INTERNAL_ERROR
 from penstock.operations.gate.context import Request
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["AUDITED", "CODE", "MESSAGE", "State", "heard", "reason_in", "reason_of", "record_error", "record_refusal"]
 

@@ -13,7 +13,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.tools.tool_list import ToolList
 from penstock.operations.catalogue.capability import EventStream
 from penstock.operations.gate.context import Principal, Request
-from penstock.operations.pipeline import Answered, Gate, RefusedCall
+from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
 
 __all__ = [
     "INTERNAL_ERROR",

@@ -38,7 +38,7 @@ from penstock.mcp_surface.wire.versions import (
 )
 from penstock.operations.catalogue.errors import mapping_of
 from penstock.operations.gate.context import Credentials, Principal
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["CALLER", "CALLER_STATE", "HEADERS_STATE", "WHOLE_KEYS_STATE", "McpBackend", "McpEndpoint", "not_in_flight"]
 

@@ -21,7 +21,7 @@ from penstock.mcp_surface.server import Context, build_mcp_server
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.wire.pipe import Pipe
 from penstock.operations.gate.context import Principal
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["open_http_backend", "serve_stdio"]
 

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from penstock.mcp_surface.tools.tool_list import Tool
-from penstock.operations.gate.telemetry import Telemetry
+from penstock.operations.telemetry.metrics import Telemetry
 
 __all__ = ["CALL", "McpMetrics", "method_name", "reads_only"]
 

@@ -50,7 +50,7 @@ from penstock.mcp_surface.tasks.tasks import TASKS_EXTENSION, Tasks
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.tools.tool_list import Tool
 from penstock.operations.catalogue.errors import INTERNAL_ERROR, mapping_of
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["IDEMPOTENCY_META", "CallerOf", "build_mcp_server"]
 

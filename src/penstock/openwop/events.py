@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.operations.executions.events import Change, change_of
+from penstock.operations.runs.events import Change, change_of
 
 __all__ = ["LAST_EVENTS", "STREAM_MODES", "event_of", "sequence_of", "wanted_types"]
 

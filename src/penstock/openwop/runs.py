@@ -26,7 +26,7 @@ from penstock.openwop.seam import SEAM_PATH, put_workflow_in
 from penstock.openwop.streams import open_events, poll_events
 from penstock.openwop.views import run_arguments, snapshot_of, standing_of, status_of, workflow_of
 from penstock.operations.catalogue.capability import EventStream
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 from penstock.rest.endpoints import ConcurrencyLimit
 from penstock.rest.responses import method_not_allowed, send_empty, send_options, send_response
 from penstock.rest.sse import STREAM_HEADERS, close_stream, send_events

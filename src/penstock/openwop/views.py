@@ -13,9 +13,9 @@ import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.openwop.errors import wire_rejected
-from penstock.operations.executions.starts import TRUST_LABEL, UNTRUSTED
-from penstock.operations.executions.waits import asks_for_approval
-from penstock.operations.views import OPENWOP_STATUS
+from penstock.operations.runs.starting import TRUST_LABEL, UNTRUSTED
+from penstock.operations.runs.statuses import OPENWOP_STATUS
+from penstock.operations.runs.waits import asks_for_approval
 
 __all__ = ["ACTIVE_STATUSES", "run_arguments", "snapshot_of", "standing_of", "status_of", "workflow_of"]
 

@@ -5,9 +5,9 @@ Above it: `app` fills the catalogue with these. Below it: one module per resourc
 
 from __future__ import annotations
 
-from penstock.operations import keys
 from penstock.operations.catalogue.capability import Capability
-from penstock.operations.executions import changes, control_plane, messages, reads, starts, streams, waiting
+from penstock.operations.executions import changes, control_plane, execute, messages, reads, streams
+from penstock.operations.keys import operations as keys
 from penstock.operations.registries import agents, models, schemas, tools
 from penstock.operations.schedules import operations
 from penstock.operations.schedules import starts as scheduled
@@ -25,8 +25,7 @@ _MODULES = (
     bundles,
     tasks,
     reads,
-    starts,
-    waiting,
+    execute,
     changes,
     messages,
     streams,

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.base import limits
 from penstock.base.errors import NotFound
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 from penstock.rest.audit import refusal_recorder
 from penstock.rest.endpoints import ConcurrencyLimit, Endpoint
 from penstock.rest.middleware import RequestMiddleware

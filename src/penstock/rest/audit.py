@@ -18,7 +18,7 @@ from starlette.types import Scope
 from penstock.base.errors import PenstockError
 from penstock.operations.catalogue.errors import INTERNAL_ERROR
 from penstock.operations.gate.context import Credentials, Principal, Request, Surface
-from penstock.operations.pipeline import NOBODY, Gate
+from penstock.operations.gate.pipeline import NOBODY, Gate
 from penstock.rest.requests import bearer_of
 from penstock.rest.responses import request_id_of
 

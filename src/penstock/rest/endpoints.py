@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from penstock.base.errors import Denied, LimitExceeded, PenstockError
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
 from penstock.operations.gate.context import Credentials, Principal, Request
-from penstock.operations.pipeline import NOBODY, Answered, Gate, Outcome, RefusedCall
+from penstock.operations.gate.pipeline import NOBODY, Answered, Gate, Outcome, RefusedCall
 from penstock.rest.arguments import ArgumentReader
 from penstock.rest.audit import AUDITED
 from penstock.rest.requests import bearer_of, headers_of, query_of, read_body, refuse_strange_path

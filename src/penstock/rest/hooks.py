@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded, PenstockError
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 from penstock.operations.webhooks.receiver import HookAnswer, WebhookReceiver
 from penstock.operations.webhooks.requests import HookRequest
 from penstock.rest.audit import AUDITED

@@ -16,8 +16,8 @@ from starlette.routing import BaseRoute
 from starlette.types import Scope
 
 from penstock.operations.gate.context import Request
-from penstock.operations.gate.telemetry import Telemetry
-from penstock.operations.pipeline import Gate, RefusedCall
+from penstock.operations.gate.pipeline import Gate, RefusedCall
+from penstock.operations.telemetry.metrics import Telemetry
 from penstock.rest.endpoints import authenticated, note_outcome
 from penstock.rest.pages import PageAnswer, page
 from penstock.rest.requests import headers_of

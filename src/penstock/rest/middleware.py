@@ -19,8 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.base.json import JsonObject
 from penstock.operations.catalogue.errors import internal_error
-from penstock.operations.event_lines import log_event
-from penstock.operations.gate.telemetry import Telemetry
+from penstock.operations.telemetry.log_events import log_event
+from penstock.operations.telemetry.metrics import Telemetry
 from penstock.rest.audit import RecordRefusal
 from penstock.rest.responses import Headers, send_problem
 

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from penstock.operations.gate.telemetry import Counter, Gauge, Histogram, Telemetry
+from penstock.operations.telemetry.metrics import Counter, Gauge, Histogram, Telemetry
 
 __all__ = ["PrometheusRenderer"]
 

@@ -15,7 +15,7 @@ from starlette.types import Receive, Send
 
 from penstock.base import limits
 from penstock.operations.catalogue.capability import EventStream, StreamEvent
-from penstock.operations.gate.telemetry import Telemetry
+from penstock.operations.telemetry.metrics import Telemetry
 
 __all__ = ["STREAM_HEADERS", "close_stream", "frame", "send_events"]
 

@@ -33,7 +33,7 @@ from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import ACTIVITY_TYPES
 from penstock.operations.catalogue.capability import EventStream
 from penstock.operations.gate.context import Principal, Request
-from penstock.operations.pipeline import Gate, RefusedCall
+from penstock.operations.gate.pipeline import Gate, RefusedCall
 from tests.conformance.harness.activities import InThread, keep_test_child, performer_of
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from penstock.base.json import JsonObject
 from penstock.definitions.build.workflow import build_workflow
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import GateLimits, Principal
+from penstock.operations.gate.internal_callers import act
+from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.rate_limits import Admission
-from penstock.operations.internal_callers import act
-from penstock.operations.pipeline import Gate
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.ports.runs import RunQuery
 from penstock.runtime.schedules.schedules import NotAllowed, Postponed, Started

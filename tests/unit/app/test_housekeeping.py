@@ -11,7 +11,7 @@ from penstock.app.penstock import Penstock
 from penstock.base.clock import ManualClock
 from penstock.base.json import JsonObject
 from penstock.operations.gate.audit_log import seal_with
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.ports.platform import AuditEntry, AuditQuery, DeliveryRow
 
 NOW = 1_767_225_600_000

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.operations.gate.telemetry import Telemetry
+from penstock.operations.telemetry.metrics import Telemetry
 from tests.unit.mcp_surface.fast_path.test_backend import META, asked, opened
 
 pytestmark = pytest.mark.anyio

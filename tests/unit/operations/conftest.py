@@ -16,7 +16,7 @@ from penstock.app.penstock import Penstock
 from penstock.base.errors import Denied, PenstockError
 from penstock.operations.catalogue.capability import EventStream, Reply
 from penstock.operations.gate.context import Credentials, GateLimits, Principal, Request
-from penstock.operations.pipeline import Answered, Gate, Outcome, RefusedCall
+from penstock.operations.gate.pipeline import Answered, Gate, Outcome, RefusedCall
 from penstock.runtime.steps.registry import step
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from penstock.base.json import JsonObject
-from penstock.operations.pipeline import Answered
+from penstock.operations.gate.pipeline import Answered
 from tests.outside.test_cancelled_callers import AWAITS_MAX, Cancelled
 from tests.unit.operations.conftest import Caller, OpenGate
 

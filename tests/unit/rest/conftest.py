@@ -17,7 +17,7 @@ from penstock.app.gateway import create_owner_key
 from penstock.app.penstock import Penstock
 from penstock.app.serving.server import ServerOptions, open_application
 from penstock.operations.gate.context import GateLimits
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 from penstock.rest.application import RestOptions
 
 HELLO = {"penstock": "v1", "name": "hello", "nodes": [{"id": "done", "type": "end", "output": "hello"}]}

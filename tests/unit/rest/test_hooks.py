@@ -17,7 +17,7 @@ from penstock.app.penstock import Penstock
 from penstock.app.serving.server import ServerOptions, open_application
 from penstock.governance.webhook_signatures import sign_request
 from penstock.operations.gate.context import WebhookChoices
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 from tests.unit.operations.conftest import Caller
 from tests.unit.operations.receiver import receiving
 

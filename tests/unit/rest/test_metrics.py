@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.base import limits
-from penstock.operations.gate.telemetry import Counter, Histogram
+from penstock.operations.telemetry.metrics import Counter, Histogram
 from tests.unit.rest.conftest import HELLO, Client
 
 Run = Callable[..., None]

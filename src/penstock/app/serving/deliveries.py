@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from penstock import __version__
 from penstock.base.lazy_import import lazy_import
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 from penstock.operations.webhooks.disabling import disable_through
 from penstock.runtime.deliveries.sending import (
     DeliveryDispatcher,

@@ -22,7 +22,7 @@ from types import FrameType
 
 from penstock.base import limits
 from penstock.base.json import JsonObject
-from penstock.operations.gate.telemetry import Telemetry
+from penstock.operations.telemetry.metrics import Telemetry
 
 __all__ = ["LoopWatch"]
 

@@ -26,7 +26,7 @@ from penstock.base.ids import DEFAULT_TENANT
 from penstock.mcp_surface.answer_page.page import AnswerPage
 from penstock.mcp_surface.endpoint import McpBackend, McpEndpoint
 from penstock.mcp_surface.options import MESSAGES_PATH, SSE_PATH, McpOptions
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 from penstock.rest.pages import PageAnswer, page
 
 __all__ = ["McpMount", "load_mcp", "mcp_options"]

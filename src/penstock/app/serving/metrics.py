@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from penstock import __version__
 from penstock.app.penstock import Penstock
 from penstock.operations.gate.context import Services
-from penstock.operations.gate.telemetry import Gauge
+from penstock.operations.telemetry.metrics import Gauge
 from penstock.runtime.ports.host import Committed
 
 __all__ = ["measured"]

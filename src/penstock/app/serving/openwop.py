@@ -13,7 +13,7 @@ from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.wire.versions import is_modern
 from penstock.openwop.discovery import mcp_claim
 from penstock.openwop.mcp.mount import OpenwopMount
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["MOUNT_PATH", "OpenwopMcp"]
 

@@ -42,8 +42,8 @@ from penstock.mcp_surface.options import McpOptions
 from penstock.openwop.discovery import openwop_pages
 from penstock.openwop.runs import openwop_routes
 from penstock.operations.gate.context import GateLimits, ServerParts, WebhookChoices
-from penstock.operations.gate.telemetry import Telemetry
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
+from penstock.operations.telemetry.metrics import Telemetry
 from penstock.rest.application import RestOptions, build_application
 from penstock.rest.audit import unparsed_recorder
 from penstock.rest.endpoints import ConcurrencyLimit

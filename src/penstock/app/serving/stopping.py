@@ -25,7 +25,7 @@ import uvicorn
 from penstock.app.penstock import Penstock
 from penstock.app.serving.loop_watch import LoopWatch
 from penstock.base import limits
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["Drained", "StoppableServer", "end_within", "serve_until", "signals_heard"]
 

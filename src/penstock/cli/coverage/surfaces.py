@@ -40,7 +40,7 @@ from penstock.mcp_surface.tools.naming import ToolNaming
 from penstock.operations.builtin import builtin_operations
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.reasons import REASONS
-from penstock.operations.executions.events import EVENT_TYPES as STREAM_EVENT_TYPES
+from penstock.operations.runs.events import EVENT_TYPES as STREAM_EVENT_TYPES
 from penstock.runtime.deliveries.events import EVENT_TYPES as WEBHOOK_EVENT_TYPES
 
 __all__ = ["EXCLUDED", "PAGES", "SURFACES", "Coverage", "surface_coverage"]

@@ -31,7 +31,7 @@ from penstock.cli.sessions.configuration import print_mistaken_settings
 from penstock.cli.terminal.files import SourceText, candidate_files, is_workflow, read_path
 from penstock.definitions.model import ActivityDetail, Workflow
 from penstock.definitions.validate import load_workflow
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.ports.runs import RunQuery
 from penstock.runtime.steps.registry import StepRegistry
 

@@ -41,7 +41,7 @@ from penstock.cli.terminal.endings import INTERRUPTED, STILL_WAITING, finish, pr
 from penstock.cli.terminal.lines import can_ask
 from penstock.cli.terminal.report import console_for
 from penstock.cli.terminal.values import UsageError, loose_value, parse_value
-from penstock.operations.views import RUN_STATUSES
+from penstock.operations.runs.statuses import RUN_STATUSES
 
 if TYPE_CHECKING:
     from penstock.cli.mcp import calling

@@ -39,7 +39,7 @@ from penstock.cli.sessions.sessions import (
 from penstock.cli.terminal.report import console_for
 from penstock.cli.terminal.values import UsageError, parse_labels, parse_value
 from penstock.definitions.model import Workflow
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.system import new_run_id
 
 __all__ = ["finish_watching", "run_command"]

@@ -25,8 +25,8 @@ from penstock.definitions.build.workflow import build_workflow
 from penstock.definitions.durations import parse_instant_ms
 from penstock.definitions.model import Workflow
 from penstock.engine.records import Record
-from penstock.operations.internal_callers import act
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.internal_callers import act
+from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.chains import CHAIN_LABEL
 
 __all__ = ["AsyncCall", "RunSource", "calls_of_gate", "calls_of_surface", "record_of"]

@@ -34,7 +34,7 @@ from penstock.app.serving.stopping import StoppableServer, end_within, serve_unt
 from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.cli.sessions.sessions import Workshop, command_text, opened
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.ports.host import Committed
 
 __all__ = ["OpenServer", "Started", "key_advice", "log_started", "open_server", "when_begun"]

@@ -24,8 +24,8 @@ from penstock.cli.server.worker_log import LineFormatter, level_of, record_event
 from penstock.cli.terminal.files import SourceText, read_sources
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.model import Workflow
-from penstock.operations.event_lines import log_event
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
+from penstock.operations.telemetry.log_events import log_event
 from penstock.runtime.ports.host import Committed
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from penstock.client.events import StreamEvent
 from penstock.client.table import find_operation
 from penstock.operations.catalogue.capability import EventStream
 from penstock.operations.gate.context import Request
-from penstock.operations.pipeline import Answered, Gate, RefusedCall
+from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
 
 __all__ = ["open_local_surface"]
 

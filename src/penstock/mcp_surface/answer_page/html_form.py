@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.operations.executions.answer_schemas import is_secret
+from penstock.operations.executions.answers import is_secret
 
 __all__ = ["AnswerForm", "UnreadableField", "answer_form"]
 

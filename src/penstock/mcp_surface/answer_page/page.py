@@ -30,11 +30,11 @@ from penstock.mcp_surface.content.results import plain_text
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions.links import AnswerLinks
 from penstock.mcp_surface.questions.signing import AnswerLink
-from penstock.operations.executions.views import ExecutionView
-from penstock.operations.executions.waits import QuestionView
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import Credentials
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
+from penstock.operations.runs.views import ExecutionView
+from penstock.operations.runs.waits import QuestionView
 
 __all__ = ["AnswerPage"]
 

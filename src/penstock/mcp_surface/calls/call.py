@@ -44,10 +44,10 @@ from penstock.mcp_surface.questions.links import AnswerLinks
 from penstock.mcp_surface.questions.signing import RequestState, Signer, request_digest
 from penstock.mcp_surface.tools.tool_list import Tool, ToolList
 from penstock.operations.catalogue.capability import Reply
-from penstock.operations.executions.answer_schemas import answers_in
-from penstock.operations.executions.views import HistoryPage
-from penstock.operations.executions.waiting import ExecutionResult
-from penstock.operations.pipeline import Gate
+from penstock.operations.executions.answers import answers_in
+from penstock.operations.gate.pipeline import Gate
+from penstock.operations.runs.results import ExecutionResult
+from penstock.operations.runs.views import HistoryPage
 
 __all__ = ["ALREADY_ANSWERED", "Call", "CallContext", "Render"]
 

@@ -31,7 +31,7 @@ from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.tools.tool_list import CATALOGUE, Tool, ToolList, listed_tool
 from penstock.mcp_surface.tools.toolsets import described, found_tools, inner_call
 from penstock.operations.catalogue.capability import Capability
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["ToolCalls"]
 

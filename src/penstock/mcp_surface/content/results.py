@@ -23,11 +23,11 @@ from penstock.mcp_surface.content.blocks import ERROR_META, content_blocks, mark
 from penstock.mcp_surface.content.upstream_results import upstream_result
 from penstock.mcp_surface.content.waiting_text import waiting_text, where_answered, who_answers
 from penstock.mcp_surface.tools.tool_list import Tool, ToolList
-from penstock.operations.executions.views import ExecutionView
-from penstock.operations.executions.waiting import ExecutionResult
-from penstock.operations.executions.waits import QuestionView
-from penstock.operations.exposed.upstream_tools import UPSTREAM_PREFIX
 from penstock.operations.exposed.workflows import WORKFLOW_PREFIX
+from penstock.operations.runs.imported_tools import UPSTREAM_PREFIX
+from penstock.operations.runs.results import ExecutionResult
+from penstock.operations.runs.views import ExecutionView
+from penstock.operations.runs.waits import QuestionView
 
 __all__ = [
     "ERROR_META",

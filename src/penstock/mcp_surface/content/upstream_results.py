@@ -14,7 +14,7 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.content.blocks import ERROR_META, UNTRUSTED_META, content_blocks
 from penstock.mcp_surface.tools.tool_list import Tool
-from penstock.operations.executions.waiting import ExecutionResult
+from penstock.operations.runs.results import ExecutionResult
 
 __all__ = ["upstream_result"]
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from penstock.mcp_surface.content.blocks import plain_text
-from penstock.operations.executions.views import ExecutionView
-from penstock.operations.executions.waits import QuestionView
+from penstock.operations.runs.views import ExecutionView
+from penstock.operations.runs.waits import QuestionView
 
 __all__ = ["is_for_person", "status_line", "waiting_text", "where_answered", "who_answers"]
 

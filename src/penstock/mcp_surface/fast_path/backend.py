@@ -49,10 +49,10 @@ from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.tools.tool_list import Tool, ToolList
 from penstock.mcp_surface.wire.http_body import read_body, replayed
 from penstock.operations.catalogue.errors import mapping_of
-from penstock.operations.executions.views import ExecutionView
 from penstock.operations.gate.context import Principal, Request
+from penstock.operations.gate.pipeline import Gate, RefusedCall
 from penstock.operations.gate.recent import Recent
-from penstock.operations.pipeline import Gate, RefusedCall
+from penstock.operations.runs.views import ExecutionView
 
 __all__ = ["FastPath"]
 

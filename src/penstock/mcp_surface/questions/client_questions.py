@@ -19,9 +19,9 @@ from typing import Literal, TypeAlias, assert_never
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.content.results import plain_text
-from penstock.operations.executions.answer_schemas import is_secret
-from penstock.operations.executions.declining import answer_fits
-from penstock.operations.executions.waits import QuestionView
+from penstock.operations.executions.answers import is_secret
+from penstock.operations.runs.decline_answer import answer_fits
+from penstock.operations.runs.waits import QuestionView
 
 __all__ = [
     "CLIENT_KINDS",

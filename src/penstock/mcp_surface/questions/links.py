@@ -14,9 +14,9 @@ from penstock.base import limits
 from penstock.mcp_surface.callers import Caller
 from penstock.mcp_surface.questions.client_questions import ClientQuestion, Kind, client_question, with_whole_key
 from penstock.mcp_surface.questions.signing import AnswerLink, link_signer
-from penstock.operations.executions.approvals import may_ask_caller
-from penstock.operations.executions.waits import QuestionView
+from penstock.operations.executions.answers import may_ask_caller
 from penstock.operations.gate.context import Services
+from penstock.operations.runs.waits import QuestionView
 
 __all__ = ["AnswerLinks"]
 

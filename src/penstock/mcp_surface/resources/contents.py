@@ -26,9 +26,9 @@ from penstock.mcp_surface.resources.exposed import NOT_THERE, completed_output, 
 from penstock.mcp_surface.resources.own import TEMPLATES, VERSION_TEMPLATE, OwnResources
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.tools.tool_list import pinned_version
-from penstock.operations.executions.waiting import ExecutionResult
-from penstock.operations.exposed.contents import ExposedPrompt, ExposedResource
-from penstock.operations.pipeline import Gate
+from penstock.operations.catalogue.exposure import ExposedPrompt, ExposedResource
+from penstock.operations.gate.pipeline import Gate
+from penstock.operations.runs.results import ExecutionResult
 
 __all__ = ["Contents"]
 

@@ -18,8 +18,8 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.callers import INTERNAL_ERROR, ProtocolFault
 from penstock.mcp_surface.content.blocks import marked
 from penstock.mcp_surface.content.results import content_blocks, plain_text, result_uri
-from penstock.operations.executions.waiting import ExecutionResult
-from penstock.operations.exposed.contents import ExposedPrompt, ExposedResource
+from penstock.operations.catalogue.exposure import ExposedPrompt, ExposedResource
+from penstock.operations.runs.results import ExecutionResult
 
 __all__ = ["NOT_THERE", "completed_output", "prompt_messages", "resource_contents"]
 

@@ -26,7 +26,7 @@ from penstock.mcp_surface.callers import Caller, call_operation
 from penstock.mcp_surface.content.blocks import marked
 from penstock.mcp_surface.content.results import execution_uri, plain_text, result_uri, workflow_uri
 from penstock.mcp_surface.tools.registry import ToolRegistry
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["TEMPLATES", "VERSION_TEMPLATE", "OwnResources"]
 

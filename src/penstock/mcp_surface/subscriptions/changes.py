@@ -29,10 +29,9 @@ from penstock.base.json import JsonObject
 from penstock.mcp_surface.callers import Caller, call_operation
 from penstock.mcp_surface.resources.contents import Contents
 from penstock.mcp_surface.tools.registry import ToolRegistry
-from penstock.operations.exposed.contents import ExposedResource
-from penstock.operations.exposed.watching import TenantWorkflows, execution_position, follow_execution
-from penstock.operations.exposed.workflows import Exposure
-from penstock.operations.pipeline import Gate
+from penstock.operations.catalogue.exposure import ExposedResource, Exposure, TenantWorkflows
+from penstock.operations.gate.pipeline import Gate
+from penstock.operations.runs.following import execution_position, follow_execution
 
 __all__ = [
     "LISTS",

@@ -40,7 +40,7 @@ from penstock.mcp_surface.subscriptions.changes import (
     TaskChanged,
 )
 from penstock.mcp_surface.tasks.tasks import Tasks
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["Subscriptions"]
 

@@ -35,11 +35,11 @@ from penstock.mcp_surface.questions.client_questions import (
 from penstock.mcp_surface.questions.clients import ClientAnswer
 from penstock.mcp_surface.questions.links import AnswerLinks
 from penstock.mcp_surface.tools.registry import ToolRegistry
-from penstock.operations.executions.views import ExecutionView
-from penstock.operations.executions.waiting import ExecutionResult
-from penstock.operations.executions.waits import QuestionView
-from penstock.operations.pipeline import Gate
-from penstock.operations.views import MCP_TASK_STATUS
+from penstock.operations.gate.pipeline import Gate
+from penstock.operations.runs.results import ExecutionResult
+from penstock.operations.runs.statuses import MCP_TASK_STATUS
+from penstock.operations.runs.views import ExecutionView
+from penstock.operations.runs.waits import QuestionView
 
 __all__ = ["TASKS_EXTENSION", "Tasks", "task_of"]
 

@@ -20,8 +20,8 @@ from penstock.mcp_surface.tools.tool_list import ToolList, listed_tool
 from penstock.mcp_surface.tools.toolsets import toolset_list, trio_names
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.context import Principal
+from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.recent import Recent
-from penstock.operations.pipeline import Gate
 
 __all__ = ["ToolRegistry", "build_tool_list"]
 

@@ -26,8 +26,8 @@ from penstock.mcp_surface.callers import INTERNAL_ERROR, INVALID_PARAMS, Caller,
 from penstock.mcp_surface.content.blocks import UNTRUSTED_META
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions.client_questions import form_of
-from penstock.operations.executions.waits import QuestionView, asks_for_approval
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
+from penstock.operations.runs.waits import QuestionView, asks_for_approval
 
 __all__ = ["IDEMPOTENCY_META", "Inbound", "idempotency_key", "project_result"]
 

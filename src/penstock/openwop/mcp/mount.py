@@ -39,7 +39,7 @@ from penstock.openwop.mcp.inbound import Inbound, idempotency_key, project_resul
 from penstock.openwop.mcp.json_answers import as_json_only, spoken_to
 from penstock.operations.catalogue.errors import mapping_of
 from penstock.operations.gate.context import Principal
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["OPENWOP_PROTOCOL_VERSIONS", "OpenwopMount"]
 

@@ -15,20 +15,20 @@ from penstock.engine.records import events
 from penstock.engine.transitions import Phase, RunStatus
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
-from penstock.operations.executions.approvals import refuse_used_answer
+from penstock.operations.catalogue.fields import Deleted
+from penstock.operations.executions.answers import refuse_used_answer
 from penstock.operations.executions.inputs import (
     ForkExecution,
     NamedExecution,
     ReasonedChange,
     RetryExecution,
 )
-from penstock.operations.executions.reads import handle_after, visible_run
-from penstock.operations.executions.retrying import retry_point
-from penstock.operations.executions.starts import new_run_id, refuse_restart
-from penstock.operations.executions.views import ExecutionHandle
+from penstock.operations.executions.retry_point import retry_point
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
-from penstock.operations.views import Deleted
+from penstock.operations.runs.handles import handle_after, visible_run
+from penstock.operations.runs.starting import new_run_id, refuse_restart
+from penstock.operations.runs.views import ExecutionHandle
 from penstock.runtime.ports.runs import RunQuery, RunRow
 
 __all__ = ["OPERATIONS"]

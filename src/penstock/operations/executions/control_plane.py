@@ -26,13 +26,13 @@ from penstock.engine.outcomes import Accepted, Refused
 from penstock.engine.transitions import RunStatus
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
-from penstock.operations.executions.approvals import answerer_of
-from penstock.operations.executions.inputs import CHOSEN_ID
-from penstock.operations.executions.starts import new_run_id, with_origin
+from penstock.operations.catalogue.fields import document_name
+from penstock.operations.executions.answers import answerer_of
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
-from penstock.operations.gate.start_rights import needs_of, start_refusal
-from penstock.operations.workflows.documents import document_name
+from penstock.operations.permissions.starting import needs_of, start_refusal
+from penstock.operations.runs.fields import CHOSEN_ID
+from penstock.operations.runs.starting import new_run_id, with_origin
 
 if TYPE_CHECKING:
     from penstock.runtime.control_plane import functions, hosts, views

@@ -5,32 +5,28 @@ Above it: `reads`, `changes`, `streams`. Below it: nothing but data.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from penstock.base import limits
-from penstock.operations.views import RunStatusName
-from penstock.operations.workflows.views import Cursor, Limit, WorkflowId
+from penstock.operations.catalogue.fields import Cursor, Limit, WorkflowId
+from penstock.operations.runs.fields import WAIT_SECONDS_ACCEPTED, AnyId, ChosenId, Name, ShortText, Text, Wait
+from penstock.operations.runs.statuses import RunStatusName
 
 __all__ = [
-    "CHOSEN_ID",
     "AnswerQuestion",
-    "AnyId",
-    "ExecuteWorkflow",
     "ExecutionId",
     "ForkExecution",
     "LeaseActivity",
     "ListExecutions",
     "ListWorkflowExecutions",
-    "Name",
     "NamedExecution",
     "QueryExecution",
     "ReadHistory",
     "ReasonedChange",
     "RetryExecution",
-    "ShortText",
     "SignalExecution",
     "StreamExecution",
     "SubmitActivity",
@@ -38,17 +34,6 @@ __all__ = [
     "WaitForExecution",
 ]
 
-# Callers choose from these characters; `~`, `:` and `@` tell apart what the server makes of an id.
-CHOSEN_ID = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$"
-_ID_CHARACTERS_MAX = 512
-# Whoever asks for more than the server grants gets what it grants; this only keeps out nonsense.
-_WAIT_SECONDS_ACCEPTED = 86_400
-
-# Bounds stand on the types that have them, descriptions on what may be left out.
-ShortText = Annotated[str, Meta(max_length=64)]
-Text = Annotated[str, Meta(max_length=330)]
-AnyId = Annotated[str, Meta(min_length=1, max_length=_ID_CHARACTERS_MAX)]
-Name = Annotated[str, Meta(min_length=1, max_length=256)]
 Count = Annotated[int, Meta(ge=1, le=2**31)]
 
 ExecutionId = Annotated[AnyId, Meta(description="The id of the execution.", examples=["r_01KA4T8R9B6S3VQ2XHJ7M5N0PE"])]
@@ -60,13 +45,6 @@ Statuses = Annotated[
 ]
 SignalName = Annotated[Name, Meta(description="The name that the workflow waits for.")]
 SignalId = Annotated[Name | None, Meta(description="Makes the signal unique: the same id counts once.")]
-ChosenId = Annotated[
-    Annotated[str, Meta(pattern=CHOSEN_ID)] | None,
-    Meta(
-        description="An id of your own for the new execution; the same id and input again give the same execution.",
-        examples=["order-1042"],
-    ),
-]
 Holder = Annotated[
     ShortText | None, Meta(description="Who does the work, when several use one key; told apart by this name.")
 ]
@@ -74,32 +52,7 @@ Note = Annotated[
     Annotated[str, Meta(max_length=1_000)] | None,
     Meta(description="What you say about it, such as on whose word; kept in the history, proved by nothing."),
 ]
-LabelName = Annotated[str, Meta(min_length=1, max_length=64)]
-LabelValue = Annotated[str, Meta(max_length=256)]
 Instant = Annotated[ShortText | None, Meta(description="RFC 3339 with an offset.", examples=["2026-01-31T09:00:00Z"])]
-Wait = Annotated[
-    Annotated[float, Meta(ge=0, le=_WAIT_SECONDS_ACCEPTED)] | None,
-    Meta(description="How many seconds to wait at most."),
-]
-
-
-class ExecuteWorkflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which workflow, its input, and how to start it."""
-
-    workflow_id: WorkflowId
-    input: Annotated[Any, Meta(description="The input, as the workflow's input schema says.")] = None
-    sync: Annotated[bool, Meta(description="Wait for the end, for a bounded time; see `wait_seconds`.")] = False
-    wait_seconds: Wait = None
-    execution_id: ChosenId = None
-    labels: Annotated[dict[LabelName, LabelValue], Meta(description="Labels to find it by.", max_length=32)] = (
-        msgspec.field(default_factory=dict)
-    )
-    timeout: Annotated[ShortText | None, Meta(description="How long it may take at most.", examples=["30m"])] = None
-    hash: Annotated[Text | None, Meta(description="A version of the workflow by its hash.")] = None
-    mode: Annotated[
-        Literal["in_process", "host_mediated"],
-        Meta(description="Who does the activities: this server, or the caller with execution.submit_activity."),
-    ] = "in_process"
 
 
 class ListExecutions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -160,7 +113,7 @@ class ReadHistory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     limit: Limit = limits.PAGE_LIMIT_DEFAULT
     cursor: Cursor = None
     wait_seconds: Annotated[
-        Annotated[float, Meta(ge=0, le=_WAIT_SECONDS_ACCEPTED)] | None,
+        Annotated[float, Meta(ge=0, le=WAIT_SECONDS_ACCEPTED)] | None,
         Meta(description="Where there is no record yet: how many seconds to wait for the next one at most."),
     ] = None
 
@@ -236,7 +189,7 @@ class LeaseActivity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     execution_id: ExecutionId
     node_id: NodeId
     seconds: Annotated[
-        float, Meta(description="How long nobody else may have it; 0 gives it back.", ge=0, le=_WAIT_SECONDS_ACCEPTED)
+        float, Meta(description="How long nobody else may have it; 0 gives it back.", ge=0, le=WAIT_SECONDS_ACCEPTED)
     ]
     visit: Visit = None
     extend: Annotated[bool, Meta(description="Go on with a lease: refused if it was lost meanwhile.")] = False

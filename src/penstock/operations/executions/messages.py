@@ -20,7 +20,8 @@ from penstock.engine.records import commands, events
 from penstock.engine.walk.questions import OpenQuestion, interrupt_id_of, open_questions
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
-from penstock.operations.executions.approvals import answerer_of
+from penstock.operations.catalogue.fields import instant
+from penstock.operations.executions.answers import answerer_of
 from penstock.operations.executions.inputs import (
     AnswerQuestion,
     LeaseActivity,
@@ -28,13 +29,12 @@ from penstock.operations.executions.inputs import (
     SubmitActivity,
     UpdateExecution,
 )
-from penstock.operations.executions.reads import handle_after, seconds_to_wait, visible_run
-from penstock.operations.executions.starts import new_run_id
-from penstock.operations.executions.views import ExecutionHandle, UpdateAnswer
-from penstock.operations.executions.waits import ActivityView, activity_view
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
-from penstock.operations.views import instant
+from penstock.operations.runs.handles import handle_after, seconds_to_wait, visible_run
+from penstock.operations.runs.starting import new_run_id
+from penstock.operations.runs.views import ExecutionHandle, UpdateAnswer
+from penstock.operations.runs.waits import ActivityView, activity_view
 from penstock.runtime.control_plane.leasing import leased_activity
 from penstock.runtime.ports.runs import RunRow
 

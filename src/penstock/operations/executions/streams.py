@@ -21,11 +21,11 @@ from penstock.base.ids import id_for_callers
 from penstock.engine.records import Record
 from penstock.operations.catalogue.capability import Capability, EventStream, Example, Route, StreamEvent
 from penstock.operations.catalogue.declaring import operation
-from penstock.operations.executions.events import EVENT_TYPES, EventFold, progress_data
 from penstock.operations.executions.inputs import StreamExecution
-from penstock.operations.executions.reads import visible_run
 from penstock.operations.gate.context import Context
 from penstock.operations.gate.open_streams import HeldStream
+from penstock.operations.runs.events import EVENT_TYPES, EventFold, progress_data
+from penstock.operations.runs.handles import visible_run
 from penstock.runtime.activities.progress import ProgressNews
 from penstock.runtime.ports.host import Moved
 from penstock.runtime.ports.runs import RunRow

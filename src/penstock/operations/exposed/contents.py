@@ -9,20 +9,17 @@ Above it: `workflows` keeps these for each tenant, surfaces list and read them. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Literal
 
 import msgspec
 
 from penstock.base.addresses import AddressTemplate, own_address, read_template
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.jq.prompt_texts import filled_text
 from penstock.operations.catalogue.capability import Annotations, Capability
-from penstock.operations.exposed.client_needs import client_needs
-from penstock.operations.exposed.parts import (
+from penstock.operations.catalogue.exposure import ExposedPrompt, ExposedResource, PromptText
+from penstock.operations.runs.capabilities import (
+    client_needs,
     converted,
     execute,
     execution_authorization,
@@ -35,69 +32,14 @@ from penstock.operations.exposed.parts import (
 )
 from penstock.runtime.ports.runs import DefinitionRow
 
-__all__ = [
-    "PROMPT_PREFIX",
-    "RESOURCE_PREFIX",
-    "ExposedPrompt",
-    "ExposedResource",
-    "PromptText",
-    "exposed_prompt",
-    "exposed_resource",
-    "typed_arguments",
-]
+__all__ = ["PROMPT_PREFIX", "RESOURCE_PREFIX", "exposed_prompt", "exposed_resource", "typed_arguments"]
+
 
 RESOURCE_PREFIX = "resource:"
 PROMPT_PREFIX = "prompt:"
 _ERRORS = ("INVALID_ARGUMENTS", "WORKFLOW_NOT_FOUND", "VALUE_NOT_JSON")
 _READS = Annotations(read_only=True, open_world=True)
 _STARTS = Annotations(open_world=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExposedResource:
-    """A workflow whose result stands at an address."""
-
-    address: AddressTemplate
-    name: str
-    workflow_id: str
-    title: str | None
-    description: str | None
-    mime_type: str | None
-    result: Literal["data", "content"]
-    icons: list[JsonValue]
-    input_schema: JsonObject
-    capability: Capability
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptText:
-    """A message of a prompt before its arguments are shown in it."""
-
-    role: Literal["user", "assistant"]
-    text: str
-
-    def filled(self, given: Mapping[str, str]) -> str:
-        """What is said with these arguments."""
-        return filled_text(self.text, given)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExposedPrompt:
-    """A workflow that people may choose as a prompt."""
-
-    name: str
-    workflow_id: str
-    tool: str | None
-    """What the workflow is called as a tool, if it is one."""
-    title: str | None
-    description: str | None
-    icons: list[JsonValue]
-    input_schema: JsonObject
-    messages: tuple[PromptText, ...]
-    """What it says; without, and unless it runs, it asks for a run of the workflow."""
-    runs: bool
-    """Whether its messages are what the workflow gives."""
-    capability: Capability
 
 
 def exposed_resource(row: DefinitionRow, scopes: tuple[str, ...]) -> ExposedResource | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from types import MappingProxyType
@@ -24,17 +24,13 @@ import msgspec
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.catalogue.capability import Capability
-from penstock.operations.exposed.client_needs import client_needs
-from penstock.operations.exposed.contents import (
-    PROMPT_PREFIX,
-    RESOURCE_PREFIX,
-    ExposedPrompt,
-    ExposedResource,
-    exposed_prompt,
-    exposed_resource,
-)
-from penstock.operations.exposed.parts import (
+from penstock.operations.catalogue.exposure import ExposedPrompt, ExposedResource, Exposure, TenantWorkflows
+from penstock.operations.exposed.contents import PROMPT_PREFIX, RESOURCE_PREFIX, exposed_prompt, exposed_resource
+from penstock.operations.gate.context import Services
+from penstock.operations.permissions.starting import needs_of, scopes_to_start
+from penstock.operations.runs.capabilities import (
     annotations_of,
+    client_needs,
     converted,
     execute,
     execution_authorization,
@@ -46,13 +42,11 @@ from penstock.operations.exposed.parts import (
     settings_of,
     text_of,
 )
-from penstock.operations.exposed.upstream_tools import UPSTREAM_PREFIX, ImportedTools, imported_tools
-from penstock.operations.exposed.watching import TenantWorkflows
-from penstock.operations.gate.context import Services
-from penstock.operations.gate.start_rights import needs_of, scopes_to_start
+from penstock.operations.runs.imported_tools import UPSTREAM_PREFIX, ImportedTools, imported_tools
 from penstock.runtime.ports.runs import DefinitionRow
 
-__all__ = ["WORKFLOW_PREFIX", "ExposedWorkflows", "Exposure"]
+__all__ = ["WORKFLOW_PREFIX", "ExposedWorkflows"]
+
 
 WORKFLOW_PREFIX = "workflow:"
 _PREFIXES = (WORKFLOW_PREFIX, RESOURCE_PREFIX, PROMPT_PREFIX, UPSTREAM_PREFIX)
@@ -62,28 +56,6 @@ _ERRORS = ("INVALID_ARGUMENTS", "WORKFLOW_NOT_FOUND", "VALUE_NOT_JSON")
 _HANDLED = ("sampling", "elicitation", "roots")
 
 _encode = msgspec.json.Encoder(order="sorted").encode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exposure:
-    """What a tenant shows to assistants. `revision` is another one whenever any of it is."""
-
-    tools: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
-    """By canonical name, in its order."""
-    prompts: Mapping[str, ExposedPrompt] = field(default_factory=lambda: MappingProxyType({}))
-    resources: Mapping[str, ExposedResource] = field(default_factory=lambda: MappingProxyType({}))
-    """By address or template, in its order."""
-    contents: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
-    """What reads prompts and resources, by canonical name."""
-    handlers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Which workflow handles what clients ask of the server: `sampling`, `elicitation`, `roots`."""
-    hashes: tuple[str, ...] = ()
-    workflows: TenantWorkflows = field(default_factory=TenantWorkflows)
-    """Every workflow of the tenant, exposed or not."""
-    revision: int = 0
-    read_at: int = 0
-    mark: int = 0
-    """Of the store, before it was read."""
 
 
 class ExposedWorkflows:

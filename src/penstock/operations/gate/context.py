@@ -14,7 +14,9 @@ import msgspec
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError
+from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.scopes import EVERYTHING, scope_allows
 from penstock.definitions.jq.expressions import Evaluator
 from penstock.definitions.start_needs import StartNeeds
 from penstock.engine.starters import Starter
@@ -24,7 +26,7 @@ from penstock.operations.gate.notifier import Notifier
 from penstock.operations.gate.open_streams import OpenStreams
 from penstock.operations.gate.presence import Presence
 from penstock.operations.gate.recent import Recent
-from penstock.operations.gate.telemetry import Telemetry
+from penstock.operations.telemetry.metrics import Telemetry
 from penstock.runtime.guarded.documents import DocumentChecks
 from penstock.runtime.guarded.threads import FairThreads
 from penstock.runtime.ports.host import RunHost
@@ -247,6 +249,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     def tenant(self) -> str:
         """The tenant that everything in this call belongs to."""
         return self.principal.tenant
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether the caller owns everything in the default tenant, and with that the server."""
+        return self.tenant == DEFAULT_TENANT and scope_allows(self.principal.scopes, EVERYTHING)
 
     def now_ms(self) -> int:
         """The present instant."""

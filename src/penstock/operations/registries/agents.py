@@ -13,7 +13,7 @@ from msgspec import Meta
 from penstock.base.errors import Unavailable
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
-from penstock.operations.executions.views import ExecutionHandle
+from penstock.operations.catalogue.fields import Deleted, IfMatch
 from penstock.operations.gate.context import Context
 from penstock.operations.registries.registry import (
     Body,
@@ -22,8 +22,7 @@ from penstock.operations.registries.registry import (
     Registry,
     ResourceId,
 )
-from penstock.operations.views import Deleted
-from penstock.operations.workflows.views import IfMatch
+from penstock.operations.runs.views import ExecutionHandle
 
 __all__ = ["OPERATIONS"]
 

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.fields import Deleted, IfMatch
 from penstock.operations.gate.context import Context
 from penstock.operations.registries.registry import (
     Body,
@@ -23,8 +24,6 @@ from penstock.operations.registries.registry import (
     ResourceId,
     SecretName,
 )
-from penstock.operations.views import Deleted
-from penstock.operations.workflows.views import IfMatch
 
 __all__ = ["OPERATIONS"]
 

@@ -20,23 +20,14 @@ from penstock.base import limits
 from penstock.base.errors import Conflict, NotFound, Rejected
 from penstock.base.json import JsonObject
 from penstock.operations.catalogue.capability import Reply
+from penstock.operations.catalogue.fields import Cursor, Deleted, Limit, instant
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
-from penstock.operations.views import Deleted, instant
-from penstock.operations.workflows.views import Cursor, Limit
-from penstock.runtime.ports.platform import ANY_ETAG, ResourceChanged, ResourcePage, ResourceRow, body_etag
+from penstock.operations.stored_resources import expected_etag
+from penstock.runtime.ports.platform import ResourceChanged, ResourcePage, ResourceRow, body_etag
 
-__all__ = [
-    "Body",
-    "JsonSchema",
-    "ListRegistered",
-    "Prose",
-    "Registry",
-    "ResourceId",
-    "SecretName",
-    "check_json_schema",
-    "expected_etag",
-]
+__all__ = ["Body", "JsonSchema", "ListRegistered", "Prose", "Registry", "ResourceId", "SecretName", "check_json_schema"]
+
 
 # What a path can hold without escapes, and people can read out.
 _ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$"
@@ -69,13 +60,6 @@ class ListRegistered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 View = TypeVar("View", bound=msgspec.Struct)
-
-
-def expected_etag(if_match: str | None) -> str:
-    """The version that an If-Match names; any without."""
-    if if_match is None or if_match.strip() == ANY_ETAG:
-        return ANY_ETAG
-    return if_match.strip().removeprefix("W/").strip('"')
 
 
 async def check_json_schema(context: Context, name: str, schema: JsonObject | None) -> None:

@@ -22,16 +22,15 @@ from penstock.engine.folding.trust import untrusted_mark
 from penstock.engine.outcomes import Accepted
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
-from penstock.operations.executions.inputs import CHOSEN_ID, AnyId, Name, ShortText
-from penstock.operations.executions.reads import handle_now
-from penstock.operations.executions.starts import new_run_id, refuse_unfit_input, startable_definition
-from penstock.operations.executions.views import ExecutionHandle, ExecutionSummary, handle_of_state, summary_of_row
+from penstock.operations.catalogue.fields import Cursor, Deleted, Limit, WorkflowId, instant
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
-from penstock.operations.gate.makers import maker_id
-from penstock.operations.gate.start_rights import refuse_start
-from penstock.operations.views import Deleted, instant
-from penstock.operations.workflows.views import Cursor, Limit, WorkflowId
+from penstock.operations.permissions.makers import maker_id
+from penstock.operations.permissions.starting import refuse_start
+from penstock.operations.runs.fields import CHOSEN_ID, AnyId, Name, ShortText
+from penstock.operations.runs.handles import handle_now
+from penstock.operations.runs.starting import new_run_id, refuse_unfit_input, startable_definition
+from penstock.operations.runs.views import ExecutionHandle, ExecutionSummary, handle_of_state, summary_of_row
 from penstock.runtime.ports.runs import ScheduleRow
 from penstock.runtime.schedules.schedules import origin_of, refusal_of
 

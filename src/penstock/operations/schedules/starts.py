@@ -15,10 +15,10 @@ from penstock.base.ids import id_for_callers
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context, Principal
-from penstock.operations.gate.makers import SCHEDULE, check_maker, maker_id, rights_of_maker
-from penstock.operations.gate.start_rights import RUN_SCOPE
-from penstock.operations.internal_callers import act
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.internal_callers import act
+from penstock.operations.gate.pipeline import Gate
+from penstock.operations.permissions.makers import SCHEDULE, check_maker, maker_id, rights_of_maker
+from penstock.operations.permissions.starting import RUN_SCOPE
 from penstock.runtime.ports.runs import ScheduleRow
 from penstock.runtime.schedules.schedules import Fire, FireOutcome, NotAllowed, Skipped, Started, scheduled_run_id
 

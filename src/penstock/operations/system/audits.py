@@ -18,11 +18,9 @@ from penstock.base.errors import Denied, Rejected
 from penstock.governance.audit_chain import ChainBroken, ChainHead, ChainVerified, verify_chain
 from penstock.operations.catalogue.capability import Capability, Example, Route
 from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.fields import Cursor, Limit, instant, milliseconds
 from penstock.operations.gate.audit_log import STRANGERS, seal_with
 from penstock.operations.gate.context import Context
-from penstock.operations.keys import is_operator
-from penstock.operations.views import instant, milliseconds
-from penstock.operations.workflows.views import Cursor, Limit
 from penstock.runtime.ports.platform import AuditQuery, AuditRecord
 
 __all__ = ["OPERATIONS"]
@@ -158,7 +156,7 @@ async def audit_list(context: Context, given: ListAudit) -> AuditPageView:
     Who did what, when, from where, and what came of it; newest first, of your tenant. With `strangers` the calls that
     nobody could be found for: those with no valid key, and requests to addresses and webhooks that are not there.
     """
-    if given.strangers and not is_operator(context):
+    if given.strangers and not context.is_operator:
         told = "only who owns everything in the default tenant may see what strangers tried"
         raise Denied("SCOPE_REQUIRED", told, "leave `strangers` out", {"scope": "*"})
     page = await context.services.platform.audit(

@@ -19,10 +19,10 @@ from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.fields import instant
 from penstock.operations.gate.context import Context, Principal
-from penstock.operations.internal_callers import act
-from penstock.operations.pipeline import Gate
-from penstock.operations.views import instant
+from penstock.operations.gate.internal_callers import act
+from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.ports.platform import RESTORED_MARK, AuditEntry
 
 __all__ = ["OPERATIONS", "put_restores_on_record"]

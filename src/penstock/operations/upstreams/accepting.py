@@ -17,10 +17,10 @@ from penstock.base.errors import NotFound
 from penstock.base.json import JsonObject
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.declaring import operation
-from penstock.operations.exposed.upstream_tools import CALLS_OWNER, call_workflow
 from penstock.operations.gate.context import Context
-from penstock.operations.internal_callers import act, system_principal
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.internal_callers import act, system_principal
+from penstock.operations.gate.pipeline import Gate
+from penstock.operations.runs.imported_tools import CALLS_OWNER, call_workflow
 from penstock.runtime.upstreams.board import ACCEPT_FIRST, DEFINE_CALL, KEEP_LISTING, Act, Upstreams
 
 __all__ = ["OPERATIONS", "accept_through"]

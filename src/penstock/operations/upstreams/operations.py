@@ -20,11 +20,11 @@ from penstock.base.json import JsonObject
 from penstock.base.scopes import scope_allows
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
-from penstock.operations.executions.waiting import ExecutionResult
-from penstock.operations.exposed.upstream_tools import UPSTREAM_PREFIX, imported_tools
+from penstock.operations.catalogue.fields import Deleted, instant
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
-from penstock.operations.views import Deleted, instant
+from penstock.operations.runs.imported_tools import UPSTREAM_PREFIX, imported_tools
+from penstock.operations.runs.results import ExecutionResult
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.upstreams.board import Pin, Standing, Upstreams, difference
 from penstock.runtime.upstreams.tools import ImportRules, ServerState, UpstreamTool

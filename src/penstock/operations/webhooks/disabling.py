@@ -16,8 +16,8 @@ from penstock.base.errors import Conflict
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context
-from penstock.operations.internal_callers import act, system_principal
-from penstock.operations.pipeline import Gate
+from penstock.operations.gate.internal_callers import act, system_principal
+from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.deliveries.endpoints import ENDPOINT_KIND, endpoint_of
 from penstock.runtime.ports.platform import ResourceChanged, ResourceRow, body_etag
 

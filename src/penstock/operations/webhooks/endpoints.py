@@ -22,10 +22,10 @@ from penstock.definitions.durations import parse_native_duration_ms
 from penstock.governance.webhook_signatures import endpoint_secret, secret_text
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.fields import Deleted
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context, Services
-from penstock.operations.registries.registry import expected_etag
-from penstock.operations.views import Deleted
+from penstock.operations.stored_resources import expected_etag
 from penstock.operations.webhooks.addresses import checked_url
 from penstock.operations.webhooks.views import (
     CreateEndpoint,

@@ -26,8 +26,8 @@ from penstock.base.json import JsonObject
 from penstock.governance.webhook_signatures import Unverified, Verified, verify_request
 from penstock.operations.catalogue.errors import internal_error
 from penstock.operations.gate.context import Principal, Request
-from penstock.operations.gate.makers import maker_of_trigger, trigger_scopes
-from penstock.operations.pipeline import Answered, Gate
+from penstock.operations.gate.pipeline import Answered, Gate
+from penstock.operations.permissions.makers import maker_of_trigger, trigger_scopes
 from penstock.operations.webhooks.requests import HookRequest, Understood, understood
 from penstock.operations.webhooks.table import Hook, HookTable
 from penstock.runtime.ports.platform import AuditEntry, CallRecord, Claimed, Finished, IdempotencyClaim, InFlight

@@ -23,7 +23,7 @@ from penstock.definitions.canonical import canonical_json
 from penstock.definitions.jq.expressions import EvaluationFailed, Evaluator, Expression
 from penstock.definitions.jq.templates import render
 from penstock.definitions.webhooks import WebhookTrigger
-from penstock.operations.executions.inputs import CHOSEN_ID
+from penstock.operations.runs.fields import CHOSEN_ID
 
 __all__ = ["HookRequest", "Understood", "understood"]
 

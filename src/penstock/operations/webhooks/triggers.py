@@ -17,7 +17,7 @@ from penstock.base.errors import Denied
 from penstock.operations.catalogue.capability import Capability, Example, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context, Services
-from penstock.operations.gate.makers import trigger_scopes
+from penstock.operations.permissions.makers import trigger_scopes
 from penstock.operations.webhooks.table import Hook, hooks_of
 from penstock.runtime.ports.runs import DefinitionRow
 

@@ -17,9 +17,10 @@ from penstock.base.json import JsonObject
 from penstock.definitions.model import Workflow
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.fields import document_name
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
-from penstock.operations.workflows.documents import compiled, document_name
+from penstock.operations.workflows.documents import compiled
 from penstock.operations.workflows.operations import has_triggers, not_put, refuse_loosening, refuse_triggers
 from penstock.operations.workflows.views import Bundle, ExportWorkflows, Imported, ImportWorkflows
 from penstock.runtime.host.definitions import definition_row

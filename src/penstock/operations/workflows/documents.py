@@ -20,7 +20,7 @@ from penstock.definitions.checks.scopes import misspelt_scopes
 from penstock.definitions.model import Workflow
 from penstock.definitions.source.findings import Finding, Severity
 from penstock.operations.gate.context import Context
-from penstock.operations.gate.start_rights import needed_scopes
+from penstock.operations.permissions.starting import needed_scopes
 from penstock.runtime.schedules.schedules import check_schedules
 
 if TYPE_CHECKING:
@@ -28,21 +28,13 @@ if TYPE_CHECKING:
 else:
     build = lazy_import("penstock.definitions.build.workflow")
 
-__all__ = ["checked_document", "compiled", "document_name", "document_of"]
+__all__ = ["checked_document", "compiled", "document_of"]
+
 
 # What stands beside the names of workflows in paths; and what means another place in any path.
 _RESERVED_NAMES = frozenset({"export", "import", "validate", ".", ".."})
 # Control characters, line and paragraph separators, halves of characters.
 _UNSPEAKABLE = frozenset({"Cc", "Zl", "Zp", "Cs"})
-
-
-def document_name(document: JsonValue) -> str | None:
-    """The name that a document of either format gives itself, as far as it can be read."""
-    if not isinstance(document, dict):
-        return None
-    about = document.get("document")
-    name = about.get("name") if isinstance(about, dict) else document.get("name")
-    return name if isinstance(name, str) and name else None
 
 
 async def document_of(

@@ -22,11 +22,16 @@ from penstock.definitions.source.findings import Severity
 from penstock.definitions.start_needs import start_needs
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.fields import Deleted, document_name
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
-from penstock.operations.gate.start_rights import first_missing, needs_of, scopes_to_start, unknown_workflow
-from penstock.operations.views import Deleted
-from penstock.operations.workflows.documents import checked_document, compiled, document_name, document_of
+from penstock.operations.permissions.starting import (
+    first_missing,
+    found_definition,
+    needs_of,
+    scopes_to_start,
+)
+from penstock.operations.workflows.documents import checked_document, compiled, document_of
 from penstock.operations.workflows.views import (
     CreateWorkflow,
     DeleteWorkflow,
@@ -58,7 +63,6 @@ from penstock.runtime.ports.runs import (
 __all__ = [
     "OPERATIONS",
     "expected_hash",
-    "found_definition",
     "has_triggers",
     "not_put",
     "put_workflow",
@@ -66,24 +70,13 @@ __all__ = [
     "refuse_triggers",
 ]
 
+
 _EXAMPLE: JsonObject = {
     "penstock": "v1",
     "name": "greet",
     "input": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
     "nodes": [{"id": "greeting", "type": "end", "output": {"text": '${ "Hello, " + .input.name }'}}],
 }
-
-
-async def found_definition(context: Context, workflow_id: str, definition_hash: str | None = None) -> DefinitionRow:
-    """A workflow of the caller's tenant, or NotFound."""
-    store = context.services.store
-    row = await store.definition_named(workflow_id, tenant=context.tenant)
-    # A workflow that was deleted has no versions for callers.
-    if definition_hash is not None and row is not None and row.hash != definition_hash:
-        row = await store.definition(definition_hash, tenant=context.tenant)
-    if row is None or row.name != workflow_id:
-        raise unknown_workflow(workflow_id, definition_hash)
-    return row
 
 
 async def put_workflow(

@@ -18,11 +18,11 @@ from penstock.base.errors import Conflict, NotFound, Rejected
 from penstock.base.json import JsonObject
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.fields import Deleted, IfMatch, WorkflowId
 from penstock.operations.gate.context import Context
-from penstock.operations.views import Deleted
+from penstock.operations.permissions.starting import found_definition
 from penstock.operations.workflows.documents import compiled
-from penstock.operations.workflows.operations import expected_hash, found_definition, put_workflow
-from penstock.operations.workflows.views import IfMatch, WorkflowId
+from penstock.operations.workflows.operations import expected_hash, put_workflow
 from penstock.runtime.ports.runs import ANY, DefinitionRow
 
 __all__ = ["OPERATIONS"]

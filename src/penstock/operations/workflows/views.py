@@ -13,13 +13,12 @@ from msgspec import Meta
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.source.findings import Finding
-from penstock.operations.views import instant
+from penstock.operations.catalogue.fields import Cursor, IfMatch, Limit, WorkflowId, instant
 from penstock.runtime.ports.runs import DefinitionRow
 
 __all__ = [
     "Bundle",
     "CreateWorkflow",
-    "Cursor",
     "DeleteWorkflow",
     "DiffWorkflow",
     "Difference",
@@ -27,16 +26,13 @@ __all__ = [
     "ExportWorkflows",
     "FindingView",
     "GetWorkflow",
-    "IfMatch",
     "ImportWorkflows",
     "Imported",
-    "Limit",
     "ListWorkflows",
     "Source",
     "UpdateWorkflow",
     "ValidateWorkflow",
     "Validation",
-    "WorkflowId",
     "WorkflowPage",
     "WorkflowSummary",
     "WorkflowVersions",
@@ -46,24 +42,6 @@ __all__ = [
     "view_of",
 ]
 
-WorkflowId = Annotated[
-    str,
-    Meta(
-        description="The workflow's name.",
-        min_length=1,
-        max_length=limits.WORKFLOW_NAME_CHARACTERS_MAX,
-        examples=["refund_order"],
-    ),
-]
-Limit = Annotated[int, Meta(description="How many to list at most.", ge=1, le=limits.PAGE_LIMIT_MAX)]
-Cursor = Annotated[str, Meta(description="Where to go on: `next_cursor` of the page before.")] | None
-IfMatch = (
-    Annotated[
-        str,
-        Meta(description="The ETag of the version that you saw; the call is refused if there is a newer one."),
-    ]
-    | None
-)
 Document = Annotated[dict[str, Any], Meta(description="The workflow document as an object.")]
 Source = Annotated[
     str, Meta(description="The workflow document as text, YAML or JSON.", max_length=limits.DOCUMENT_BYTES_MAX)

@@ -22,7 +22,7 @@ from penstock.app.settings.model import Settings
 from penstock.base.json import JsonObject
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Request
-from penstock.operations.pipeline import Answered, Gate
+from penstock.operations.gate.pipeline import Answered, Gate
 from penstock.runtime.executors.mcp.config import command_name
 from penstock.runtime.run_handle import RunFailed
 from penstock.runtime.upstreams.tools import ServerState, ToolGuard, ToolRefusal, UpstreamTool

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from penstock.app.serving.loop_watch import LoopWatch
-from penstock.operations.gate.telemetry import Telemetry
+from penstock.operations.telemetry.metrics import Telemetry
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from penstock.app.settings.model import McpSettings, ServerSettings, Settings
 from penstock.base import limits
 from penstock.mcp_surface.options import McpOptions
 from penstock.operations.gate.context import Request
-from penstock.operations.pipeline import Answered
+from penstock.operations.gate.pipeline import Answered
 
 
 def test_a_server_that_is_built_has_not_imported_the_sdk() -> None:

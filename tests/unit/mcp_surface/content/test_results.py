@@ -18,9 +18,9 @@ from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.tools.registry import build_tool_list
 from penstock.mcp_surface.tools.tool_list import Tool, ToolList
 from penstock.operations.builtin import builtin_operations
-from penstock.operations.executions.views import ErrorView
-from penstock.operations.executions.waiting import ExecutionResult
-from penstock.operations.executions.waits import QuestionView
+from penstock.operations.runs.results import ExecutionResult
+from penstock.operations.runs.views import ErrorView
+from penstock.operations.runs.waits import QuestionView
 
 WHOLE = build_tool_list(builtin_operations(), McpOptions())
 PNG = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}

@@ -14,8 +14,8 @@ from penstock.mcp_surface.tools.registry import build_tool_list
 from penstock.mcp_surface.tools.tool_list import Tool, listed_tool
 from penstock.mcp_surface.tools.toolsets import found_tools, toolset_list
 from penstock.operations.catalogue.capability import Annotations, Authorization, Capability, Governance
-from penstock.operations.executions.views import ErrorView
-from penstock.operations.executions.waiting import ExecutionResult
+from penstock.operations.runs.results import ExecutionResult
+from penstock.operations.runs.views import ErrorView
 
 OPTIONS = McpOptions(version="1")
 

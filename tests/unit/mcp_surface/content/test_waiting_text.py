@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.mcp_surface.content.waiting_text import is_for_person, status_line, where_answered, who_answers
-from penstock.operations.executions.waits import QuestionView
+from penstock.operations.runs.waits import QuestionView
 
 PAGE = "https://penstock.test/answer"
 

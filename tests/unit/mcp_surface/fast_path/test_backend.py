@@ -23,7 +23,7 @@ from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.tools.tool_list import ToolList
 from penstock.operations.gate.context import Principal, Request, Surface
-from penstock.operations.pipeline import Answered, Gate
+from penstock.operations.gate.pipeline import Answered, Gate
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.mcp_surface.questions.client_questions import form_of
-from penstock.operations.executions.waits import QuestionView
+from penstock.operations.runs.waits import QuestionView
 
 
 def question(schema: Any) -> QuestionView:

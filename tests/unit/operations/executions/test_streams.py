@@ -13,7 +13,7 @@ from penstock.base import limits
 from penstock.base.errors import LimitExceeded
 from penstock.operations.catalogue.capability import StreamEvent
 from penstock.operations.gate.context import Credentials, Request, Surface
-from penstock.operations.pipeline import Answered
+from penstock.operations.gate.pipeline import Answered
 from penstock.runtime.activities.performing import ActivityCall
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import workflow

@@ -13,9 +13,10 @@ from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import NotFound, Rejected
 from penstock.base.json import JsonObject
-from penstock.operations.exposed.parts import object_schema
+from penstock.operations.exposed.workflows import ExposedWorkflows
 from penstock.operations.gate.context import Request
-from penstock.operations.pipeline import Answered
+from penstock.operations.gate.pipeline import Answered
+from penstock.operations.runs.capabilities import object_schema
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import ASK, DOUBLE, WAIT
 
@@ -111,9 +112,9 @@ async def test_a_workflow_that_calls_itself_read_only_leaves_its_record_with_its
 async def test_what_another_process_changes_is_seen_after_a_moment(open_caller: OpenGate) -> None:
     async with open_caller() as caller, open_caller() as elsewhere:
         await caller.call("workflow.create", document=exposed(DOUBLE, title="Twice"))
-        services, known = caller.gate.services, caller.gate.exposed
+        services = caller.gate.services
         clock = Ahead(services.clock)
-        known._services = replace(services, clock=clock)
+        known = ExposedWorkflows(replace(services, clock=clock))
         before = await known.of("default")
         clock.ms += limits.EXPOSED_REREAD_MS
         assert await known.of("default") is before

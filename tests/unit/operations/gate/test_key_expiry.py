@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from penstock.operations.pipeline import RefusedCall
+from penstock.operations.gate.pipeline import RefusedCall
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.waiting import until
 

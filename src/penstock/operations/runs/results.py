@@ -22,20 +22,17 @@ from penstock.engine.pending import pending_activities
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.engine.transitions import RunStatus
-from penstock.operations.catalogue.capability import Capability, Example, Route
-from penstock.operations.catalogue.declaring import operation
-from penstock.operations.executions.children import Family, Kin
-from penstock.operations.executions.events import progress_data
-from penstock.operations.executions.inputs import WaitForExecution
-from penstock.operations.executions.reads import seconds_to_wait, visible_run
-from penstock.operations.executions.views import ErrorView, error_of
-from penstock.operations.executions.waits import QuestionView, question_views
 from penstock.operations.gate.context import Context
+from penstock.operations.runs.children import Family, Kin
+from penstock.operations.runs.events import progress_data
+from penstock.operations.runs.views import ErrorView, error_of
+from penstock.operations.runs.waits import QuestionView, question_views
 from penstock.runtime.activities.progress import ProgressNews
 from penstock.runtime.host.waiters import moved_within
 from penstock.runtime.ports.host import Moved
 
-__all__ = ["OPERATIONS", "ExecutionResult", "attended"]
+__all__ = ["ExecutionResult", "attended"]
+
 
 # Nothing happens in these by itself: a person, or another call, has the next word.
 _AT_REST = frozenset({"waiting_input", "waiting_approval", "paused"})
@@ -190,27 +187,3 @@ def _ended(waits: Moved) -> RunState | None:
     """The state that somebody heard of, if it is the last one: the host may not have it in memory any more."""
     heard = waits.result() if waits.done() else None
     return heard if heard is not None and heard.terminal else None
-
-
-@operation(
-    "execution.wait",
-    route=Route(method="GET", path="/executions/{execution_id}/wait", query=("wait_seconds", "after_sequence")),
-    scopes=("execution:read",),
-    reads=True,
-    subject="execution_id",
-    errors=("EXECUTION_NOT_FOUND",),
-    examples=(Example(arguments={"execution_id": "order-1042", "wait_seconds": 20}),),
-)
-async def execution_wait(context: Context, given: WaitForExecution) -> ExecutionResult:
-    """Wait for an execution.
-
-    Comes back as soon as it has ended or asks somebody something, and otherwise when the time is up: then `status` says
-    how it stands, and the call can be made again. Use it instead of asking for the status again and again.
-    """
-    row = await visible_run(context, given.execution_id)
-    asked, patience = given.wait_seconds, context.request.patience_seconds
-    seconds = patience if asked is None and patience is not None else seconds_to_wait(context, asked)
-    return await attended(context, row.run_id, seconds, after_sequence=given.after_sequence or 0)
-
-
-OPERATIONS: tuple[Capability, ...] = (execution_wait,)

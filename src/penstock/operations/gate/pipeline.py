@@ -23,7 +23,7 @@ from penstock.base.scopes import missing_scope
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
 from penstock.operations.catalogue.catalogue import Catalogue
 from penstock.operations.catalogue.errors import internal_error
-from penstock.operations.exposed.workflows import ExposedWorkflows
+from penstock.operations.catalogue.exposure import Exposures
 from penstock.operations.gate.audit_log import STRANGERS, AuditTrail, place_of
 from penstock.operations.gate.authentication import Authenticator
 from penstock.operations.gate.context import Context, Credentials, Principal, Request, Services, Surface
@@ -68,10 +68,12 @@ Outcome: TypeAlias = Answered | RefusedCall
 class Gate:
     """Every call goes through here."""
 
-    def __init__(self, catalogue: Catalogue, services: Services, authenticator: Authenticator) -> None:
+    def __init__(
+        self, catalogue: Catalogue, services: Services, authenticator: Authenticator, exposed: Exposures
+    ) -> None:
         self.catalogue = catalogue
         self.services = services
-        self.exposed = ExposedWorkflows(services)
+        self.exposed = exposed
         self.authenticator = authenticator
         self.admission = Admission(services.limits)
         self.trail = AuditTrail(services)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.definitions.validate import validate_document
-from penstock.operations.executions.declining import declined_answer
+from penstock.operations.runs.decline_answer import declined_answer
 
 BOOLEAN = {"type": "boolean"}
 TEXT = {"type": "string"}

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from penstock.base.errors import Denied, NotFound, PenstockError
 from penstock.base.scopes import missing_scope, scope_allows
 from penstock.definitions.start_needs import ChildReference, StartNeeds, start_needs
-from penstock.operations.gate.context import Principal, Services
+from penstock.operations.gate.context import Context, Principal, Services
 from penstock.runtime.ports.runs import DefinitionRow
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "RUN_SCOPE",
     "UPSTREAM_RUN_SCOPE",
     "first_missing",
+    "found_definition",
     "needed_scopes",
     "needs_of",
     "refuse_start",
@@ -32,6 +33,7 @@ __all__ = [
     "start_refusal",
     "unknown_workflow",
 ]
+
 
 READ_SCOPE = "workflow:read"
 RUN_SCOPE = "workflow:run"
@@ -124,3 +126,15 @@ async def start_refusal(
 def first_missing(principal: Principal, required: Iterable[str]) -> str | None:
     """The first scope that a principal lacks."""
     return missing_scope(principal.scopes, tuple(required))
+
+
+async def found_definition(context: Context, workflow_id: str, definition_hash: str | None = None) -> DefinitionRow:
+    """A workflow of the caller's tenant, or NotFound."""
+    store = context.services.store
+    row = await store.definition_named(workflow_id, tenant=context.tenant)
+    # A workflow that was deleted has no versions for callers.
+    if definition_hash is not None and row is not None and row.hash != definition_hash:
+        row = await store.definition(definition_hash, tenant=context.tenant)
+    if row is None or row.name != workflow_id:
+        raise unknown_workflow(workflow_id, definition_hash)
+    return row

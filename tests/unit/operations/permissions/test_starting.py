@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from penstock.base.errors import PenstockError
-from penstock.operations.pipeline import Answered, RefusedCall
+from penstock.operations.gate.pipeline import Answered, RefusedCall
 from tests.unit.operations.conftest import Caller, OpenGate
 
 pytestmark = pytest.mark.anyio

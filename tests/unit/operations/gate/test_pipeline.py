@@ -10,7 +10,7 @@ import pytest
 
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Credentials
-from penstock.operations.pipeline import Answered
+from penstock.operations.gate.pipeline import Answered
 from tests.unit.operations.conftest import Caller, OpenGate
 
 GREET: dict[str, Any] = {

@@ -1,21 +1,14 @@
-"""How things look to callers: instants, run statuses on each surface, and the views that several operations share.
+"""The statuses of a run, and what each is called on MCP and on the OpenWOP wire. They are mapped here and nowhere else.
 
-Statuses of a run are mapped here and nowhere else.
-
-Above it: operations and surfaces. Below it: the engine's words.
+Above it: operations and surfaces. Below it: nothing.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal, TypeAlias, get_args
 
-import msgspec
+__all__ = ["MCP_TASK_STATUS", "OPENWOP_STATUS", "RUN_STATUSES", "RunStatusName"]
 
-from penstock.base.errors import Rejected
-from penstock.definitions.durations import format_instant
-
-__all__ = ["MCP_TASK_STATUS", "OPENWOP_STATUS", "RUN_STATUSES", "Deleted", "RunStatusName", "instant", "milliseconds"]
 
 RunStatusName: TypeAlias = Literal[
     "pending",
@@ -63,29 +56,3 @@ OPENWOP_STATUS: dict[str, str] = {
     "cancelling": "cancelling",
     "cancelled": "cancelled",
 }
-
-
-class Deleted(msgspec.Struct, frozen=True, kw_only=True):
-    """Something is gone."""
-
-    id: str
-    deleted: bool = True
-
-
-def instant(epoch_ms: int | None) -> str | None:
-    """An instant as RFC 3339 in UTC with milliseconds."""
-    return None if epoch_ms is None else format_instant(epoch_ms)
-
-
-def milliseconds(text: str | None, name: str) -> int | None:
-    """The instant that a caller wrote; `name` is the argument it stands in."""
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        told = f"{name}: {text[:50]!r} is not an instant"
-        raise Rejected("INVALID_ARGUMENTS", told, "write it as RFC 3339 with an offset, e.g. 2026-01-31T09:00:00Z")
-    return int(moment.timestamp() * 1000)

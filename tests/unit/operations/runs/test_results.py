@@ -10,7 +10,7 @@ import pytest
 
 from penstock.base.json import JsonObject
 from penstock.operations.gate.context import Request
-from penstock.operations.pipeline import Answered
+from penstock.operations.gate.pipeline import Answered
 from penstock.runtime.ports.runs import StoredRun
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.running import run

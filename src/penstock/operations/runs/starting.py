@@ -8,10 +8,13 @@ Above it: the catalogue, other operations that start runs. Below it: the host po
 
 from __future__ import annotations
 
+from typing import Annotated, Any, Literal
+
 import msgspec
+from msgspec import Meta
 
 from penstock.base.errors import Conflict, Rejected
-from penstock.base.ids import id_for_callers, id_in_tenant
+from penstock.base.ids import id_in_tenant
 from penstock.base.json import JsonValue
 from penstock.definitions.durations import parse_native_duration_ms
 from penstock.definitions.model import Workflow
@@ -21,29 +24,46 @@ from penstock.engine.outcomes import Refused
 from penstock.engine.records import events
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
-from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
-from penstock.operations.catalogue.declaring import operation
-from penstock.operations.executions.inputs import ExecuteWorkflow
-from penstock.operations.executions.reads import ended_view, execution_view, handle, seconds_to_wait
-from penstock.operations.executions.views import ExecutionHandle, ExecutionView
+from penstock.operations.catalogue.fields import WorkflowId
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
-from penstock.operations.gate.start_rights import refuse_start
-from penstock.operations.workflows.operations import found_definition
+from penstock.operations.permissions.starting import found_definition, refuse_start
+from penstock.operations.runs.fields import ChosenId, LabelName, LabelValue, ShortText, Text, Wait
 from penstock.runtime.ports.runs import DefinitionRow, RunRow
 from penstock.runtime.run_handle import refusal_error
 
 __all__ = [
-    "OPERATIONS",
     "TRUST_LABEL",
     "UNTRUSTED",
+    "ExecuteWorkflow",
     "new_run_id",
     "refuse_restart",
     "refuse_unfit_input",
+    "row_of",
     "startable_definition",
     "started_run",
     "with_origin",
 ]
+
+
+class ExecuteWorkflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which workflow, its input, and how to start it."""
+
+    workflow_id: WorkflowId
+    input: Annotated[Any, Meta(description="The input, as the workflow's input schema says.")] = None
+    sync: Annotated[bool, Meta(description="Wait for the end, for a bounded time; see `wait_seconds`.")] = False
+    wait_seconds: Wait = None
+    execution_id: ChosenId = None
+    labels: Annotated[dict[LabelName, LabelValue], Meta(description="Labels to find it by.", max_length=32)] = (
+        msgspec.field(default_factory=dict)
+    )
+    timeout: Annotated[ShortText | None, Meta(description="How long it may take at most.", examples=["30m"])] = None
+    hash: Annotated[Text | None, Meta(description="A version of the workflow by its hash.")] = None
+    mode: Annotated[
+        Literal["in_process", "host_mediated"],
+        Meta(description="Who does the activities: this server, or the caller with execution.submit_activity."),
+    ] = "in_process"
+
 
 _OUR_LABELS = "penstock."
 TRUST_LABEL = "penstock.trust"
@@ -61,57 +81,6 @@ def new_run_id(context: Context, chosen: str | None) -> tuple[str, bool]:
         derived = idempotency.derived_id(context.principal, named)
     made = chosen or (f"r_{derived}" if derived else context.services.new_id())
     return id_in_tenant(context.tenant, made), chosen is not None or derived is not None
-
-
-@operation(
-    "workflow.execute",
-    route=Route(method="POST", path="/workflows/{workflow_id}/executions", status=202, other_statuses=(200,)),
-    scopes=("workflow:run",),
-    open_world=True,
-    risk="medium",
-    subject="workflow_id",
-    errors=(
-        "WORKFLOW_NOT_FOUND",
-        "INPUT_INVALID",
-        "EXECUTION_ID_TAKEN",
-        "DURATION_INVALID",
-        "LABEL_RESERVED",
-        "VALUE_NOT_JSON",
-    ),
-    examples=(
-        Example(arguments={"workflow_id": "refund_order", "input": {"order_id": "A-1042", "amount": 180}}),
-        Example(arguments={"workflow_id": "refund_order", "input": {"order_id": "A-1043"}, "sync": True}),
-    ),
-)
-async def workflow_execute(context: Context, given: ExecuteWorkflow) -> Reply[ExecutionHandle | ExecutionView]:
-    """Start a workflow.
-
-    Starts a durable execution of the newest version and answers with a handle at once; look at it with
-    execution.status or wait for it with execution.wait. With `sync` the call waits for the end, for a bounded time, and
-    answers with the finished execution; if it takes longer, the handle comes back and the execution goes on.
-    """
-    if not given.sync and not given.wait_seconds:
-        idempotency.answered_by(context, lambda decision: _reply(context, _row_of(decision.state, {})))
-        return _reply(context, await started_run(context, given))
-    host, chosen = context.services.host, new_run_id(context, given.execution_id)
-    with host.transcribed(chosen[0]) as transcript:
-        row = await started_run(context, given, chosen=chosen)
-        run_id, seconds = row.run_id, seconds_to_wait(context, given.wait_seconds)
-        state = await context.presence.while_there(lambda: host.wait_for_end(run_id, timeout_seconds=seconds))
-        if state is None or not state.terminal or state.continued_as is not None:
-            return _reply(context, await host.row(run_id if state is None else state.run_id) or row)
-        stored = transcript.stored(state.seq) if state.run_id == run_id else None
-    if stored is not None:
-        return _reply(context, stored.row, await ended_view(context, stored, state))
-    row = await host.row(state.run_id) or row
-    return _reply(context, row, await execution_view(context, row))
-
-
-def _reply(context: Context, row: RunRow, ended: ExecutionView | None = None) -> Reply[ExecutionHandle | ExecutionView]:
-    """The execution that was waited for, if it has ended; otherwise how to go on with it."""
-    public = id_for_callers(context.tenant, row.run_id)
-    status = 202 if ended is None else 200
-    return Reply(value=ended or handle(context, row), status=status, location=f"/executions/{public}")
 
 
 async def started_run(
@@ -159,7 +128,7 @@ async def started_run(
                 return known
         workflow = await services.host.workflow(definition_hash)
         raise await _input_error(context, workflow, given.input, decision) or refusal_error(decision)
-    return _row_of(decision.state, labels)
+    return row_of(decision.state, labels)
 
 
 async def startable_definition(context: Context, workflow_id: str, definition_hash: str | None = None) -> DefinitionRow:
@@ -191,7 +160,7 @@ def with_origin(context: Context, labels: dict[str, str]) -> dict[str, str]:
     return {**labels, TRUST_LABEL: UNTRUSTED} if context.request.surface == "mcp" else labels
 
 
-def _row_of(state: RunState, labels: dict[str, str]) -> RunRow:
+def row_of(state: RunState, labels: dict[str, str]) -> RunRow:
     """The index row of a run that was just stored, as far as callers see it: spares reading it again."""
     return RunRow(
         run_id=state.run_id,
@@ -267,6 +236,3 @@ async def refuse_unfit_input(context: Context, workflow: Workflow, given: JsonVa
     if listed:
         told = f"the input does not fit {workflow.name}"
         raise Rejected("INPUT_INVALID", told, "look at the workflow's input schema", {"errors": listed})
-
-
-OPERATIONS: tuple[Capability, ...] = (workflow_execute,)

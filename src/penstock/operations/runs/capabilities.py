@@ -5,6 +5,7 @@ Above it: `workflows`, `contents`. Below it: `workflow.execute`, `executions.wai
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -13,14 +14,14 @@ from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import CompiledSchema, is_prompt, load_schema, violations
 from penstock.operations.catalogue.capability import Annotations, Authorization, Governance
-from penstock.operations.executions.inputs import ExecuteWorkflow
-from penstock.operations.executions.reads import seconds_to_wait
-from penstock.operations.executions.starts import started_run
-from penstock.operations.executions.waiting import ExecutionResult, attended
 from penstock.operations.gate.context import Context
+from penstock.operations.runs.handles import seconds_to_wait
+from penstock.operations.runs.results import ExecutionResult, attended
+from penstock.operations.runs.starting import ExecuteWorkflow, started_run
 
 __all__ = [
     "annotations_of",
+    "client_needs",
     "converted",
     "execute",
     "execution_authorization",
@@ -32,6 +33,7 @@ __all__ = [
     "settings_of",
     "text_of",
 ]
+
 
 # The member that holds an input which is not an object: tools take objects only.
 _WRAPPED = "input"
@@ -160,3 +162,34 @@ async def execute(workflow_id: str, definition_hash: str, context: Context, give
     patience = context.request.patience_seconds
     seconds = seconds_to_wait(context, None) if patience is None else patience
     return await attended(context, row.run_id, seconds)
+
+
+_CLIENT = "client"
+
+
+def client_needs(document: JsonObject, shown: JsonObject) -> JsonObject:
+    """What is known about it, for the metadata of the capability."""
+    said = shown.get("requires")
+    if isinstance(said, list):
+        return {"requires": said}
+    alone = [node for node in _nodes(document.get("nodes")) if "on_error" not in node]
+    models: list[JsonValue] = [
+        str(node.get("model", "default"))
+        for node in alone
+        if node.get("type") == "llm_call" and node.get("provider") == _CLIENT
+    ]
+    roots = any("tool" in node and node.get("server") == _CLIENT for node in alone)
+    needs: JsonObject = {"client_models": models} if models else {}
+    return {**needs, "client_roots": True} if roots else needs
+
+
+def _nodes(listed: JsonValue) -> Iterator[JsonObject]:
+    """Every node, wherever it stands; the settings of published ones beside their type."""
+    if isinstance(listed, list):
+        for item in listed:
+            yield from _nodes(item)
+    elif isinstance(listed, dict):
+        config = listed.get("config")
+        yield {**listed, **config} if isinstance(config, dict) else listed
+        for name in ("nodes", "branches"):
+            yield from _nodes(listed.get(name))

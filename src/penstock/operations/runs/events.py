@@ -19,7 +19,7 @@ from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.engine.transitions import Phase, RunStatus
 from penstock.engine.visits import Change, change_of
-from penstock.operations.views import instant
+from penstock.operations.catalogue.fields import instant
 from penstock.runtime.activities.progress import Progress
 
 __all__ = ["EVENT_TYPES", "NODE_PHASES", "Change", "EventFold", "change_of", "progress_data"]

@@ -18,8 +18,8 @@ from penstock.engine.state import Key, RunState
 from penstock.engine.transitions import Phase
 from penstock.engine.walk.questions import open_questions
 from penstock.engine.walk.timers import timers_of
-from penstock.operations.executions.declining import declined_answer
-from penstock.operations.views import instant
+from penstock.operations.catalogue.fields import instant
+from penstock.operations.runs.decline_answer import declined_answer
 
 __all__ = [
     "ActivityView",

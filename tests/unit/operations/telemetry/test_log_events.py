@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.operations.event_lines import EventRecord, log_event
+from penstock.operations.telemetry.log_events import EventRecord, log_event
 
 EVERYTHING = "%(name)s %(levelname)s %(message)s %(asctime)s %(pathname)s %(lineno)d %(funcName)s %(threadName)s"
 

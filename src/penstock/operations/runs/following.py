@@ -1,49 +1,29 @@
-"""Watching what belongs to a tenant: its workflows between two looks, and an execution as it moves.
+"""Following a run: tell whoever listens when it, or a child of it, has moved.
 
-Who may watch what is decided before, by the gate.
+Who may follow which run is decided before, by the gate.
 
-Above it: surfaces that tell clients what changed. Below it: the store, the host.
+Above it: surfaces that notify clients. Below it: the store, the host, `children`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.ids import id_in_tenant
-from penstock.operations.executions.children import Family, Kin
 from penstock.operations.gate.context import Services
-from penstock.runtime.ports.runs import DefinitionRow, RunRow
+from penstock.operations.runs.children import Family, Kin
+from penstock.runtime.ports.runs import RunRow
 
-__all__ = ["Position", "TenantWorkflows", "execution_position", "follow_execution"]
+__all__ = ["Position", "execution_position", "follow_execution"]
+
 
 _LOGGER = logging.getLogger("penstock.operations")
-
-
-@dataclass(frozen=True, slots=True)
-class TenantWorkflows:
-    """The workflows of a tenant at one moment."""
-
-    hashes: Mapping[str, str] = field(default_factory=dict)
-    words: tuple[tuple[str, str, str], ...] = ()
-    """How they stand in a list: name, title, description."""
-
-    @classmethod
-    def of(cls, rows: Iterable[DefinitionRow]) -> TenantWorkflows:
-        """These."""
-        ordered = sorted(rows, key=lambda row: row.name)
-        words = [(row.name, str(row.document.get("title")), str(row.document.get("description"))) for row in ordered]
-        return cls({row.name: row.hash for row in ordered}, tuple(words))
-
-    def changed_since(self, before: TenantWorkflows) -> Set[str]:
-        """The names of those that are new, gone or other than before."""
-        names = self.hashes.keys() | before.hashes.keys()
-        return {name for name in names if self.hashes.get(name) != before.hashes.get(name)}
 
 
 @dataclass(frozen=True, slots=True)

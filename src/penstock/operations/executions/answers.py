@@ -10,15 +10,20 @@ Above it: the operations that answer questions. Below it: what is known of a req
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from penstock.base.errors import Denied
 from penstock.base.scopes import scope_allows
+from penstock.definitions.secret_answers import is_secret
 from penstock.engine.inputs import Answerer
 from penstock.engine.records import commands, events
+from penstock.engine.walk.questions import interrupt_id_of
 from penstock.operations.gate.context import Context, Principal
+from penstock.operations.runs.views import HistoryPage
 
-__all__ = ["answerer_of", "is_by_model", "may_ask_caller", "refuse_used_answer"]
+__all__ = ["answerer_of", "answers_in", "is_by_model", "is_secret", "may_ask_caller", "refuse_used_answer"]
+
 
 _APPROVE = "approve:"
 # A node, its visit, and which of the questions of an activity.
@@ -76,3 +81,11 @@ async def refuse_used_answer(context: Context, run_id: str, at_sequence: int) ->
                 told = f"a person answered {node} before {at_sequence}, and only a person can use that answer again"
                 hint = "fork at an earlier record, or over REST, or with `penstock runs fork`"
                 raise Denied("PERSON_REQUIRED", told, hint, {"node_id": node, "sequence": record.seq})
+
+
+def answers_in(page: HistoryPage) -> Iterator[tuple[str, str | None]]:
+    """The questions that were answered in a part of a history, each with who answered."""
+    for record in page.items:
+        if record.name == commands.ResumeInterrupt.__name__:
+            told = record.payload
+            yield interrupt_id_of(told["nodeId"], told["visit"], told.get("round", 0)), told.get("answeredBy")

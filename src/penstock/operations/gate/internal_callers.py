@@ -15,7 +15,7 @@ from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Principal, Request, Surface
-from penstock.operations.pipeline import Gate, RefusedCall
+from penstock.operations.gate.pipeline import Gate, RefusedCall
 
 __all__ = ["act", "system_principal"]
 

@@ -18,21 +18,19 @@ from msgspec import Meta
 
 from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, NotFound, Rejected
-from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.scopes import EVERYTHING, SCOPE_HINT, is_scope, likely_scope, scope_allows
 from penstock.definitions.durations import parse_native_duration_ms
 from penstock.governance.keys import ParsedKey, derived_key, hash_secret
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.fields import Cursor, Limit, instant
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context, Services
-from penstock.operations.gate.start_rights import needed_scopes
-from penstock.operations.views import instant
-from penstock.operations.workflows.views import Cursor, Limit
+from penstock.operations.permissions.starting import needed_scopes
 from penstock.runtime.ports.platform import KeyNotReplaced, KeyRow
 
-__all__ = ["OPERATIONS", "NewKey", "is_operator"]
+__all__ = ["OPERATIONS", "NewKey"]
 
 # More alike than this is a slip of the finger; less may be the scope of a workflow.
 
@@ -183,14 +181,9 @@ def _duration_ms(text: str, name: str) -> int:
     return found
 
 
-def is_operator(context: Context) -> bool:
-    """Whether the caller owns everything in the default tenant, and with that the server."""
-    return context.tenant == DEFAULT_TENANT and scope_allows(context.principal.scopes, EVERYTHING)
-
-
 async def _own_key(context: Context, key_id: str) -> KeyRow:
     row = await context.services.platform.key(key_id)
-    if row is None or (row.tenant != context.tenant and not is_operator(context)):
+    if row is None or (row.tenant != context.tenant and not context.is_operator):
         raise NotFound("KEY_NOT_FOUND", f"there is no key {key_id}", "list the keys to see which there are")
     return row
 
@@ -270,7 +263,7 @@ async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
     """
     _check_scopes(context, given.scopes)
     tenant = given.tenant or context.tenant
-    if tenant != context.tenant and not is_operator(context):
+    if tenant != context.tenant and not context.is_operator:
         told = "only who owns everything in the default tenant may make keys of other tenants"
         raise Denied("SCOPE_REQUIRED", told, "leave `tenant` out", {"scope": EVERYTHING})
     now = context.now_ms()
@@ -312,7 +305,7 @@ async def key_list(context: Context, given: ListKeys) -> KeyPage:
     keys of all tenants.
     """
     page = await context.services.platform.keys(
-        tenant=None if is_operator(context) else context.tenant, limit=given.limit, cursor=given.cursor
+        tenant=None if context.is_operator else context.tenant, limit=given.limit, cursor=given.cursor
     )
     now = context.now_ms()
     return KeyPage(items=[_view(row, now) for row in page.rows], next_cursor=page.next_cursor)

@@ -7,7 +7,7 @@ from penstock.base.json import JsonObject
 from penstock.engine.folding.evolve import fold
 from penstock.engine.fork import fork
 from penstock.engine.pending import pending_activities
-from penstock.operations.executions.retrying import retry_point
+from penstock.operations.executions.retry_point import retry_point
 from tests.unit.cli.views import records_of, workflow_of
 
 PLAIN = """\

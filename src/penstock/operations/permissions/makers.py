@@ -18,7 +18,7 @@ from penstock.base.errors import Denied
 from penstock.engine import starters
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import Principal, Services
-from penstock.operations.gate.start_rights import first_missing, needs_of, scopes_to_start
+from penstock.operations.permissions.starting import first_missing, needs_of, scopes_to_start
 from penstock.runtime.ports.platform import KeyRow
 from penstock.runtime.ports.runs import DefinitionRow, ScheduleRow
 from penstock.runtime.schedules.schedules import made_by, origin_of

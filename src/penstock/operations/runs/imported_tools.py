@@ -24,13 +24,12 @@ from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
 from penstock.operations.catalogue.capability import Annotations, Authorization, Capability, Governance
 from penstock.operations.catalogue.declaring import schema_of
-from penstock.operations.executions.inputs import ExecuteWorkflow
-from penstock.operations.executions.reads import seconds_to_wait
-from penstock.operations.executions.starts import started_run
-from penstock.operations.executions.waiting import ExecutionResult, attended
-from penstock.operations.exposed.parts import converted, nested_schema, object_at, object_schema
 from penstock.operations.gate.context import Context, Services
-from penstock.operations.gate.start_rights import UPSTREAM_RUN_SCOPE
+from penstock.operations.permissions.starting import UPSTREAM_RUN_SCOPE
+from penstock.operations.runs.capabilities import converted, nested_schema, object_at, object_schema
+from penstock.operations.runs.handles import seconds_to_wait
+from penstock.operations.runs.results import ExecutionResult, attended
+from penstock.operations.runs.starting import ExecuteWorkflow, started_run
 from penstock.runtime.upstreams.board import DEFINE_CALL, QUARANTINED, Standing
 from penstock.runtime.upstreams.tools import ImportRules, ToolRule, UpstreamTool
 

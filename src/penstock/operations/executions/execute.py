@@ -1,0 +1,96 @@
+"""Operations that start a workflow and wait for an execution: `workflow.execute`, `execution.wait`.
+
+Above it: the catalogue. Below it: `runs.starting`, `runs.results`.
+"""
+
+from __future__ import annotations
+
+from penstock.base.ids import id_for_callers
+from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.executions.inputs import WaitForExecution
+from penstock.operations.executions.reads import ended_view, execution_view
+from penstock.operations.gate import idempotency
+from penstock.operations.gate.context import Context
+from penstock.operations.runs.handles import handle, seconds_to_wait, visible_run
+from penstock.operations.runs.results import ExecutionResult, attended
+from penstock.operations.runs.starting import ExecuteWorkflow, new_run_id, row_of, started_run
+from penstock.operations.runs.views import ExecutionHandle, ExecutionView
+from penstock.runtime.ports.runs import RunRow
+
+__all__ = ["OPERATIONS"]
+
+
+@operation(
+    "workflow.execute",
+    route=Route(method="POST", path="/workflows/{workflow_id}/executions", status=202, other_statuses=(200,)),
+    scopes=("workflow:run",),
+    open_world=True,
+    risk="medium",
+    subject="workflow_id",
+    errors=(
+        "WORKFLOW_NOT_FOUND",
+        "INPUT_INVALID",
+        "EXECUTION_ID_TAKEN",
+        "DURATION_INVALID",
+        "LABEL_RESERVED",
+        "VALUE_NOT_JSON",
+    ),
+    examples=(
+        Example(arguments={"workflow_id": "refund_order", "input": {"order_id": "A-1042", "amount": 180}}),
+        Example(arguments={"workflow_id": "refund_order", "input": {"order_id": "A-1043"}, "sync": True}),
+    ),
+)
+async def workflow_execute(context: Context, given: ExecuteWorkflow) -> Reply[ExecutionHandle | ExecutionView]:
+    """Start a workflow.
+
+    Starts a durable execution of the newest version and answers with a handle at once; look at it with
+    execution.status or wait for it with execution.wait. With `sync` the call waits for the end, for a bounded time, and
+    answers with the finished execution; if it takes longer, the handle comes back and the execution goes on.
+    """
+    if not given.sync and not given.wait_seconds:
+        idempotency.answered_by(context, lambda decision: _reply(context, row_of(decision.state, {})))
+        return _reply(context, await started_run(context, given))
+    host, chosen = context.services.host, new_run_id(context, given.execution_id)
+    with host.transcribed(chosen[0]) as transcript:
+        row = await started_run(context, given, chosen=chosen)
+        run_id, seconds = row.run_id, seconds_to_wait(context, given.wait_seconds)
+        state = await context.presence.while_there(lambda: host.wait_for_end(run_id, timeout_seconds=seconds))
+        if state is None or not state.terminal or state.continued_as is not None:
+            return _reply(context, await host.row(run_id if state is None else state.run_id) or row)
+        stored = transcript.stored(state.seq) if state.run_id == run_id else None
+    if stored is not None:
+        return _reply(context, stored.row, await ended_view(context, stored, state))
+    row = await host.row(state.run_id) or row
+    return _reply(context, row, await execution_view(context, row))
+
+
+def _reply(context: Context, row: RunRow, ended: ExecutionView | None = None) -> Reply[ExecutionHandle | ExecutionView]:
+    """The execution that was waited for, if it has ended; otherwise how to go on with it."""
+    public = id_for_callers(context.tenant, row.run_id)
+    status = 202 if ended is None else 200
+    return Reply(value=ended or handle(context, row), status=status, location=f"/executions/{public}")
+
+
+@operation(
+    "execution.wait",
+    route=Route(method="GET", path="/executions/{execution_id}/wait", query=("wait_seconds", "after_sequence")),
+    scopes=("execution:read",),
+    reads=True,
+    subject="execution_id",
+    errors=("EXECUTION_NOT_FOUND",),
+    examples=(Example(arguments={"execution_id": "order-1042", "wait_seconds": 20}),),
+)
+async def execution_wait(context: Context, given: WaitForExecution) -> ExecutionResult:
+    """Wait for an execution.
+
+    Comes back as soon as it has ended or asks somebody something, and otherwise when the time is up: then `status` says
+    how it stands, and the call can be made again. Use it instead of asking for the status again and again.
+    """
+    row = await visible_run(context, given.execution_id)
+    asked, patience = given.wait_seconds, context.request.patience_seconds
+    seconds = patience if asked is None and patience is not None else seconds_to_wait(context, asked)
+    return await attended(context, row.run_id, seconds, after_sequence=given.after_sequence or 0)
+
+
+OPERATIONS: tuple[Capability, ...] = (workflow_execute, execution_wait)

@@ -1,0 +1,1 @@
+"""Operations on API keys. Read `operations`."""

@@ -1,0 +1,49 @@
+"""Types of the members by which callers name and start runs.
+
+Above it: the inputs of operations on executions and schedules. Below it: nothing but data.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+__all__ = [
+    "CHOSEN_ID",
+    "WAIT_SECONDS_ACCEPTED",
+    "AnyId",
+    "ChosenId",
+    "LabelName",
+    "LabelValue",
+    "Name",
+    "ShortText",
+    "Text",
+    "Wait",
+]
+
+
+# Callers choose from these characters; `~`, `:` and `@` tell apart what the server makes of an id.
+CHOSEN_ID = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$"
+_ID_CHARACTERS_MAX = 512
+# Whoever asks for more than the server grants gets what it grants; this only keeps out nonsense.
+WAIT_SECONDS_ACCEPTED = 86_400
+
+# Bounds stand on the types that have them, descriptions on what may be left out.
+ShortText = Annotated[str, Meta(max_length=64)]
+Text = Annotated[str, Meta(max_length=330)]
+AnyId = Annotated[str, Meta(min_length=1, max_length=_ID_CHARACTERS_MAX)]
+Name = Annotated[str, Meta(min_length=1, max_length=256)]
+ChosenId = Annotated[
+    Annotated[str, Meta(pattern=CHOSEN_ID)] | None,
+    Meta(
+        description="An id of your own for the new execution; the same id and input again give the same execution.",
+        examples=["order-1042"],
+    ),
+]
+LabelName = Annotated[str, Meta(min_length=1, max_length=64)]
+LabelValue = Annotated[str, Meta(max_length=256)]
+Wait = Annotated[
+    Annotated[float, Meta(ge=0, le=WAIT_SECONDS_ACCEPTED)] | None,
+    Meta(description="How many seconds to wait at most."),
+]

@@ -1,0 +1,79 @@
+"""Finding a run that a caller names, and the handle by which the caller goes on with it.
+
+An execution is a run: `execution_id` is the id of the run as its tenant writes it. A run of another tenant is not
+found.
+
+Above it: the operations that start, read and change runs. Below it: the index of runs, `views`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from penstock.base.errors import NotFound
+from penstock.base.ids import DEFAULT_TENANT, id_for_callers, id_in_tenant
+from penstock.engine.outcomes import Accepted
+from penstock.operations.catalogue.capability import Reply
+from penstock.operations.gate import idempotency
+from penstock.operations.gate.context import Context
+from penstock.operations.runs.views import (
+    ExecutionHandle,
+    handle_of,
+    handle_of_state,
+)
+from penstock.runtime.ports.runs import RunRow
+
+__all__ = ["handle", "handle_after", "handle_now", "seconds_to_wait", "visible_run"]
+
+
+async def visible_run(context: Context, execution_id: str) -> RunRow:
+    """The index row of an execution that the caller named; one of another tenant is not found, like any other."""
+    store, tenant = context.services.store, context.tenant
+    row = await store.row(id_in_tenant(tenant, execution_id))
+    if row is None and tenant != DEFAULT_TENANT:
+        row = await store.row(execution_id)
+    if row is None or row.tenant != tenant:
+        told = f"there is no execution {execution_id[:200]}"
+        raise NotFound("EXECUTION_NOT_FOUND", told, "list the executions to see which there are")
+    return row
+
+
+def handle(context: Context, row: RunRow) -> ExecutionHandle:
+    """An execution as a handle."""
+    return handle_of(row, context.services.base_path)
+
+
+async def handle_now(context: Context, run_id: str) -> ExecutionHandle:
+    """How a run of the caller's tenant stands now, as a handle."""
+    row = await context.services.store.row(run_id)
+    if row is None:
+        raise NotFound("EXECUTION_NOT_FOUND", f"the execution {id_for_callers(context.tenant, run_id)} is gone")
+    return handle(context, row)
+
+
+async def handle_after(
+    context: Context, run_id: str, change: Awaitable[object], *, is_new: bool = False
+) -> Reply[ExecutionHandle]:
+    """Make a change of a run, and say how the run stands then: the answer of the call, stored with the change.
+
+    A change that was made before changes nothing, and is answered with how the run stands now. Of a new run the answer
+    says where it is.
+    """
+
+    def reply(found: ExecutionHandle) -> Reply[ExecutionHandle]:
+        return Reply(value=found, location=f"/executions/{found.execution_id}" if is_new else None)
+
+    def decided(decision: Accepted) -> Reply[ExecutionHandle] | None:
+        # A run that was continued hands on what is meant for it as a whole: its own handle says nothing of that.
+        state = decision.state
+        return reply(handle_of_state(state, context.services.base_path)) if state.run_id == run_id else None
+
+    answer = idempotency.answered_by(context, decided)
+    await change
+    return answer.reply or reply(await handle_now(context, run_id))
+
+
+def seconds_to_wait(context: Context, asked: float | None) -> float:
+    """How long a call waits: what was asked for, within what the server grants."""
+    chosen = context.services.limits
+    return min(chosen.sync_wait_seconds if asked is None else asked, chosen.sync_wait_max_seconds)
