@@ -6,7 +6,7 @@ Above it: the operations. Below it: nothing but data.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -14,13 +14,7 @@ from msgspec import Meta
 from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonValue
-from penstock.base.later import later
 from penstock.definitions.durations import format_instant
-
-if TYPE_CHECKING:
-    from penstock.definitions.build import workflow as build
-else:
-    build = later("penstock.definitions.build.workflow")
 
 __all__ = ["Cursor", "Deleted", "IfMatch", "Limit", "WorkflowId", "document_name", "instant", "milliseconds"]
 
