@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from docs.generator.client_views import result_types, view_schemas
+from docs.generator.client.views import result_types, view_schemas
 from docs.generator.markdown import anchor, code, link, page, prose, table
 from docs.generator.operations import catalogue, described_operations
 from penstock.base import limits

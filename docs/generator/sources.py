@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from docs.generator.client_resources import client_files
+from docs.generator.client.resources import client_files
 from docs.generator.operations import operations_file
 
 __all__ = ["sources"]

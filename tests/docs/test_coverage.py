@@ -59,10 +59,9 @@ def test_generated_sources_are_current() -> None:
     made = sources()
     stale = [name for name, text in made.items() if (ROOT / name).read_text(encoding="utf-8") != text]
     assert stale == [], "run scripts/docs"
-    folder = ROOT / "src" / "penstock" / "client" / "generated"
-    written = {path.relative_to(ROOT).as_posix() for path in folder.glob("*.py")} - {
-        "src/penstock/client/generated/__init__.py"
-    }
+    folders = [ROOT / "src" / "penstock" / "client" / name for name in ("generated", "sync")]
+    files = [path for folder in folders for path in folder.rglob("*.py") if path.name != "__init__.py"]
+    written = {path.relative_to(ROOT).as_posix() for path in files}
     assert written <= set(made), "a generated file that nothing makes any more"
 
 

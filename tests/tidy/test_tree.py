@@ -10,8 +10,6 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "penstock"
 MODULES_MAX = 20
 PREFIX_MAX = 2
-# Made by `scripts/docs`, one module per resource; nobody looks for anything there.
-GENERATED = frozenset({"client/generated"})
 
 
 def crowds(folder: Path) -> list[str]:
@@ -24,8 +22,7 @@ def crowds(folder: Path) -> list[str]:
 
 
 def packages() -> list[str]:
-    folders = sorted(str(path.parent.relative_to(SOURCE)) for path in SOURCE.rglob("__init__.py"))
-    return [folder for folder in folders if folder not in GENERATED]
+    return sorted(str(path.parent.relative_to(SOURCE)) for path in SOURCE.rglob("__init__.py"))
 
 
 @pytest.mark.parametrize("package", packages())
@@ -40,7 +37,7 @@ def test_a_package_says_what_lives_there(package: str) -> None:
 
 def test_every_folder_with_modules_is_a_package() -> None:
     folders = {str(path.parent.relative_to(SOURCE)) for path in SOURCE.rglob("*.py")}
-    assert folders - GENERATED == set(packages())
+    assert folders == set(packages())
 
 
 def test_too_many_modules_and_a_shared_prefix_are_found(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.client.client import Client
-    from penstock.client.client_async import AsyncClient
+    from penstock.client.asynchronous.client import AsyncClient
     from penstock.client.errors import (
         CallConflict,
         CallDenied,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
         CallUnavailable,
     )
     from penstock.client.events import StreamEvent
+    from penstock.client.sync.client import Client
 
 __all__ = [
     "AsyncClient",
@@ -41,7 +41,7 @@ __all__ = [
 
 _ERRORS = "penstock.client.errors"
 _HOMES = {
-    "AsyncClient": "penstock.client.client_async",
+    "AsyncClient": "penstock.client.asynchronous.client",
     "CallConflict": _ERRORS,
     "CallDenied": _ERRORS,
     "CallFailed": _ERRORS,
@@ -50,7 +50,7 @@ _HOMES = {
     "CallRejected": _ERRORS,
     "CallTimedOut": _ERRORS,
     "CallUnavailable": _ERRORS,
-    "Client": "penstock.client.client",
+    "Client": "penstock.client.sync.client",
     "StreamEvent": "penstock.client.events",
 }
 

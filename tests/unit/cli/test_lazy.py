@@ -46,8 +46,8 @@ def test_help_imports_no_command_and_nothing_of_the_product(arguments: tuple[str
 def test_a_call_to_a_server_imports_nothing_of_a_server() -> None:
     loaded = loaded_by("workflow", "list", "--server", "http://127.0.0.1:9")
     assert [name for name in SERVER if name in loaded] == []
-    assert "penstock.client.connection" in loaded
-    assert "penstock.client.generated.workflows" not in loaded
+    assert "penstock.client.sync.connection" in loaded
+    assert "penstock.client.generated.sync.workflows" not in loaded
 
 
 def test_serving_does_not_import_the_commands_of_operations() -> None:

@@ -8,7 +8,7 @@ import pytest
 from penstock.base.errors import NotFound, Rejected
 from penstock.client.calls import decoded, prepare
 from penstock.client.errors import CallFailed
-from penstock.client.generated.execution_views import ExecutionHandle, ExecutionView
+from penstock.client.generated.views.execution import ExecutionHandle, ExecutionView
 from penstock.client.table import find_operation, method_name, operation_table, resource_attribute
 
 HANDLE = {

@@ -31,9 +31,9 @@ from penstock.app.settings.model import settings_outline
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.main import app as command_line
 from penstock.cli.operations.resources import group_of
-from penstock.client.client import Client
-from penstock.client.client_async import AsyncClient
+from penstock.client.asynchronous.client import AsyncClient
 from penstock.client.errors import CLIENT_REASONS
+from penstock.client.sync.client import Client
 from penstock.client.table import method_name, operation_table, resource_attribute
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.tools.naming import ToolNaming

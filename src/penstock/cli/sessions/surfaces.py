@@ -13,8 +13,8 @@ from typing import Any, Protocol, assert_never
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.sessions.targets import FileTarget, ServerTarget, Target, connect
-from penstock.client.connection import Connection
 from penstock.client.events import StreamEvent
+from penstock.client.sync.connection import Connection
 from penstock.client.table import Operation
 
 __all__ = ["CallSurface", "open_surface"]

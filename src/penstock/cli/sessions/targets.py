@@ -20,8 +20,8 @@ import typer
 
 from penstock.cli.sessions.profiles import PROFILE_VARIABLE, Profiles, profiles_path, read_profiles
 from penstock.cli.terminal.values import UsageError
-from penstock.client.connection import Connection
 from penstock.client.options import KEY_VARIABLE, SERVER_VARIABLE
+from penstock.client.sync.connection import Connection
 from penstock.client.transports import is_loopback
 
 __all__ = [

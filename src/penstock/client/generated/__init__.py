@@ -1,1 +1,3 @@
-"""The typed methods and answers of the client, made by `scripts/docs` from the server's catalogue."""
+"""Made by `scripts/docs` from the catalogue: types of answers (`views`), and a method for every operation, for both
+kinds of client.
+"""

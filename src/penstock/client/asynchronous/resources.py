@@ -1,0 +1,45 @@
+"""Everything that a client can do, by resource. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from penstock.client.asynchronous.executions import AsyncExecutions
+from penstock.client.calling import AsyncCaller
+from penstock.client.generated.asynchronous.agents import AsyncAgents
+from penstock.client.generated.asynchronous.audit import AsyncAudit
+from penstock.client.generated.asynchronous.control import AsyncControl
+from penstock.client.generated.asynchronous.deliveries import AsyncDeliveries
+from penstock.client.generated.asynchronous.keys import AsyncKeys
+from penstock.client.generated.asynchronous.models import AsyncModels
+from penstock.client.generated.asynchronous.schedules import AsyncSchedules
+from penstock.client.generated.asynchronous.schemas import AsyncSchemas
+from penstock.client.generated.asynchronous.system import AsyncSystem
+from penstock.client.generated.asynchronous.tasks import AsyncTasks
+from penstock.client.generated.asynchronous.tools import AsyncTools
+from penstock.client.generated.asynchronous.triggers import AsyncTriggers
+from penstock.client.generated.asynchronous.upstreams import AsyncUpstreams
+from penstock.client.generated.asynchronous.webhooks import AsyncWebhooks
+from penstock.client.generated.asynchronous.workflows import AsyncWorkflows
+
+__all__ = ["AsyncResources"]
+
+
+class AsyncResources:
+    """A member for each resource."""
+
+    def __init__(self, caller: AsyncCaller) -> None:
+        self.workflows = AsyncWorkflows(caller)
+        self.tasks = AsyncTasks(caller)
+        self.executions = AsyncExecutions(caller)
+        self.schedules = AsyncSchedules(caller)
+        self.control = AsyncControl(caller)
+        self.keys = AsyncKeys(caller)
+        self.audit = AsyncAudit(caller)
+        self.schemas = AsyncSchemas(caller)
+        self.models = AsyncModels(caller)
+        self.tools = AsyncTools(caller)
+        self.agents = AsyncAgents(caller)
+        self.upstreams = AsyncUpstreams(caller)
+        self.webhooks = AsyncWebhooks(caller)
+        self.deliveries = AsyncDeliveries(caller)
+        self.triggers = AsyncTriggers(caller)
+        self.system = AsyncSystem(caller)

@@ -1,0 +1,1 @@
+"""A typed method for every operation, awaited; one module for each resource."""

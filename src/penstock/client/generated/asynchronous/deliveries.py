@@ -1,0 +1,67 @@
+"""Operations on delivery, awaited. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Literal
+
+from penstock.client.calling import AsyncCaller
+from penstock.client.generated.views.delivery import DeliveryPageView, DeliveryView
+
+__all__ = ["AsyncDeliveries"]
+
+
+class AsyncDeliveries:
+    """Operations on delivery."""
+
+    def __init__(self, caller: AsyncCaller) -> None:
+        self._caller = caller
+
+    async def list(
+        self,
+        endpoint_id: str,
+        *,
+        state: Literal["dead", "delivered", "pending"] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> DeliveryPageView:
+        """List the deliveries of a webhook.
+
+        The events that were queued for it, the newest first: delivered, on their way, or put aside (`dead`) after
+        the last attempt. Send one again with delivery.retry.
+        """
+        return await self._caller.invoke(
+            "delivery.list",
+            {"endpoint_id": endpoint_id, "state": state, "limit": limit, "cursor": cursor},
+            DeliveryPageView,
+        )
+
+    async def list_all(
+        self,
+        endpoint_id: str,
+        *,
+        state: Literal["dead", "delivered", "pending"] | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[DeliveryView]:
+        """List the deliveries of a webhook: all of them; `limit` is the size of a page."""
+        async for page in self._caller.pages(
+            "delivery.list", {"endpoint_id": endpoint_id, "state": state, "limit": limit}, DeliveryPageView
+        ):
+            for item in page.items:
+                yield item
+
+    async def get(self, delivery_id: str) -> DeliveryView:
+        """Look at a delivery.
+
+        The event as it is sent, how often that was tried, and what the receiver answered last.
+        """
+        return await self._caller.invoke("delivery.get", {"delivery_id": delivery_id}, DeliveryView)
+
+    async def retry(self, delivery_id: str, *, idempotency_key: str | None = None) -> DeliveryView:
+        """Send an event again.
+
+        At once, with the same id, and with all its attempts anew; also one that was delivered or put aside.
+        """
+        return await self._caller.invoke(
+            "delivery.retry", {"delivery_id": delivery_id}, DeliveryView, idempotency_key=idempotency_key
+        )

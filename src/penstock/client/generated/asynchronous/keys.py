@@ -1,0 +1,78 @@
+"""Operations on key, awaited. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from penstock.client.calling import AsyncCaller
+from penstock.client.generated.views.key import KeyPage, KeyView, NewKey
+
+__all__ = ["AsyncKeys"]
+
+
+class AsyncKeys:
+    """Operations on key."""
+
+    def __init__(self, caller: AsyncCaller) -> None:
+        self._caller = caller
+
+    async def create(
+        self,
+        *,
+        name: str,
+        scopes: str | Sequence[str],
+        expires_in: str | None = None,
+        tenant: str | None = None,
+        toolset: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> NewKey:
+        """Create an API key.
+
+        The answer holds the secret, which is stored nowhere; a repeated call with the same idempotency key gets it
+        again. A key can do no more than its maker's: it has no further scopes and tools, and does not outlive it.
+        """
+        return await self._caller.invoke(
+            "key.create",
+            {"name": name, "scopes": scopes, "expires_in": expires_in, "tenant": tenant, "toolset": toolset},
+            NewKey,
+            idempotency_key=idempotency_key,
+        )
+
+    async def list(self, *, limit: int | None = None, cursor: str | None = None) -> KeyPage:
+        """List API keys.
+
+        Ids, names, scopes, when they were used last; never secrets. Whoever owns everything in the default tenant
+        sees the keys of all tenants.
+        """
+        return await self._caller.invoke("key.list", {"limit": limit, "cursor": cursor}, KeyPage)
+
+    async def list_all(self, *, limit: int | None = None) -> AsyncIterator[KeyView]:
+        """List API keys: all of them; `limit` is the size of a page."""
+        async for page in self._caller.pages("key.list", {"limit": limit}, KeyPage):
+            for item in page.items:
+                yield item
+
+    async def get(self, key_id: str) -> KeyView:
+        """Get an API key.
+
+        Its name, scopes and when it was used last; never its secret.
+        """
+        return await self._caller.invoke("key.get", {"key_id": key_id}, KeyView)
+
+    async def revoke(self, key_id: str, *, idempotency_key: str | None = None) -> KeyView:
+        """Revoke an API key.
+
+        It fails from the very next request on, and what it has under way ends. This cannot be taken back. A key
+        that may do more than yours can only be revoked by somebody who may do as much.
+        """
+        return await self._caller.invoke("key.revoke", {"key_id": key_id}, KeyView, idempotency_key=idempotency_key)
+
+    async def rotate(self, key_id: str, *, overlap: str | None = None, idempotency_key: str | None = None) -> NewKey:
+        """Replace an API key.
+
+        Makes a key with the same name, scopes, tools and expiry, and ends the old one, at once or after `overlap`.
+        A key is replaced once: of several calls at once one makes the new key.
+        """
+        return await self._caller.invoke(
+            "key.rotate", {"key_id": key_id, "overlap": overlap}, NewKey, idempotency_key=idempotency_key
+        )

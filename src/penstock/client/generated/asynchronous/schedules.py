@@ -1,0 +1,151 @@
+"""Operations on schedule, awaited. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Literal
+
+from msgspec import UNSET, UnsetType
+
+from penstock.client.calling import AsyncCaller
+from penstock.client.generated.views.execution import ExecutionHandle
+from penstock.client.generated.views.schedule import SchedulePage, ScheduleView
+from penstock.client.generated.views.shared import Deleted
+
+__all__ = ["AsyncSchedules"]
+
+
+class AsyncSchedules:
+    """Operations on schedule."""
+
+    def __init__(self, caller: AsyncCaller) -> None:
+        self._caller = caller
+
+    async def create(
+        self,
+        *,
+        workflow_id: str,
+        cron: str,
+        schedule_id: str | None = None,
+        timezone: str | None = None,
+        overlap: Literal["allow", "cancel_running", "queue", "skip"] | None = None,
+        catch_up: str | None = None,
+        jitter: str | None = None,
+        input: Any = None,
+        paused: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> ScheduleView:
+        """Start a workflow by the clock.
+
+        Makes a schedule from a cron expression in a time zone. Each time starts an execution of the newest version;
+        look at them with execution.list and the label `schedule`.
+        """
+        return await self._caller.invoke(
+            "schedule.create",
+            {
+                "workflow_id": workflow_id,
+                "cron": cron,
+                "schedule_id": schedule_id,
+                "timezone": timezone,
+                "overlap": overlap,
+                "catch_up": catch_up,
+                "jitter": jitter,
+                "input": input,
+                "paused": paused,
+            },
+            ScheduleView,
+            idempotency_key=idempotency_key,
+        )
+
+    async def list(
+        self, *, workflow_id: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> SchedulePage:
+        """List schedules.
+
+        By id, with the moment of the next start and the execution that was started last.
+        """
+        return await self._caller.invoke(
+            "schedule.list", {"workflow_id": workflow_id, "limit": limit, "cursor": cursor}, SchedulePage
+        )
+
+    async def list_all(
+        self, *, workflow_id: str | None = None, limit: int | None = None
+    ) -> AsyncIterator[ScheduleView]:
+        """List schedules: all of them; `limit` is the size of a page."""
+        async for page in self._caller.pages(
+            "schedule.list", {"workflow_id": workflow_id, "limit": limit}, SchedulePage
+        ):
+            for item in page.items:
+                yield item
+
+    async def get(self, schedule_id: str) -> ScheduleView:
+        """Look at a schedule."""
+        return await self._caller.invoke("schedule.get", {"schedule_id": schedule_id}, ScheduleView)
+
+    async def update(
+        self,
+        schedule_id: str,
+        *,
+        cron: str | None = None,
+        timezone: str | None = None,
+        overlap: Literal["allow", "cancel_running", "queue", "skip"] | None = None,
+        catch_up: str | UnsetType | None = UNSET,
+        jitter: str | UnsetType | None = UNSET,
+        input: Any = None,
+        idempotency_key: str | None = None,
+    ) -> ScheduleView:
+        """Change a schedule.
+
+        What is left out stays. The next start is worked out anew; a paused schedule stays paused.
+        """
+        return await self._caller.invoke(
+            "schedule.update",
+            {
+                "schedule_id": schedule_id,
+                "cron": cron,
+                "timezone": timezone,
+                "overlap": overlap,
+                "catch_up": catch_up,
+                "jitter": jitter,
+                "input": input,
+            },
+            ScheduleView,
+            idempotency_key=idempotency_key,
+        )
+
+    async def delete(self, schedule_id: str, *, idempotency_key: str | None = None) -> Deleted:
+        """Delete a schedule.
+
+        Executions that it started stay, and go on.
+        """
+        return await self._caller.invoke(
+            "schedule.delete", {"schedule_id": schedule_id}, Deleted, idempotency_key=idempotency_key
+        )
+
+    async def pause(self, schedule_id: str, *, idempotency_key: str | None = None) -> ScheduleView:
+        """Pause a schedule.
+
+        Nothing is started until schedule.resume; what would have been started meanwhile is not made up for.
+        """
+        return await self._caller.invoke(
+            "schedule.pause", {"schedule_id": schedule_id}, ScheduleView, idempotency_key=idempotency_key
+        )
+
+    async def resume(self, schedule_id: str, *, idempotency_key: str | None = None) -> ScheduleView:
+        """Let a paused schedule go on, from now.
+
+        It starts executions again, so that it needs the right to start them.
+        """
+        return await self._caller.invoke(
+            "schedule.resume", {"schedule_id": schedule_id}, ScheduleView, idempotency_key=idempotency_key
+        )
+
+    async def run_now(self, schedule_id: str, *, idempotency_key: str | None = None) -> ExecutionHandle:
+        """Start an execution of a schedule at once.
+
+        As the clock would, with its input and its rule for executions that still go on; the timetable stays as it
+        is.
+        """
+        return await self._caller.invoke(
+            "schedule.run_now", {"schedule_id": schedule_id}, ExecutionHandle, idempotency_key=idempotency_key
+        )

@@ -1,0 +1,102 @@
+"""Operations on schema, awaited. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from penstock.client.calling import AsyncCaller
+from penstock.client.generated.views.schema import SchemaPage, SchemaView
+from penstock.client.generated.views.shared import Deleted
+
+__all__ = ["AsyncSchemas"]
+
+
+class AsyncSchemas:
+    """Operations on schema."""
+
+    def __init__(self, caller: AsyncCaller) -> None:
+        self._caller = caller
+
+    async def create(
+        self,
+        *,
+        schema: Mapping[str, Any],
+        id: str,
+        title: str | None = None,
+        description: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> SchemaView:
+        """Register a schema.
+
+        Keeps a JSON Schema under an id, after checking that it is one. Refused if the id is taken.
+        """
+        return await self._caller.invoke(
+            "schema.create",
+            {"schema": schema, "title": title, "description": description, "id": id},
+            SchemaView,
+            idempotency_key=idempotency_key,
+        )
+
+    async def get(self, schema_id: str) -> SchemaView:
+        """Get a schema.
+
+        The schema, with its title and its ETag.
+        """
+        return await self._caller.invoke("schema.get", {"schema_id": schema_id}, SchemaView)
+
+    async def list(
+        self, *, prefix: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> SchemaPage:
+        """List schemas.
+
+        Ids with their schemas, in order of the id.
+        """
+        return await self._caller.invoke(
+            "schema.list", {"prefix": prefix, "limit": limit, "cursor": cursor}, SchemaPage
+        )
+
+    async def list_all(self, *, prefix: str | None = None, limit: int | None = None) -> AsyncIterator[SchemaView]:
+        """List schemas: all of them; `limit` is the size of a page."""
+        async for page in self._caller.pages("schema.list", {"prefix": prefix, "limit": limit}, SchemaPage):
+            for item in page.items:
+                yield item
+
+    async def update(
+        self,
+        schema_id: str,
+        *,
+        schema: Mapping[str, Any],
+        title: str | None = None,
+        description: str | None = None,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> SchemaView:
+        """Change a schema.
+
+        Replaces the whole schema. Send the ETag that you read as If-Match to be refused when somebody else changed
+        it.
+        """
+        return await self._caller.invoke(
+            "schema.update",
+            {
+                "schema_id": schema_id,
+                "schema": schema,
+                "title": title,
+                "description": description,
+                "if_match": if_match,
+            },
+            SchemaView,
+            idempotency_key=idempotency_key,
+        )
+
+    async def delete(
+        self, schema_id: str, *, if_match: str | None = None, idempotency_key: str | None = None
+    ) -> Deleted:
+        """Delete a schema.
+
+        Workflows keep the schemas that stand in their documents; only the entry goes.
+        """
+        return await self._caller.invoke(
+            "schema.delete", {"schema_id": schema_id, "if_match": if_match}, Deleted, idempotency_key=idempotency_key
+        )

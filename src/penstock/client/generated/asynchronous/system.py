@@ -1,0 +1,44 @@
+"""Operations on system, awaited. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from penstock.client.calling import AsyncCaller
+from penstock.client.generated.views.system import Health, Information, Metrics, Operations
+
+__all__ = ["AsyncSystem"]
+
+
+class AsyncSystem:
+    """Operations on system."""
+
+    def __init__(self, caller: AsyncCaller) -> None:
+        self._caller = caller
+
+    async def health(self) -> Health:
+        """Ask whether the server is well.
+
+        Looks at the store, and at runs that do not move although there is work to do for them. Probes of load
+        balancers use /healthz and /readyz, which need no key.
+        """
+        return await self._caller.invoke("system.health", {}, Health)
+
+    async def info(self) -> Information:
+        """Ask what the server is and who you are.
+
+        Version, configured executors, and the tenant and scopes of the key that asks.
+        """
+        return await self._caller.invoke("system.info", {}, Information)
+
+    async def metrics(self) -> Metrics:
+        """Read the server's counters.
+
+        The same figures that /metrics gives to Prometheus, as JSON.
+        """
+        return await self._caller.invoke("system.metrics", {}, Metrics)
+
+    async def operations(self) -> Operations:
+        """List what can be called.
+
+        Every operation with its schema, scopes and REST path.
+        """
+        return await self._caller.invoke("system.operations", {}, Operations)

@@ -1,0 +1,23 @@
+"""Operations on trigger, awaited. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from penstock.client.calling import AsyncCaller
+from penstock.client.generated.views.trigger import TriggerList
+
+__all__ = ["AsyncTriggers"]
+
+
+class AsyncTriggers:
+    """Operations on trigger."""
+
+    def __init__(self, caller: AsyncCaller) -> None:
+        self._caller = caller
+
+    async def list(self, *, workflow_id: str | None = None) -> TriggerList:
+        """List the webhooks that start or signal workflows.
+
+        Addresses to give to senders, how their requests are signed, and the name of the secret; never the secret
+        itself. Where events are sent to is listed by webhook.list, schedules by schedule.list.
+        """
+        return await self._caller.invoke("trigger.list", {"workflow_id": workflow_id}, TriggerList)

@@ -1,0 +1,434 @@
+"""Operations on execution, typed. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from penstock.client.calling import Caller
+from penstock.client.events import StreamEvent
+from penstock.client.generated.views.execution import (
+    ActivityView,
+    ExecutionHandle,
+    ExecutionPage,
+    ExecutionResult,
+    ExecutionSummary,
+    ExecutionView,
+    HistoryPage,
+    QueryAnswer,
+    RecordView,
+    UpdateAnswer,
+)
+from penstock.client.generated.views.shared import Deleted
+
+__all__ = ["Executions"]
+
+
+class Executions:
+    """Operations on execution."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def list(
+        self,
+        *,
+        status: str | Sequence[str] | None = None,
+        workflow_id: str | None = None,
+        label: str | None = None,
+        created_after: str | None = None,
+        created_before: str | None = None,
+        parent_id: str | None = None,
+        text: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> ExecutionPage:
+        """List executions.
+
+        Newest first, without inputs and outputs. Filter by status, workflow, label or time to find those that wait
+        for somebody or failed; then look at one with execution.status.
+        """
+        return self._caller.invoke(
+            "execution.list",
+            {
+                "status": status,
+                "workflow_id": workflow_id,
+                "label": label,
+                "created_after": created_after,
+                "created_before": created_before,
+                "parent_id": parent_id,
+                "text": text,
+                "limit": limit,
+                "cursor": cursor,
+            },
+            ExecutionPage,
+        )
+
+    def list_all(
+        self,
+        *,
+        status: str | Sequence[str] | None = None,
+        workflow_id: str | None = None,
+        label: str | None = None,
+        created_after: str | None = None,
+        created_before: str | None = None,
+        parent_id: str | None = None,
+        text: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[ExecutionSummary]:
+        """List executions: all of them; `limit` is the size of a page."""
+        for page in self._caller.pages(
+            "execution.list",
+            {
+                "status": status,
+                "workflow_id": workflow_id,
+                "label": label,
+                "created_after": created_after,
+                "created_before": created_before,
+                "parent_id": parent_id,
+                "text": text,
+                "limit": limit,
+            },
+            ExecutionPage,
+        ):
+            yield from page.items
+
+    def status(self, execution_id: str) -> ExecutionView:
+        """Look at an execution.
+
+        Status, input, output or error, state, how each node stands, and everything that it waits for: questions to
+        answer with execution.answer, activities to submit, signals, timers and child executions.
+        """
+        return self._caller.invoke("execution.status", {"execution_id": execution_id}, ExecutionView)
+
+    def history(
+        self,
+        execution_id: str,
+        *,
+        after: int | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        wait_seconds: float | None = None,
+    ) -> HistoryPage:
+        """Read the history of an execution.
+
+        Every decision and every event, oldest first, with its sequence number. Fork from one of them with
+        execution.fork. To follow an execution, ask again for what comes `after` the last one, with `wait_seconds`,
+        until it has `ended`.
+        """
+        return self._caller.invoke(
+            "execution.history",
+            {
+                "execution_id": execution_id,
+                "after": after,
+                "limit": limit,
+                "cursor": cursor,
+                "wait_seconds": wait_seconds,
+            },
+            HistoryPage,
+        )
+
+    def history_all(
+        self,
+        execution_id: str,
+        *,
+        after: int | None = None,
+        limit: int | None = None,
+        wait_seconds: float | None = None,
+    ) -> Iterator[RecordView]:
+        """Read the history of an execution: all of them; `limit` is the size of a page."""
+        for page in self._caller.pages(
+            "execution.history",
+            {"execution_id": execution_id, "after": after, "limit": limit, "wait_seconds": wait_seconds},
+            HistoryPage,
+        ):
+            yield from page.items
+
+    def query(self, execution_id: str, *, expression: str) -> QueryAnswer:
+        """Ask something about an execution.
+
+        Evaluates a jq expression where the execution stands now, or stood when it ended. Changes nothing.
+        """
+        return self._caller.invoke(
+            "execution.query", {"execution_id": execution_id, "expression": expression}, QueryAnswer
+        )
+
+    def wait(
+        self, execution_id: str, *, wait_seconds: float | None = None, after_sequence: int | None = None
+    ) -> ExecutionResult:
+        """Wait for an execution.
+
+        Comes back as soon as it has ended or asks somebody something, and otherwise when the time is up: then
+        `status` says how it stands, and the call can be made again. Use it instead of asking for the status again
+        and again.
+        """
+        return self._caller.invoke(
+            "execution.wait",
+            {"execution_id": execution_id, "wait_seconds": wait_seconds, "after_sequence": after_sequence},
+            ExecutionResult,
+        )
+
+    def pause(
+        self, execution_id: str, *, reason: str | None = None, idempotency_key: str | None = None
+    ) -> ExecutionHandle:
+        """Pause an execution.
+
+        It makes no new moves until execution.resume; results that come in meanwhile are kept, and its timers wait.
+        """
+        return self._caller.invoke(
+            "execution.pause",
+            {"execution_id": execution_id, "reason": reason},
+            ExecutionHandle,
+            idempotency_key=idempotency_key,
+        )
+
+    def resume(self, execution_id: str, *, idempotency_key: str | None = None) -> ExecutionHandle:
+        """Let a paused execution go on.
+
+        It goes on where it was. To answer a question that an execution waits for, call execution.answer instead.
+        """
+        return self._caller.invoke(
+            "execution.resume", {"execution_id": execution_id}, ExecutionHandle, idempotency_key=idempotency_key
+        )
+
+    def cancel(
+        self, execution_id: str, *, reason: str | None = None, idempotency_key: str | None = None
+    ) -> ExecutionHandle:
+        """Cancel an execution.
+
+        Stops its work and its child executions; what the workflow says must be undone is undone first, so that the
+        status may be `cancelling` for a while.
+        """
+        return self._caller.invoke(
+            "execution.cancel",
+            {"execution_id": execution_id, "reason": reason},
+            ExecutionHandle,
+            idempotency_key=idempotency_key,
+        )
+
+    def retry(
+        self,
+        execution_id: str,
+        *,
+        node_id: str | None = None,
+        visit: int | None = None,
+        new_execution_id: str | None = None,
+        note: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ExecutionHandle:
+        """Try again what failed.
+
+        A failed execution stays as it is; a new one is forked from just before the failure, goes on from there, and
+        is what comes back. An activity that must not happen twice waits for a decision when its process died: it is
+        tried again in its own execution, or execution.submit_activity reports what came of it.
+        """
+        return self._caller.invoke(
+            "execution.retry",
+            {
+                "execution_id": execution_id,
+                "node_id": node_id,
+                "visit": visit,
+                "new_execution_id": new_execution_id,
+                "note": note,
+            },
+            ExecutionHandle,
+            idempotency_key=idempotency_key,
+        )
+
+    def fork(
+        self,
+        execution_id: str,
+        *,
+        at_sequence: int,
+        new_execution_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ExecutionHandle:
+        """Start a new execution from the middle of another.
+
+        Everything up to a record of the history counts as done; the new execution goes on from there. Use it to
+        repeat the part of a failed execution that went wrong. The original stays as it is.
+        """
+        return self._caller.invoke(
+            "execution.fork",
+            {"execution_id": execution_id, "at_sequence": at_sequence, "new_execution_id": new_execution_id},
+            ExecutionHandle,
+            idempotency_key=idempotency_key,
+        )
+
+    def delete(self, execution_id: str, *, idempotency_key: str | None = None) -> Deleted:
+        """Delete an execution that has ended.
+
+        Its history goes with it, and its child executions. What still goes on must be cancelled first.
+        """
+        return self._caller.invoke(
+            "execution.delete", {"execution_id": execution_id}, Deleted, idempotency_key=idempotency_key
+        )
+
+    def signal(
+        self,
+        execution_id: str,
+        *,
+        name: str,
+        payload: Any = None,
+        signal_id: str | None = None,
+        note: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ExecutionHandle:
+        """Send a signal to an execution.
+
+        A node that waits for a signal of that name takes it; otherwise it is kept until one does. With the same
+        `signal_id` it counts once, however often it is sent.
+        """
+        return self._caller.invoke(
+            "execution.signal",
+            {"execution_id": execution_id, "name": name, "payload": payload, "signal_id": signal_id, "note": note},
+            ExecutionHandle,
+            idempotency_key=idempotency_key,
+        )
+
+    def update(
+        self,
+        execution_id: str,
+        *,
+        name: str,
+        payload: Any = None,
+        signal_id: str | None = None,
+        query: str | None = None,
+        wait_seconds: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> UpdateAnswer:
+        """Send a signal and wait until it was taken.
+
+        Answers with what `query` gives once a node took the signal and went on. When nobody takes it in time,
+        `taken` is false, and the signal waits in the execution as if execution.signal had sent it.
+        """
+        return self._caller.invoke(
+            "execution.update",
+            {
+                "execution_id": execution_id,
+                "name": name,
+                "payload": payload,
+                "signal_id": signal_id,
+                "query": query,
+                "wait_seconds": wait_seconds,
+            },
+            UpdateAnswer,
+            idempotency_key=idempotency_key,
+        )
+
+    def answer(
+        self,
+        execution_id: str,
+        *,
+        answer: Any,
+        node_id: str | None = None,
+        visit: int | None = None,
+        interrupt_id: str | None = None,
+        note: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ExecutionHandle:
+        """Answer a question that an execution asks.
+
+        Look at `waiting_for.questions` of execution.status for the prompt and the schema of the answer. Name the
+        node, its visit or the interrupt id if several questions are open. The first answer that fits is taken.
+        People answer: a model may only where a question says `answered_by: anyone`, and of `approvers` only those
+        that the question names.
+        """
+        return self._caller.invoke(
+            "execution.answer",
+            {
+                "execution_id": execution_id,
+                "answer": answer,
+                "node_id": node_id,
+                "visit": visit,
+                "interrupt_id": interrupt_id,
+                "note": note,
+            },
+            ExecutionHandle,
+            idempotency_key=idempotency_key,
+        )
+
+    def submit_activity(
+        self,
+        execution_id: str,
+        node_id: str,
+        *,
+        ok: bool,
+        result: Any = None,
+        error: str | None = None,
+        code: str | None = None,
+        visit: int | None = None,
+        attempt: int | None = None,
+        holder: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ExecutionHandle:
+        """Report what came of an activity.
+
+        For activities that are done outside of the server (`waiting_for.activities` of execution.status lists
+        them), and for those whose outcome is in doubt. A result that does not fit the node's schema counts as a
+        failed attempt.
+        """
+        return self._caller.invoke(
+            "execution.submit_activity",
+            {
+                "execution_id": execution_id,
+                "node_id": node_id,
+                "ok": ok,
+                "result": result,
+                "error": error,
+                "code": code,
+                "visit": visit,
+                "attempt": attempt,
+                "holder": holder,
+            },
+            ExecutionHandle,
+            idempotency_key=idempotency_key,
+        )
+
+    def lease_activity(
+        self,
+        execution_id: str,
+        node_id: str,
+        *,
+        seconds: float,
+        visit: int | None = None,
+        extend: bool | None = None,
+        holder: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ActivityView:
+        """Take an activity for a while.
+
+        For several workers that do the activities of one execution: while one holds it, nobody else gets it. Extend
+        the lease while the work goes on, then call execution.submit_activity.
+        """
+        return self._caller.invoke(
+            "execution.lease_activity",
+            {
+                "execution_id": execution_id,
+                "node_id": node_id,
+                "seconds": seconds,
+                "visit": visit,
+                "extend": extend,
+                "holder": holder,
+            },
+            ActivityView,
+            idempotency_key=idempotency_key,
+        )
+
+    def stream(
+        self,
+        execution_id: str,
+        *,
+        events: str | None = None,
+        after: int | None = None,
+        last_event_id: str | None = None,
+    ) -> Iterator[StreamEvent]:
+        """Follow an execution.
+
+        Events of type status, node, output, error and complete, from the beginning or after a sequence number;
+        `complete` is the last. A reader that was cut off sends the id of the last event it got and misses nothing.
+        """
+        return self._caller.events(
+            "execution.stream",
+            {"execution_id": execution_id, "events": events, "after": after, "last_event_id": last_event_id},
+        )

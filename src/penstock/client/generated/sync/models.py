@@ -1,0 +1,112 @@
+"""Operations on model, typed. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from penstock.client.calling import Caller
+from penstock.client.generated.views.model import ModelPage, ModelView
+from penstock.client.generated.views.shared import Deleted
+
+__all__ = ["Models"]
+
+
+class Models:
+    """Operations on model."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def create(
+        self,
+        *,
+        provider: str,
+        model: str,
+        id: str,
+        base_url: str | None = None,
+        api_key_secret: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        description: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ModelView:
+        """Register a model.
+
+        Names a provider's model, and the secret that holds the key for it. Refused if the id is taken.
+        """
+        return self._caller.invoke(
+            "model.create",
+            {
+                "provider": provider,
+                "model": model,
+                "base_url": base_url,
+                "api_key_secret": api_key_secret,
+                "parameters": parameters,
+                "description": description,
+                "id": id,
+            },
+            ModelView,
+            idempotency_key=idempotency_key,
+        )
+
+    def get(self, model_id: str) -> ModelView:
+        """Get a model.
+
+        The provider, the model's name there and its parameters; never a key.
+        """
+        return self._caller.invoke("model.get", {"model_id": model_id}, ModelView)
+
+    def list(self, *, prefix: str | None = None, limit: int | None = None, cursor: str | None = None) -> ModelPage:
+        """List models.
+
+        Models by id; use it to find out which there are.
+        """
+        return self._caller.invoke("model.list", {"prefix": prefix, "limit": limit, "cursor": cursor}, ModelPage)
+
+    def list_all(self, *, prefix: str | None = None, limit: int | None = None) -> Iterator[ModelView]:
+        """List models: all of them; `limit` is the size of a page."""
+        for page in self._caller.pages("model.list", {"prefix": prefix, "limit": limit}, ModelPage):
+            yield from page.items
+
+    def update(
+        self,
+        model_id: str,
+        *,
+        provider: str,
+        model: str,
+        base_url: str | None = None,
+        api_key_secret: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        description: str | None = None,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ModelView:
+        """Change a model.
+
+        Replaces the whole entry. Send the ETag that you read as If-Match to be refused when somebody else changed
+        it.
+        """
+        return self._caller.invoke(
+            "model.update",
+            {
+                "model_id": model_id,
+                "provider": provider,
+                "model": model,
+                "base_url": base_url,
+                "api_key_secret": api_key_secret,
+                "parameters": parameters,
+                "description": description,
+                "if_match": if_match,
+            },
+            ModelView,
+            idempotency_key=idempotency_key,
+        )
+
+    def delete(self, model_id: str, *, if_match: str | None = None, idempotency_key: str | None = None) -> Deleted:
+        """Delete a model.
+
+        Agents that name it cannot use it any more.
+        """
+        return self._caller.invoke(
+            "model.delete", {"model_id": model_id, "if_match": if_match}, Deleted, idempotency_key=idempotency_key
+        )

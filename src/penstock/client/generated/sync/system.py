@@ -1,0 +1,44 @@
+"""Operations on system, typed. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from penstock.client.calling import Caller
+from penstock.client.generated.views.system import Health, Information, Metrics, Operations
+
+__all__ = ["System"]
+
+
+class System:
+    """Operations on system."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def health(self) -> Health:
+        """Ask whether the server is well.
+
+        Looks at the store, and at runs that do not move although there is work to do for them. Probes of load
+        balancers use /healthz and /readyz, which need no key.
+        """
+        return self._caller.invoke("system.health", {}, Health)
+
+    def info(self) -> Information:
+        """Ask what the server is and who you are.
+
+        Version, configured executors, and the tenant and scopes of the key that asks.
+        """
+        return self._caller.invoke("system.info", {}, Information)
+
+    def metrics(self) -> Metrics:
+        """Read the server's counters.
+
+        The same figures that /metrics gives to Prometheus, as JSON.
+        """
+        return self._caller.invoke("system.metrics", {}, Metrics)
+
+    def operations(self) -> Operations:
+        """List what can be called.
+
+        Every operation with its schema, scopes and REST path.
+        """
+        return self._caller.invoke("system.operations", {}, Operations)

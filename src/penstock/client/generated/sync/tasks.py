@@ -1,0 +1,88 @@
+"""Operations on task, typed. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.client.calling import Caller
+from penstock.client.generated.views.shared import Deleted
+from penstock.client.generated.views.task import TaskList, TaskView
+
+__all__ = ["Tasks"]
+
+
+class Tasks:
+    """Operations on task."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def create(
+        self,
+        workflow_id: str,
+        *,
+        task: Mapping[str, Any],
+        after: str | None = None,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> TaskView:
+        """Add a task to a workflow.
+
+        The node goes to the end, or after the one named. Makes a new version of the workflow, which is checked
+        completely.
+        """
+        return self._caller.invoke(
+            "task.create",
+            {"workflow_id": workflow_id, "task": task, "after": after, "if_match": if_match},
+            TaskView,
+            idempotency_key=idempotency_key,
+        )
+
+    def get(self, workflow_id: str, task_id: str) -> TaskView:
+        """Get a task of a workflow.
+
+        The node as it stands in the newest version of the workflow.
+        """
+        return self._caller.invoke("task.get", {"workflow_id": workflow_id, "task_id": task_id}, TaskView)
+
+    def list(self, workflow_id: str) -> TaskList:
+        """List the tasks of a workflow.
+
+        Its nodes in their order.
+        """
+        return self._caller.invoke("task.list", {"workflow_id": workflow_id}, TaskList)
+
+    def update(
+        self,
+        workflow_id: str,
+        task_id: str,
+        *,
+        task: Mapping[str, Any],
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> TaskView:
+        """Change a task of a workflow.
+
+        Replaces the node. Makes a new version of the workflow, which is checked completely.
+        """
+        return self._caller.invoke(
+            "task.update",
+            {"workflow_id": workflow_id, "task_id": task_id, "task": task, "if_match": if_match},
+            TaskView,
+            idempotency_key=idempotency_key,
+        )
+
+    def delete(
+        self, workflow_id: str, task_id: str, *, if_match: str | None = None, idempotency_key: str | None = None
+    ) -> Deleted:
+        """Remove a task from a workflow.
+
+        Makes a new version of the workflow without the node; refused if others still lead to it.
+        """
+        return self._caller.invoke(
+            "task.delete",
+            {"workflow_id": workflow_id, "task_id": task_id, "if_match": if_match},
+            Deleted,
+            idempotency_key=idempotency_key,
+        )

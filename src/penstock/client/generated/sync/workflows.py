@@ -1,0 +1,246 @@
+"""Operations on workflow, typed. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from penstock.client.calling import Caller
+from penstock.client.generated.views.execution import ExecutionHandle, ExecutionPage, ExecutionSummary, ExecutionView
+from penstock.client.generated.views.shared import Deleted
+from penstock.client.generated.views.workflow import (
+    Bundle,
+    Difference,
+    Imported,
+    Validation,
+    WorkflowPage,
+    WorkflowSummary,
+    WorkflowView,
+)
+
+__all__ = ["Workflows"]
+
+
+class Workflows:
+    """Operations on workflow."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def create(
+        self,
+        *,
+        document: Mapping[str, Any] | None = None,
+        source: str | None = None,
+        id: str | None = None,
+        name: str | None = None,
+        tasks: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        idempotency_key: str | None = None,
+    ) -> WorkflowView:
+        """Create a workflow.
+
+        Stores the first version of a workflow, after checking it completely. Give the document as an object or as
+        text. Refused if the name is taken; call workflow.update then. Afterwards start it with workflow.execute.
+        """
+        return self._caller.invoke(
+            "workflow.create",
+            {"document": document, "source": source, "id": id, "name": name, "tasks": tasks},
+            WorkflowView,
+            idempotency_key=idempotency_key,
+        )
+
+    def get(self, workflow_id: str, *, hash: str | None = None) -> WorkflowView:
+        """Get a workflow.
+
+        Returns the document, the schemas of input and output, and the hash of the version. Older versions by their
+        hash.
+        """
+        return self._caller.invoke("workflow.get", {"workflow_id": workflow_id, "hash": hash}, WorkflowView)
+
+    def list(self, *, prefix: str | None = None, limit: int | None = None, cursor: str | None = None) -> WorkflowPage:
+        """List workflows.
+
+        Names with titles and descriptions, in order of the name. Use it to find out what can be executed.
+        """
+        return self._caller.invoke("workflow.list", {"prefix": prefix, "limit": limit, "cursor": cursor}, WorkflowPage)
+
+    def list_all(self, *, prefix: str | None = None, limit: int | None = None) -> Iterator[WorkflowSummary]:
+        """List workflows: all of them; `limit` is the size of a page."""
+        for page in self._caller.pages("workflow.list", {"prefix": prefix, "limit": limit}, WorkflowPage):
+            yield from page.items
+
+    def update(
+        self,
+        workflow_id: str,
+        *,
+        document: Mapping[str, Any] | None = None,
+        source: str | None = None,
+        name: str | None = None,
+        tasks: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> WorkflowView:
+        """Change a workflow.
+
+        Stores a new version after checking it completely; runs that exist stay with theirs. Send the ETag that you
+        read as If-Match to be refused when somebody else changed it in between.
+        """
+        return self._caller.invoke(
+            "workflow.update",
+            {
+                "workflow_id": workflow_id,
+                "document": document,
+                "source": source,
+                "name": name,
+                "tasks": tasks,
+                "if_match": if_match,
+            },
+            WorkflowView,
+            idempotency_key=idempotency_key,
+        )
+
+    def delete(self, workflow_id: str, *, if_match: str | None = None, idempotency_key: str | None = None) -> Deleted:
+        """Delete a workflow.
+
+        New runs cannot be started; runs that exist go on, and their versions are kept. Its schedules stop.
+        """
+        return self._caller.invoke(
+            "workflow.delete",
+            {"workflow_id": workflow_id, "if_match": if_match},
+            Deleted,
+            idempotency_key=idempotency_key,
+        )
+
+    def validate(self, *, document: Mapping[str, Any] | None = None, source: str | None = None) -> Validation:
+        """Check a workflow document.
+
+        Finds everything that is wrong with it at once, with places and hints, and stores nothing. Text gives lines
+        too.
+        """
+        return self._caller.invoke("workflow.validate", {"document": document, "source": source}, Validation)
+
+    def versions(self, workflow_id: str, *, limit: int | None = None, cursor: str | None = None) -> WorkflowPage:
+        """List the versions of a workflow.
+
+        Newest first. Get one by its hash, or compare two with workflow.diff.
+        """
+        return self._caller.invoke(
+            "workflow.versions", {"workflow_id": workflow_id, "limit": limit, "cursor": cursor}, WorkflowPage
+        )
+
+    def versions_all(self, workflow_id: str, *, limit: int | None = None) -> Iterator[WorkflowSummary]:
+        """List the versions of a workflow: all of them; `limit` is the size of a page."""
+        for page in self._caller.pages("workflow.versions", {"workflow_id": workflow_id, "limit": limit}, WorkflowPage):
+            yield from page.items
+
+    def diff(
+        self,
+        workflow_id: str,
+        *,
+        before: str | None = None,
+        after: str | None = None,
+        document: Mapping[str, Any] | None = None,
+        source: str | None = None,
+    ) -> Difference:
+        """Compare versions of a workflow.
+
+        Two stored versions by hash, or a stored one with a document. Says what differs and whether it breaks
+        callers.
+        """
+        return self._caller.invoke(
+            "workflow.diff",
+            {"workflow_id": workflow_id, "before": before, "after": after, "document": document, "source": source},
+            Difference,
+        )
+
+    def export(self, *, prefix: str | None = None) -> Bundle:
+        """Export workflows.
+
+        The newest documents in one piece, as workflow.import takes them.
+        """
+        return self._caller.invoke("workflow.export", {"prefix": prefix}, Bundle)
+
+    def import_(
+        self,
+        *,
+        workflows: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        overwrite: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> Imported:
+        """Import workflows.
+
+        Checks all documents first and stores all of them, or none if one is wrong or cannot be stored. Names that
+        exist are skipped unless `overwrite` is set.
+        """
+        return self._caller.invoke(
+            "workflow.import",
+            {"workflows": workflows, "overwrite": overwrite},
+            Imported,
+            idempotency_key=idempotency_key,
+        )
+
+    def executions(
+        self,
+        workflow_id: str,
+        *,
+        status: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> ExecutionPage:
+        """List the executions of a workflow.
+
+        Newest first, of all its versions; also of a workflow that was deleted.
+        """
+        return self._caller.invoke(
+            "workflow.executions",
+            {"workflow_id": workflow_id, "status": status, "limit": limit, "cursor": cursor},
+            ExecutionPage,
+        )
+
+    def executions_all(
+        self, workflow_id: str, *, status: str | Sequence[str] | None = None, limit: int | None = None
+    ) -> Iterator[ExecutionSummary]:
+        """List the executions of a workflow: all of them; `limit` is the size of a page."""
+        for page in self._caller.pages(
+            "workflow.executions", {"workflow_id": workflow_id, "status": status, "limit": limit}, ExecutionPage
+        ):
+            yield from page.items
+
+    def execute(
+        self,
+        workflow_id: str,
+        *,
+        input: Any = None,
+        sync: bool | None = None,
+        wait_seconds: float | None = None,
+        execution_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        timeout: str | None = None,
+        hash: str | None = None,
+        mode: Literal["host_mediated", "in_process"] | None = None,
+        idempotency_key: str | None = None,
+    ) -> ExecutionView | ExecutionHandle:
+        """Start a workflow.
+
+        Starts a durable execution of the newest version and answers with a handle at once; look at it with
+        execution.status or wait for it with execution.wait. With `sync` the call waits for the end, for a bounded
+        time, and answers with the finished execution; if it takes longer, the handle comes back and the execution
+        goes on.
+        """
+        answer: ExecutionView | ExecutionHandle = self._caller.invoke_any(
+            "workflow.execute",
+            {
+                "workflow_id": workflow_id,
+                "input": input,
+                "sync": sync,
+                "wait_seconds": wait_seconds,
+                "execution_id": execution_id,
+                "labels": labels,
+                "timeout": timeout,
+                "hash": hash,
+                "mode": mode,
+            },
+            (ExecutionView, ExecutionHandle),
+            idempotency_key=idempotency_key,
+        )
+        return answer

@@ -1,0 +1,1 @@
+"""Types of answers, one module for each resource; `shared` has those of several. Both kinds of client use them."""

@@ -1,0 +1,45 @@
+"""Everything that a client can do, by resource. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from penstock.client.calling import Caller
+from penstock.client.generated.sync.agents import Agents
+from penstock.client.generated.sync.audit import Audit
+from penstock.client.generated.sync.control import Control
+from penstock.client.generated.sync.deliveries import Deliveries
+from penstock.client.generated.sync.keys import Keys
+from penstock.client.generated.sync.models import Models
+from penstock.client.generated.sync.schedules import Schedules
+from penstock.client.generated.sync.schemas import Schemas
+from penstock.client.generated.sync.system import System
+from penstock.client.generated.sync.tasks import Tasks
+from penstock.client.generated.sync.tools import Tools
+from penstock.client.generated.sync.triggers import Triggers
+from penstock.client.generated.sync.upstreams import Upstreams
+from penstock.client.generated.sync.webhooks import Webhooks
+from penstock.client.generated.sync.workflows import Workflows
+from penstock.client.sync.executions import Executions
+
+__all__ = ["Resources"]
+
+
+class Resources:
+    """A member for each resource."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.workflows = Workflows(caller)
+        self.tasks = Tasks(caller)
+        self.executions = Executions(caller)
+        self.schedules = Schedules(caller)
+        self.control = Control(caller)
+        self.keys = Keys(caller)
+        self.audit = Audit(caller)
+        self.schemas = Schemas(caller)
+        self.models = Models(caller)
+        self.tools = Tools(caller)
+        self.agents = Agents(caller)
+        self.upstreams = Upstreams(caller)
+        self.webhooks = Webhooks(caller)
+        self.deliveries = Deliveries(caller)
+        self.triggers = Triggers(caller)
+        self.system = System(caller)
