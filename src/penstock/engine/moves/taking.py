@@ -27,7 +27,7 @@ from penstock.engine.pages import Move
 from penstock.engine.pending import in_tenant
 from penstock.engine.state import Activation, RunState, Scope
 from penstock.engine.transitions import Phase, RunStatus
-from penstock.engine.walk.completion import result_violation
+from penstock.engine.walk.nodes.flow import result_violation
 from penstock.engine.walk.starting import prepared_input, start_run, unfit_id
 from penstock.engine.walk.turn import Turn
 

@@ -1,7 +1,7 @@
 """The end of a visit: completing a node, failing it, and where the walk goes from there.
 
-Above it: `advance`, `begin`, `bodies`, `decide`. Below it: `turn`, `reducers`. A failure looks for its route here:
-the node's `on_error`, then (at the root) the workflow's; the bodies around it decide in `bodies`.
+Above it: `advance`, the modules of `nodes`. Below it: `turn`, `rules`, `reducers`. A failure looks for its route here:
+the node's `on_error`, then (at the root) the workflow's; the bodies around it decide in `nodes.bodies`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.jq.expressions import EvaluationFailed
 from penstock.definitions.model import (
-    ACTIVITY_TYPES,
     ActivityDetail,
-    EndDetail,
     ErrorRoute,
     Join,
     Node,
-    NodeType,
     ParallelDetail,
 )
 from penstock.definitions.schemas.compiled import Violation
@@ -27,6 +24,7 @@ from penstock.engine.records import commands, events
 from penstock.engine.reducers import merge_state
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, Failure, Scope
 from penstock.engine.transitions import Phase
+from penstock.engine.walk.rules import RULES
 from penstock.engine.walk.turn import Turn, activation_of, truthy
 
 __all__ = [
@@ -35,13 +33,11 @@ __all__ = [
     "complete_towards",
     "describe_violations",
     "fail",
-    "result_violation",
+    "time_out",
     "write_checkpoint",
 ]
 
 _ENCODER = msgspec.json.Encoder()
-# Nodes after which the last record comes at once.
-_LAST_TYPES = frozenset({NodeType.END, NodeType.CONTINUE_AS_NEW})
 
 
 def describe_violations(violations: tuple[Violation, ...]) -> str:
@@ -107,7 +103,8 @@ def after_completion(turn: Turn, scope: Scope, node: Node) -> bool:
 def _merged_state(turn: Turn, node: Node, output: JsonValue) -> JsonObject | Failure | None:
     """The new state, None where the node does not write state, or why it cannot."""
     state, workflow = turn.state, turn.workflow
-    writes = node.type is NodeType.SET_STATE if state.native else node.type is not NodeType.END
+    rules = RULES[node.type]
+    writes = rules.writes_native_state if state.native else rules.writes_published_state
     if not writes or state.compensating:
         return None
     produced = output if isinstance(output, dict) else {}
@@ -138,18 +135,15 @@ def _compensation(turn: Turn, scope: Scope, node: Node, output: JsonValue) -> Js
 
 
 def _checkpoint_due(turn: Turn, node: Node) -> bool:
-    policy = turn.workflow.checkpointing
-    if policy.strategy == "disabled" or turn.state.compensating or node.type in _LAST_TYPES:
+    policy, rules = turn.workflow.checkpointing, RULES[node.type]
+    if policy.strategy == "disabled" or turn.state.compensating or rules.ends_run:
         return False
     if policy.strategy == "every_n_nodes":
         return turn.state.nodes_since_checkpoint >= policy.interval_nodes
-    if policy.declared:
+    if policy.declared or rules.checkpoint == "always":
         return True
     # The published default: after everything but the start and the activities done in process.
-    if node.type is NodeType.START:
-        return False
-    plain = node.type in ACTIVITY_TYPES and node.type is not NodeType.AGENT_DELEGATE
-    return not plain or turn.state.mode == "host_mediated"
+    return rules.checkpoint == "declared_or_host_mediated" and turn.state.mode == "host_mediated"
 
 
 def write_checkpoint(turn: Turn, node: Node, activation: Activation) -> None:
@@ -189,6 +183,12 @@ def fail(
         turn.record(replace(failed, next=route.target, handled_by=handled_by))
 
 
+def time_out(turn: Turn, scope: Scope, node: Node, code: str = "TIMEOUT") -> None:
+    """Fail a node that ran out of time."""
+    message = f"{node.id} did not finish within {node.timeout_ms} ms"
+    fail(turn, scope, node, Failure(code, message, "timed_out", node.id))
+
+
 def _fails_the_run(turn: Turn, scope: Scope) -> bool:
     """As published: a failure inside branches that must all complete is the failure of the run, at once."""
     if turn.state.native or scope.parent is None:
@@ -208,8 +208,8 @@ def _route(
     if activation_of(scope).node_id.startswith(COMPENSATION_PREFIX):
         return None, ""
     # At the root nothing comes after these, so there is nowhere to go on with a fallback.
-    final = scope.parent is None and node.type in (NodeType.SWITCH, NodeType.FAIL, NodeType.CONTINUE_AS_NEW)
-    may_fall_back = not after_fallback and not final
+    goes_on = scope.parent is not None or RULES[node.type].has_successor
+    may_fall_back = not after_fallback and goes_on
     if not after_fallback:
         for route in node.on_error:
             if _fits(route, failure) and (route.fallback is None or may_fall_back):
@@ -232,20 +232,12 @@ def _fall_back(turn: Turn, scope: Scope, node: Node, failure: Failure, route: Er
         message = rendered.message if isinstance(rendered, EvaluationFailed) else "no fallback"
         fail(turn, scope, node, _jq_failure(node, "fallback_failed", message), after_fallback=True)
         return
-    violation = result_violation(turn, node.detail, rendered.value) if isinstance(node.detail, EndDetail) else None
+    check = RULES[node.type].result_violation
+    violation = None if check is None else check(turn, node.detail, rendered.value)
     if violation is not None:
         fail(turn, scope, node, violation, after_fallback=True)
         return
     complete(turn, scope, node, rendered.value, error)
-
-
-def result_violation(turn: Turn, detail: EndDetail, result: JsonValue) -> Failure | None:
-    """Why a run may not end with a result, or None."""
-    for schema in (detail.output_schema, turn.workflow.output_schema):
-        if schema is not None and (found := turn.evaluator.violations(schema, result)):
-            told = f"the result does not fit the output schema: {describe_violations(found)}"
-            return Failure("OUTPUT_SCHEMA_VIOLATION", told, "output_invalid")
-    return None
 
 
 def _jq_failure(node: Node, reason: str, message: str) -> Failure:

@@ -4,7 +4,8 @@ A run that continues another one takes over its id with the next number, its par
 what is left of the time that the whole chain was given; its history begins empty. It cannot be refused: nobody would
 hear of it. What a fresh start would be refused for makes it a run that failed at once.
 
-Above it: `decide`, `begin`, and the hosts, which ask `successor_start` how to start the next run. Below it: `turn`.
+Above it: `decide`, `nodes.continue_as_new`; the hosts, which ask `successor_start` how to start the next run. Below it:
+`turn`, `rules`.
 """
 
 from __future__ import annotations
@@ -13,23 +14,21 @@ from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.errors import Rejected
-from penstock.base.ids import DEFAULT_TENANT, chain_of, generation_of, next_in_chain
+from penstock.base.ids import DEFAULT_TENANT, chain_of, generation_of
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.jq.expressions import Evaluator
-from penstock.definitions.model import ACTIVITY_TYPES, ContinueDetail, NodeType, Workflow
+from penstock.definitions.model import Workflow
 from penstock.engine.inputs import Predecessor, StartRun
 from penstock.engine.outcomes import Refused
 from penstock.engine.records import events
 from penstock.engine.reducers import merge_state
-from penstock.engine.state import Activation, Failure, RunState
+from penstock.engine.state import RunState
 from penstock.engine.values import refuse_unfit
 from penstock.engine.walk.completion import describe_violations
+from penstock.engine.walk.rules import RULES
 from penstock.engine.walk.turn import Turn
 
-__all__ = ["continued", "next_run_problem", "prepared_input", "start_run", "successor_start", "unfit_id"]
-
-# Nodes that hand something to the world, or wait for it; a run without one of these is over at once.
-_WAITING_TYPES = ACTIVITY_TYPES | {NodeType.WAIT, NodeType.INTERRUPT, NodeType.SUBWORKFLOW, NodeType.EMIT}
+__all__ = ["prepared_input", "runs_without_wait", "start_run", "successor_start", "unfit_id"]
 
 
 def start_run(turn: Turn, given: StartRun) -> Refused | None:
@@ -135,26 +134,10 @@ def _taken_over(started: events.ExecutionStarted, run_id: str, before: Predecess
 # --- the next run --------------------------------------------------------------------------------
 
 
-def next_run_problem(turn: Turn, detail: ContinueDetail, given: JsonValue) -> Failure | None:
-    """Why a run may not continue as a new one with an input, or None."""
-    # What a newer definition wants is known when it is chosen.
-    unfit = refuse_unfit(given, "the input", code="VALIDATION_ERROR") if detail.newest else None
-    prepared = unfit if detail.newest else prepared_input(turn.workflow, given, turn.evaluator)
-    if isinstance(prepared, Refused):
-        return Failure("CONTINUE_INPUT_INVALID", f"the next run cannot start: {prepared.message}", "continue_failed")
-    if _runs_without_wait(turn.workflow, turn.state) > limits.CONTINUATIONS_WITHOUT_WAIT_MAX:
-        told = (
-            f"{limits.CONTINUATIONS_WITHOUT_WAIT_MAX} runs continued each other without waiting for anything or asking"
-            " for work (is there an endless loop?)"
-        )
-        return Failure("CONTINUE_WITHOUT_WAIT", told, "limit_exceeded")
-    return None
-
-
-def _runs_without_wait(workflow: Workflow, state: RunState) -> int:
+def runs_without_wait(workflow: Workflow, state: RunState) -> int:
     """How many runs of the chain, this one included, came one after the other without a wait in them."""
     nodes = (workflow.nodes.get(name) for name in state.visits)
-    waited = any(node is not None and node.type in _WAITING_TYPES for node in nodes)
+    waited = any(node is not None and RULES[node.type].hands_out for node in nodes)
     return 0 if waited else state.runs_without_wait + 1
 
 
@@ -182,18 +165,8 @@ def successor_start(workflow: Workflow, state: RunState, *, at: int) -> StartRun
         predecessor=Predecessor(
             run_id=state.run_id,
             deadline=state.chain_deadline,
-            runs_without_wait=_runs_without_wait(workflow, state),
+            runs_without_wait=runs_without_wait(workflow, state),
             signals=tuple(signals),
             signal_ids=tuple(state.signal_ids)[-limits.SIGNAL_IDS_CARRIED_MAX :],
         ),
-    )
-
-
-def continued(turn: Turn, detail: ContinueDetail, activation: Activation) -> events.ExecutionContinued:
-    """The last record of a run when another one goes on in its place."""
-    return events.ExecutionContinued(
-        *activation.key,
-        successor_execution_id=next_in_chain(turn.state.run_id),
-        input=activation.result,
-        version="newest" if detail.newest else "pinned",
     )
