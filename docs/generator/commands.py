@@ -9,7 +9,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from docs.generator.markdown import code, page, prose, table
 from penstock.cli.main import app
-from penstock.cli.terminal.endings import EXIT_CODES
+from penstock.cli.terminal.exits import EXIT_CODES
 
 __all__ = ["commands_page"]
 

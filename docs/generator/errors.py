@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from docs.generator.markdown import code, page, prose, table
-from penstock.cli.terminal.endings import EXIT_CODES
+from penstock.cli.terminal.exits import EXIT_CODES
 from penstock.client.errors import CLIENT_REASONS
 from penstock.operations.catalogue.errors import mapping_of
 from penstock.operations.catalogue.reasons import REASONS, Reason

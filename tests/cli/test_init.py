@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from penstock.cli.project.templates import project_files
+from penstock.cli.project.init import project_files
 from tests.cli.processes import Shop
 from tests.cli.serving import serving
 

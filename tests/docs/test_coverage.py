@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from docs.generator.events import CLOSED_EVENT, STREAM_EVENTS, WEBHOOK_EVENTS
 from docs.generator.sources import sources
-from penstock.cli.coverage import surfaces as looking
+from penstock.cli import coverage as looking
 from penstock.cli.main import app
-from penstock.cli.terminal.endings import EXIT_CODES
+from penstock.cli.terminal.exits import EXIT_CODES
 from penstock.operations.builtin import builtin_operations
 from penstock.operations.catalogue.errors import mapping_of
 from penstock.operations.catalogue.reasons import REASONS

@@ -11,7 +11,7 @@ from typing import cast
 import msgspec
 import pytest
 
-from penstock.cli.run.lines import Sheet, lines_of, text_of
+from penstock.cli.run.rendering import RenderContext, lines_of, text_of
 from penstock.cli.run.view import Mark, RunView, mark_of
 from penstock.engine.folding.evolve import apply as apply_to_state
 from penstock.engine.records import Record, commands
@@ -61,7 +61,7 @@ def test_nodes_of_rest_stand_as_their_visits_do(path: Path) -> None:
 def test_the_command_line_asks_what_the_engine_asks_and_draws_what_waits(path: Path) -> None:
     for view, state, record in standing(golden(path)):
         assert {item.interrupt_id for item in view.questions()} == {item.interrupt_id for item in open_questions(state)}
-        sheet = Sheet.for_workflow(view.workflow, now=record.at)
+        sheet = RenderContext.for_workflow(view.workflow, now=record.at)
         drawn = {line.key: text_of(line, sheet).plain for line in lines_of(view, sheet)}
         for visit in view.walk():
             text = drawn.get(f"{view.run_id}/{visit.node_id}/{visit.ordinal}")

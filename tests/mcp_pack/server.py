@@ -26,8 +26,8 @@ from penstock.app.gateway import create_owner_key, local_owner
 from penstock.app.serving.server import ServerOptions
 from penstock.base.json import JsonObject
 from penstock.cli.server.process import Started, open_server
-from penstock.cli.sessions.configuration import command_settings
-from penstock.cli.sessions.sessions import Workshop
+from penstock.cli.targets.settings import command_settings
+from penstock.cli.targets.workspace import Workspace
 from penstock.operations.gate.context import Request
 from penstock.operations.gate.pipeline import Gate, RefusedCall
 from tests.mcp_pack import steps
@@ -93,7 +93,7 @@ def _with_key(app: Any, key: str) -> ASGIApp:
 async def _serve(folder: Path, *, fast_path: bool, announce: Callable[[str], None]) -> None:
     began = time.perf_counter()
     settings = command_settings(None, _flags(fast_path=fast_path), as_json=True).settings
-    workshop = Workshop(database=folder / "penstock.db", settings=settings)
+    workspace = Workspace(database=folder / "penstock.db", settings=settings)
     chosen, offers = ServerOptions.of(settings), Offers()
     own: list[Callable[..., Any]] = [
         steps.picture,
@@ -103,7 +103,7 @@ async def _serve(folder: Path, *, fast_path: bool, announce: Callable[[str], Non
         steps.progressing_work,
     ]
     opening = open_server(
-        workshop,
+        workspace,
         replace(chosen, mcp=replace(chosen.mcp, protocol_faults=frozenset({"PROTOCOL_ERROR"}))),
         observe=lambda committed: None,
         steps=[*own, *steps.changing_steps(offers.change)],

@@ -16,9 +16,9 @@ from urllib.parse import urlencode, urlsplit
 import mcp_types as types
 import pytest
 
-from penstock.app.mcp.client import Manners, connect_mcp
-from penstock.app.mcp.places import HttpPlace
-from penstock.app.mcp.tasks import TaskFollower, TaskState, TaskWaits
+from penstock.cli.mcp.client import ConnectOptions, connect_mcp
+from penstock.cli.mcp.servers import HttpServer
+from penstock.cli.mcp.tasks import TaskFollower, TaskState, TaskWaits
 from tests.live.mcp.clients import connected, text_of
 from tests.live.mcp.test_tasks import EXTENSION, ask
 from tests.live.rest.servers import SECONDS_MAX, Answer, LiveServer, serving
@@ -124,8 +124,8 @@ async def test_a_client_with_tasks_and_without_elicitation_hears_who_answers_and
     server: LiveServer, assistant: str, workflow: str
 ) -> None:
     states: list[TaskState] = []
-    manners = Manners(extensions=(TaskFollower(states.append, asks=False),), patience_seconds=SECONDS_MAX)
-    place = HttpPlace(url=f"{server.url}/mcp", headers={"Authorization": f"Bearer {assistant}"})
+    manners = ConnectOptions(extensions=(TaskFollower(states.append, asks=False),), patience_seconds=SECONDS_MAX)
+    place = HttpServer(url=f"{server.url}/mcp", headers={"Authorization": f"Bearer {assistant}"})
     async with connect_mcp(place, manners) as client:
         with pytest.raises(TaskWaits) as waits:
             await asyncio.wait_for(client.call_tool(workflow, {}), SECONDS_MAX)
@@ -210,9 +210,11 @@ async def test_what_is_dismissed_or_has_no_answer_for_declining_stays_open(
 
 
 async def test_a_task_that_is_declined_ends_and_one_without_an_answer_for_that_is_left(server: LiveServer) -> None:
-    place = HttpPlace(url=f"{server.url}/mcp", headers={"Authorization": f"Bearer {server.key}"})
+    place = HttpServer(url=f"{server.url}/mcp", headers={"Authorization": f"Bearer {server.key}"})
     follower = TaskFollower(lambda state: None, asks=True)
-    async with connect_mcp(place, Manners(ask=decline, extensions=(follower,), patience_seconds=SECONDS_MAX)) as client:
+    async with connect_mcp(
+        place, ConnectOptions(ask=decline, extensions=(follower,), patience_seconds=SECONDS_MAX)
+    ) as client:
         ended = await asyncio.wait_for(client.call_tool("merge", {}), SECONDS_MAX)
         with pytest.raises(TaskWaits):
             await asyncio.wait_for(client.call_tool("veto", {}), SECONDS_MAX)

@@ -61,7 +61,7 @@ THE_GATE = {
 # A program that has Penstock in it holds the host in its hands: no gate could keep it from anything.
 EMBEDDING = {
     "app/penstock.py": "Host.register Host.start Penstock.register Scheduler.put_triggers",
-    "app/testing/bench.py": "Penstock.register Penstock.start",
+    "testing/tester.py": "Penstock.register Penstock.start",
     "runtime/simulation/dry_run.py": "Host.send Host.start",
     "runtime/retention.py": "Store.delete_ended",
 }

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.cli.lazy import Place, lazy_group
+from penstock.cli.lazy_commands import LazyCommand, lazy_group
 from penstock.cli.operations.resources import RESOURCES
 
 __all__ = ["COMMANDS", "app", "main"]
@@ -20,110 +20,112 @@ _RUNS = "Runs"
 _DOCUMENTS = "Workflow files"
 _SERVER = "Server and settings"
 _OPERATIONS = "Operations, on a server or in a file"
-_RUNS_MODULE = "penstock.cli.runs.commands"
+_RUNS_MODULE = "penstock.cli.runs.group"
 _RUNS_WORDS = RESOURCES["runs"].help
 
 # The sentence is the first one of the command's own help; a test compares them.
-COMMANDS: dict[str, Place] = {
-    "run": Place(
+COMMANDS: dict[str, LazyCommand] = {
+    "run": LazyCommand(
         "penstock.cli.run.command",
         "run_command",
         "Run a workflow and watch it; questions to a person are asked right here.",
         _RUNS,
     ),
-    "runs": Place(_RUNS_MODULE, "runs_group", _RUNS_WORDS, _RUNS, _RUNS_WORDS),
-    "execution": Place(_RUNS_MODULE, "runs_group", _RUNS_WORDS, _RUNS, _RUNS_WORDS, alias=True),
-    "worker": Place(
+    "runs": LazyCommand(_RUNS_MODULE, "runs_group", _RUNS_WORDS, _RUNS, _RUNS_WORDS),
+    "execution": LazyCommand(_RUNS_MODULE, "runs_group", _RUNS_WORDS, _RUNS, _RUNS_WORDS, alias=True),
+    "worker": LazyCommand(
         "penstock.cli.server.worker", "worker_command", "Perform the runs of a database until Ctrl-C or SIGTERM.", _RUNS
     ),
-    "validate": Place(
+    "validate": LazyCommand(
         "penstock.cli.documents.validate",
         "validate_command",
         "Find every mistake in workflow files, each with its place and a hint.",
         _DOCUMENTS,
     ),
-    "graph": Place(
+    "graph": LazyCommand(
         "penstock.cli.documents.graph",
         "graph_command",
         "Draw a workflow: its nodes, where they lead, and what is inside of them.",
         _DOCUMENTS,
     ),
-    "diff": Place(
+    "diff": LazyCommand(
         "penstock.cli.documents.diff",
         "diff_command",
         "Compare two versions of a workflow: what changed, does it break callers, could runs in flight be moved to it.",
         _DOCUMENTS,
     ),
-    "simulate": Place(
+    "simulate": LazyCommand(
         "penstock.cli.documents.simulate",
         "simulate_command",
         "Run a workflow in memory with mocked activities and show every step.",
         _DOCUMENTS,
     ),
-    "test": Place(
+    "test": LazyCommand(
         "penstock.cli.documents.test",
         "cases_command",
         "Run the test cases of workflows in memory: activities are mocked, time is simulated, nothing is stored.",
         _DOCUMENTS,
     ),
-    "schema": Place(
+    "schema": LazyCommand(
         "penstock.cli.documents.schema", "schema_command", "Print the JSON Schema of workflow documents.", _DOCUMENTS
     ),
-    "init": Place(
+    "init": LazyCommand(
         "penstock.cli.project.init",
         "init_command",
         "Make a project: a workflow that runs, its Python step, its tests, and settings.",
         _SERVER,
     ),
-    "dev": Place(
+    "dev": LazyCommand(
         "penstock.cli.dev.command",
         "dev_command",
         "Serve a project while you write it: workflows, steps and settings are taken up as you save them.",
         _SERVER,
     ),
-    "serve": Place(
+    "serve": LazyCommand(
         "penstock.cli.server.serve",
         "serve_command",
         "Serve REST and MCP, and perform the runs of the database, until Ctrl-C or SIGTERM.",
         _SERVER,
     ),
-    "mcp": Place(
+    "mcp": LazyCommand(
         "penstock.cli.mcp.command",
         "mcp_app",
         "Offer the workflows as MCP tools over standard input and output.",
         _SERVER,
     ),
-    "config": Place("penstock.cli.server.config", "config_app", "Look at the settings and check them.", _SERVER),
-    "backup": Place(
+    "config": LazyCommand("penstock.cli.server.config", "config_app", "Look at the settings and check them.", _SERVER),
+    "backup": LazyCommand(
         "penstock.cli.server.backup",
         "backup_command",
         "Copy the database while it is in use: one moment of it, checked, in one file.",
         _SERVER,
     ),
-    "restore": Place(
+    "restore": LazyCommand(
         "penstock.cli.server.backup", "restore_command", "Put a backup in the place of the database.", _SERVER
     ),
-    "check": Place(
+    "check": LazyCommand(
         "penstock.cli.server.backup",
         "check_command",
         "Check the database: the file itself, and that every run is what its history says.",
         _SERVER,
     ),
-    "vacuum": Place(
+    "vacuum": LazyCommand(
         "penstock.cli.server.backup",
         "vacuum_command",
         "Write the database anew without free space, and let it shrink by itself from then on.",
         _SERVER,
     ),
-    "doctor": Place(
+    "doctor": LazyCommand(
         "penstock.cli.doctor.command",
         "doctor_command",
         "Look at the whole installation, part by part, and say what to do.",
         _SERVER,
     ),
-    "profile": Place("penstock.cli.server.profile", "profile_app", "Name the servers that you work with.", _SERVER),
-    "coverage": Place(
-        "penstock.cli.coverage.command",
+    "profile": LazyCommand(
+        "penstock.cli.server.profile", "profile_app", "Name the servers that you work with.", _SERVER
+    ),
+    "coverage": LazyCommand(
+        "penstock.cli.coverage",
         "coverage_command",
         "Prove that every operation is reachable on every surface, and that all of it is documented.",
         _SERVER,
@@ -134,7 +136,7 @@ COMMANDS: dict[str, Place] = {
 # Commands of the catalogue: `penstock workflow list`.
 COMMANDS.update(
     {
-        name: Place("penstock.cli.operations.groups", "operation_group", group.help, _OPERATIONS, name)
+        name: LazyCommand("penstock.cli.operations.groups", "operation_group", group.help, _OPERATIONS, name)
         for name, group in RESOURCES.items()
         if name not in COMMANDS
     }

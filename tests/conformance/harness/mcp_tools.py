@@ -13,10 +13,10 @@ from typing import Any
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
-from penstock.app.mcp.client import Manners, connect_mcp
-from penstock.app.mcp.places import HttpPlace
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject
+from penstock.cli.mcp.client import ConnectOptions, connect_mcp
+from penstock.cli.mcp.servers import HttpServer
 from penstock.mcp_surface.content.blocks import ERROR_META
 
 __all__ = ["open_mcp"]
@@ -31,8 +31,8 @@ async def open_mcp(server: str, key: str, *, era: str, timeout_seconds: float) -
     """A client of a server's MCP address, until the block ends; `era` is the SDK's word for how it connects."""
     # It says of every call that the tool is listed under another name; a driver reads answers, not a log.
     logging.getLogger("client").setLevel(logging.ERROR)
-    place = HttpPlace(url=f"{server}/mcp?toolset={_TOOLSET}", headers={"Authorization": f"Bearer {key}"})
-    async with connect_mcp(place, Manners(era=era, timeout_seconds=timeout_seconds)) as client:
+    place = HttpServer(url=f"{server}/mcp?toolset={_TOOLSET}", headers={"Authorization": f"Bearer {key}"})
+    async with connect_mcp(place, ConnectOptions(era=era, timeout_seconds=timeout_seconds)) as client:
 
         async def call(function: str, arguments: JsonObject) -> tuple[bool, JsonObject]:
             return await _called(client, function, arguments)

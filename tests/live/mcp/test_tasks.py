@@ -10,9 +10,9 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from penstock.app.mcp.client import Manners, connect_mcp
-from penstock.app.mcp.places import HttpPlace
-from penstock.app.mcp.tasks import TaskFollower, TaskState
+from penstock.cli.mcp.client import ConnectOptions, connect_mcp
+from penstock.cli.mcp.servers import HttpServer
+from penstock.cli.mcp.tasks import TaskFollower, TaskState
 from tests.live.mcp.workflows import ALL
 from tests.live.rest.servers import SECONDS_MAX, LiveServer, serving
 
@@ -147,10 +147,10 @@ async def test_a_client_s_task_completes_after_a_power_failure_when_it_is_answer
         await asyncio.Event().wait()
         raise AssertionError
 
-    manners = Manners(
+    manners = ConnectOptions(
         ask=never_answers, extensions=(TaskFollower(states.append, asks=True),), patience_seconds=SECONDS_MAX
     )
-    place = HttpPlace(url=f"{server.url}/mcp", headers={"Authorization": f"Bearer {server.key}"})
+    place = HttpServer(url=f"{server.url}/mcp", headers={"Authorization": f"Bearer {server.key}"})
     async with connect_mcp(place, manners) as client:
         call = asyncio.ensure_future(client.call_tool("refund_order", {"order": "A-2"}))
         await asyncio.wait_for(asked.wait(), SECONDS_MAX)

@@ -26,7 +26,7 @@ IMPORTED_LAZILY = (
     "penstock.rest.openapi.document",
     "penstock.app.executors.models",
     "penstock.cli.documents.reading",
-    "penstock.cli.terminal.report",
+    "penstock.cli.terminal.console",
     "penstock.definitions.build.workflow",
     "penstock.definitions.diff.compare",
     "penstock.drawing.mermaid",

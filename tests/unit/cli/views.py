@@ -1,7 +1,7 @@
 """Runs for the tests of views: simulated in memory, so that their records are real."""
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.cli.run.lines import Sheet, header_of, lines_of, text_of
+from penstock.cli.run.rendering import RenderContext, header_of, lines_of, text_of
 from penstock.cli.run.view import RunView
 from penstock.definitions.model import Workflow
 from penstock.definitions.validate import load_workflow
@@ -30,6 +30,6 @@ def view_of(workflow: Workflow, records: list[Record]) -> RunView:
 
 def screen(view: RunView, *, later_ms: int = 0, lines_max: int | None = None) -> list[str]:
     """What is drawn, some time after the last record."""
-    sheet = Sheet.for_workflow(view.workflow, now=view.visits.updated_at + later_ms)
+    sheet = RenderContext.for_workflow(view.workflow, now=view.visits.updated_at + later_ms)
     lines = lines_of(view, sheet, lines_max=lines_max)
     return [header_of(view, sheet).plain, *(text_of(line, sheet).plain for line in lines)]

@@ -1,1 +1,1 @@
-"""`penstock dev`: a server for the time in which workflows are written. Read `command` first."""
+"""`penstock dev`: a server that takes up workflows, steps and settings as they are saved. Read `command` first."""

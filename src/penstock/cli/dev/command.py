@@ -15,13 +15,14 @@ from penstock.app.loops import server_loop
 from penstock.app.serving.server import ServerOptions
 from penstock.app.settings.loading import DEFAULT_FILE, load_settings
 from penstock.app.step_modules import StepModules
-from penstock.cli.dev.lines import DevLines
+from penstock.cli.dev.output import DevOutput
 from penstock.cli.dev.reload import Reloader
+from penstock.cli.server.logs import configure_logging
 from penstock.cli.server.process import open_server, when_begun
-from penstock.cli.server.working import configure_logging
-from penstock.cli.sessions.configuration import ChosenDatabaseOption, ConfigOption, command_settings
-from penstock.cli.sessions.sessions import SecretsOption, StepsOption, Workshop, conduct
-from penstock.cli.terminal.report import console_for
+from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption, command_settings
+from penstock.cli.targets.workspace import SecretsOption, StepsOption, Workspace
+from penstock.cli.terminal.console import console_for
+from penstock.cli.terminal.event_loop import exit_with_async
 
 __all__ = ["dev_command"]
 
@@ -64,8 +65,8 @@ def dev_command(  # noqa: PLR0913  # every option is one the user can give
             # Lines of this command say the same in fewer words.
             for name in ("penstock.server", "penstock.access"):
                 logging.getLogger(name).setLevel(logging.WARNING)
-        workshop = Workshop.configured(settings, config=config, secret_folder=secret_folder)
-        lines = DevLines(console=console_for(sys.stderr), workshop=workshop)
+        workspace = Workspace.configured(settings, config=config, secret_folder=secret_folder)
+        lines = DevOutput(console=console_for(sys.stderr), workspace=workspace)
         reloader = Reloader(
             settings=settings,
             settings_file=config or Path(DEFAULT_FILE),
@@ -73,16 +74,16 @@ def dev_command(  # noqa: PLR0913  # every option is one the user can give
             lines=lines,
             modules=StepModules(settings.steps.modules),
         )
-        await _develop(workshop, ServerOptions.of(settings), reloader, began)
+        await _develop(workspace, ServerOptions.of(settings), reloader, began)
         return 0
 
-    conduct(work, loop=server_loop())
+    exit_with_async(work, loop=server_loop())
 
 
-async def _develop(workshop: Workshop, options: ServerOptions, reloader: Reloader, began: float) -> None:
+async def _develop(workspace: Workspace, options: ServerOptions, reloader: Reloader, began: float) -> None:
     # Before anything is opened: runs that go on at once must find their steps.
     steps, lines = reloader.load_steps(), reloader.lines
-    async with open_server(workshop, options, observe=lines.committed, steps=steps, stopping=lines.stopping) as server:
+    async with open_server(workspace, options, observe=lines.committed, steps=steps, stopping=lines.stopping) as server:
         await reloader.begin(server.gate)
         watching = asyncio.create_task(reloader.watch(server.penstock, server.gate))
         try:

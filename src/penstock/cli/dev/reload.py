@@ -4,7 +4,7 @@ A workflow that was changed is a new version at once; runs that have begun stay 
 is, and what was known before stays. Steps are imported anew, together with what they import from the project; attempts
 under way finish in the code that they began with. Settings that only count at the start are named.
 
-Above it: `command`. Below it: `FileChanges` says what changed, the gate and `Penstock` take it up, `DevLines` tells.
+Above it: `command`. Below it: `FileChanges` says what changed, the gate and `Penstock` take it up, `DevOutput` tells.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from penstock.app.settings.view import settings_rows
 from penstock.app.step_modules import StepModules
 from penstock.app.workflow_paths import expand_paths
 from penstock.base.errors import Conflict, Denied, PenstockError, Rejected
-from penstock.cli.dev.lines import DevLines
-from penstock.cli.server.file_changes import FileChanges
-from penstock.cli.sessions.configuration import print_mistaken_settings
+from penstock.cli.dev.file_changes import FileChanges
+from penstock.cli.dev.output import DevOutput
+from penstock.cli.targets.settings import print_settings_findings
 from penstock.cli.terminal.files import SourceText, candidate_files, is_workflow, read_path
 from penstock.definitions.model import ActivityDetail, Workflow
 from penstock.definitions.validate import load_workflow
@@ -53,7 +53,7 @@ class Reloader:
     settings_file: Path
     load: Callable[[], Settings]
     """Reads the settings as the command did; raises when they are mistaken."""
-    lines: DevLines
+    lines: DevOutput
     modules: StepModules
     steps: list[Callable[..., Any]] = field(default_factory=list)
     workflows: dict[str, Workflow] = field(default_factory=dict)
@@ -165,7 +165,7 @@ class Reloader:
         try:
             fresh = self.load()
         except InvalidSettings as error:
-            print_mistaken_settings(error)
+            print_settings_findings(error)
             self.lines.note("the settings before it stay", warn=True)
             return
         before, after = (

@@ -1,1 +1,1 @@
-"""`penstock doctor`: a look at the whole installation, part by part."""
+"""`penstock doctor`: checks of the whole installation, part by part. Read `command` first."""

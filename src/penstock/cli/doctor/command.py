@@ -15,12 +15,11 @@ from penstock.app.settings.model import Settings
 from penstock.cli.doctor.machine import clock_checks, disk_checks, port_checks
 from penstock.cli.doctor.project import executor_checks, workflow_checks
 from penstock.cli.doctor.store import permission_checks, secret_checks, store_checks
-from penstock.cli.mcp.install.command import surroundings
+from penstock.cli.mcp.install.command import install_environment
 from penstock.cli.mcp.install.entries import entry_checks
-from penstock.cli.sessions.configuration import ChosenDatabaseOption, ConfigOption
-from penstock.cli.sessions.sessions import JsonOption
+from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption
 from penstock.cli.terminal.checks import Check, is_well, print_check, print_summary
-from penstock.cli.terminal.endings import finish, print_json
+from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
 
 __all__ = ["doctor_command"]
 
@@ -48,7 +47,7 @@ def doctor_command(
             print_summary(checks)
         return 0 if is_well(checks) else 1
 
-    finish(work, as_json=as_json)
+    exit_with(work, as_json=as_json)
 
 
 def _checks(config: Path | None, database: Path | None) -> Iterator[Check]:
@@ -77,4 +76,4 @@ def _parts(settings: Settings) -> Iterator[Check]:
     yield from port_checks(settings.server.host, settings.server.port)
     yield from clock_checks(path)
     yield from disk_checks(path)
-    yield from entry_checks(surroundings(os.environ, Path.home(), Path.cwd(), sys.platform), None)
+    yield from entry_checks(install_environment(os.environ, Path.home(), Path.cwd(), sys.platform), None)

@@ -16,7 +16,7 @@ from penstock.app.listening import listen
 from penstock.app.maintenance import store_stats
 from penstock.base import limits
 from penstock.base.errors import PenstockError
-from penstock.cli.sessions.configuration import is_store
+from penstock.cli.targets.settings import is_store
 from penstock.cli.terminal.checks import Check
 from penstock.definitions.durations import format_instant
 from penstock.operations.system.health import is_ready

@@ -1,6 +1,6 @@
 """The workflows of a project and what performs them: steps, secrets, models, MCP servers, agents.
 
-Above it: `command`. Below it: `app.project`, the settings. Servers are reached and asked for nothing.
+Above it: `command`. Below it: `project`, the settings. Servers are reached and asked for nothing.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from urllib.parse import urlsplit
 
 from penstock.app.executors.configured import check_extras
 from penstock.app.executors.secret_checks import secret_problems
-from penstock.app.project.files import load_project
 from penstock.app.settings.items import McpServerSettings
 from penstock.app.settings.model import Settings
 from penstock.app.workflow_paths import expand_paths
 from penstock.base import limits
 from penstock.base.errors import PenstockError
+from penstock.cli.project.files import load_project
 from penstock.cli.terminal.checks import Check
+from penstock.cli.terminal.console import count_words
 from penstock.cli.terminal.files import SourceText, read_sources
-from penstock.cli.terminal.report import count_words
 from penstock.definitions.source.findings import Severity
 
 __all__ = ["executor_checks", "workflow_checks"]

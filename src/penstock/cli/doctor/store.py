@@ -13,9 +13,9 @@ from pathlib import Path
 from penstock.app.maintenance import store_fingerprint, store_stats
 from penstock.app.pepper import fingerprint, pepper_path, read_pepper
 from penstock.base.errors import PenstockError
-from penstock.cli.sessions.configuration import is_store
+from penstock.cli.targets.settings import is_store
 from penstock.cli.terminal.checks import Check
-from penstock.cli.terminal.report import count_words
+from penstock.cli.terminal.console import count_words
 
 __all__ = ["permission_checks", "secret_checks", "store_checks"]
 

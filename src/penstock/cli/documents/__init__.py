@@ -1,1 +1,1 @@
-"""Commands about workflow files: validate, graph, diff, simulate, test, schema."""
+"""Commands about workflow files: validate, graph, diff, simulate, test, schema. They store nothing."""

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from penstock.base.json import JsonObject
 from penstock.cli.documents.reading import ReadDocument, exit_unless_readable, print_mistakes
-from penstock.cli.terminal.report import console_for, count_words
+from penstock.cli.terminal.console import console_for, count_words
 from penstock.definitions.diff.compare import Change, ChangeKind, InFlight, Subject, WorkflowDiff, diff_documents
 
 __all__ = ["diff_command"]

@@ -15,7 +15,7 @@ import typer
 
 from penstock.base.json import JsonObject
 from penstock.cli.documents.reading import exit_unless_readable, print_mistakes
-from penstock.cli.terminal.report import console_for, print_problem
+from penstock.cli.terminal.console import console_for, print_problem
 from penstock.drawing.mermaid import to_mermaid
 from penstock.drawing.svg import to_svg
 

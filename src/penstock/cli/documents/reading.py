@@ -14,8 +14,8 @@ from rich.text import Text
 
 from penstock.base.json import JsonObject
 from penstock.base.text import clean
+from penstock.cli.terminal.console import console_for, count_words, print_findings, print_problem
 from penstock.cli.terminal.files import Unreadable, read_path
-from penstock.cli.terminal.report import console_for, count_words, print_findings, print_problem
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.canonical import definition_hash
 from penstock.definitions.model import Workflow

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from penstock.base.json import JsonObject
 from penstock.cli.documents.reading import load_runnable
-from penstock.cli.terminal.report import console_for, print_problem
+from penstock.cli.terminal.console import console_for, print_problem
 from penstock.cli.terminal.traces import trace_text
 from penstock.cli.terminal.values import UsageError, parse_pairs, parse_value
 from penstock.definitions.durations import format_duration

@@ -22,8 +22,8 @@ from rich.text import Text
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
+from penstock.cli.terminal.console import console_for, count_words, print_findings, print_problem
 from penstock.cli.terminal.files import SourceText, Unreadable, read_path, read_sources
-from penstock.cli.terminal.report import console_for, count_words, print_findings, print_problem
 from penstock.cli.terminal.traces import trace_text
 from penstock.definitions.jq.expressions import Evaluator
 from penstock.definitions.model import Workflow

@@ -15,16 +15,16 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from penstock.app.project.files import declared_names, project_check
-from penstock.app.project.known import known_in
 from penstock.app.settings.model import Settings
 from penstock.app.workflow_paths import expand_paths
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.cli.sessions.configuration import ConfigOption, command_settings
-from penstock.cli.terminal.endings import report_problem
+from penstock.cli.project.context import project_context
+from penstock.cli.project.files import declared_names, project_check
+from penstock.cli.targets.settings import ConfigOption, command_settings
+from penstock.cli.terminal.console import console_for, count_words, print_findings, print_problem
+from penstock.cli.terminal.exits import report_problem
 from penstock.cli.terminal.files import SourceText, Unreadable, read_sources
-from penstock.cli.terminal.report import console_for, count_words, print_findings, print_problem
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.canonical import definition_hash
 from penstock.definitions.outline.document import is_native
@@ -119,7 +119,7 @@ def _beside(settings: Settings, sources: list[SourceText | Unreadable]) -> tuple
     except PenstockError:
         others = []  # a pattern without a file: the files that are named here count
     texts = [source.text for source in (*sources, *others) if isinstance(source, SourceText)]
-    known = known_in(settings, workflow_names=declared_names(texts))
+    known = project_context(settings, workflow_names=declared_names(texts))
     return project_check(known), known.problem
 
 

@@ -19,7 +19,7 @@ import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.mcp.headers import HeaderPlan, header_plans, modern_headers
-from penstock.cli.mcp.where import mcp_address
+from penstock.cli.mcp.servers import mcp_address
 from penstock.cli.terminal.values import UsageError
 from penstock.client.options import KEY_VARIABLE
 from penstock.mcp_surface.wire.pipe import Pipe

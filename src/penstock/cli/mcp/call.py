@@ -22,31 +22,31 @@ from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.lazy_import import lazy_import
 from penstock.base.text import clean
-from penstock.cli.lazy import WithTrailing, trailing_words
-from penstock.cli.mcp.showing import hush_sdk, print_content
-from penstock.cli.mcp.where import (
+from penstock.cli.lazy_commands import WithTrailingArguments, trailing_arguments
+from penstock.cli.mcp.answers import print_content, silence_sdk_logs
+from penstock.cli.mcp.servers import (
     ERAS,
     EraOption,
     HeaderOption,
     KeyVariableOption,
+    ServerChoice,
     ToolsetOption,
     UrlOption,
-    Where,
     WorkflowsOption,
-    place_of,
+    resolve_server,
 )
-from penstock.cli.sessions.sessions import JsonOption, Left, command_text, until_left
-from penstock.cli.sessions.targets import ProfileOption, ServerOption, TargetFileOption
-from penstock.cli.terminal.endings import INTERRUPTED, STILL_WAITING, finish, print_json
-from penstock.cli.terminal.lines import can_ask
-from penstock.cli.terminal.report import console_for
+from penstock.cli.targets.selection import ProfileOption, ServerOption, TargetFileOption
+from penstock.cli.terminal.console import console_for
+from penstock.cli.terminal.conversation import can_ask
+from penstock.cli.terminal.event_loop import Interrupted, until_interrupted
+from penstock.cli.terminal.exits import INTERRUPTED, STILL_WAITING, JsonOption, command_text, exit_with, print_json
 from penstock.cli.terminal.values import UsageError, loose_value, parse_value
 from penstock.operations.runs.statuses import RUN_STATUSES
 
 if TYPE_CHECKING:
-    from penstock.cli.mcp import calling
+    from penstock.cli.mcp import tool_call
 else:
-    calling = lazy_import("penstock.cli.mcp.calling")
+    tool_call = lazy_import("penstock.cli.mcp.tool_call")
 
 __all__ = ["CALL", "call_command", "tool_arguments"]
 
@@ -83,7 +83,7 @@ def call_command(  # noqa: PLR0913  # every option is one the user can give
     The server is one of ours (--server, --profile, a file), any address (--url), or a program after --. A task is
     followed to its end. With --json: ok, tool, protocol_version, task and result.
     """
-    where = Where(
+    where = ServerChoice(
         server=server,
         profile=profile,
         url=url,
@@ -92,14 +92,14 @@ def call_command(  # noqa: PLR0913  # every option is one the user can give
         database=database,
         workflows=tuple(workflows or ()),
         toolset=toolset,
-        command=trailing_words(ctx),
+        command=trailing_arguments(ctx),
     )
 
     def work() -> int:
-        hush_sdk()
+        silence_sdk_logs()
         given = _given(arguments, pairs or ())
-        call = calling.ToolCall(
-            place=place_of(where),
+        call = tool_call.ToolCall(
+            place=resolve_server(where),
             tool=tool,
             arguments=lambda schema: tool_arguments(given, schema),
             era=ERAS[era],
@@ -109,10 +109,10 @@ def call_command(  # noqa: PLR0913  # every option is one the user can give
         )
         return asyncio.run(_carried_out(call, timeout, as_json=as_json))
 
-    finish(work, as_json=as_json)
+    exit_with(work, as_json=as_json)
 
 
-CALL = WithTrailing(call_command)
+CALL = WithTrailingArguments(call_command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,21 +148,21 @@ def tool_arguments(given: Given, schema: JsonObject) -> JsonObject:
     return found
 
 
-async def _carried_out(call: calling.ToolCall, seconds_max: float | None, *, as_json: bool) -> int:
+async def _carried_out(call: tool_call.ToolCall, seconds_max: float | None, *, as_json: bool) -> int:
     try:
         async with asyncio.timeout(seconds_max):
-            outcome = await until_left(call.made())
+            outcome = await until_interrupted(call.made())
     except TimeoutError:
         raise Unavailable("TIMEOUT", f"there was no answer within {seconds_max:g} s", _left_advice(call)) from None
     match outcome:
-        case Left():
+        case Interrupted():
             console_for(sys.stderr).print(Text.assemble(("left", "yellow"), f" · {_left_advice(call)}"))
             return INTERRUPTED
-        case calling.Answered(result=result, version=version):
+        case tool_call.ToolAnswered(result=result, version=version):
             return _tell_result(call, result, version, as_json=as_json)
-        case calling.Waiting():
+        case tool_call.ToolWaiting():
             return _tell_waiting(call, outcome, as_json=as_json)
-        case calling.Cancelled(version=version):
+        case tool_call.ToolCancelled(version=version):
             told = f"the task {call.task_id} was cancelled"
             if as_json:
                 print_json(_report(call, version, None, error={"code": "CANCELLED", "message": told}))
@@ -171,7 +171,7 @@ async def _carried_out(call: calling.ToolCall, seconds_max: float | None, *, as_
             return 1
 
 
-def _left_advice(call: calling.ToolCall) -> str:
+def _left_advice(call: tool_call.ToolCall) -> str:
     if call.task_id is None:
         return "the call was given up; the server may have stopped what it began"
     told = f"the task {call.task_id} goes on without this command"
@@ -180,12 +180,14 @@ def _left_advice(call: calling.ToolCall) -> str:
     return f"{told}: {command_text('execution', 'status', str(call.task_id), *call.answer_options)}"
 
 
-def _report(call: calling.ToolCall, version: str, result: JsonValue, *, error: JsonObject | None = None) -> JsonObject:
+def _report(
+    call: tool_call.ToolCall, version: str, result: JsonValue, *, error: JsonObject | None = None
+) -> JsonObject:
     report: JsonObject = {"ok": error is None, "tool": call.tool, "protocol_version": version, "task": call.task_id}
     return {**report, "result": result} if error is None else {**report, "result": result, "error": error}
 
 
-def _tell_result(call: calling.ToolCall, result: JsonObject, version: str, *, as_json: bool) -> int:
+def _tell_result(call: tool_call.ToolCall, result: JsonObject, version: str, *, as_json: bool) -> int:
     is_error = result.get("isError") is True
     structured = result.get("structuredContent")
     if as_json:
@@ -206,7 +208,7 @@ def _goes_on(structured: JsonValue) -> bool:
     return structured.get("status") in RUN_STATUSES and structured.get("status") not in _ENDED
 
 
-def _tell_waiting(call: calling.ToolCall, waiting: calling.Waiting, *, as_json: bool) -> int:
+def _tell_waiting(call: tool_call.ToolCall, waiting: tool_call.ToolWaiting, *, as_json: bool) -> int:
     told = f"the task {call.task_id} waits for an answer"
     if as_json:
         error: JsonObject = {"code": "WAITING", "message": f"{told}: {waiting.asked}" if waiting.asked else told}
@@ -226,7 +228,7 @@ def _tell_waiting(call: calling.ToolCall, waiting: calling.Waiting, *, as_json: 
     return STILL_WAITING
 
 
-def _answer_options(where: Where) -> tuple[str, ...] | None:
+def _answer_options(where: ServerChoice) -> tuple[str, ...] | None:
     """How `penstock runs answer` finds the server; None for one that is not ours."""
     if where.command or where.url is not None:
         return None

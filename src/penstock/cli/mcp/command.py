@@ -15,14 +15,16 @@ from penstock.app.gateway import local_owner, open_gate
 from penstock.app.serving.mcp import load_mcp, mcp_options
 from penstock.app.serving.server import ServerOptions, new_request_id
 from penstock.base.lazy_import import lazy_import
-from penstock.cli.lazy import Place, lazy_group
-from penstock.cli.mcp.where import ManagementOption, ToolsetOption, chosen_toolset
-from penstock.cli.server.working import configure_logging, log_commit, make_known, sound_workflows, workflow_files
-from penstock.cli.sessions.configuration import ChosenDatabaseOption, ConfigOption, command_settings
-from penstock.cli.sessions.sessions import SecretsOption, StepsOption, Workshop, conduct, opened, until_left
-from penstock.cli.sessions.targets import ProfileOption, ServerOption, ServerTarget, choose_target
-from penstock.cli.terminal.endings import finish
-from penstock.cli.terminal.lines import can_ask
+from penstock.cli.lazy_commands import LazyCommand, lazy_group
+from penstock.cli.mcp.servers import ManagementOption, ToolsetOption, chosen_toolset
+from penstock.cli.server.logs import configure_logging, log_commit
+from penstock.cli.server.workflows import read_workflow_files, register_workflows, valid_workflows
+from penstock.cli.targets.selection import ProfileOption, ServerOption, ServerTarget, choose_target
+from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption, command_settings
+from penstock.cli.targets.workspace import SecretsOption, StepsOption, Workspace, open_workspace
+from penstock.cli.terminal.conversation import can_ask
+from penstock.cli.terminal.event_loop import exit_with_async, until_interrupted
+from penstock.cli.terminal.exits import exit_with
 from penstock.cli.terminal.values import UsageError
 from penstock.mcp_surface.wire.pipe import Pipe, standard_pipe
 
@@ -34,18 +36,20 @@ else:
 __all__ = ["mcp_app", "mcp_command"]
 
 _COMMANDS = {
-    "install": Place(
+    "install": LazyCommand(
         "penstock.cli.mcp.install.command",
         "install_command",
         "Print the entry that an assistant needs to use Penstock, or write it into its file.",
     ),
-    "doctor": Place(
+    "doctor": LazyCommand(
         "penstock.cli.mcp.doctor",
         "DOCTOR",
         "Check a connection to an MCP server end to end, step by step, and say what to do.",
     ),
-    "tools": Place("penstock.cli.mcp.tools", "TOOLS", "List the tools of an MCP server with their sizes, or show one."),
-    "call": Place(
+    "tools": LazyCommand(
+        "penstock.cli.mcp.tools", "TOOLS", "List the tools of an MCP server with their sizes, or show one."
+    ),
+    "call": LazyCommand(
         "penstock.cli.mcp.call",
         "CALL",
         "Call a tool of an MCP server; progress is shown and questions are asked right here.",
@@ -97,7 +101,7 @@ def mcp_command(  # noqa: PLR0913  # every option is one the user can give
             if workflows or steps:
                 raise UsageError("--workflows and --steps go with a file: a server has its own")
             with standard_pipe() as pipe:
-                await until_left(bridge.bridge(pipe, target.server, target.key, tools))
+                await until_interrupted(bridge.bridge(pipe, target.server, target.key, tools))
             return 0
         flags = {
             "storage.path": None if database is None else str(database),
@@ -108,12 +112,12 @@ def mcp_command(  # noqa: PLR0913  # every option is one the user can give
         }
         settings = command_settings(config, flags).settings
         configure_logging(settings.logging)
-        workshop = Workshop.configured(settings, config=config, secret_folder=secret_folder)
+        workspace = Workspace.configured(settings, config=config, secret_folder=secret_folder)
         with standard_pipe() as pipe:
-            await until_left(_serve(workshop, pipe))
+            await until_interrupted(_serve(workspace, pipe))
         return 0
 
-    conduct(work)
+    exit_with_async(work)
 
 
 def _refuse_lost_options(ctx: typer.Context) -> None:
@@ -121,7 +125,7 @@ def _refuse_lost_options(ctx: typer.Context) -> None:
     given = [item.opts[0] for item in ctx.command.params if str(item.name) in ctx.params and _is_given(ctx, item.name)]
     if given:
         told = f"{' and '.join(given)} must stand after {ctx.invoked_subcommand}: penstock mcp {ctx.invoked_subcommand}"
-        finish(lambda: _raise_usage(f"{told} {given[0]} …"), as_json=False)
+        exit_with(lambda: _raise_usage(f"{told} {given[0]} …"), as_json=False)
 
 
 def _is_given(ctx: typer.Context, name: str | None) -> bool:
@@ -133,16 +137,16 @@ def _raise_usage(told: str) -> int:
     raise UsageError(told)
 
 
-async def _serve(workshop: Workshop, pipe: Pipe) -> None:
-    module, settings = load_mcp(), workshop.settings
-    workflows = sound_workflows(workflow_files(settings.workflows.paths), settings)
+async def _serve(workspace: Workspace, pipe: Pipe) -> None:
+    module, settings = load_mcp(), workspace.settings
+    workflows = valid_workflows(read_workflow_files(settings.workflows.paths), settings)
     options = ServerOptions.of(settings)
     pepper = Path(settings.auth.pepper_file) if settings.auth.pepper_file else None
     async with (
-        opened(workshop, perform=True, create=True, observe=log_commit) as penstock,
+        open_workspace(workspace, perform=True, create=True, observe=log_commit) as penstock,
         open_gate(penstock, chosen=options.gate, pepper_file=pepper) as gate,
     ):
-        await make_known(gate, workflows)
+        await register_workflows(gate, workflows)
         try:
             await module.serve_stdio(gate, mcp_options(settings), local_owner(), new_request_id, pipe)
         finally:

@@ -1,6 +1,6 @@
 """`penstock mcp doctor`: is a connection well, and if not, what is to be done?
 
-Above it: the command line. Below it: `examining` looks at the server, `install.entries` at the files of assistants.
+`connection_checks` looks at the server, `install.entries` at the configuration files of assistants.
 Exit codes: 0 when nothing failed (there may be warnings), 1 when something did.
 """
 
@@ -15,30 +15,30 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from penstock.app.mcp.places import HttpPlace, Place
 from penstock.base.lazy_import import lazy_import
-from penstock.cli.lazy import WithTrailing, trailing_words
-from penstock.cli.mcp.install.command import surroundings
+from penstock.cli.lazy_commands import WithTrailingArguments, trailing_arguments
+from penstock.cli.mcp.answers import silence_sdk_logs
+from penstock.cli.mcp.install.command import install_environment
 from penstock.cli.mcp.install.entries import entry_checks
-from penstock.cli.mcp.showing import hush_sdk
-from penstock.cli.mcp.where import (
+from penstock.cli.mcp.servers import (
     HeaderOption,
+    HttpServer,
     KeyVariableOption,
+    McpServer,
+    ServerChoice,
     ToolsetOption,
     UrlOption,
-    Where,
     WorkflowsOption,
-    place_of,
+    resolve_server,
 )
-from penstock.cli.sessions.sessions import JsonOption
-from penstock.cli.sessions.targets import ProfileOption, ServerOption, TargetFileOption
+from penstock.cli.targets.selection import ProfileOption, ServerOption, TargetFileOption
 from penstock.cli.terminal.checks import Check, is_well, print_check, print_summary
-from penstock.cli.terminal.endings import finish, print_json
+from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
 
 if TYPE_CHECKING:
-    from penstock.cli.mcp import examining
+    from penstock.cli.mcp import connection_checks
 else:
-    examining = lazy_import("penstock.cli.mcp.examining")
+    connection_checks = lazy_import("penstock.cli.mcp.connection_checks")
 
 __all__ = ["DOCTOR", "doctor_command"]
 
@@ -61,7 +61,7 @@ def doctor_command(  # noqa: PLR0913  # every option is one the user can give
     Looks at the address, its names, the key, the clock, both eras of the protocol, the size of the catalogue, a call
     that changes nothing, and the entries of assistants on this machine. With --json: ok, server and checks.
     """
-    where = Where(
+    where = ServerChoice(
         server=server,
         profile=profile,
         url=url,
@@ -70,29 +70,29 @@ def doctor_command(  # noqa: PLR0913  # every option is one the user can give
         database=database,
         workflows=tuple(workflows or ()),
         toolset=toolset,
-        command=trailing_words(ctx),
+        command=trailing_arguments(ctx),
         looks_only=True,
     )
 
     def work() -> int:
-        hush_sdk()
-        place = place_of(where)
+        silence_sdk_logs()
+        place = resolve_server(where)
         ours = url is None and not where.command
         checks = asyncio.run(_examined(place, ours=ours, quiet=as_json))
         if as_json:
-            named = place.url if isinstance(place, HttpPlace) else " ".join((place.command, *place.arguments))
+            named = place.url if isinstance(place, HttpServer) else " ".join((place.command, *place.arguments))
             print_json({"ok": is_well(checks), "server": named, "checks": [check.to_json() for check in checks]})
         else:
             print_summary(checks)
         return 0 if is_well(checks) else 1
 
-    finish(work, as_json=as_json)
+    exit_with(work, as_json=as_json)
 
 
-DOCTOR = WithTrailing(doctor_command)
+DOCTOR = WithTrailingArguments(doctor_command)
 
 
-async def _examined(place: Place, *, ours: bool, quiet: bool) -> list[Check]:
+async def _examined(place: McpServer, *, ours: bool, quiet: bool) -> list[Check]:
     """Every check, printed as soon as it is made."""
     checks = []
     async for check in _checks(place, ours=ours):
@@ -102,9 +102,9 @@ async def _examined(place: Place, *, ours: bool, quiet: bool) -> list[Check]:
     return checks
 
 
-async def _checks(place: Place, *, ours: bool) -> AsyncIterator[Check]:
-    async for check in examining.examine(place, ours=ours):
+async def _checks(place: McpServer, *, ours: bool) -> AsyncIterator[Check]:
+    async for check in connection_checks.check_connection(place, ours=ours):
         yield check
-    here = surroundings(os.environ, Path.home(), Path.cwd(), sys.platform)
-    for check in entry_checks(here, place.url if isinstance(place, HttpPlace) else None):
+    here = install_environment(os.environ, Path.home(), Path.cwd(), sys.platform)
+    for check in entry_checks(here, place.url if isinstance(place, HttpServer) else None):
         yield check

@@ -17,30 +17,29 @@ from rich.text import Text
 from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
 from penstock.base.text import clean
-from penstock.cli.lazy import WithTrailing, trailing_words
-from penstock.cli.mcp.showing import BYTES_PER_TOKEN, hush_sdk, size_text, token_estimate
-from penstock.cli.mcp.where import (
+from penstock.cli.lazy_commands import WithTrailingArguments, trailing_arguments
+from penstock.cli.mcp.answers import BYTES_PER_TOKEN, silence_sdk_logs, size_text, token_estimate
+from penstock.cli.mcp.servers import (
     ERAS,
     EraOption,
     HeaderOption,
     KeyVariableOption,
+    ServerChoice,
     ToolsetOption,
     UrlOption,
-    Where,
     WorkflowsOption,
-    place_of,
+    resolve_server,
 )
-from penstock.cli.sessions.sessions import JsonOption
-from penstock.cli.sessions.targets import ProfileOption, ServerOption, TargetFileOption
-from penstock.cli.terminal.endings import finish, print_json
-from penstock.cli.terminal.report import console_for, count_words
+from penstock.cli.targets.selection import ProfileOption, ServerOption, TargetFileOption
+from penstock.cli.terminal.console import console_for, count_words
+from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.source.findings import nearest
 
 if TYPE_CHECKING:
-    from penstock.cli.mcp import listing as mcp_listing
+    from penstock.cli.mcp import client as mcp_client
 else:
-    mcp_listing = lazy_import("penstock.cli.mcp.listing")
+    mcp_client = lazy_import("penstock.cli.mcp.client")
 
 __all__ = ["TOOLS", "tools_command"]
 
@@ -67,7 +66,7 @@ def tools_command(  # noqa: PLR0913  # every option is one the user can give
     The size is what the list costs a model, about one token for four bytes. With --json: protocol_version, server,
     tools, bytes and tokens.
     """
-    where = Where(
+    where = ServerChoice(
         server=server,
         profile=profile,
         url=url,
@@ -76,13 +75,13 @@ def tools_command(  # noqa: PLR0913  # every option is one the user can give
         database=database,
         workflows=tuple(workflows or ()),
         toolset=toolset,
-        command=trailing_words(ctx),
+        command=trailing_arguments(ctx),
         looks_only=True,
     )
 
     def work() -> int:
-        hush_sdk()
-        listing = asyncio.run(mcp_listing.listed(place_of(where), ERAS[era]))
+        silence_sdk_logs()
+        listing = asyncio.run(mcp_client.list_tools(resolve_server(where), ERAS[era]))
         chosen = _chosen(listing, tool)
         if as_json:
             print_json(_report(listing, chosen))
@@ -94,13 +93,13 @@ def tools_command(  # noqa: PLR0913  # every option is one the user can give
             _print_tool(chosen[0])
         return 0
 
-    finish(work, as_json=as_json)
+    exit_with(work, as_json=as_json)
 
 
-TOOLS = WithTrailing(tools_command)
+TOOLS = WithTrailingArguments(tools_command)
 
 
-def _chosen(listing: mcp_listing.Listing, name: str | None) -> list[JsonObject]:
+def _chosen(listing: mcp_client.ToolListing, name: str | None) -> list[JsonObject]:
     if name is None:
         return list(listing.tools)
     found = [item for item in listing.tools if item["name"] == name]
@@ -116,7 +115,7 @@ def _bytes(tool: JsonObject) -> int:
     return len(json.dumps(tool, ensure_ascii=False, separators=(",", ":")).encode())
 
 
-def _report(listing: mcp_listing.Listing, chosen: list[JsonObject]) -> JsonObject:
+def _report(listing: mcp_client.ToolListing, chosen: list[JsonObject]) -> JsonObject:
     total = sum(map(_bytes, chosen))
     return {
         "protocol_version": listing.version,
@@ -127,7 +126,7 @@ def _report(listing: mcp_listing.Listing, chosen: list[JsonObject]) -> JsonObjec
     }
 
 
-def _print_list(listing: mcp_listing.Listing, tools: list[JsonObject]) -> None:
+def _print_list(listing: mcp_client.ToolListing, tools: list[JsonObject]) -> None:
     console = console_for(sys.stdout)
     width = max((len(str(item["name"])) for item in tools), default=0)
     for item in tools:

@@ -1,1 +1,1 @@
-"""A command for every operation, made from the table of operations."""
+"""A command for every operation of the catalogue, made from the client's table of operations. Read `commands` first."""

@@ -18,10 +18,10 @@ import typer
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.operations.options import parameter_signature, read_arguments, words_of
-from penstock.cli.sessions.surfaces import CallSurface, open_surface
-from penstock.cli.sessions.targets import ProfileOption, ServerOption, TargetFileOption, choose_target
-from penstock.cli.terminal.endings import STILL_WAITING, finish, print_json
-from penstock.cli.terminal.showing import show_answer, show_event
+from penstock.cli.targets.clients import OperationClient, open_client
+from penstock.cli.targets.selection import ProfileOption, ServerOption, TargetFileOption, choose_target
+from penstock.cli.terminal.answers import print_answer, print_event
+from penstock.cli.terminal.exits import STILL_WAITING, exit_with, print_json
 from penstock.client.table import Operation, find_operation
 
 __all__ = ["call_and_show", "call_operation", "every_page", "operation_command", "show_call"]
@@ -86,17 +86,17 @@ def call_operation(operation: Operation, values: Mapping[str, Any]) -> None:
         file: Path | None = values.get("target_file")
         target = choose_target(values.get("target_server"), values.get("target_profile"), file)
         # There is no run in a file that does not exist, so none is made.
-        with open_surface(target, operation, create=operation.resource != _RUNS) as surface:
+        with open_client(target, operation, create=operation.resource != _RUNS) as surface:
             if values.get("every_page"):
                 return show_call(operation, arguments, every_page(surface, operation, arguments), as_json=as_json)
             key = values.get("idempotency_key")
             return call_and_show(surface, operation, arguments, idempotency_key=key, as_json=as_json)
 
-    finish(work, as_json=as_json)
+    exit_with(work, as_json=as_json)
 
 
 def call_and_show(
-    surface: CallSurface,
+    surface: OperationClient,
     operation: Operation,
     arguments: JsonObject,
     *,
@@ -115,11 +115,11 @@ def show_call(operation: Operation, arguments: JsonObject, answer: JsonValue, *,
     if as_json:
         print_json(answer)
     else:
-        show_answer(answer)
+        print_answer(answer)
     return _verdict(operation, arguments, answer)
 
 
-def every_page(surface: CallSurface, operation: Operation, arguments: JsonObject) -> JsonValue:
+def every_page(surface: OperationClient, operation: Operation, arguments: JsonObject) -> JsonValue:
     """The answer of a list with the items of all pages."""
     items: list[JsonValue] = []
     while True:
@@ -133,14 +133,14 @@ def every_page(surface: CallSurface, operation: Operation, arguments: JsonObject
         arguments = {**arguments, "cursor": page["next_cursor"]}
 
 
-def _show_stream(surface: CallSurface, operation: Operation, arguments: JsonObject, *, as_json: bool) -> int:
+def _show_stream(surface: OperationClient, operation: Operation, arguments: JsonObject, *, as_json: bool) -> int:
     code = STILL_WAITING
     for event in surface.events(operation.name, arguments):
         if as_json:
             told = {"event": event.event, "id": event.id, "data": event.data}
             typer.echo(json.dumps(told, ensure_ascii=False))
         else:
-            show_event(event)
+            print_event(event)
         if event.event == "complete":
             code = 1 if event.data.get("status") in _FAILED else 0
     return code

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from penstock.cli.lazy import Place, lazy_group
+from penstock.cli.lazy_commands import LazyCommand, lazy_group
 from penstock.cli.operations.resources import RESOURCES
 from penstock.client.table import operation_table
 
@@ -20,7 +20,7 @@ def operation_group(name: str) -> typer.Typer:
     """The group of commands of a name."""
     resource, words = RESOURCES[name]
     places = {
-        operation.action.replace("_", "-"): Place(
+        operation.action.replace("_", "-"): LazyCommand(
             _COMMANDS, "operation_command", f"{operation.title}.", None, operation.name
         )
         for operation in operation_table().values()

@@ -1,19 +1,27 @@
-"""`penstock init`: a project folder with a workflow that runs, and what to type next."""
+"""`penstock init`: a project folder with a workflow that runs, and what to type next.
+
+The files are in the folder `template`, as they will be in the project. Those that would mean something where they are
+now (`steps.py`, `.gitignore`) have the suffix `.template`.
+"""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from penstock.base.errors import Conflict, Unavailable
 from penstock.base.json import JsonValue
 from penstock.base.text import clean
-from penstock.cli.project.templates import create_project
-from penstock.cli.sessions.sessions import JsonOption, conduct, print_json
+from penstock.cli.terminal.event_loop import exit_with_async
+from penstock.cli.terminal.exits import JsonOption, print_json
 
-__all__ = ["init_command"]
+__all__ = ["create_project", "init_command", "project_files"]
 
 _ABOUT = {
     "penstock.yaml": "the settings",
@@ -56,4 +64,48 @@ def init_command(
         typer.echo("\n".join(lines))
         return 0
 
-    conduct(work, as_json=as_json)
+    exit_with_async(work, as_json=as_json)
+
+
+# --- the files ------------------------------------------------------------------------------------
+
+
+_SUFFIX = ".template"
+_HIDDEN = {"gitignore": ".gitignore"}
+
+
+def project_files() -> dict[str, str]:
+    """The files of a new project by their paths in it."""
+    return dict(sorted(_files_in(files("penstock.cli.project") / "template", "")))
+
+
+def _files_in(folder: Traversable, place: str) -> Iterator[tuple[str, str]]:
+    for item in folder.iterdir():
+        if item.is_dir():
+            yield from _files_in(item, f"{place}{item.name}/")
+            continue
+        name = item.name.removesuffix(_SUFFIX)
+        yield place + _HIDDEN.get(name, name), item.read_text(encoding="utf-8")
+
+
+def create_project(folder: Path, *, force: bool = False) -> list[str]:
+    """Write a project into a folder, which is made if need be; the paths of its files.
+
+    `Conflict` names files that are there already, and nothing is written then; with `force` they are replaced.
+    """
+    wanted = project_files()
+    # A link counts even if it leads nowhere: writing through it would put the file somewhere else.
+    taken = [path for path in wanted if (folder / path).exists() or (folder / path).is_symlink()]
+    if taken and not force:
+        listed = ", ".join(taken)
+        hint = "choose another folder, or replace them with --force"
+        raise Conflict("PROJECT_EXISTS", f"{folder} already has {listed}", hint, {"files": [*taken]})
+    try:
+        for path, text in wanted.items():
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        told = f"{error.filename or folder} cannot be written: {error.strerror or error}"
+        raise Unavailable("PROJECT_UNWRITABLE", told, "choose a folder that you can write to") from error
+    return list(wanted)

@@ -16,27 +16,18 @@ from rich.text import Text
 from penstock.app.gateway import local_owner, open_gate
 from penstock.app.loading import load_workflow_into
 from penstock.base.json import JsonObject, JsonValue
-from penstock.cli.run.displays import display_for
-from penstock.cli.run.following import Follower
-from penstock.cli.run.lines import status_words
-from penstock.cli.run.project import runnable_in_project
+from penstock.cli.run.display import display_for
+from penstock.cli.run.follower import Follower
+from penstock.cli.run.rendering import status_text
 from penstock.cli.run.source import RunSource, calls_of_gate
 from penstock.cli.run.view import Mark
-from penstock.cli.run.watching import Ending, WatchedPlace, print_ending, say_how_to_go_on, watch
-from penstock.cli.sessions.configuration import ChosenDatabaseOption, ConfigOption, command_settings
-from penstock.cli.sessions.sessions import (
-    JsonOption,
-    SecretsOption,
-    StepsOption,
-    Workshop,
-    command_text,
-    conduct,
-    hold_signals,
-    live_workers,
-    opened,
-    print_json,
-)
-from penstock.cli.terminal.report import console_for
+from penstock.cli.run.watch_loop import Ending, WatchedTarget, print_ending, print_next_steps, watch
+from penstock.cli.run.workflow_lookup import runnable_in_project
+from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption, command_settings
+from penstock.cli.targets.workspace import SecretsOption, StepsOption, Workspace, live_workers, open_workspace
+from penstock.cli.terminal.console import console_for
+from penstock.cli.terminal.event_loop import exit_with_async, hold_signals
+from penstock.cli.terminal.exits import JsonOption, command_text, print_json
 from penstock.cli.terminal.values import UsageError, parse_labels, parse_value
 from penstock.definitions.model import Workflow
 from penstock.operations.gate.pipeline import Gate
@@ -117,17 +108,17 @@ def run_command(  # noqa: PLR0913  # every option is one the user can give
         )
         flags = {"storage.path": database, "steps.modules": steps or None}
         settings = command_settings(config, flags, as_json=as_json).settings
-        return await _run(order, Workshop.configured(settings, config=config, secret_folder=secret_folder))
+        return await _run(order, Workspace.configured(settings, config=config, secret_folder=secret_folder))
 
-    conduct(work, as_json=as_json)
+    exit_with_async(work, as_json=as_json)
 
 
-async def _run(order: _Order, workshop: Workshop) -> int:
-    workflow, others = runnable_in_project(order.file, order.others, workshop.settings, performs=not order.detach)
+async def _run(order: _Order, workspace: Workspace) -> int:
+    workflow, others = runnable_in_project(order.file, order.others, workspace.settings, performs=not order.detach)
     value: JsonValue = {} if order.given is None else parse_value(order.given, "--input")
     async with (
-        opened(workshop, perform=not order.detach, create=True, family=order.run_id) as penstock,
-        open_gate(penstock, pepper_file=workshop.pepper_file) as gate,
+        open_workspace(workspace, perform=not order.detach, create=True, family=order.run_id) as penstock,
+        open_gate(penstock, pepper_file=workspace.pepper_file) as gate,
     ):
         for other in others:
             await load_workflow_into(gate, other, owner=local_owner())
@@ -138,14 +129,14 @@ async def _run(order: _Order, workshop: Workshop) -> int:
         await follower.catch_up()
         if order.detach:
             idle = not follower.view.ended and not await live_workers(penstock)
-            return await _detached(follower, workshop, joined=joined, idle=idle, as_json=order.as_json)
+            return await _detached(follower, workspace, joined=joined, idle=idle, as_json=order.as_json)
         if joined and not order.as_json:
-            told = f"run {run_id} exists already and is {status_words(follower.view, follower.children)}; joining it"
+            told = f"run {run_id} exists already and is {status_text(follower.view, follower.children)}; joining it"
             console_for(sys.stdout).print(Text(told, style="dim"))
         display = display_for(penstock.host.clock, silent=order.as_json or not order.watch)
         ending = await watch(follower, display, asks=not order.as_json, stays=False)
         extra: JsonObject | None = {"joined": joined} if order.as_json else None
-        place = WatchedPlace.of(workshop)
+        place = WatchedTarget.of(workspace)
         return await finish_watching(follower, place, ending, json_extra=extra, watched=order.watch)
 
 
@@ -163,22 +154,22 @@ async def _start(gate: Gate, workflow: Workflow, value: JsonValue, order: _Order
     return started["execution_id"], False
 
 
-async def _detached(follower: Follower, workshop: Workshop, *, joined: bool, idle: bool, as_json: bool) -> int:
+async def _detached(follower: Follower, workspace: Workspace, *, joined: bool, idle: bool, as_json: bool) -> int:
     view = follower.view
     if as_json:
         print_json({**await follower.source.view(view.run_id), "joined": joined})
     else:
         console = console_for(sys.stdout)
-        console.print(f"run {view.run_id} is {'there already' if joined else 'started'}: {status_words(view)}")
-        watch_it = command_text("runs", "watch", view.run_id, "--db", str(workshop.database))
+        console.print(f"run {view.run_id} is {'there already' if joined else 'started'}: {status_text(view)}")
+        watch_it = command_text("runs", "watch", view.run_id, "--db", str(workspace.database))
         console.print(f"  watch it    {watch_it}")
         if idle:
-            console.print(f"  nobody performs it yet; start  {command_text('worker', *workshop.arguments())}")
+            console.print(f"  nobody performs it yet; start  {command_text('worker', *workspace.arguments())}")
     return _exit_code(follower, Ending.ENDED if view.ended else Ending.WAITING)
 
 
 async def finish_watching(
-    follower: Follower, place: WatchedPlace, ending: Ending, *, json_extra: JsonObject | None, watched: bool = True
+    follower: Follower, place: WatchedTarget, ending: Ending, *, json_extra: JsonObject | None, watched: bool = True
 ) -> int:
     """Say how it ended, or how to go on (as JSON if there are members to add to it), and give the exit code."""
     if json_extra is not None:
@@ -186,7 +177,7 @@ async def finish_watching(
     elif ending is Ending.ENDED:
         print_ending(follower, place, watched=watched)
     else:
-        say_how_to_go_on(follower, place, ending)
+        print_next_steps(follower, place, ending)
     return _exit_code(follower, ending)
 
 

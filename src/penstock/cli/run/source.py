@@ -19,8 +19,8 @@ from penstock.base import limits
 from penstock.base.errors import Denied, NotFound
 from penstock.base.ids import chain_of, generation_of
 from penstock.base.json import JsonObject, JsonValue
-from penstock.cli.run_ids import CANDIDATES_MAX, meant_run
-from penstock.cli.sessions.surfaces import CallSurface
+from penstock.cli.targets.clients import OperationClient
+from penstock.cli.targets.run_ids import CANDIDATES_MAX, match_run
 from penstock.definitions.build.workflow import build_workflow
 from penstock.definitions.durations import parse_instant_ms
 from penstock.definitions.model import Workflow
@@ -29,7 +29,7 @@ from penstock.operations.gate.internal_callers import act
 from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.chains import CHAIN_LABEL
 
-__all__ = ["AsyncCall", "RunSource", "calls_of_gate", "calls_of_surface", "record_of"]
+__all__ = ["AsyncCall", "RunSource", "calls_of_client", "calls_of_gate", "record_of"]
 
 AsyncCall: TypeAlias = Callable[[str, JsonObject], Awaitable[Any]]
 """Calls an operation with its arguments, and gives the answer as plain data."""
@@ -46,7 +46,7 @@ def calls_of_gate(gate: Gate) -> AsyncCall:
     return call
 
 
-def calls_of_surface(surface: CallSurface) -> AsyncCall:
+def calls_of_client(surface: OperationClient) -> AsyncCall:
     """Calls of a server, made in a thread: whoever watches goes on watching."""
 
     async def call(operation: str, arguments: JsonObject) -> Any:
@@ -101,7 +101,7 @@ class RunSource:
             run_id = str((await self.view(named))["execution_id"])
         except NotFound as error:
             page = await self.call("execution.list", {"text": named, "limit": CANDIDATES_MAX})
-            run_id = meant_run(named, page["items"], error)
+            run_id = match_run(named, page["items"], error)
         return await self.latest(run_id) or run_id
 
     async def workflow(self, run_id: str) -> Workflow | None:

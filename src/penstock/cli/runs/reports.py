@@ -17,13 +17,13 @@ from rich.text import Text
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
-from penstock.cli.run.lines import length_text
-from penstock.cli.terminal.endings import command_text
-from penstock.cli.terminal.report import console_for
+from penstock.cli.run.rendering import duration_text
+from penstock.cli.terminal.console import console_for
+from penstock.cli.terminal.exits import command_text
 from penstock.definitions.durations import parse_instant_ms
 from penstock.runtime.simulation.tracing import shorten
 
-__all__ = ["Surroundings", "print_row_table", "print_run", "status_style"]
+__all__ = ["RunContext", "print_row_table", "print_run", "status_style"]
 
 _HEADINGS = ("RUN", "WORKFLOW", "STATUS", "STARTED", "RECORDS", "LABELS")
 _STATUS_COLUMN = 2
@@ -72,14 +72,14 @@ def _cells(row: JsonObject, now: int) -> tuple[str, ...]:
         clean(str(row["execution_id"])),
         clean(f"{row['workflow_id']} {row['workflow_version']}"),
         clean(str(row["status"])),
-        "" if created is None else f"{length_text(now - created)} ago",
+        "" if created is None else f"{duration_text(now - created)} ago",
         str(row["sequence"]),
         clean(", ".join(f"{name}={value}" for name, value in labels.items())[:_LABELS_CHARACTERS_MAX]),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class RunContext:
     """What stands around a run when it is shown."""
 
     now: int
@@ -91,7 +91,7 @@ class Surroundings:
     """The run that goes on in its place by now."""
 
 
-def print_run(view: Mapping[str, Any], around: Surroundings) -> None:
+def print_run(view: Mapping[str, Any], around: RunContext) -> None:
     """Everything about one run, from the answer of `execution.status`."""
     console, now = console_for(sys.stdout), around.now
     status, run_id = str(view["status"]), str(view["execution_id"])
@@ -138,7 +138,7 @@ def _print_outcome(console: Console, view: Mapping[str, Any]) -> None:
         _field(console, "result", shorten(view["output"], _VALUE_CHARACTERS_MAX))
 
 
-def _waits(view: Mapping[str, Any], around: Surroundings) -> Iterator[Sequence[str | Text]]:
+def _waits(view: Mapping[str, Any], around: RunContext) -> Iterator[Sequence[str | Text]]:
     """What a run waits for that is not work of its own, each with how it can be helped."""
     if view["ended_at"] is not None:
         return
@@ -196,4 +196,4 @@ def _moment(value: JsonValue, now: int) -> str:
     at = parse_instant_ms(value) if isinstance(value, str) else None
     if at is None:
         return str(value)
-    return f"{value} ({length_text(now - at)} ago)" if at <= now else f"{value} (in {length_text(at - now)})"
+    return f"{value} ({duration_text(now - at)} ago)" if at <= now else f"{value} (in {duration_text(at - now)})"

@@ -13,17 +13,17 @@ import typer
 
 from penstock.app.gateway import open_gate
 from penstock.cli.run.command import finish_watching
-from penstock.cli.run.displays import display_for
-from penstock.cli.run.following import Follower
-from penstock.cli.run.source import RunSource, calls_of_gate, calls_of_surface
-from penstock.cli.run.watching import WatchedPlace, watch
-from penstock.cli.runs.calls import JsonOption, ProfileOption, RunArgument, ServerOption, TargetFileOption
-from penstock.cli.sessions.configuration import ConfigOption, command_settings
-from penstock.cli.sessions.run_lookup import say_nobody_works
-from penstock.cli.sessions.sessions import SecretsOption, StepsOption, Workshop, opened
-from penstock.cli.sessions.surfaces import open_surface
-from penstock.cli.sessions.targets import FileTarget, ServerTarget, choose_target
-from penstock.cli.terminal.endings import finish
+from penstock.cli.run.display import display_for
+from penstock.cli.run.follower import Follower
+from penstock.cli.run.source import RunSource, calls_of_client, calls_of_gate
+from penstock.cli.run.watch_loop import WatchedTarget, watch
+from penstock.cli.runs.client import JsonOption, ProfileOption, RunArgument, ServerOption, TargetFileOption
+from penstock.cli.targets.clients import open_client
+from penstock.cli.targets.local_client import warn_without_worker
+from penstock.cli.targets.selection import FileTarget, ServerTarget, choose_target
+from penstock.cli.targets.settings import ConfigOption, command_settings
+from penstock.cli.targets.workspace import SecretsOption, StepsOption, Workspace, open_workspace
+from penstock.cli.terminal.exits import exit_with
 from penstock.cli.terminal.values import UsageError
 from penstock.client.table import find_operation
 from penstock.runtime.system import SystemClock
@@ -63,24 +63,24 @@ def watch_command(  # noqa: PLR0913  # every option is one the user can give
         if perform:
             raise UsageError("--perform does the work of a file; a server performs its own runs")
         options = ("--profile", profile) if profile else ("--server", target.server)
-        place = WatchedPlace(name=target.server, options=options, performing=options)
-        with open_surface(target, find_operation("execution.answer")) as surface:
-            source = RunSource(call=calls_of_surface(surface), look_seconds=_LOOK_SECONDS)
+        place = WatchedTarget(name=target.server, options=options, performing=options)
+        with open_client(target, find_operation("execution.answer")) as surface:
+            source = RunSource(call=calls_of_client(surface), look_seconds=_LOOK_SECONDS)
             return await wish.carried_out(source, place)
 
     async def here() -> int:
         flags = {"storage.path": database, "steps.modules": steps or None}
         settings = command_settings(config, flags, as_json=as_json).settings
-        workshop = Workshop.configured(settings, config=config, secret_folder=secret_folder)
-        run_id = await _run_of_file(workshop, execution_id)
+        workspace = Workspace.configured(settings, config=config, secret_folder=secret_folder)
+        run_id = await _run_of_file(workspace, execution_id)
         async with (
-            opened(workshop, perform=perform, family=run_id) as penstock,
-            open_gate(penstock, pepper_file=workshop.pepper_file, looks_only=not wish.asks) as gate,
+            open_workspace(workspace, perform=perform, family=run_id) as penstock,
+            open_gate(penstock, pepper_file=workspace.pepper_file, looks_only=not wish.asks) as gate,
         ):
             if not as_json:
-                await say_nobody_works(penstock, run_id, workshop)
+                await warn_without_worker(penstock, run_id, workspace)
             source = RunSource(call=calls_of_gate(gate), performs=perform)
-            return await wish.carried_out(source, WatchedPlace.of(workshop))
+            return await wish.carried_out(source, WatchedTarget.of(workspace))
 
     def work() -> int:
         match choose_target(server, profile, database):
@@ -89,14 +89,14 @@ def watch_command(  # noqa: PLR0913  # every option is one the user can give
             case FileTarget():
                 return asyncio.run(here())
 
-    finish(work, as_json=as_json)
+    exit_with(work, as_json=as_json)
 
 
-async def _run_of_file(workshop: Workshop, named: str) -> str:
+async def _run_of_file(workspace: Workspace, named: str) -> str:
     """The run of a file that is to be watched: only its work is done here."""
     async with (
-        opened(workshop) as looking,
-        open_gate(looking, pepper_file=workshop.pepper_file, looks_only=True) as gate,
+        open_workspace(workspace) as looking,
+        open_gate(looking, pepper_file=workspace.pepper_file, looks_only=True) as gate,
     ):
         return await RunSource(call=calls_of_gate(gate)).newest(named)
 
@@ -109,7 +109,7 @@ class _Wish:
     asks: bool
     as_json: bool
 
-    async def carried_out(self, source: RunSource, place: WatchedPlace) -> int:
+    async def carried_out(self, source: RunSource, place: WatchedTarget) -> int:
         """Watch the run, or the one that goes on in its place."""
         follower = await Follower.of(source, await source.newest(self.run))
         await follower.catch_up()

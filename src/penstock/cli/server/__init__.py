@@ -1,1 +1,1 @@
-"""Commands that serve or look after a server: serve, worker, config, backup, profile."""
+"""Commands that serve, or look after a server: serve, worker, config, backup, profile. Read `serve` first."""

@@ -24,9 +24,10 @@ from penstock.app.maintenance import (
 from penstock.app.restoring import restore_on_record
 from penstock.base import limits
 from penstock.base.text import clean
-from penstock.cli.sessions.configuration import command_settings
-from penstock.cli.sessions.sessions import DatabaseOption, JsonOption, command_text, conduct, print_json
-from penstock.cli.terminal.report import console_for, count_words
+from penstock.cli.targets.settings import DatabaseOption, command_settings
+from penstock.cli.terminal.console import console_for, count_words
+from penstock.cli.terminal.event_loop import exit_with_async
+from penstock.cli.terminal.exits import JsonOption, command_text, print_json
 
 __all__ = ["backup_command", "check_command", "restore_command", "vacuum_command"]
 
@@ -56,7 +57,7 @@ def backup_command(
             console_for(sys.stdout).print(Text.assemble(("backed up", "green"), f" to {told}"))
         return 0
 
-    conduct(work, as_json=as_json)
+    exit_with_async(work, as_json=as_json)
 
 
 def restore_command(
@@ -95,7 +96,7 @@ def restore_command(
         console.print(f"go on with {command_text('worker', '--db', done.path)}")
         return 0
 
-    conduct(work, as_json=as_json)
+    exit_with_async(work, as_json=as_json)
 
 
 def check_command(*, database: DatabaseOption = Path("penstock.db"), as_json: JsonOption = False) -> None:
@@ -116,7 +117,7 @@ def check_command(*, database: DatabaseOption = Path("penstock.db"), as_json: Js
             _print_report(report, numbers)
         return 0 if report.ok else 1
 
-    conduct(work, as_json=as_json)
+    exit_with_async(work, as_json=as_json)
 
 
 def vacuum_command(*, database: DatabaseOption = Path("penstock.db"), as_json: JsonOption = False) -> None:
@@ -143,7 +144,7 @@ def vacuum_command(*, database: DatabaseOption = Path("penstock.db"), as_json: J
             console_for(sys.stdout).print(Text.assemble(("written anew", "green"), f"{told}, {done.seconds:.1f} s"))
         return 0
 
-    conduct(work, as_json=as_json)
+    exit_with_async(work, as_json=as_json)
 
 
 def _print_report(report: IntegrityReport, numbers: StoreStats | None) -> None:

@@ -19,9 +19,10 @@ from penstock.app.settings.loading import InvalidSettings, LoadedSettings, load_
 from penstock.app.settings.view import settings_rows, settings_view
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
-from penstock.cli.sessions.configuration import ConfigOption, command_settings, print_mistaken_settings
-from penstock.cli.sessions.sessions import JsonOption, conduct, print_json
-from penstock.cli.terminal.report import console_for, count_words
+from penstock.cli.targets.settings import ConfigOption, command_settings, print_settings_findings
+from penstock.cli.terminal.console import console_for, count_words
+from penstock.cli.terminal.event_loop import exit_with_async
+from penstock.cli.terminal.exits import JsonOption, print_json
 
 __all__ = ["config_app"]
 
@@ -52,7 +53,7 @@ def show_command(
             _print(loaded, origin=origin, changed=changed)
         return 0
 
-    conduct(work, as_json=as_json)
+    exit_with_async(work, as_json=as_json)
 
 
 @config_app.command("validate")
@@ -75,7 +76,7 @@ def validate_command(
         if as_json:
             print_json({"ok": False, "file": error.file, **error.details})
         else:
-            print_mistaken_settings(error)
+            print_settings_findings(error)
             console_for(sys.stderr).print(count_words(len(error.findings), "mistake"))
         raise typer.Exit(1) from None
     problems = list(secret_problems(loaded.settings)) if secrets else []

@@ -1,6 +1,6 @@
 """A server as commands run it: the port first, then the store, then until it is told to stop.
 
-    async with open_server(workshop, options, observe=log_commit) as server:
+    async with open_server(workspace, options, observe=log_commit) as server:
         await server.run(began, announce)
 
 Mistakes in settings, workflows and steps, and a port that is taken, are found before the store is touched. The first
@@ -33,7 +33,8 @@ from penstock.app.serving.service_manager import notify_manager
 from penstock.app.serving.stopping import StoppableServer, end_within, serve_until, signals_heard
 from penstock.base import limits
 from penstock.base.json import JsonObject
-from penstock.cli.sessions.sessions import Workshop, command_text, opened
+from penstock.cli.targets.workspace import Workspace, open_workspace
+from penstock.cli.terminal.exits import command_text
 from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.ports.host import Committed
 
@@ -106,7 +107,7 @@ class OpenServer:
 
 @asynccontextmanager
 async def open_server(
-    workshop: Workshop,
+    workspace: Workspace,
     options: ServerOptions,
     *,
     observe: Callable[[Committed], None],
@@ -115,7 +116,7 @@ async def open_server(
 ) -> AsyncIterator[OpenServer]:
     """Take the port, open the store and everything on it; signals to stop are heard from here on.
 
-    `steps` are those of the workshop if somebody has loaded them already. `stopping` hears when the end begins.
+    `steps` are those of the workspace if somebody has loaded them already. `stopping` hears when the end begins.
     """
     told = asyncio.Event()
 
@@ -129,7 +130,7 @@ async def open_server(
 
     with signals_heard(stop, _exit_now), listen(options.host, options.port) as listener:
         async with (
-            opened(workshop, perform=True, create=True, observe=observe, steps=steps) as penstock,
+            open_workspace(workspace, perform=True, create=True, observe=observe, steps=steps) as penstock,
             open_application(penstock, options) as (app, gate),
         ):
             yield OpenServer(
@@ -153,13 +154,13 @@ def when_begun(context: typer.Context) -> float:
     return noted if isinstance(noted, float) else time.perf_counter()
 
 
-def log_started(workshop: Workshop, started: Started) -> None:
+def log_started(workspace: Workspace, started: Started) -> None:
     """Log where the server is and how long it took to get there, for programs."""
     fields: JsonObject = {"address": started.address, "started_ms": started.started_ms, "version": __version__}
-    fields.update({"database": str(workshop.database), "owner_key": started.owner_key, "has_keys": started.has_keys})
+    fields.update({"database": str(workspace.database), "owner_key": started.owner_key, "has_keys": started.has_keys})
     _LOGGER.info("server_started", extra={"fields": fields})
 
 
-def key_advice(workshop: Workshop) -> str:
+def key_advice(workspace: Workspace) -> str:
     """How to make a key for a server that makes none by itself."""
-    return command_text("key", "create", "--db", str(workshop.database), "--name", "owner", "--scopes", "*")
+    return command_text("key", "create", "--db", str(workspace.database), "--name", "owner", "--scopes", "*")

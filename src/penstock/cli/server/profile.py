@@ -18,9 +18,9 @@ from penstock.app.settings.secrets import (
     describe_reference,
 )
 from penstock.base.json import JsonValue
-from penstock.cli.sessions.profiles import Profile, profiles_path, read_profiles, write_profiles
-from penstock.cli.terminal.endings import finish, print_json
-from penstock.cli.terminal.showing import show_answer
+from penstock.cli.targets.profiles import Profile, profiles_path, read_profiles, write_profiles
+from penstock.cli.terminal.answers import print_answer
+from penstock.cli.terminal.exits import exit_with, print_json
 from penstock.cli.terminal.values import UsageError
 from penstock.client.options import ClientOptions
 
@@ -54,10 +54,10 @@ def list_command(*, as_json: JsonOption = False) -> None:
         if as_json:
             print_json({"file": str(path), "current": profiles.current, "items": items})
         else:
-            show_answer({"items": items})
+            print_answer({"items": items})
         return 0
 
-    finish(work, as_json=as_json)
+    exit_with(work, as_json=as_json)
 
 
 @profile_app.command("add")
@@ -91,7 +91,7 @@ def add_command(  # noqa: PLR0913  # every option is one the user can give
         write_profiles(path, profiles.using(name) if use else profiles)
         return _done({"name": name, "file": str(path)}, f"added {name} to {path}", as_json=as_json)
 
-    finish(work, as_json=as_json)
+    exit_with(work, as_json=as_json)
 
 
 def _reference(name: str | None, file: str | None, command: str | None) -> SecretReference | None:
@@ -120,7 +120,7 @@ def remove_command(name: NameArgument, *, as_json: JsonOption = False) -> None:
         write_profiles(path, read_profiles(path).without(name))
         return _done({"name": name, "file": str(path)}, f"removed {name} from {path}", as_json=as_json)
 
-    finish(work, as_json=as_json)
+    exit_with(work, as_json=as_json)
 
 
 @profile_app.command("use")
@@ -140,7 +140,7 @@ def use_command(
         told = "no profile is used now" if name is None else f"{name} is used now"
         return _done({"current": name, "file": str(path)}, told, as_json=as_json)
 
-    finish(work, as_json=as_json)
+    exit_with(work, as_json=as_json)
 
 
 def _done(answer: dict[str, JsonValue], told: str, *, as_json: bool) -> int:

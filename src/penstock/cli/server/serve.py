@@ -13,10 +13,12 @@ import typer
 from penstock import __version__
 from penstock.app.loops import server_loop
 from penstock.app.serving.server import ServerOptions
+from penstock.cli.server.logs import configure_logging, log_commit
 from penstock.cli.server.process import Started, key_advice, log_started, open_server, when_begun
-from penstock.cli.server.working import configure_logging, log_commit, make_known, sound_workflows, workflow_files
-from penstock.cli.sessions.configuration import ChosenDatabaseOption, ConfigOption, command_settings
-from penstock.cli.sessions.sessions import SecretsOption, StepsOption, Workshop, conduct
+from penstock.cli.server.workflows import read_workflow_files, register_workflows, valid_workflows
+from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption, command_settings
+from penstock.cli.targets.workspace import SecretsOption, StepsOption, Workspace
+from penstock.cli.terminal.event_loop import exit_with_async
 
 __all__ = ["serve_command"]
 
@@ -56,31 +58,31 @@ def serve_command(  # noqa: PLR0913  # every option is one the user can give
         }
         settings = command_settings(config, flags, as_json=as_json).settings
         configure_logging(settings.logging)
-        workshop = Workshop.configured(settings, config=config, secret_folder=secret_folder)
-        await _serve(workshop, ServerOptions.of(settings), began)
+        workspace = Workspace.configured(settings, config=config, secret_folder=secret_folder)
+        await _serve(workspace, ServerOptions.of(settings), began)
         return 0
 
-    conduct(work, as_json=as_json, loop=server_loop())
+    exit_with_async(work, as_json=as_json, loop=server_loop())
 
 
-async def _serve(workshop: Workshop, options: ServerOptions, began: float) -> None:
-    settings = workshop.settings
-    workflows = sound_workflows(workflow_files(settings.workflows.paths), settings)
-    async with open_server(workshop, options, observe=log_commit) as server:
-        await make_known(server.gate, workflows)
-        await server.run(began, lambda started: _announce(workshop, started))
+async def _serve(workspace: Workspace, options: ServerOptions, began: float) -> None:
+    settings = workspace.settings
+    workflows = valid_workflows(read_workflow_files(settings.workflows.paths), settings)
+    async with open_server(workspace, options, observe=log_commit) as server:
+        await register_workflows(server.gate, workflows)
+        await server.run(began, lambda started: _announce(workspace, started))
 
 
-def _announce(workshop: Workshop, started: Started) -> None:
-    if workshop.settings.logging.format == "json":
-        log_started(workshop, started)
+def _announce(workspace: Workspace, started: Started) -> None:
+    if workspace.settings.logging.format == "json":
+        log_started(workspace, started)
         return
     rest = f"{started.address}{started.base_path}"
     lines = [
-        f"penstock {__version__} · {workshop.database} · ready in {started.started_ms} ms · Ctrl-C stops it",
+        f"penstock {__version__} · {workspace.database} · ready in {started.started_ms} ms · Ctrl-C stops it",
         f"  REST     {rest}   (described at {started.address}/openapi.json)",
     ]
-    mcp = workshop.settings.server.mcp
+    mcp = workspace.settings.server.mcp
     if mcp.enabled and mcp.transport != "stdio":
         lines.append(f"  MCP      {started.address}{mcp.path}")
     if started.owner_key is not None:
@@ -93,5 +95,5 @@ def _announce(workshop: Workshop, started: Started) -> None:
         )
     elif not started.has_keys:
         lines.append("  key      there is none, so nobody can come in; make one on this machine:")
-        lines.append(f"           {key_advice(workshop)}")
+        lines.append(f"           {key_advice(workspace)}")
     typer.echo("\n".join(lines), err=True)

@@ -17,16 +17,11 @@ from penstock.app.gateway import open_gate
 from penstock.app.loops import server_loop
 from penstock.app.serving.server import ServerOptions
 from penstock.base.json import JsonObject, JsonValue
-from penstock.cli.server.working import configure_logging, log_commit, make_known, sound_workflows, workflow_files
-from penstock.cli.sessions.configuration import ChosenDatabaseOption, ConfigOption, command_settings
-from penstock.cli.sessions.sessions import (
-    SecretsOption,
-    StepsOption,
-    Workshop,
-    conduct,
-    opened,
-    until_left,
-)
+from penstock.cli.server.logs import configure_logging, log_commit
+from penstock.cli.server.workflows import read_workflow_files, register_workflows, valid_workflows
+from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption, command_settings
+from penstock.cli.targets.workspace import SecretsOption, StepsOption, Workspace, open_workspace
+from penstock.cli.terminal.event_loop import exit_with_async, until_interrupted
 
 __all__ = ["worker_command"]
 
@@ -65,36 +60,38 @@ def worker_command(  # noqa: PLR0913  # every option is one the user can give
             "logging.level": "debug" if verbose else None,
         }
         settings = command_settings(config, flags, as_json=as_json).settings
-        workshop = Workshop.configured(settings, config=config, secret_folder=secret_folder)
+        workspace = Workspace.configured(settings, config=config, secret_folder=secret_folder)
         configure_logging(settings.logging)
-        await until_left(_perform(workshop, grace_seconds))
+        await until_interrupted(_perform(workspace, grace_seconds))
         return 0
 
-    conduct(work, as_json=as_json, loop=server_loop())
+    exit_with_async(work, as_json=as_json, loop=server_loop())
 
 
-def _announce(workshop: Workshop) -> None:
-    if workshop.settings.logging.format == "json":
-        steps: list[JsonValue] = list(workshop.steps)
-        fields: JsonObject = {"version": __version__, "database": str(workshop.database), "steps": steps}
+def _announce(workspace: Workspace) -> None:
+    if workspace.settings.logging.format == "json":
+        steps: list[JsonValue] = list(workspace.steps)
+        fields: JsonObject = {"version": __version__, "database": str(workspace.database), "steps": steps}
         _LOGGER.info("worker_started", extra={"fields": fields})
         return
-    told = f"penstock worker {__version__} · {workshop.database} · steps from {', '.join(workshop.steps) or 'nowhere'}"
+    told = (
+        f"penstock worker {__version__} · {workspace.database} · steps from {', '.join(workspace.steps) or 'nowhere'}"
+    )
     typer.echo(f"{told} · Ctrl-C stops it", err=True)
 
 
-async def _perform(workshop: Workshop, grace_seconds: float) -> None:
+async def _perform(workspace: Workspace, grace_seconds: float) -> None:
     """Perform until this is cancelled, which is how a signal to stop arrives; then stop with manners."""
-    settings = workshop.settings
-    workflows = sound_workflows(workflow_files(settings.workflows.paths), settings)
-    _announce(workshop)
+    settings = workspace.settings
+    workflows = valid_workflows(read_workflow_files(settings.workflows.paths), settings)
+    _announce(workspace)
     options = ServerOptions.of(settings)
-    async with opened(workshop, perform=True, create=True, observe=log_commit) as penstock:
+    async with open_workspace(workspace, perform=True, create=True, observe=log_commit) as penstock:
         # What files and schedules change here passes a gate too; nobody else can reach this one.
         opening = open_gate(penstock, chosen=options.gate, pepper_file=options.pepper_file, retention=options.retention)
         try:
             async with opening as gate:
-                await make_known(gate, workflows)
+                await register_workflows(gate, workflows)
                 await asyncio.Event().wait()
         except asyncio.CancelledError:
             _LOGGER.info("worker_stopping", extra={"fields": {"grace_seconds": grace_seconds}})

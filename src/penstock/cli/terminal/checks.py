@@ -14,7 +14,7 @@ from rich.text import Text
 
 from penstock.base.json import JsonObject
 from penstock.base.text import clean
-from penstock.cli.terminal.report import console_for, count_words
+from penstock.cli.terminal.console import console_for, count_words
 
 __all__ = ["Check", "Status", "is_well", "print_check", "print_summary"]
 

@@ -20,10 +20,10 @@ __all__ = [
     "CLIENTS",
     "Connection",
     "HttpConnection",
+    "InstallEnvironment",
     "McpClient",
     "PipeConnection",
     "Scope",
-    "Surroundings",
 ]
 
 Scope: TypeAlias = Literal["user", "project"]
@@ -31,7 +31,7 @@ System: TypeAlias = Literal["linux", "macos", "windows"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class InstallEnvironment:
     """The machine on which a client keeps its files."""
 
     system: System
@@ -89,7 +89,7 @@ class McpClient:
     """An assistant: where its files are, and how it writes an entry."""
 
     title: str
-    places: Mapping[Scope, Callable[[Surroundings], Path]]
+    places: Mapping[Scope, Callable[[InstallEnvironment], Path]]
     """The first is where an entry goes if nobody says otherwise."""
     members: tuple[str, ...]
     """Where in the file the entries stand."""

@@ -22,19 +22,19 @@ from penstock.cli.mcp.install.clients import (
     CLIENTS,
     Connection,
     HttpConnection,
+    InstallEnvironment,
     McpClient,
     PipeConnection,
     Scope,
-    Surroundings,
 )
 from penstock.cli.mcp.install.files import Addition, Written, snippet, write_addition
-from penstock.cli.mcp.where import ManagementOption, ToolsetOption, chosen_toolset, mcp_address
-from penstock.cli.terminal.endings import finish, print_json
+from penstock.cli.mcp.servers import ManagementOption, ToolsetOption, chosen_toolset, mcp_address
+from penstock.cli.terminal.exits import exit_with, print_json
 from penstock.cli.terminal.values import UsageError
 from penstock.client.options import KEY_VARIABLE
 from penstock.definitions.source.findings import nearest
 
-__all__ = ["install_command", "surroundings"]
+__all__ = ["install_command", "install_environment"]
 
 _PROGRAM = "penstock"
 _SETTINGS, _DATABASE = "penstock.yaml", "penstock.db"
@@ -85,7 +85,7 @@ def install_command(  # noqa: PLR0913  # every option is one the user can give
 
     def work() -> int:
         known = _client(client)
-        here = surroundings(os.environ, Path.home(), Path.cwd(), sys.platform)
+        here = install_environment(os.environ, Path.home(), Path.cwd(), sys.platform)
         chosen = _scope(known, scope)
         _check_names(name, key_env)
         program = command or (_program() if chosen == "user" else _PROGRAM)
@@ -115,10 +115,10 @@ def install_command(  # noqa: PLR0913  # every option is one the user can give
         _tell(client, path, addition, written, todo, as_json=as_json)
         return 0
 
-    finish(work, as_json=as_json)
+    exit_with(work, as_json=as_json)
 
 
-def surroundings(variables: Mapping[str, str], home: Path, project: Path, platform: str) -> Surroundings:
+def install_environment(variables: Mapping[str, str], home: Path, project: Path, platform: str) -> InstallEnvironment:
     """This machine, as far as clients keep their files on it."""
     system: Literal["linux", "macos", "windows"] = "linux"
     if platform == "darwin":
@@ -127,7 +127,7 @@ def surroundings(variables: Mapping[str, str], home: Path, project: Path, platfo
         system = "windows"
     data, configuration = variables.get("APPDATA"), variables.get("XDG_CONFIG_HOME")
     moved = {name: Path(folder) for name in _FOLDERS if (folder := variables.get(name, "").strip())}
-    return Surroundings(
+    return InstallEnvironment(
         system=system,
         home=home,
         project=project,

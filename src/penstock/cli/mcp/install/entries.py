@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from penstock.cli.mcp.install.clients import CLIENTS, McpClient, Surroundings
+from penstock.cli.mcp.install.clients import CLIENTS, InstallEnvironment, McpClient
 from penstock.cli.terminal.checks import Check
 from penstock.cli.terminal.values import parse_json
 
@@ -47,7 +47,7 @@ class _Unreadable:
 
 
 def entry_checks(
-    here: Surroundings, url: str | None, find: Callable[[str], str | None] = shutil.which
+    here: InstallEnvironment, url: str | None, find: Callable[[str], str | None] = shutil.which
 ) -> Iterator[Check]:
     """What there is to say about the entries; `url` is the server that is looked at, if it has an address."""
     seen = False
@@ -88,7 +88,7 @@ def _address_check(entry: Entry, url: str | None) -> Check:
     return Check(name="clients", status="warn", told=told, todo=todo)
 
 
-def find_entries(here: Surroundings) -> Iterator[Entry | _Unreadable]:
+def find_entries(here: InstallEnvironment) -> Iterator[Entry | _Unreadable]:
     """Every server in the files of every client that is known."""
     for name, client in CLIENTS.items():
         for place in client.places.values():
@@ -125,7 +125,7 @@ def _plain_json(text: str) -> str:
     return text
 
 
-def _servers(content: Any, client: McpClient, here: Surroundings) -> Iterator[Mapping[str, Any]]:
+def _servers(content: Any, client: McpClient, here: InstallEnvironment) -> Iterator[Mapping[str, Any]]:
     """The members of a file that have servers in them."""
     places = [client.members]
     if client.members == ("mcpServers",):

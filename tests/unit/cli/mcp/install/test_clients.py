@@ -7,8 +7,8 @@ from typing import Literal
 
 import pytest
 
-from penstock.cli.mcp.install.clients import CLIENTS, HttpConnection, PipeConnection, Scope, Surroundings
-from penstock.cli.mcp.install.command import surroundings
+from penstock.cli.mcp.install.clients import CLIENTS, HttpConnection, InstallEnvironment, PipeConnection, Scope
+from penstock.cli.mcp.install.command import install_environment
 
 HOME, PROJECT, DATA = Path("/people/ada"), Path("/places/shop"), Path("/people/ada/AppData/Roaming")
 System = Literal["linux", "macos", "windows"]
@@ -17,8 +17,8 @@ PIPE = PipeConnection(command="penstock", arguments=("mcp",))
 HTTP = HttpConnection(url="https://penstock.example.com/mcp", key_variable="SHOP_KEY")
 
 
-def here(system: System) -> Surroundings:
-    return Surroundings(system=system, home=HOME, project=PROJECT, application_data=DATA)
+def here(system: System) -> InstallEnvironment:
+    return InstallEnvironment(system=system, home=HOME, project=PROJECT, application_data=DATA)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_client_keeps_its_servers_here(client: str, scope: Scope, places: dict
 
 def test_a_variable_moves_the_folder_of_a_client() -> None:
     variables = {"CLAUDE_CONFIG_DIR": "/conf/claude", "CODEX_HOME": "/conf/codex", "COPILOT_HOME": " "}
-    moved = surroundings(variables, HOME, PROJECT, "linux")
+    moved = install_environment(variables, HOME, PROJECT, "linux")
     assert CLIENTS["claude-code"].places["user"](moved) == Path("/conf/claude/.claude.json")
     assert CLIENTS["codex"].places["user"](moved) == Path("/conf/codex/config.toml")
     assert CLIENTS["copilot-cli"].places["user"](moved) == HOME / ".copilot" / "mcp-config.json"

@@ -1,1 +1,0 @@
-"""The test bench for workflow authors, which `penstock.testing` publishes."""

@@ -1,0 +1,170 @@
+"""What `penstock dev` shows: where it is, which workflows there are, and a line for each thing that happens.
+
+Texts come from runs and files and are not trusted: control characters never reach the terminal.
+
+Above it: `command`, `reload`. Below it: `report`, `tracing`.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.text import Text
+
+from penstock import __version__
+from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject, JsonValue
+from penstock.base.text import clean
+from penstock.cli.server.process import Started, key_advice
+from penstock.cli.targets.workspace import Workspace
+from penstock.cli.terminal.console import count_words, print_findings
+from penstock.cli.terminal.exits import command_text
+from penstock.cli.terminal.traces import trace_text
+from penstock.definitions.model import Workflow
+from penstock.definitions.source.findings import Finding
+from penstock.engine.records import Record, commands, events
+from penstock.engine.visits import RunVisits
+from penstock.runtime.ports.host import Committed
+from penstock.runtime.simulation.tracing import trace_lines
+
+__all__ = ["DevOutput"]
+
+_LABEL_CELLS = 11
+# Records worth a line; the history of a run has all of them.
+_TOLD = frozenset(
+    {
+        events.ExecutionStarted,
+        events.ActivityFailed,
+        events.ActivityOutcomeUnknown,
+        events.InterruptRaised,
+        events.ActivityAsked,
+        events.SignalWaitStarted,
+        commands.FailNode,
+        events.ExecutionCompleted,
+        events.ExecutionFailed,
+        events.ExecutionCancelled,
+        events.ExecutionContinued,
+    }
+)
+
+_SAMPLES: JsonObject = {"string": "text", "integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}
+
+
+@dataclass(slots=True, kw_only=True)
+class DevOutput:
+    """Prints to one console."""
+
+    console: Console
+    workspace: Workspace
+    runs: dict[str, RunVisits] = field(default_factory=dict)
+    """The visits of the runs that began since, as long as they have not ended."""
+
+    def started(self, told: Started, workflows: Sequence[Workflow]) -> None:
+        """Where the server is, and how to come in."""
+        took = f"{self.workspace.database} · ready in {told.started_ms} ms · Ctrl-C stops it"
+        self._print(("penstock dev ", "bold"), f"{__version__} · {took}")
+        self._field("REST", f"{told.address}{told.base_path}   (described at {told.address}/openapi.json)")
+        mcp = self.workspace.settings.server.mcp
+        if mcp.enabled and mcp.transport != "stdio":
+            self._field("MCP", f"{told.address}{mcp.path}   (for an assistant: penstock mcp install --help)")
+        if told.owner_key is not None:
+            self._field("key", Text.assemble((told.owner_key, "bold"), "   (may do everything; shown only now)"))
+        elif not told.has_keys:
+            self._field("key", f"there is none; make one: {key_advice(self.workspace)}")
+        else:
+            self._field("key", "the one shown at the first start; `penstock key --help` for more")
+        for workflow in workflows:
+            self._field("workflow", Text.assemble((clean(workflow.name), "bold"), f" {clean(workflow.version)}"))
+        if not workflows:
+            self._field("workflow", "none yet; `penstock init` makes a project with one, --workflows names others")
+        if workflows and told.owner_key is not None:
+            path = f"{told.address}{told.base_path}/workflows/{clean(workflows[0].name)}/executions"
+            self._field("try", f"curl -X POST {path} \\")
+            self._field("", f"  -H 'Authorization: Bearer {told.owner_key}' -H 'Content-Type: application/json' \\")
+            self._field("", f"  -d {shlex.quote(clean(json.dumps({'input': _sample(workflows[0])})))}")
+        self._print(("watching files; what you save is taken up at once", "dim"))
+
+    def committed(self, commit: Committed) -> None:
+        """A line for each thing that happened to a run and is worth one."""
+        state, workflow = commit.live.state, commit.live.workflow
+        for record in commit.records:
+            lines = list(trace_lines([(state.run_id, record)], {state.run_id: workflow}, self.runs))
+            if record.body_type not in _TOLD:
+                continue
+            for line in lines:
+                told = Text(f"{clean(state.run_id)} ", style="dim")
+                self.console.print(told.append_text(trace_text(line, line.at, 0, depth_from=line.depth)))
+            self._advise(state.run_id, record)
+
+    def _advise(self, run_id: str, record: Record) -> None:
+        """How to go on, where somebody has to do something."""
+        database = ("--db", str(self.workspace.database))
+        match record.body:
+            case events.InterruptRaised() | events.ActivityAsked():
+                self._print(("    answer it: ", "cyan"), command_text("runs", "answer", run_id, *database))
+            case events.SignalWaitStarted(signal_name=signal):
+                self._print(("    send it: ", "cyan"), command_text("runs", "signal", run_id, str(signal), *database))
+            case events.ActivityOutcomeUnknown(node_id=node):
+                retry = command_text("runs", "retry", run_id, "--node", node, *database)
+                self._print(("    decide: ", "cyan"), retry)
+            case _:
+                pass
+
+    def taken_up(self, workflow: Workflow, file: str, under_way: int) -> None:
+        """A workflow that was changed."""
+        stay = ""
+        if under_way:
+            verb = "stays with its" if under_way == 1 else "stay with their"
+            stay = f"; {count_words(under_way, 'run')} under way {verb} version"
+        told = clean(f"{workflow.version} from {file}{stay}")
+        self._print(("↻ ", "green"), (clean(workflow.name), "bold"), f" {told}")
+
+    def mistaken(self, file: str, text: str, findings: tuple[Finding, ...], known: bool) -> None:
+        """A workflow with mistakes."""
+        print_findings(self.console, findings, label=clean(file), text=text)
+        consequence = "the version before it stays" if known else "it is not known yet"
+        self._print(("✗ ", "red"), clean(f"{file} has mistakes; {consequence}"))
+
+    def problem(self, error: PenstockError, consequence: str) -> None:
+        """Something that could not be done."""
+        self._print(("✗ ", "red"), clean(f"{error.code}: {error.message}; {consequence}"))
+        if error.hint:
+            self._print(("  hint: ", "cyan"), clean(error.hint))
+
+    def stopping(self) -> None:
+        """The end begins."""
+        seconds = self.workspace.settings.server.drain_seconds
+        self._print((f"stopping; what is under way may finish for {seconds:g} s, Ctrl-C again ends it at once", "dim"))
+
+    def note(self, text: str, *, warn: bool = False) -> None:
+        """Anything else."""
+        self._print(("! " if warn else "↻ ", "yellow" if warn else "green"), clean(text))
+
+    def _field(self, name: str, value: str | Text) -> None:
+        self.console.print(Text.assemble("  ", (name.ljust(_LABEL_CELLS), "dim"), value))
+
+    def _print(self, *parts: str | tuple[str, str]) -> None:
+        self.console.print(Text.assemble(*parts))
+
+
+def _sample(workflow: Workflow) -> JsonValue:
+    """An input that a workflow may take, made from what its schema requires; only a beginning for whoever tries it."""
+    schema = workflow.input_schema_json or {}
+    required, properties = schema.get("required"), schema.get("properties")
+    if not isinstance(required, list) or not isinstance(properties, dict):
+        return {}
+    return {str(name): _sample_value(properties.get(str(name))) for name in required}
+
+
+def _sample_value(schema: JsonValue) -> JsonValue:
+    if not isinstance(schema, dict):
+        return None
+    for key in ("examples", "enum"):
+        listed = schema.get(key)
+        if isinstance(listed, list) and listed:
+            return listed[0]
+    return schema.get("default", _SAMPLES.get(str(schema.get("type"))))

@@ -1,0 +1,189 @@
+"""One call of a tool, with the person at the terminal: what `penstock mcp call` does once it knows where the server is.
+
+Above it: `call`. Below it: `app.mcp_client`, `app.mcp_tasks`, `asking`. It is imported when it is needed, because
+the SDK takes most of a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import mcp_types as types
+from mcp.client.client import Client
+from mcp.shared.exceptions import MCPError
+from rich.text import Text
+
+from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject
+from penstock.base.text import clean
+from penstock.cli.mcp.answers import invalid_answer, protocol_error
+from penstock.cli.mcp.client import ANSWER_ERRORS, ConnectOptions, connect_mcp
+from penstock.cli.mcp.servers import McpServer
+from penstock.cli.mcp.tasks import TaskCancelled, TaskFollower, TaskState, TaskWaits
+from penstock.cli.terminal.console import console_for
+from penstock.cli.terminal.conversation import TerminalConversation
+from penstock.cli.terminal.exits import command_text
+from penstock.cli.terminal.prompts import AnswerAbandoned, ask_answer
+from penstock.definitions.source.findings import nearest
+
+__all__ = ["Outcome", "ToolAnswered", "ToolCall", "ToolCancelled", "ToolWaiting"]
+
+# A server that is started again is back by then.
+_PATIENCE_SECONDS = 30.0
+_DECLINED = ("d", "decline", "n", "no")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolAnswered:
+    """The tool answered; `result` is in the words of the wire."""
+
+    result: JsonObject
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolWaiting:
+    """A task waits for somebody who is not here."""
+
+    questions: JsonObject
+    asked: str | None
+    """What it waits for, if the server says so without being able to ask."""
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCancelled:
+    """Somebody cancelled the task."""
+
+    version: str
+
+
+Outcome: TypeAlias = ToolAnswered | ToolWaiting | ToolCancelled
+
+
+@dataclass(slots=True)
+class _Person:
+    """Whoever sits at the terminal; asked one thing at a time."""
+
+    conversation: TerminalConversation = field(default_factory=TerminalConversation)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def asked(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        """Ask what a server wants to know."""
+        async with self.turn:
+            self.conversation.tell("\n".join(map(clean, params.message.splitlines())))
+            try:
+                if isinstance(params, types.ElicitRequestURLParams):
+                    return await self._sent_to(params)
+                return await self._filled(dict(params.requested_schema))
+            except asyncio.CancelledError:
+                self.conversation.tell("\nThis is no longer asked: somebody answered, or the call has ended.")
+                raise
+
+    async def _filled(self, schema: JsonObject) -> types.ElicitResult:
+        outcome = await ask_answer(schema, self.conversation)
+        if isinstance(outcome, AnswerAbandoned):
+            return types.ElicitResult(action="cancel")
+        content: Any = outcome.value
+        return types.ElicitResult(action="accept", content=content if isinstance(content, dict) else {})
+
+    async def _sent_to(self, params: types.ElicitRequestURLParams) -> types.ElicitResult:
+        """Send the person to a page; what they do there, they do not do here."""
+        self.conversation.tell(f"Open {clean(params.url)}")
+        line = await self.conversation.ask("Press Enter when you have, or type d to decline: ")
+        if line is None:
+            return types.ElicitResult(action="cancel")
+        return types.ElicitResult(action="decline" if line.strip().lower() in _DECLINED else "accept")
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolCall:
+    """A call that is to be made."""
+
+    place: McpServer
+    tool: str
+    arguments: Callable[[JsonObject], JsonObject]
+    """Makes the arguments, given the input schema of the tool."""
+    era: str
+    asks: bool
+    quiet: bool
+    answer_options: tuple[str, ...] | None = None
+    """What `penstock runs answer` needs to find the server; None for one that is not ours."""
+    task_id: str | None = None
+    """The task that the call became, once it is one."""
+    _told: str = ""
+
+    async def made(self) -> Outcome:
+        """Make the call and follow it; raises what a server refuses with as an error of ours."""
+        follower = TaskFollower(self._watch, asks=self.asks)
+        manners = ConnectOptions(
+            era=self.era,
+            ask=_Person().asked if self.asks else None,
+            extensions=(follower,),
+            patience_seconds=_PATIENCE_SECONDS,
+        )
+        try:
+            async with connect_mcp(self.place, manners) as client:
+                return await self._called(client)
+        except MCPError as error:
+            raise protocol_error(error.error.code, error.error.message, error.error.data) from error
+        except ANSWER_ERRORS as error:
+            raise invalid_answer(error) from error
+
+    async def _called(self, client: Client) -> Outcome:
+        version = client.protocol_version
+        tools = (await client.list_tools()).tools
+        schema = next((item.input_schema for item in tools if item.name == self.tool), {})
+        arguments = self.arguments(schema)
+        self._warn_of_strangers(arguments, schema)
+        try:
+            result = await client.call_tool(self.tool, arguments, progress_callback=self._progress)
+        except TaskWaits as waits:
+            return ToolWaiting(questions=waits.questions, asked=waits.state.asked, version=version)
+        except TaskCancelled:
+            return ToolCancelled(version=version)
+        except MCPError as error:
+            raise self._explained(error, [item.name for item in tools]) from error
+        return ToolAnswered(result=result.model_dump(by_alias=True, mode="json", exclude_none=True), version=version)
+
+    def _explained(self, error: MCPError, names: list[str]) -> PenstockError:
+        """The error of a call; if there is no such tool, with the one that may be meant."""
+        told = protocol_error(error.error.code, error.error.message, error.error.data)
+        if self.tool not in names and error.error.code == types.INVALID_PARAMS and told.hint is None:
+            near = nearest(self.tool, names)
+            told.hint = f"did you mean {near}?" if near else "`penstock mcp tools` lists what there is"
+        return told
+
+    def _warn_of_strangers(self, arguments: JsonObject, schema: JsonObject) -> None:
+        """Name arguments that the tool does not know and that look like ones it does; the tool itself may take them."""
+        properties = schema.get("properties")
+        known = properties if isinstance(properties, dict) else {}
+        for name in sorted(arguments.keys() - known.keys()):
+            near = nearest(name, known)
+            if near is not None:
+                self._say("!", f"{self.tool} has no argument {name}; did you mean {near}?")
+
+    async def _progress(self, progress: float, total: float | None, message: str | None) -> None:
+        share = f"{progress:g}/{total:g} " if total else ""
+        self._say("·", f"{share}{message or ''}".strip() or f"{progress:g}")
+
+    def _watch(self, state: TaskState) -> None:
+        if self.task_id is None:
+            self._say("▸", f"task {state.task_id}")
+        self.task_id = state.task_id
+        # What is asked right here, or told at the end, need not be told before.
+        is_plain = state.message in (None, state.status) or state.status == "input_required"
+        told = state.status if is_plain else f"{state.status}: {state.message}"
+        if told != self._told:
+            self._told = told
+            self._say("·", told)
+        if state.waits_elsewhere and self.asks and self.answer_options is not None:
+            self._say("▸", f"answer it with {command_text('runs', 'answer', *self.answer_options, state.task_id)}")
+
+    def _say(self, mark: str, text: str) -> None:
+        if not self.quiet:
+            console_for(sys.stderr).print(Text.assemble((f"{mark} ", "dim"), (clean(text), "dim")))

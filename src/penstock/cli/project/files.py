@@ -1,0 +1,101 @@
+"""The workflow files of a project, each loaded or quarantined with its findings: one bad file does not hide the others.
+
+Above it: `penstock validate`, `serve`, `worker`, `run`, `doctor`. Below it: `known` and `findings`; it reads no file,
+texts are handed to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.app.settings.model import Settings
+from penstock.base.json import JsonObject
+from penstock.cli.project.context import ProjectContext, project_context
+from penstock.cli.project.findings import PROJECT_CODES, project_findings
+from penstock.definitions.claims import ClaimedName, claimed_names
+from penstock.definitions.model import Workflow
+from penstock.definitions.outline.document import is_native
+from penstock.definitions.source.document import SourceDocument, read_source
+from penstock.definitions.source.findings import Finding, Severity
+from penstock.definitions.validate import Beside, load_workflow
+
+__all__ = ["PROJECT_CODES", "ProjectFile", "declared_names", "load_project", "project_check"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectFile:
+    """A workflow file: what it holds, None if it cannot be served, and what was found."""
+
+    file: str
+    text: str
+    workflow: Workflow | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def worst(self) -> Finding | None:
+        """What to tell first: the first error, else the first warning."""
+        return next(
+            (item for item in self.findings if item.severity is Severity.ERROR), next(iter(self.findings), None)
+        )
+
+
+def load_project(
+    texts: Iterable[tuple[str, str]], settings: Settings, *, steps: Iterable[Callable[..., Any]] | None = None
+) -> tuple[list[ProjectFile], ProjectContext]:
+    """Load files, given as names with texts, and look at each beside all others.
+
+    A file is quarantined for what is wrong with itself: its document, a schedule that cannot be kept, or a name of a
+    tool, prompt, resource or webhook that a file before it has. Names that nobody has are told as warnings, since
+    another process may have what they stand for.
+    """
+    given = list(texts)
+    owners: dict[ClaimedName, tuple[str, str]] = {}
+    known = project_context(settings, workflow_names=declared_names(text for _, text in given), steps=steps)
+    found = []
+    for file, text in given:
+        loaded = load_workflow(text, file=file, beside=lambda document: _beside(document, known, owners))
+        if loaded.workflow is not None:
+            name = loaded.workflow.name
+            owners.update((claim, (name, file)) for claim in claimed_names(name, loaded.workflow.document))
+        found.append(ProjectFile(file=file, text=text, workflow=loaded.workflow, findings=loaded.findings))
+    return found, known
+
+
+def _beside(
+    document: JsonObject, known: ProjectContext, owners: Mapping[ClaimedName, tuple[str, str]]
+) -> Iterator[Finding]:
+    name = _name(document) or ""
+    for claim in claimed_names(name, document):
+        owner, file = owners.get(claim, (name, ""))
+        if owner != name:
+            special = {"webhook": "/triggers", "handler": f"/expose/{claim.name}"}
+            place = special.get(claim.kind, f"/expose/{claim.kind}")
+            told = f"the {claim.kind} {claim.name} belongs to the workflow {owner} ({file})"
+            yield Finding(code="NAME_TAKEN", path=place, message=told, hint="choose another name, or change that file")
+    for finding in project_findings(document, known):
+        yield replace(finding, severity=Severity.WARNING) if finding.code in PROJECT_CODES else finding
+
+
+def project_check(known: ProjectContext) -> Beside:
+    """The check of a document beside what is known, as a function of the document."""
+    return lambda document: project_findings(document, known)
+
+
+def declared_names(texts: Iterable[str]) -> set[str]:
+    """The names that workflow documents give themselves, as far as they can be read."""
+    found = set()
+    for text in texts:
+        source = read_source(text)
+        if isinstance(source, SourceDocument) and isinstance(source.value, dict):
+            name = _name(source.value)
+            if name is not None:
+                found.add(name)
+    return found
+
+
+def _name(document: JsonObject) -> str | None:
+    header = document if is_native(document) else document.get("document")
+    name = header.get("name") if isinstance(header, dict) else None
+    return name if isinstance(name, str) else None

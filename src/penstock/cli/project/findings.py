@@ -1,0 +1,183 @@
+"""Whether a document fits the project around it: schedules that can be kept, and names that stand for something.
+
+    loaded = load_workflow(text, file=label, beside=lambda document: project_findings(document, known))
+
+A document by itself may be right and still name a function, a workflow, a model, a server or an agent that nobody has.
+What differs between machines, such as secrets, is a warning.
+
+Above it: `files`. Below it: `known`, the outline of documents, cron expressions and time zones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.project.context import ProjectContext
+from penstock.definitions.jq.templates import LiteralTemplate, compile_template
+from penstock.definitions.openwop_documents import PERSON_AGENT
+from penstock.definitions.outline.document import OutlineNode, outline_of
+from penstock.definitions.source.findings import Finding, Severity, suggestion
+from penstock.runtime.schedules.timetables import timetable_of
+from penstock.runtime.steps.binding import BindingProblem
+from penstock.runtime.steps.registry import RegisteredStep
+
+__all__ = ["PROJECT_CODES", "project_findings"]
+
+PROJECT_CODES = frozenset(
+    {
+        "ARGUMENT_MISFIT",
+        "MISSING_ARGUMENT",
+        "SECRET_NOT_SET",
+        "UNKNOWN_AGENT",
+        "UNKNOWN_ARGUMENT",
+        "UNKNOWN_HANDLER",
+        "UNKNOWN_MODEL",
+        "UNKNOWN_SERVER",
+        "UNKNOWN_WORKFLOW",
+    }
+)
+"""What a document names and the project does not have: runs would come to it and fail, or wait for another process."""
+
+_CLIENT = "client"
+_DEFAULT_MODEL = "default"
+
+
+def project_findings(document: JsonObject, known: ProjectContext) -> Iterator[Finding]:
+    """What does not fit, each with the place in the document."""
+    yield from _schedule_findings(document)
+    outline = outline_of(document)
+    for node in outline.nodes:
+        yield from _node_findings(node, known, native=outline.native)
+    yield from _secret_findings(document, known)
+
+
+def _schedule_findings(document: JsonObject) -> Iterator[Finding]:
+    """Schedules that could not be kept: an expression that is none, or a zone that nobody knows."""
+    triggers = document.get("triggers")
+    for number, trigger in enumerate(triggers if isinstance(triggers, list) else []):
+        schedule = trigger.get("schedule") if isinstance(trigger, dict) else None
+        if not isinstance(schedule, dict):
+            continue
+        try:
+            timetable_of(schedule)
+        except Rejected as error:
+            member = _blamed(schedule)
+            path = f"/triggers/{number}/schedule" + (f"/{member}" if member in schedule else "")
+            yield Finding(code="SCHEDULE_INVALID", message=error.message, path=path, hint=error.hint)
+
+
+def _blamed(schedule: JsonObject) -> str:
+    """The first member that cannot be understood together with nothing else."""
+    for member in ("timezone", "overlap", "catch_up", "jitter"):
+        if member in schedule:
+            try:
+                timetable_of({"cron": "* * * * *", member: schedule[member]})
+            except Rejected:
+                return member
+    return "cron"
+
+
+def _node_findings(node: OutlineNode, known: ProjectContext, *, native: bool) -> Iterator[Finding]:
+    fields = node.fields
+    match node.type:
+        case "step":
+            yield from _handler_findings(fields, node.field_path("handler"), known, native=native)
+        case "subworkflow":
+            wanted = fields.get("workflow")
+            yield from _unknown("workflow", wanted, known.workflows, node.field_path("workflow"))
+        case "tool_call" if fields.get("server") != _CLIENT:
+            servers = [name for name, server in known.settings.mcp_servers.items() if not server.disabled]
+            yield from _unknown("MCP server", fields.get("server"), servers, node.field_path("server"))
+        case "agent_delegate":
+            agents = (*known.settings.agents, PERSON_AGENT)
+            yield from _unknown("agent", fields.get("agent_id"), agents, node.field_path("agent_id"))
+        case "llm_call" if fields.get("provider") is None:
+            yield from _model_findings(fields.get("model"), node.field_path("model"), known)
+        case _:
+            pass
+    undo = fields.get("compensate")
+    if isinstance(undo, dict) and "handler" in undo:
+        path = f"{node.field_path('compensate')}/handler"
+        yield from _handler_findings(undo, path, known, native=native)
+
+
+_KINDS = {
+    "workflow": ("UNKNOWN_WORKFLOW", "put its file into the project (workflows.paths)"),
+    "MCP server": ("UNKNOWN_SERVER", "add it to `mcp_servers` in the settings"),
+    "agent": ("UNKNOWN_AGENT", "add it to `agents` in the settings"),
+    "model": ("UNKNOWN_MODEL", "add it to `models` in the settings, or write `provider` beside it"),
+}
+
+
+def _unknown(kind: str, wanted: JsonValue, names: Collection[str], path: str) -> Iterator[Finding]:
+    if not isinstance(wanted, str) or wanted in names:
+        return
+    code, todo = _KINDS[kind]
+    listed = f"; there is {', '.join(sorted(names))}" if names else ""
+    hint = suggestion(wanted, names) or f"{todo}{listed}"
+    yield Finding(code=code, message=f"this project has no {kind} `{wanted}`", path=path, hint=hint)
+
+
+def _model_findings(wanted: JsonValue, path: str, known: ProjectContext) -> Iterator[Finding]:
+    models = known.settings.models
+    names = {*models, _DEFAULT_MODEL} if len(models) == 1 else set(models)
+    if not isinstance(wanted, str) or wanted in names:
+        return
+    prefix, colon, _ = wanted.partition(":")
+    if colon and any(model.provider == prefix for model in models.values()):
+        return
+    yield from _unknown("model", wanted, names, path)
+
+
+def _handler_findings(fields: JsonObject, path: str, known: ProjectContext, *, native: bool) -> Iterator[Finding]:
+    wanted = fields.get("handler")
+    if known.steps is None or not isinstance(wanted, str):
+        return
+    step = known.steps.resolve(wanted)
+    if step is None:
+        names = sorted(set(known.steps.names()))
+        listed = f"there is {', '.join(names)}" if names else "no step module is named in the settings"
+        hint = suggestion(wanted, names) or f"{listed}; name its file in steps.modules"
+        yield Finding(code="UNKNOWN_HANDLER", message=f"no step of this project is `{wanted}`", path=path, hint=hint)
+    elif native:
+        yield from _argument_findings(step, fields.get("with"), path.rpartition("/")[0], has_with="with" in fields)
+
+
+def _argument_findings(step: RegisteredStep, given: JsonValue, path: str, *, has_with: bool) -> Iterator[Finding]:
+    """Arguments by name; by value only where nothing of them is filled in later."""
+    place = f"{path}/with" if has_with else f"{path}/handler"
+    arguments = {} if given is None else given
+    if not isinstance(arguments, dict):
+        return  # one expression gives all of them
+    signature = step.signature
+    for name in sorted(signature.required.difference(arguments)):
+        message = f"{step.name} needs the argument `{name}`, which `with` does not give"
+        yield Finding(code="MISSING_ARGUMENT", message=message, path=place, hint=f"add `{name}` to `with`")
+    unknown = [] if signature.takes_more else [name for name in arguments if name not in signature.known]
+    for name in unknown:
+        takes = f"it takes {', '.join(signature.names)}" if signature.names else "it takes none"
+        hint = suggestion(name, signature.names) or takes
+        message = f"{step.name} has no parameter `{name}`"
+        yield Finding(code="UNKNOWN_ARGUMENT", message=message, path=f"{place}/{name}", hint=hint)
+    if unknown or signature.required.difference(arguments):
+        return
+    if isinstance(compile_template(arguments), LiteralTemplate):
+        bound = signature.bind(arguments)
+        if isinstance(bound, BindingProblem):
+            yield Finding(code="ARGUMENT_MISFIT", message=bound.message, path=place)
+
+
+def _secret_findings(document: JsonObject, known: ProjectContext) -> Iterator[Finding]:
+    declared = document.get("secrets")
+    for number, name in enumerate(declared if isinstance(declared, list) else []):
+        todo = known.missing_secret(name) if isinstance(name, str) else None
+        if todo is not None:
+            yield Finding(
+                code="SECRET_NOT_SET",
+                message=f"the secret `{name}` is not set here",
+                path=f"/secrets/{number}",
+                hint=todo,
+                severity=Severity.WARNING,
+            )

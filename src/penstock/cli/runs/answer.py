@@ -1,0 +1,146 @@
+"""`penstock runs answer`: find the question that is meant, ask for the answer if there is none yet, and give it.
+
+The answer is given by whoever calls: the user of the operating system on a file, the holder of the key on a server.
+What `--by` says is kept beside it as a note.
+
+Above it: `commands`. Below it: `calls`, `asking`, `terminal`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from penstock.base.errors import Conflict, PenstockError, Rejected
+from penstock.base.json import JsonObject, JsonValue
+from penstock.base.text import clean
+from penstock.cli.runs.client import (
+    IdempotencyOption,
+    JsonOption,
+    NodeOption,
+    NoteOption,
+    ProfileOption,
+    RunArgument,
+    RunClient,
+    ServerOption,
+    TargetFileOption,
+    TargetOptions,
+    VisitOption,
+    find_run,
+    on_runs,
+    present,
+    tell,
+)
+from penstock.cli.terminal.conversation import TerminalConversation, can_ask
+from penstock.cli.terminal.prompts import AnswerAbandoned, ask_answer
+from penstock.cli.terminal.values import UsageError, loose_value, parse_value
+
+__all__ = ["answer_command"]
+
+_CHILDREN_LOOKED_AT_MAX = 50  # of those that have not ended; more ask by their own ids
+
+
+def answer_command(  # noqa: PLR0913  # every option is one the user can give
+    execution_id: RunArgument,
+    answer: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ANSWER", help="JSON, @FILE, or fields; asked for if left out."),
+    ] = None,
+    *,
+    node_id: NodeOption = None,
+    visit: VisitOption = None,
+    interrupt_id: Annotated[
+        str | None, typer.Option("--interrupt-id", metavar="ID", help="The question by its own id.")
+    ] = None,
+    note: NoteOption = None,
+    decline: Annotated[bool, typer.Option("--decline", help="Decline, as the document says that is done.")] = False,
+    idempotency_key: IdempotencyOption = None,
+    database: TargetFileOption = None,
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer a question that a run asks.
+
+    The answer is JSON ('{"approve": true}'), fields (approve=true comment=fine), or asked for on the terminal.
+    With --decline it is the one that the document has for that, if there is one.
+
+    With --json: the handle of the run that asked, as `execution.answer` answers.
+    """
+
+    def work(calls: RunClient) -> int:
+        named = present({"node_id": node_id, "visit": visit, "interrupt_id": interrupt_id})
+        questions = list(_questions(calls, execution_id))
+        meant = [item for item in questions if all(item[name] == value for name, value in named.items())]
+        if len(meant) == 1:
+            place: JsonObject = {"execution_id": meant[0]["execution_id"], "interrupt_id": meant[0]["interrupt_id"]}
+        elif answer and not decline:  # refused with the reason, as everywhere
+            place = {"execution_id": execution_id, **named}
+        else:
+            raise _not_one(execution_id, questions, meant)
+        question = meant[0] if meant else {}
+        value = _declined(answer, question) if decline else asyncio.run(_answer_of(answer, question))
+        given: JsonObject = {**place, "answer": value, **present({"note": note})}
+        told = calls.call("execution.answer", given, idempotency_key=idempotency_key)
+        tell(told, lambda _: f"answered {question['node_id']}", as_json=as_json)
+        return 0
+
+    on_runs(TargetOptions(server=server, profile=profile, database=database), "execution.answer", work, as_json=as_json)
+
+
+def _questions(calls: RunClient, run: str) -> Iterator[JsonObject]:
+    """The open questions of a run, and of its child runs, each with the id of the run that asks."""
+    waiting, seen = [run], 0
+    while waiting and seen <= _CHILDREN_LOOKED_AT_MAX:
+        view, seen = find_run(calls, waiting.pop(0)), seen + 1
+        for question in view["waiting_for"]["questions"]:
+            yield {**question, "execution_id": view["execution_id"]}
+        waiting += [child["execution_id"] for child in view["waiting_for"]["children"]]
+
+
+def _not_one(run: str, questions: list[JsonObject], meant: list[JsonObject]) -> PenstockError:
+    """Why it cannot be said which question is meant; with the codes that `execution.answer` has for it."""
+    listed = ", ".join(f"{item['node_id']} (visit {item['visit']})" for item in meant or questions)
+    if meant:
+        hint = "choose with --node and --visit, or --interrupt-id"
+        return Rejected("QUESTION_AMBIGUOUS", f"run {run} asks several questions: {listed}", hint)
+    hint = f"it asks at {listed}" if listed else "`penstock runs show` says what it waits for"
+    return Conflict("NO_OPEN_QUESTION", f"run {run} asks nothing there" if listed else f"run {run} asks nothing", hint)
+
+
+def _declined(given: list[str] | None, question: JsonObject) -> JsonValue:
+    if given:
+        raise UsageError("give an answer or --decline, not both")
+    if question["decline"] is None:
+        raise UsageError("the document has no answer for declining: give the answer that is meant")
+    return question["decline"]
+
+
+async def _answer_of(given: list[str] | None, question: JsonObject) -> JsonValue:
+    if not given:
+        if not can_ask():
+            raise UsageError("give an answer (JSON or KEY=VALUE), or run this in a terminal to be asked")
+        conversation = TerminalConversation()
+        prompt, schema = question["prompt"], question["answer_schema"]
+        conversation.tell(clean(prompt if isinstance(prompt, str) else str(prompt)))
+        outcome = await ask_answer(schema if isinstance(schema, dict) else {}, conversation)
+        if isinstance(outcome, AnswerAbandoned):
+            raise UsageError("no answer was given")
+        return outcome.value
+    if len(given) == 1 and not _is_field(given[0]):
+        return parse_value(given[0], "the answer")
+    fields: JsonObject = {}
+    for text in given:
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise UsageError(f"an answer is JSON, @FILE or KEY=VALUE fields; {text!r} is none of these")
+        fields[name] = loose_value(value)
+    return fields
+
+
+def _is_field(text: str) -> bool:
+    name, separator, _ = text.partition("=")
+    return bool(separator) and name.replace("_", "").replace("-", "").isalnum()

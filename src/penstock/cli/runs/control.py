@@ -1,0 +1,329 @@
+"""`penstock runs cancel|pause|resume|signal|submit|lease|fork|retry`: change runs, whoever performs them.
+
+Each is a call of an operation, with the user of the operating system (on a file) or the holder of the key (on a server)
+as the principal. The work that follows is done by the process that performs; when there is none, that is said.
+
+Above it: `commands`. Below it: `calls`. Questions are answered in `answers`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from penstock.base.json import JsonObject
+from penstock.cli.runs.client import (
+    IdempotencyOption,
+    JsonOption,
+    NodeOption,
+    NoteOption,
+    ProfileOption,
+    RunArgument,
+    RunClient,
+    ServerOption,
+    TargetFileOption,
+    TargetOptions,
+    VisitOption,
+    call_and_tell,
+    find_run,
+    on_runs,
+    present,
+    tell,
+)
+from penstock.cli.terminal.console import console_for
+from penstock.cli.terminal.exits import command_text
+from penstock.cli.terminal.values import UsageError, parse_value
+
+__all__ = [
+    "cancel_command",
+    "fork_command",
+    "lease_command",
+    "pause_command",
+    "resume_command",
+    "retry_command",
+    "signal_command",
+    "submit_command",
+]
+
+ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it is kept in the history.")]
+NewRunOption = Annotated[
+    str | None, typer.Option("--run-id", "--new-execution-id", metavar="ID", help="The id of the new run.")
+]
+
+_LEASE_SECONDS_DEFAULT = 300.0  # long enough for most work of a person or a script, short enough to be lost
+
+
+def cancel_command(  # noqa: PLR0913  # every option is one the user can give
+    execution_id: RunArgument,
+    *,
+    reason: ReasonOption = None,
+    idempotency_key: IdempotencyOption = None,
+    database: TargetFileOption = None,
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Cancel a run; what must be undone is undone first.
+
+    With --json: the handle of the run, as `execution.cancel` answers.
+    """
+    call_and_tell(
+        TargetOptions(server=server, profile=profile, database=database),
+        "execution.cancel",
+        lambda: {"execution_id": execution_id, "reason": reason},
+        lambda answer: f"cancelled {answer['execution_id']}",
+        idempotency_key=idempotency_key,
+        as_json=as_json,
+    )
+
+
+def pause_command(  # noqa: PLR0913  # every option is one the user can give
+    execution_id: RunArgument,
+    *,
+    reason: ReasonOption = None,
+    idempotency_key: IdempotencyOption = None,
+    database: TargetFileOption = None,
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Pause a run: it makes no new moves until it is resumed.
+
+    With --json: the handle of the run, as `execution.pause` answers.
+    """
+    call_and_tell(
+        TargetOptions(server=server, profile=profile, database=database),
+        "execution.pause",
+        lambda: {"execution_id": execution_id, "reason": reason},
+        lambda answer: f"paused {answer['execution_id']}",
+        idempotency_key=idempotency_key,
+        as_json=as_json,
+    )
+
+
+def resume_command(
+    execution_id: RunArgument,
+    *,
+    idempotency_key: IdempotencyOption = None,
+    database: TargetFileOption = None,
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a paused run go on.
+
+    With --json: the handle of the run, as `execution.resume` answers.
+    """
+    call_and_tell(
+        TargetOptions(server=server, profile=profile, database=database),
+        "execution.resume",
+        lambda: {"execution_id": execution_id},
+        lambda answer: f"resumed {answer['execution_id']}",
+        idempotency_key=idempotency_key,
+        as_json=as_json,
+    )
+
+
+def signal_command(  # noqa: PLR0913  # every option is one the user can give
+    execution_id: RunArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The signal's name.")],
+    payload: Annotated[
+        str | None, typer.Argument(metavar="JSON", help="What the signal carries: JSON, or @FILE.")
+    ] = None,
+    *,
+    signal_id: Annotated[
+        str | None,
+        typer.Option("--id", "--signal-id", metavar="ID", help="The same id counts once, however often it is sent."),
+    ] = None,
+    note: NoteOption = None,
+    idempotency_key: IdempotencyOption = None,
+    database: TargetFileOption = None,
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Send a signal to a run; it is kept until the run waits for it.
+
+    With --json: the handle of the run, as `execution.signal` answers.
+    """
+
+    def sent() -> JsonObject:
+        value = None if payload is None else parse_value(payload, "the payload")
+        return {"execution_id": execution_id, "name": name, "payload": value, "signal_id": signal_id, "note": note}
+
+    call_and_tell(
+        TargetOptions(server=server, profile=profile, database=database),
+        "execution.signal",
+        sent,
+        lambda answer: f"sent {name} to {answer['execution_id']}",
+        idempotency_key=idempotency_key,
+        as_json=as_json,
+    )
+
+
+# --- activities ----------------------------------------------------------------------------------
+
+
+def submit_command(  # noqa: PLR0913  # every option is one the user can give
+    execution_id: RunArgument,
+    node_id: Annotated[str, typer.Argument(metavar="NODE", help="The activity's node.")],
+    result: Annotated[str | None, typer.Argument(metavar="JSON", help="Its result: JSON, or @FILE.")] = None,
+    *,
+    error: Annotated[str | None, typer.Option("--error", metavar="TEXT", help="It failed, and this is why.")] = None,
+    code: Annotated[str | None, typer.Option("--code", metavar="CODE", help="The code of the failure.")] = None,
+    visit: VisitOption = None,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", metavar="N", min=1, help="Which attempt; refused if it is over.")
+    ] = None,
+    holder: Annotated[
+        str | None, typer.Option("--holder", metavar="NAME", help="Who leased it; refused if somebody else has it now.")
+    ] = None,
+    idempotency_key: IdempotencyOption = None,
+    database: TargetFileOption = None,
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Report what came of an activity that was done elsewhere, or whose outcome was unknown.
+
+    With --json: the handle of the run, as `execution.submit_activity` answers.
+    """
+
+    def outcome() -> JsonObject:
+        if error is not None and result is not None:
+            raise UsageError("an activity has a result or an --error, not both")
+        value = None if result is None else parse_value(result, "the result")
+        told: JsonObject = {"ok": error is None, "result": value, "error": error, "code": code, "visit": visit}
+        return {**told, "execution_id": execution_id, "node_id": node_id, "attempt": attempt, "holder": holder}
+
+    call_and_tell(
+        TargetOptions(server=server, profile=profile, database=database),
+        "execution.submit_activity",
+        outcome,
+        lambda _: f"took the {'failure' if error is not None else 'result'} of {node_id}",
+        idempotency_key=idempotency_key,
+        as_json=as_json,
+    )
+
+
+def lease_command(  # noqa: PLR0913  # every option is one the user can give
+    execution_id: RunArgument,
+    node_id: Annotated[str, typer.Argument(metavar="NODE", help="The activity's node.")],
+    *,
+    holder: Annotated[
+        str | None,
+        typer.Option("--holder", metavar="NAME", help="Which of your workers takes it, if you have several."),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="N", min=0, help="For how long; 0 gives it back.")
+    ] = _LEASE_SECONDS_DEFAULT,
+    extend: Annotated[bool, typer.Option("--extend", help="Only if it is the holder's already.")] = False,
+    visit: VisitOption = None,
+    idempotency_key: IdempotencyOption = None,
+    database: TargetFileOption = None,
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take an activity of a host-mediated run for a while, so that nobody else does it.
+
+    With --json: the activity with leased_to and leased_until, as `execution.lease_activity` answers.
+    """
+
+    def asked() -> JsonObject:
+        told: JsonObject = {"seconds": seconds, "visit": visit, "extend": extend, "holder": holder}
+        return {**told, "execution_id": execution_id, "node_id": node_id}
+
+    def held(activity: Any) -> str:
+        if activity["leased_to"] is None:
+            return f"{node_id} is free again"
+        return f"{activity['leased_to']} has {node_id} until {activity['leased_until']}"
+
+    call_and_tell(
+        TargetOptions(server=server, profile=profile, database=database),
+        "execution.lease_activity",
+        asked,
+        held,
+        idempotency_key=idempotency_key,
+        as_json=as_json,
+    )
+
+
+# --- new runs from old ones ----------------------------------------------------------------------
+
+
+def fork_command(  # noqa: PLR0913  # every option is one the user can give
+    execution_id: RunArgument,
+    *,
+    at_sequence: Annotated[
+        int,
+        typer.Option(
+            "--at", "--at-sequence", metavar="SEQ", min=1, help="The last record that the new run takes over."
+        ),
+    ],
+    new_execution_id: NewRunOption = None,
+    idempotency_key: IdempotencyOption = None,
+    database: TargetFileOption = None,
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Start a new run that begins where another one was after a record; `runs history` shows the records.
+
+    With --json: the handle of the new run, as `execution.fork` answers.
+    """
+    where = TargetOptions(server=server, profile=profile, database=database)
+
+    def work(calls: RunClient) -> int:
+        given: JsonObject = {"execution_id": execution_id, "at_sequence": at_sequence}
+        given.update(present({"new_execution_id": new_execution_id}))
+        forked = calls.call("execution.fork", given, idempotency_key=idempotency_key)
+        told = f"forked {execution_id} after record {at_sequence}: {forked['execution_id']}"
+        _tell_new(forked, told, where, as_json=as_json)
+        return 0
+
+    on_runs(where, "execution.fork", work, as_json=as_json)
+
+
+def retry_command(  # noqa: PLR0913  # every option is one the user can give
+    execution_id: RunArgument,
+    *,
+    node_id: NodeOption = None,
+    visit: VisitOption = None,
+    new_execution_id: NewRunOption = None,
+    note: NoteOption = None,
+    idempotency_key: IdempotencyOption = None,
+    database: TargetFileOption = None,
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Try again what failed.
+
+    A failed run stays as it is; a new one is forked from just before the failure and goes on. An activity whose outcome
+    is unknown is tried again in its own run.
+
+    With --json: the handle of the run that goes on, as `execution.retry` answers.
+    """
+    where = TargetOptions(server=server, profile=profile, database=database)
+
+    def work(calls: RunClient) -> int:
+        run_id = find_run(calls, execution_id)["execution_id"]
+        given = present({"node_id": node_id, "visit": visit, "new_execution_id": new_execution_id, "note": note})
+        told = calls.call("execution.retry", {**given, "execution_id": run_id}, idempotency_key=idempotency_key)
+        if told["execution_id"] == run_id:
+            tell(told, lambda _: f"trying again in {told['execution_id']}", as_json=as_json)
+        else:
+            _tell_new(told, f"a new run tries again what failed: {told['execution_id']}", where, as_json=as_json)
+        return 0
+
+    on_runs(where, "execution.retry", work, as_json=as_json)
+
+
+def _tell_new(answer: Any, told: str, where: TargetOptions, *, as_json: bool) -> None:
+    tell(answer, lambda _: told, as_json=as_json)
+    if not as_json:
+        watch = command_text("runs", "watch", answer["execution_id"], *where.arguments())
+        console_for(sys.stdout).print(f"  watch it  {watch}")

@@ -1,0 +1,294 @@
+"""`penstock runs list|show|history|query`: look at runs without changing them, on a file or on a server.
+
+Exit codes: 0 when there was something to show; refusals have those of the operations.
+
+Above it: `commands`. Below it: `calls`, `reports`, `traces`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from penstock.base.errors import Denied, NotFound
+from penstock.base.ids import chain_of, generation_of
+from penstock.base.json import JsonObject
+from penstock.cli.run.source import record_of
+from penstock.cli.runs.client import (
+    JsonOption,
+    ProfileOption,
+    RunArgument,
+    RunClient,
+    ServerOption,
+    TargetFileOption,
+    TargetOptions,
+    find_run,
+    on_runs,
+    present,
+)
+from penstock.cli.runs.reports import RunContext, print_row_table, print_run
+from penstock.cli.terminal.console import console_for
+from penstock.cli.terminal.exits import print_json
+from penstock.cli.terminal.traces import trace_text
+from penstock.cli.terminal.values import parse_since
+from penstock.definitions.build.workflow import build_workflow
+from penstock.definitions.durations import format_instant, parse_instant_ms
+from penstock.definitions.model import Workflow
+from penstock.engine.records import Record
+from penstock.engine.visits import RunVisits
+from penstock.runtime.chains import CHAIN_LABEL
+from penstock.runtime.simulation.tracing import shorten, trace_lines
+
+__all__ = ["history_command", "list_command", "query_command", "show_command"]
+
+_CHILDREN_SHOWN: Final = 20
+_CHAIN_LOOKED_AT: Final = 20
+_PAGE: Final = 500
+_LOOK_SECONDS: Final = 20.0
+
+
+def list_command(  # noqa: PLR0913  # every option is one the user can give
+    *,
+    status: Annotated[
+        list[str] | None, typer.Option("--status", metavar="STATUS", help="Only runs of this status; repeatable.")
+    ] = None,
+    workflow_id: Annotated[
+        str | None, typer.Option("--workflow", "--workflow-id", metavar="NAME", help="Only runs of this workflow.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option("--label", metavar="KEY=VALUE", help="Only runs with this label.")
+    ] = None,
+    created_after: Annotated[
+        str | None,
+        typer.Option(
+            "--since", "--created-after", metavar="TIME", help="Only runs started since: 2h, 7d, or a timestamp."
+        ),
+    ] = None,
+    created_before: Annotated[
+        str | None,
+        typer.Option(
+            "--before", "--created-before", metavar="TIME", help="Only runs started before: 2h, 7d, or a timestamp."
+        ),
+    ] = None,
+    parent_id: Annotated[
+        str | None, typer.Option("--parent", "--parent-id", metavar="RUN", help="Only child runs of this run.")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="TEXT", help="Only runs with these words in id, workflow or labels.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many to show.")] = 20,
+    cursor: Annotated[
+        str | None, typer.Option("--cursor", metavar="CURSOR", help="Where to go on, as the last list said.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every page, not only one.")] = False,
+    database: TargetFileOption = None,
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List runs, newest first.
+
+    With --json: items (each with execution_id, workflow_id, workflow_version, definition_hash, status, sequence,
+    created_at, updated_at, parent_id, labels) and next_cursor, as `execution.list` answers.
+    """
+
+    def work(calls: RunClient) -> int:
+        now = time.time_ns() // 1_000_000
+        asked = present(
+            {
+                "status": list(status) if status else None,
+                "workflow_id": workflow_id,
+                "label": label,
+                "created_after": _moment(created_after, now),
+                "created_before": _moment(created_before, now),
+                "parent_id": parent_id,
+                "text": text,
+                "limit": limit,
+                "cursor": cursor,
+            }
+        )
+        pages = list(calls.pages("execution.list", asked)) if every else [calls.call("execution.list", asked)]
+        found = {**pages[-1], "items": [item for page in pages for item in page["items"]]}
+        if as_json:
+            print_json(found)
+            return 0
+        print_row_table(found["items"], now)
+        if found["next_cursor"] is not None:
+            console_for(sys.stdout).print(Text(f"more: --cursor {found['next_cursor']}", style="dim"))
+        return 0
+
+    on_runs(TargetOptions(server=server, profile=profile, database=database), "execution.list", work, as_json=as_json)
+
+
+def _moment(given: str | None, now: int) -> str | None:
+    return None if given is None else format_instant(parse_since(given, now))
+
+
+def show_command(
+    execution_id: RunArgument,
+    *,
+    database: TargetFileOption = None,
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a run: its status, what it waits for, pending activities, children, error and result.
+
+    With --json: the run with everything that is known about it but its history, as `execution.status` answers.
+    """
+    where = TargetOptions(server=server, profile=profile, database=database)
+
+    def work(calls: RunClient) -> int:
+        view = find_run(calls, execution_id)
+        if as_json:
+            print_json(view)
+            return 0
+        run_id = view["execution_id"]
+        children = calls.call("execution.list", {"parent_id": run_id, "limit": _CHILDREN_SHOWN})["items"]
+        now = time.time_ns() // 1_000_000
+        around = RunContext(now=now, where=where.arguments(), children=children, latest=_latest(calls, view))
+        print_run(view, around)
+        return 0
+
+    on_runs(where, "execution.status", work, as_json=as_json)
+
+
+def _latest(calls: RunClient, view: Any) -> str | None:
+    """The newest run of the chain that a run was continued by."""
+    if view["continued_as"] is None:
+        return None
+    chain = chain_of(view["execution_id"])
+    page = calls.call("execution.list", {"label": f"{CHAIN_LABEL}={chain}", "limit": _CHAIN_LOOKED_AT})
+    names = [item["execution_id"] for item in page["items"] if chain_of(item["execution_id"]) == chain]
+    return max(names, key=generation_of, default=None)
+
+
+def history_command(  # noqa: PLR0913  # every option is one the user can give
+    execution_id: RunArgument,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every record with its payload, not only what a person wants to know.")
+    ] = False,
+    after: Annotated[int, typer.Option("--after", metavar="SEQ", min=0, help="Only records after this one.")] = 0,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", help="How many records; all of them, if left out.")
+    ] = None,
+    cursor: Annotated[
+        str | None, typer.Option("--cursor", metavar="CURSOR", help="Where to go on, as the last page said.")
+    ] = None,
+    database: TargetFileOption = None,
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the history of a run.
+
+    With --json: items (each with seq, kind, name, at and payload) and next_cursor, as `execution.history` answers; with
+    --follow one record per line.
+    """
+
+    def work(calls: RunClient) -> int:
+        asked = present({"execution_id": execution_id, "after": after, "limit": limit or _PAGE, "cursor": cursor})
+        if follow:
+            records = _followed(calls, execution_id, after)
+        else:
+            pages = (
+                list(calls.pages("execution.history", asked))
+                if limit is None
+                else [calls.call("execution.history", asked)]
+            )
+            found = [item for page in pages for item in page["items"]]
+            if as_json:
+                print_json({**pages[-1], "items": found})
+                return 0
+            records = iter(found)
+        _print_records(calls, execution_id, records, every=every, as_json=as_json)
+        return 0
+
+    on_runs(
+        TargetOptions(server=server, profile=profile, database=database), "execution.history", work, as_json=as_json
+    )
+
+
+def _followed(calls: RunClient, run: str, after: int) -> Iterator[JsonObject]:
+    """The records of a run as they are stored, until it has ended."""
+    run_id = find_run(calls, run)["execution_id"]
+    while True:
+        asked: JsonObject = {"execution_id": run_id, "after": after, "limit": _PAGE, "wait_seconds": _LOOK_SECONDS}
+        page = calls.call("execution.history", asked)
+        for item in page["items"]:
+            after = item["seq"]
+            yield item
+        if page["ended"]:
+            return
+
+
+def _print_records(calls: RunClient, run: str, records: Iterator[JsonObject], *, every: bool, as_json: bool) -> None:
+    if as_json:
+        for item in records:
+            typer.echo(json.dumps(item, ensure_ascii=False))
+        return
+    view = find_run(calls, run)
+    run_id, began_at = view["execution_id"], parse_instant_ms(view["created_at"]) or 0
+    workflow = None if every else workflow_of(calls, view)
+    console, runs = console_for(sys.stdout), dict[str, RunVisits]()
+    width = max((len(node) for node in workflow.nodes), default=0) if workflow is not None else 0
+    for item in records:
+        record = record_of(item)
+        if workflow is None:
+            _print_record(console, record, began_at)
+            continue
+        for line in trace_lines([(run_id, record)], {run_id: workflow}, runs):
+            text = trace_text(line, began_at, width, depth_from=line.depth)
+            console.print(Text.assemble((f"{record.seq:>5}", "dim"), text))
+
+
+def workflow_of(calls: RunClient, view: Any) -> Workflow | None:
+    """The workflow of a run in the version that it is pinned to; None if it is gone, or not for the caller to read."""
+    asked: JsonObject = {"workflow_id": view["workflow_id"], "hash": view["definition_hash"]}
+    try:
+        return build_workflow(calls.call("workflow.get", asked)["document"])
+    except (Denied, NotFound):
+        return None
+
+
+def _print_record(console: Console, record: Record, began_at: int) -> None:
+    payload = {name: value for name, value in record.payload.items() if name != "executionId"}
+    text = Text.assemble(
+        (f"{record.seq:>5}  ", "dim"),
+        (f"+{max(record.at - began_at, 0) / 1000:<9.3f} ", "dim"),
+        ("! " if record.kind == "command" else "  ", "dim"),
+        (f"{record.name:<24} ", "bold"),
+        shorten(payload),
+    )
+    console.print(text)
+
+
+def query_command(
+    execution_id: RunArgument,
+    expression: Annotated[str, typer.Argument(metavar="JQ", help="A jq expression, for example '.order.total'.")],
+    *,
+    database: TargetFileOption = None,
+    server: ServerOption = None,
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Evaluate jq where a run stands: input, state and what its nodes gave.
+
+    With --json: value, as `execution.query` answers.
+    """
+
+    def work(calls: RunClient) -> int:
+        answer = calls.call("execution.query", {"execution_id": execution_id, "expression": expression})
+        print_json(answer if as_json else answer["value"])
+        return 0
+
+    on_runs(TargetOptions(server=server, profile=profile, database=database), "execution.query", work, as_json=as_json)

@@ -1,0 +1,71 @@
+"""Something that answers calls of operations: a server, or the gate on a file, one like the other.
+
+Above it: the commands on operations and runs. Below it: the client; `local_gate`, which is imported only for a file,
+because it is most of the product.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol, assert_never
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.targets.selection import FileTarget, ServerTarget, Target, connect
+from penstock.client.events import StreamEvent
+from penstock.client.sync.connection import Connection
+from penstock.client.table import Operation
+
+__all__ = ["OperationClient", "open_client"]
+
+_LOCAL_CLIENT = "penstock.cli.targets.local_client"
+
+
+class OperationClient(Protocol):
+    """Answers calls."""
+
+    def call(self, operation: str, arguments: JsonObject, *, idempotency_key: str | None = None) -> JsonValue:
+        """The answer of a call."""
+
+    def events(self, operation: str, arguments: JsonObject) -> Iterator[StreamEvent]:
+        """The events of a stream."""
+
+
+class _ServerSurface:
+    """A server that is called over the network."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def call(self, operation: str, arguments: JsonObject, *, idempotency_key: str | None = None) -> JsonValue:
+        answer: JsonValue = self._connection.invoke_any(operation, arguments, (Any,), idempotency_key=idempotency_key)
+        return answer
+
+    def events(self, operation: str, arguments: JsonObject) -> Iterator[StreamEvent]:
+        return self._connection.events(operation, arguments)
+
+
+@contextmanager
+def _server_surface(target: ServerTarget, *, patient: bool) -> Iterator[OperationClient]:
+    with connect(target, patient=patient) as connection:
+        yield _ServerSurface(connection)
+
+
+def open_client(
+    target: Target, operation: Operation, *, create: bool = True
+) -> AbstractContextManager[OperationClient]:
+    """What answers at a target.
+
+    With `create`, a file is made for an operation that changes something, not for one that looks.
+    """
+    match target:
+        case ServerTarget():
+            return _server_surface(target, patient=operation.streams)
+        case FileTarget(path=path):
+            opened: AbstractContextManager[OperationClient] = importlib.import_module(_LOCAL_CLIENT).open_local_client(
+                path, create=create and not operation.read_only, changes=not operation.read_only
+            )
+            return opened
+        case _:
+            assert_never(target)

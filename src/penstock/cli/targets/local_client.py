@@ -1,0 +1,137 @@
+"""The gate on a file, inside of the command: whoever can open the file owns what is in it.
+
+Nothing is performed here: what a call starts is done by the process that performs (`penstock serve`, `penstock
+worker`), and when there is none, that is said.
+
+Above it: `surfaces`. Below it: `app.gateway`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import msgspec
+from rich.text import Text
+
+from penstock.app.gateway import local_owner, open_gate
+from penstock.app.penstock import Penstock
+from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.targets.settings import command_settings
+from penstock.cli.targets.workspace import Workspace, live_workers, open_workspace
+from penstock.cli.terminal.console import console_for
+from penstock.cli.terminal.exits import command_text
+from penstock.client.events import StreamEvent
+from penstock.client.table import find_operation
+from penstock.operations.catalogue.capability import EventStream
+from penstock.operations.gate.context import Request
+from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
+
+__all__ = ["open_local_client", "warn_without_worker"]
+
+_KEY_BYTES = 16
+
+
+class _FileSurface:
+    """Calls through the gate on a file. The loop runs only while something is asked for."""
+
+    def __init__(self, runner: asyncio.Runner, gate: Gate, penstock: Penstock, workspace: Workspace) -> None:
+        self._runner = runner
+        self._gate = gate
+        self._penstock = penstock
+        self._workshop = workspace
+
+    def call(self, operation: str, arguments: JsonObject, *, idempotency_key: str | None = None) -> JsonValue:
+        return self._runner.run(self._answer(operation, arguments, idempotency_key))
+
+    async def _answer(self, operation: str, arguments: JsonObject, idempotency_key: str | None) -> JsonValue:
+        answered = await self._ask(operation, arguments, idempotency_key)
+        if isinstance(answered.reply, EventStream):
+            raise TypeError(f"{operation} is a stream")
+        value: JsonValue = msgspec.to_builtins(answered.reply.value)
+        if isinstance(value, dict) and not answered.capability.annotations.read_only:
+            changed = value.get("execution_id")
+            if isinstance(changed, str):
+                await warn_without_worker(self._penstock, changed, self._workshop)
+        return value
+
+    async def _ask(self, operation: str, arguments: JsonObject, idempotency_key: str | None) -> Answered:
+        if not find_operation(operation).read_only:
+            # As the client does it: what is repeated after a lost answer is answered alike on a file and on a server.
+            idempotency_key = idempotency_key or token_hex(_KEY_BYTES)
+        outcome = await self._gate.call(
+            Request(
+                operation=operation,
+                arguments=arguments,
+                principal=local_owner(),
+                surface="cli",
+                request_id=token_hex(8),
+                idempotency_key=idempotency_key,
+            )
+        )
+        if isinstance(outcome, RefusedCall):
+            raise outcome.error
+        return outcome
+
+    def events(self, operation: str, arguments: JsonObject) -> Iterator[StreamEvent]:
+        answered = self._runner.run(self._ask(operation, arguments, None))
+        if not isinstance(answered.reply, EventStream):
+            raise TypeError(f"{operation} is no stream")
+        events = answered.reply.events
+        try:
+            while (event := self._runner.run(_next(events))) is not None:
+                if event.event is not None:
+                    yield StreamEvent(event=event.event, data=_object(event.data), id=event.id)
+        finally:
+            close = getattr(events, "aclose", None)
+            if close is not None:
+                self._runner.run(close())
+
+
+async def _next(events: Any) -> Any:
+    return await anext(events, None)
+
+
+def _object(data: JsonValue) -> dict[str, Any]:
+    return data if isinstance(data, dict) else {"value": data}
+
+
+@contextmanager
+def open_local_client(path: Path | None, *, create: bool, changes: bool) -> Iterator[_FileSurface]:
+    """The gate on a file, as its owner; without a path, on the file that the settings name.
+
+    `changes` is for an operation that changes something; one that looks makes neither a file nor its secret.
+    """
+    settings = command_settings(flags={"storage.path": path}).settings
+    workspace = Workspace(database=Path(settings.storage.path), settings=settings)
+    pepper = Path(settings.auth.pepper_file) if settings.auth.pepper_file else None
+    with asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        try:
+            penstock = runner.run(stack.enter_async_context(open_workspace(workspace, create=create)))
+            opening = open_gate(penstock, pepper_file=pepper, looks_only=not changes)
+            gate = runner.run(stack.enter_async_context(opening))
+            yield _FileSurface(runner, gate, penstock, workspace)
+        finally:
+            runner.run(stack.aclose())
+
+
+async def lacks_worker(penstock: Penstock, run_id: str) -> bool:
+    """True when there is work to do for a run, now or later, and nobody to do it."""
+    row = await penstock.store.row(run_id)
+    if row is None or not (row.has_work or (row.wake_at is not None and not row.terminal)):
+        return False
+    return not await live_workers(penstock)
+
+
+async def warn_without_worker(penstock: Penstock, run_id: str, workspace: Workspace) -> None:
+    """Say it when there is work and nobody to do it."""
+    if await lacks_worker(penstock, run_id):
+        worker = command_text("worker", *workspace.arguments())
+        told = f"note: nobody performs the work in {workspace.database} now; start  {worker}"
+        console_for(sys.stderr).print(Text(told, style="yellow"))

@@ -1,0 +1,119 @@
+"""Where a command works: a server, named by its address or by a profile, or a file.
+
+What is named on the command line goes first, then the environment, then the profile in use; a command that finds none
+of these works on the file that the settings name.
+
+Above it: the commands on operations and runs. Below it: `app.profiles`, the client.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, TypeAlias
+from urllib.parse import urlsplit
+
+import typer
+
+from penstock.cli.targets.profiles import PROFILE_VARIABLE, Profiles, profiles_path, read_profiles
+from penstock.cli.terminal.values import UsageError
+from penstock.client.options import KEY_VARIABLE, SERVER_VARIABLE
+from penstock.client.sync.connection import Connection
+from penstock.client.transports import is_loopback
+
+__all__ = [
+    "FileTarget",
+    "ProfileOption",
+    "ServerOption",
+    "ServerTarget",
+    "Target",
+    "TargetFileOption",
+    "choose_target",
+    "connect",
+]
+
+_SECRET_SOURCES = "penstock.app.executors.secret_sources"
+_RETRIES = 2
+_RETRIES_PATIENT = 8
+
+ServerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--server", metavar="URL", help=f"The server to talk to; the key is in {KEY_VARIABLE}.", rich_help_panel="Where"
+    ),
+]
+ProfileOption = Annotated[
+    str | None,
+    typer.Option(
+        "--profile", metavar="NAME", help="The server of a profile (`penstock profile`).", rich_help_panel="Where"
+    ),
+]
+TargetFileOption = Annotated[
+    Path | None,
+    typer.Option("--db", metavar="FILE", help="Work on this file, without a server.", rich_help_panel="Where"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTarget:
+    """A server; without a key of its own, the client looks into the environment."""
+
+    server: str
+    key: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FileTarget:
+    """A file; None for the one that the settings name."""
+
+    path: Path | None
+
+
+Target: TypeAlias = ServerTarget | FileTarget
+
+
+def choose_target(
+    server: str | None,
+    profile: str | None,
+    database: Path | None,
+    environment: Mapping[str, str] | None = None,
+) -> Target:
+    """Where to work."""
+    variables = os.environ if environment is None else environment
+    given = [name for name, value in (("--server", server), ("--profile", profile), ("--db", database)) if value]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} exclude each other; name one place to work")
+    if database is not None:
+        return FileTarget(database)
+    if server:
+        return ServerTarget(server)
+    if profile:
+        return _of_profile(read_profiles(profiles_path(variables)), profile)
+    if variables.get(SERVER_VARIABLE):
+        return ServerTarget(variables[SERVER_VARIABLE])
+    profiles = read_profiles(profiles_path(variables))
+    named = variables.get(PROFILE_VARIABLE) or profiles.current
+    return FileTarget(None) if named is None else _of_profile(profiles, named)
+
+
+def _of_profile(profiles: Profiles, name: str) -> ServerTarget:
+    profile = profiles.get(name)
+    if profile.key is None:
+        return ServerTarget(profile.server)
+    # Imported for those who need it: it brings a good part of what documents are read with.
+    key: str = importlib.import_module(_SECRET_SOURCES).resolve_secret(profile.key)
+    return ServerTarget(profile.server, key)
+
+
+def connect(target: ServerTarget, *, patient: bool) -> Connection:
+    """A connection to a server; says when the key can be read on its way.
+
+    `patient`: the server may be away for as long as it takes to start again. Otherwise a person waits for the error.
+    """
+    parts = urlsplit(target.server)
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        typer.echo(f"warning: the key goes to {parts.hostname} without encryption; use https", err=True)
+    return Connection(target.server, target.key, retries=_RETRIES_PATIENT if patient else _RETRIES)

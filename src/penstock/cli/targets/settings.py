@@ -1,0 +1,99 @@
+"""The settings as commands take them: options, and mistakes shown with their places.
+
+Above it: the commands. Below it: `app.settings_load`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.app.settings.forms import carries_credentials
+from penstock.app.settings.loading import DEFAULT_FILE, InvalidSettings, LoadedSettings, load_settings
+from penstock.app.settings.values import SECRET_CODE
+from penstock.base.lazy_import import lazy_import
+from penstock.cli.terminal.values import UsageError
+from penstock.definitions.source.findings import Finding
+
+if TYPE_CHECKING:
+    from penstock.cli.terminal import console as terminal
+else:
+    terminal = lazy_import("penstock.cli.terminal.console")
+
+__all__ = [
+    "ChosenDatabaseOption",
+    "ConfigOption",
+    "DatabaseOption",
+    "command_settings",
+    "is_store",
+    "print_settings_findings",
+]
+
+_MISTAKEN_EXIT = 2
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help=f"The settings; otherwise {DEFAULT_FILE} in this folder, if there."),
+]
+
+
+def command_settings(
+    config: Path | None = None, flags: Mapping[str, Any] | None = None, *, as_json: bool = False
+) -> LoadedSettings:
+    """The settings of a command; mistakes are shown, and `UsageError` ends the command."""
+    try:
+        return load_settings(config, flags=flags)
+    except InvalidSettings as error:
+        if as_json:
+            raise
+        print_settings_findings(error)
+        told = f"the settings have {terminal.count_words(len(error.findings), 'mistake')}; correct them first"
+        raise UsageError(told) from None
+
+
+def is_store(path: Path) -> bool:
+    """Whether there is a database; an empty file is none, and looking shall not make one of it."""
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def print_settings_findings(error: InvalidSettings) -> None:
+    """Every mistake with the line it is on, unless the line holds a secret."""
+    secret_lines = {
+        finding.position.line for finding in error.findings if finding.position and _is_about_secret(finding)
+    }
+    console = terminal.console_for(sys.stderr)
+    for finding in error.findings:
+        is_hidden = finding.position is not None and finding.position.line in secret_lines
+        terminal.print_findings(console, (finding,), label=finding.file or "", text="" if is_hidden else error.text)
+
+
+def _is_about_secret(finding: Finding) -> bool:
+    # A misspelt `apikey` may hold one, too.
+    return finding.code == SECRET_CODE or carries_credentials(finding.path.rpartition("/")[2])
+
+
+def _database(context: typer.Context, given: Path) -> Path:
+    source = context.get_parameter_source("database")
+    if source is not None and source.name != "DEFAULT":
+        return given
+    try:
+        return Path(command_settings().settings.storage.path)
+    except UsageError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(_MISTAKEN_EXIT) from None
+
+
+_DATABASE_HELP = "The file that holds the runs; otherwise the one that the settings name (storage.path)."
+# For commands that only need to know the file.
+DatabaseOption = Annotated[
+    Path, typer.Option("--db", metavar="FILE", callback=_database, help=_DATABASE_HELP, show_default=False)
+]
+# For commands that need more of the settings: as it was given, to be read together with the other sources.
+ChosenDatabaseOption = Annotated[Path | None, typer.Option("--db", metavar="FILE", help=_DATABASE_HELP)]

@@ -1,0 +1,105 @@
+"""Commands that run an event loop: how they end, and what Ctrl-C and SIGTERM do to them.
+
+Apart from `exits`, which commands without a loop need too: those start faster without asyncio.
+
+Above it: commands that open a database or serve. Below it: asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import typer
+
+from penstock.app.loops import calm_collector
+from penstock.base.errors import PenstockError
+from penstock.cli.terminal.exits import report_problem
+from penstock.cli.terminal.values import UsageError
+
+__all__ = ["Interrupted", "exit_with_async", "hold_signals", "until_interrupted"]
+
+T = TypeVar("T")
+
+
+def exit_with_async(
+    work: Callable[[], Coroutine[Any, Any, int]],
+    *,
+    as_json: bool = False,
+    loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> None:
+    """Run a command to its end and leave with its exit code.
+
+    `loop` makes another event loop than the usual one: for commands that go on and on. Those look for garbage less.
+    """
+    try:
+        with calm_collector() if loop else nullcontext(), asyncio.Runner(loop_factory=loop) as runner:
+            code = runner.run(work())
+    except (UsageError, PenstockError) as error:
+        report_problem(error, as_json=as_json)
+        code = 2
+    if code:
+        raise typer.Exit(code)
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """Somebody pressed Ctrl-C, or the process was told to end."""
+
+
+_HELD: list[int] = []
+_LEAVING: list[Callable[[], None]] = []
+
+
+def hold_signals() -> None:
+    """Keep a signal for `until_interrupted`, which is called next: the user must still hear what was just started."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, _hold, number)
+
+
+def _hold(number: int) -> None:
+    # The loop may deliver an earlier signal after `until_interrupted` has begun and has looked at what is held.
+    if _LEAVING:
+        _LEAVING[-1]()
+    else:
+        _HELD.append(number)
+
+
+async def until_interrupted(work: Coroutine[Any, Any, T]) -> T | Interrupted:
+    """Work until it is done, Ctrl-C or SIGTERM; a second Ctrl-C ends the process on the spot."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(work)
+    told = asyncio.Event()
+
+    def leave() -> None:
+        told.set()
+        _stop_listening(loop)
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, leave)
+    _LEAVING.append(leave)
+    if _HELD:
+        _HELD.clear()
+        loop.call_soon(leave)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if told.is_set():
+            return Interrupted()
+        raise
+    finally:
+        _LEAVING.remove(leave)
+        if not told.is_set():
+            _stop_listening(loop)
+
+
+def _stop_listening(loop: asyncio.AbstractEventLoop) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_DFL)

@@ -1,0 +1,61 @@
+"""Answers for people: tables, YAML and lines, none of which can steer a terminal."""
+
+import pytest
+
+from penstock.base.json import JsonValue
+from penstock.cli.terminal.answers import print_answer, print_event
+from penstock.client.events import StreamEvent
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().out
+
+
+def test_a_list_is_a_table_without_what_nobody_has(capsys: pytest.CaptureFixture[str]) -> None:
+    items: list[JsonValue] = [
+        {"id": "a", "hash": "0" * 64, "url": "/a", "title": None, "paused": True, "scopes": ["x", "y"]},
+        {"id": "long name", "hash": "1" * 64, "url": "/b", "title": None, "paused": False, "scopes": []},
+    ]
+    print_answer({"items": items, "next_cursor": "c2"})
+    lines = shown(capsys).splitlines()
+    assert lines[0].split() == ["id", "hash", "paused", "scopes"]
+    assert lines[1].split() == ["a", "0" * 12, "yes", '["x",', '"y"]']
+    assert lines[2].split() == ["long", "name", "1" * 12, "no", "[]"]
+    assert lines[3] == "more: --cursor c2"
+
+
+def test_an_empty_list_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    print_answer({"items": [], "next_cursor": None})
+    assert shown(capsys) == "nothing to list\n"
+
+
+def test_other_answers_are_yaml(capsys: pytest.CaptureFixture[str]) -> None:
+    print_answer({"id": "a", "nested": {"list": [1, None]}})
+    assert shown(capsys) == "id: a\nnested:\n  list:\n  - 1\n  - null\n"
+
+
+def test_nothing_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    evil = "\x1b[2Jgone\u202e"
+    print_answer({"items": [{"id": evil}], "next_cursor": evil})
+    print_answer({"id": evil, evil: 1})
+    print_event(StreamEvent(event="output", data={"at": evil, "output": evil}))
+    assert "\x1b" not in shown(capsys)
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (StreamEvent(event="status", data={"at": "T", "status": "running"}), "T  status   running"),
+        (
+            StreamEvent(event="node", data={"at": "T", "node_id": "pay", "phase": "started", "attempt": 2}),
+            "T  node     pay started (attempt 2)",
+        ),
+        (StreamEvent(event="error", data={"at": "T", "code": "X", "message": "no"}), "T  error    X no"),
+        (StreamEvent(event="output", data={"at": "T", "output": {"a": 1}}), 'T  output   {"a": 1}'),
+        (StreamEvent(event="progress", data={"at": "T", "value": 0.5}), 'T  progress {"value": 0.5}'),
+    ],
+    ids=lambda value: value.event if isinstance(value, StreamEvent) else "",
+)
+def test_an_event_is_one_line(event: StreamEvent, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    print_event(event)
+    assert shown(capsys) == f"{words}\n"
