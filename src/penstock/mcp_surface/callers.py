@@ -16,6 +16,7 @@ from penstock.operations.gate.context import Principal, Request
 from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
 
 __all__ = [
+    "IDEMPOTENCY_META",
     "INTERNAL_ERROR",
     "INVALID_PARAMS",
     "MISSING_CAPABILITY",
@@ -32,6 +33,8 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 MISSING_CAPABILITY = -32021
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+IDEMPOTENCY_META = "penstock/idempotency_key"
+"""Where the metadata of a request has its idempotency key."""
 
 
 class ProtocolFault(Exception):

@@ -1,8 +1,6 @@
-"""MCP on its transports: an engine for HTTP, and a client at the other end of a pipe.
+"""Where `app` and the command line enter: a backend for HTTP, and a client at the other end of a pipe.
 
-This is the module to load for MCP: it brings the SDK with it.
-
-Above it: `app` loads it. Below it: `server`, `sdk`.
+Importing this module loads the SDK, which takes most of a second. So `app` imports it when the first client comes.
 """
 
 from __future__ import annotations
@@ -14,10 +12,12 @@ from penstock.base.json import JsonObject
 from penstock.mcp_surface.audit import MESSAGE, reason_in, record_refusal
 from penstock.mcp_surface.callers import Caller
 from penstock.mcp_surface.endpoint import CALLER, CALLER_STATE, McpBackend
-from penstock.mcp_surface.eras.http import ERROR_STATUSES, SdkHttpBackend, serve_pipe
+from penstock.mcp_surface.eras.http import ERROR_STATUSES, SdkHttpBackend
+from penstock.mcp_surface.eras.stdio import serve_pipe
 from penstock.mcp_surface.fast_path.backend import FastPath
+from penstock.mcp_surface.handlers import Context
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.server import Context, build_mcp_server
+from penstock.mcp_surface.server import build_mcp_server
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.wire.pipe import Pipe
 from penstock.operations.gate.context import Principal
@@ -27,7 +27,7 @@ __all__ = ["open_http_backend", "serve_stdio"]
 
 
 async def open_http_backend(gate: Gate, options: McpOptions) -> McpBackend:
-    """An engine for requests that the edge let in."""
+    """A backend for requests that the endpoint has authenticated."""
 
     def caller_of(context: Context) -> Caller:
         request: Any = context.request
@@ -40,10 +40,10 @@ async def open_http_backend(gate: Gate, options: McpOptions) -> McpBackend:
     def refused(caller: Caller, answer: JsonObject) -> None:
         record_refusal(gate, caller, MESSAGE, reason_in(answer))
 
-    engine = SdkHttpBackend(server, options, gate.services, refused)
-    await engine.start()
-    gate.services.telemetry.mcp_sessions = engine.sessions
-    return FastPath(engine, gate, registry, options, ERROR_STATUSES) if options.fast_path else engine
+    backend = SdkHttpBackend(server, options, gate.services, refused)
+    await backend.start()
+    gate.services.telemetry.mcp_sessions = backend.sessions
+    return FastPath(backend, gate, registry, options, ERROR_STATUSES) if options.fast_path else backend
 
 
 async def serve_stdio(

@@ -28,6 +28,7 @@ from penstock.mcp_surface.audit import AUDITED, CODE
 from penstock.mcp_surface.callers import Caller, call_operation
 from penstock.mcp_surface.content.results import plain_text
 from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.questions.clients import ALREADY_ANSWERED
 from penstock.mcp_surface.questions.links import AnswerLinks
 from penstock.mcp_surface.questions.signing import AnswerLink
 from penstock.operations.gate.authentication import principal_of
@@ -39,7 +40,6 @@ from penstock.operations.runs.waits import QuestionView
 __all__ = ["AnswerPage"]
 
 _FORM = b"application/x-www-form-urlencoded"
-_ANSWERED = ("ALREADY_ANSWERED", "NO_OPEN_QUESTION")
 _FIELDS_MAX = 1_000
 _MISSING = re.compile(r"must have required property '(.+)'")
 _STYLE = (
@@ -214,7 +214,7 @@ class AnswerPage:
             await call_operation(self._gate, asked.caller, "execution.answer", arguments, from_person=True)
         except PenstockError as error:
             scope["state"].update({CODE: error.code, AUDITED: error.on_record})
-            if error.code in _ANSWERED:
+            if error.code in ALREADY_ANSWERED:
                 return _TOO_LATE
             if error.code not in ("ANSWER_INVALID", "VALUE_NOT_JSON"):
                 raise

@@ -39,7 +39,7 @@ from penstock.mcp_surface.questions.client_questions import (
     identity_of,
     input_requests,
 )
-from penstock.mcp_surface.questions.clients import Client, ClientAnswer
+from penstock.mcp_surface.questions.clients import ALREADY_ANSWERED, Client, ClientAnswer
 from penstock.mcp_surface.questions.links import AnswerLinks
 from penstock.mcp_surface.questions.signing import RequestState, Signer, request_digest
 from penstock.mcp_surface.tools.tool_list import Tool, ToolList
@@ -49,11 +49,9 @@ from penstock.operations.gate.pipeline import Gate
 from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.runs.views import HistoryPage
 
-__all__ = ["ALREADY_ANSWERED", "Call", "CallContext", "Render"]
+__all__ = ["Call", "CallContext", "Render"]
 
 _LOGGER = logging.getLogger("penstock.mcp")
-ALREADY_ANSWERED = ("ALREADY_ANSWERED", "NO_OPEN_QUESTION")
-"""Refusals of an answer that came too late: somebody else was faster."""
 _UNFIT = ("ANSWER_INVALID", "VALUE_NOT_JSON")
 _ENDED = ("completed", "failed", "cancelled")
 _TASK_OPERATIONS = frozenset({"execution.status"})

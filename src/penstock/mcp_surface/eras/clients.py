@@ -17,15 +17,14 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from penstock.base.json import JsonObject
-from penstock.mcp_surface.callers import TASKS_EXTENSION
-from penstock.mcp_surface.eras.http import is_cancelled, notify
+from penstock.mcp_surface.callers import IDEMPOTENCY_META, TASKS_EXTENSION
 from penstock.mcp_surface.eras.log_messages import logging_to
+from penstock.mcp_surface.eras.sdk_internals import is_cancelled, notify
 from penstock.mcp_surface.questions.client_questions import ClientQuestion, Kind, declared_kinds
 from penstock.mcp_surface.questions.clients import Client, ClientAnswer
 
-__all__ = ["IDEMPOTENCY_META", "answers_of", "client_of", "kinds_of", "known_answers", "takes_tasks"]
+__all__ = ["answers_of", "client_of", "kinds_of", "known_answers", "takes_tasks"]
 
-IDEMPOTENCY_META = "penstock/idempotency_key"
 Context = ServerRequestContext[Any, Any]
 _RESPONSE: TypeAdapter[types.InputResponse] = TypeAdapter(types.InputResponse)
 # What clients answer with when the person did not let the model be asked.

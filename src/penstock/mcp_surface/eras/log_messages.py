@@ -19,7 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from penstock.base.json import JsonObject
 from penstock.mcp_surface.content.blocks import untrusted_meta
-from penstock.mcp_surface.eras.http import connection_of
+from penstock.mcp_surface.eras.sdk_internals import connection_of
 
 __all__ = ["logging_to", "set_level", "severity"]
 

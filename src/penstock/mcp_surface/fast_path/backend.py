@@ -41,7 +41,8 @@ from penstock.mcp_surface.fast_path.messages import (
     send_json,
     shown_bytes,
 )
-from penstock.mcp_surface.metrics import CALL, McpMetrics, reads_only
+from penstock.mcp_surface.methods import CALL, reads_only
+from penstock.mcp_surface.metrics import McpMetrics
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions.client_questions import Kind, declared_kinds
 from penstock.mcp_surface.tasks.tasks import Tasks

@@ -13,7 +13,10 @@ from typing import Literal
 from penstock.base.json import JsonObject
 from penstock.mcp_surface.questions.client_questions import Action, ClientQuestion, Kind
 
-__all__ = ["Client", "ClientAnswer"]
+__all__ = ["ALREADY_ANSWERED", "Client", "ClientAnswer"]
+
+ALREADY_ANSWERED = ("ALREADY_ANSWERED", "NO_OPEN_QUESTION")
+"""Codes of refusals of an answer that came too late: somebody else was faster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,23 +1,22 @@
-"""Telling clients what changed: `subscriptions/listen` of the newest era, notifications of a session in the older one.
+"""The methods of subscriptions: `subscriptions/listen` of the newest era, `resources/subscribe` of the older one.
 
-In the newest era a client says what it wants to hear and hears it on the response stream of that request: first what
-was granted, then changes, and a result when the server ends it. In the handshake era a session hears of its lists from
-the moment it is initialized, and of addresses that it subscribes to, on the stream that it opened for that.
+In the newest era a client says what it wants to be notified of and gets it on the response stream of that request:
+first what was granted, then changes, and a result when the server ends it. In the handshake era a session is notified
+of its lists from the moment it is initialized, and of the resources it subscribes to, on its standalone stream.
 
-Above it: `server` registers these. Below it: `changes`, `tasks`; the SDK.
+`changes` finds out what changed; this module sends it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from typing import Any
 
 import mcp_types as types
 from mcp.server.connection import Connection
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 
@@ -27,8 +26,9 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.callers import INVALID_PARAMS, Caller, ProtocolFault
 from penstock.mcp_surface.endpoint import not_in_flight
 from penstock.mcp_surface.eras.clients import kinds_of, takes_tasks
-from penstock.mcp_surface.eras.http import connection_of, notify, session_of
-from penstock.mcp_surface.eras.resumable_streams import ResumableTransport
+from penstock.mcp_surface.eras.sdk_internals import ResumableTransport, connection_of, notify, session_of
+from penstock.mcp_surface.handlers import CallerOf, Context, Handler
+from penstock.mcp_surface.methods import LISTEN
 from penstock.mcp_surface.subscriptions.changes import (
     LISTS,
     Change,
@@ -42,16 +42,13 @@ from penstock.mcp_surface.subscriptions.changes import (
 from penstock.mcp_surface.tasks.tasks import Tasks
 from penstock.operations.gate.pipeline import Gate
 
-__all__ = ["Subscriptions"]
+__all__ = ["SubscriptionMethods"]
 
 _LOGGER = logging.getLogger("penstock.mcp")
-_SPEAKER = "penstock.speaker"
+_NOTIFIER = "penstock.notifier"
 _TASK_IDS = "taskIds"
-# What is not told of a task again when nothing else about it is different.
+# A task is not sent again when nothing but these differs.
 _FLEETING = ("lastUpdatedAt", "resultType")
-
-Context = ServerRequestContext[Any, Any]
-Notify = Callable[[str, dict[str, Any]], Awaitable[None]]
 
 
 def _notification(change: ListChanged | ResourceUpdated) -> tuple[str, JsonObject]:
@@ -62,21 +59,27 @@ def _notification(change: ListChanged | ResourceUpdated) -> tuple[str, JsonObjec
             return "notifications/resources/updated", {"uri": uri}
 
 
-class Subscriptions:
-    """The methods."""
+class SubscriptionMethods:
+    """Subscribes clients to changes, and sends them."""
 
-    def __init__(
-        self, gate: Gate, changes: ChangeWatcher, tasks: Tasks, caller_of: Callable[[Context], Caller]
-    ) -> None:
+    def __init__(self, gate: Gate, changes: ChangeWatcher, tasks: Tasks, caller_of: CallerOf) -> None:
         self._gate = gate
         self._changes = changes
         self._tasks = tasks
         self._caller_of = caller_of
 
+    def handlers(self) -> list[Handler]:
+        """What answers each method."""
+        return [
+            Handler(LISTEN, types.SubscriptionsListenRequestParams, self._listen),
+            Handler("resources/subscribe", types.SubscribeRequestParams, self._subscribe),
+            Handler("resources/unsubscribe", types.UnsubscribeRequestParams, self._unsubscribe),
+        ]
+
     # --- the newest era --------------------------------------------------------------------------
 
-    async def listen(self, context: Context, params: types.SubscriptionsListenRequestParams) -> Any:
-        """Tell until the client leaves, its key is revoked or the server stops."""
+    async def _listen(self, context: Context, params: types.SubscriptionsListenRequestParams) -> Any:
+        """Notify until the client leaves, its key is revoked or the server stops."""
         if context.request_id is None:
             raise MCPError(code=types.INVALID_REQUEST, message="subscriptions/listen requires a request id")
         caller, services = self._caller_of(context), self._gate.services
@@ -84,71 +87,71 @@ class Subscriptions:
         services.open_streams.take(caller.principal.id, at_most=chosen.streams_max, of_one=chosen.streams_per_key)
         request = context.request
         try:
-            # Who only listens is at no work, and is counted where streams are.
+            # A listener is no request in flight: it is counted as a stream.
             with not_in_flight(request.scope) if request is not None else nullcontext():
-                await _ListenStream(self._gate, self._changes, self._tasks, context, caller).told(params.notifications)
+                await _ListenStream(self._gate, self._changes, self._tasks, context, caller).run(params.notifications)
         finally:
             services.open_streams.give_back(caller.principal.id)
         return types.SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: context.request_id})
 
     # --- the handshake era -----------------------------------------------------------------------
 
-    async def begun(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Before a session begins, look how its lists are: whatever the client is shown afterwards is newer."""
+    async def before_session(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Middleware: note the lists before a session begins; whatever the client is shown later is newer."""
         connection = connection_of(ctx)
         if ctx.method == "initialize" and connection.has_standalone_channel:
             try:
-                await self._speaker(connection, ctx)
+                await self._notifier(connection, ctx)
             except PenstockError as error:
                 _LOGGER.warning("a session begins that will not hear of changes: %s", error.code)
-                connection.state.pop(_SPEAKER, None)
+                connection.state.pop(_NOTIFIER, None)
         return await call_next(ctx)
 
     async def initialized(self, context: Context, params: Any) -> None:
-        """From now on the session hears of its lists."""
-        opening: asyncio.Future[_SessionNotifier] | None = connection_of(context).state.get(_SPEAKER)
+        """From now on the session is notified of its lists."""
+        opening: asyncio.Future[_SessionNotifier] | None = connection_of(context).state.get(_NOTIFIER)
         if opening is not None:
             (await opening).wake()
 
-    async def subscribe(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        """Tell the session when something else stands at an address."""
+    async def _subscribe(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        """Notify the session when a resource changes."""
         connection, uri = connection_of(context), str(params.uri)
         if not connection.has_standalone_channel:
-            told = "This needs a session, and the server does not know yours: initialize again, then subscribe"
-            raise MCPError(code=types.INVALID_REQUEST, message=told)
-        speaker = await self._speaker(connection, context)
-        if not await self._changes.add_address(speaker.subscription, uri):
+            message = "This needs a session, and the server does not know yours: initialize again, then subscribe"
+            raise MCPError(code=types.INVALID_REQUEST, message=message)
+        notifier = await self._notifier(connection, context)
+        if not await self._changes.add_address(notifier.subscription, uri):
             raise MCPError(code=_NOT_FOUND, message=f"Resource not found: {uri[:200]}", data={"uri": uri[:200]})
         return types.EmptyResult()
 
-    async def unsubscribe(self, context: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        """Tell nothing more about an address; one that was not subscribed to is no mistake."""
-        opening: asyncio.Future[_SessionNotifier] | None = connection_of(context).state.get(_SPEAKER)
+    async def _unsubscribe(self, context: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        """Stop notifying of a resource; one that was not subscribed to is no error."""
+        opening: asyncio.Future[_SessionNotifier] | None = connection_of(context).state.get(_NOTIFIER)
         if opening is not None:
             self._changes.remove_address((await opening).subscription, str(params.uri))
         return types.EmptyResult()
 
-    async def _speaker(self, connection: Connection, context: Context) -> _SessionNotifier:
-        """The one that speaks to a session, from whichever request needs it first."""
-        opening: asyncio.Future[_SessionNotifier] | None = connection.state.get(_SPEAKER)
+    async def _notifier(self, connection: Connection, context: Context) -> _SessionNotifier:
+        """The notifier of a session, created by whichever request needs it first."""
+        opening: asyncio.Future[_SessionNotifier] | None = connection.state.get(_NOTIFIER)
         if opening is None:
             opening = asyncio.ensure_future(self._begun(connection, context))
-            connection.state[_SPEAKER] = opening
+            connection.state[_NOTIFIER] = opening
         return await asyncio.shield(opening)
 
     async def _begun(self, connection: Connection, context: Context) -> _SessionNotifier:
-        speaker = _SessionNotifier(connection, session_of(context))
-        speaker.begin(await self._changes.open(self._caller_of(context), LISTS, speaker.wake))
-        connection.exit_stack.callback(speaker.stop)
-        connection.exit_stack.callback(self._changes.close, speaker.subscription)
-        return speaker
+        notifier = _SessionNotifier(connection, session_of(context))
+        notifier.begin(await self._changes.open(self._caller_of(context), LISTS, notifier.wake))
+        connection.exit_stack.callback(notifier.stop)
+        connection.exit_stack.callback(self._changes.close, notifier.subscription)
+        return notifier
 
 
 _NOT_FOUND = -32002
 
 
 class _SessionNotifier:
-    """Speaks to one session: a task only as long as there is something to say, and somebody who listens."""
+    """Notifies one session. Its task runs only while there is something to send and a stream to send it on."""
 
     subscription: Subscription
 
@@ -157,40 +160,40 @@ class _SessionNotifier:
         self._session = session
         if session is not None:
             session.on_listen = self.wake
-        self._speaking: asyncio.Task[None] | None = None
+        self._sending: asyncio.Task[None] | None = None
         self._begun = False
 
     def begin(self, subscription: Subscription) -> None:
-        """From now on there is something to speak about; a client may have begun to listen before."""
+        """Start with a subscription; the client may have opened its stream before."""
         self.subscription, self._begun = subscription, True
         self.wake()
 
     def wake(self) -> None:
-        """There is something to say, or somebody who listens."""
-        if self._begun and self._speaking is None and self._is_listened_to():
-            self._speaking = asyncio.ensure_future(self._speak())
+        """There may be something to send, or a stream to send it on."""
+        if self._begun and self._sending is None and self._is_listened_to():
+            self._sending = asyncio.ensure_future(self._send())
 
     def _is_listened_to(self) -> bool:
-        """Over a pipe the client listens once it is initialized; over HTTP it opens a stream for that."""
+        """Over a pipe the client reads once it is initialized; over HTTP it opens a stream for that."""
         return self._connection.initialized.is_set() and (self._session is None or self._session.is_listened_to)
 
-    async def _speak(self) -> None:
+    async def _send(self) -> None:
         try:
             while not self.subscription.ended and self._is_listened_to() and (changes := self.subscription.take()):
                 for change in changes:
                     if not isinstance(change, TaskChanged):
                         await self._connection.notify(*_notification(change))
         finally:
-            self._speaking = None
+            self._sending = None
 
     def stop(self) -> None:
-        """Say nothing more."""
-        if self._speaking is not None:
-            self._speaking.cancel()
+        """Send nothing more."""
+        if self._sending is not None:
+            self._sending.cancel()
 
 
 class _ListenStream:
-    """One stream of the newest era."""
+    """One `subscriptions/listen` stream."""
 
     def __init__(self, gate: Gate, changes: ChangeWatcher, tasks: Tasks, context: Context, caller: Caller) -> None:
         self._gate = gate
@@ -200,10 +203,10 @@ class _ListenStream:
         self._caller = caller
         self._meta: JsonObject = {SUBSCRIPTION_ID_META_KEY: context.request_id}
         self._arrived = asyncio.Event()
-        self._told: dict[str, JsonObject] = {}
+        self._sent: dict[str, JsonObject] = {}
 
-    async def told(self, wanted: types.SubscriptionFilter) -> None:
-        """Tell what is wanted and may be told, until the end."""
+    async def run(self, wanted: types.SubscriptionFilter) -> None:
+        """Send what is wanted and allowed, until the subscription ends."""
         lists: dict[ListKind, bool | None] = {
             "tools": wanted.tools_list_changed,
             "prompts": wanted.prompts_list_changed,
@@ -217,14 +220,14 @@ class _ListenStream:
             await self._notify("notifications/subscriptions/acknowledged", {"notifications": granted})
             while not subscription.ended:
                 for change in subscription.take():
-                    await self._tell(subscription, change)
+                    await self._send_change(subscription, change)
                 await self._arrived.wait()
                 self._arrived.clear()
         finally:
             self._changes.close(subscription)
 
     async def _granted(self, subscription: Subscription, wanted: types.SubscriptionFilter) -> JsonObject:
-        """Addresses and tasks that there are for this caller; others are left out, as if there were none."""
+        """The resources and tasks that exist for this caller; others are left out."""
         addresses = list(dict.fromkeys(wanted.resource_subscriptions or ()))
         task_ids = self._task_ids(wanted)
         self._changes.refuse_more(subscription, len(addresses) + len(task_ids or ()))
@@ -245,14 +248,14 @@ class _ListenStream:
             raise ProtocolFault(INVALID_PARAMS, f"{_TASK_IDS} must be a list of texts")
         return list(dict.fromkeys(named))
 
-    async def _tell(self, subscription: Subscription, change: Change) -> None:
+    async def _send_change(self, subscription: Subscription, change: Change) -> None:
         match change:
             case ListChanged() | ResourceUpdated():
                 await self._notify(*_notification(change))
             case TaskChanged(task_id=task_id):
-                await self._tell_task(subscription, task_id)
+                await self._send_task(subscription, task_id)
 
-    async def _tell_task(self, subscription: Subscription, task_id: str) -> None:
+    async def _send_task(self, subscription: Subscription, task_id: str) -> None:
         caller = self._caller
         try:
             await self._gate.recheck(
@@ -267,10 +270,10 @@ class _ListenStream:
             asyncio.get_running_loop().call_later(again, subscription.put, TaskChanged(task_id))
             return
         lasting = {name: value for name, value in task.items() if name not in _FLEETING}
-        if self._told.get(task_id) != lasting:
-            self._told[task_id] = lasting
-            told = {name: value for name, value in task.items() if name != "resultType"}
-            await self._notify("notifications/tasks", told)
+        if self._sent.get(task_id) != lasting:
+            self._sent[task_id] = lasting
+            shown = {name: value for name, value in task.items() if name != "resultType"}
+            await self._notify("notifications/tasks", shown)
 
     async def _notify(self, method: str, params: JsonObject) -> None:
         await notify(self._context, method, {**params, "_meta": self._meta})

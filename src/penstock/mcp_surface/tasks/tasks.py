@@ -22,7 +22,6 @@ from penstock.mcp_surface.callers import (
     ProtocolFault,
     call_operation,
 )
-from penstock.mcp_surface.calls.call import ALREADY_ANSWERED
 from penstock.mcp_surface.content.results import execution_result
 from penstock.mcp_surface.content.waiting_text import is_for_person, status_line
 from penstock.mcp_surface.options import McpOptions
@@ -32,7 +31,7 @@ from penstock.mcp_surface.questions.client_questions import (
     Kind,
     input_requests,
 )
-from penstock.mcp_surface.questions.clients import ClientAnswer
+from penstock.mcp_surface.questions.clients import ALREADY_ANSWERED, ClientAnswer
 from penstock.mcp_surface.questions.links import AnswerLinks
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.operations.gate.pipeline import Gate

@@ -22,17 +22,23 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.callers import INTERNAL_ERROR, INVALID_PARAMS, Caller, ProtocolFault, call_operation
+from penstock.mcp_surface.callers import (
+    IDEMPOTENCY_META,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    Caller,
+    ProtocolFault,
+    call_operation,
+)
 from penstock.mcp_surface.content.blocks import UNTRUSTED_META
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions.client_questions import form_of
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.runs.waits import QuestionView, asks_for_approval
 
-__all__ = ["IDEMPOTENCY_META", "Inbound", "idempotency_key", "project_result"]
+__all__ = ["Inbound", "idempotency_key", "project_result"]
 
 _LOGGER = logging.getLogger("penstock.mcp")
-IDEMPOTENCY_META = "penstock/idempotency_key"
 _EXECUTION_META = "penstock/execution_id"
 _TAG_META = "openwop/tag"
 _METHOD_NOT_FOUND = -32601

@@ -29,7 +29,8 @@ from penstock.mcp_surface.callers import INVALID_PARAMS, Caller, ProtocolFault
 from penstock.mcp_surface.calls.calls import ToolCalls
 from penstock.mcp_surface.content.blocks import messages_at, result_at
 from penstock.mcp_surface.endpoint import CALLER_STATE, WHOLE_KEYS_STATE, McpEndpoint
-from penstock.mcp_surface.metrics import CALL, McpMetrics, method_name, reads_only
+from penstock.mcp_surface.methods import CALL, known_method, reads_only
+from penstock.mcp_surface.metrics import McpMetrics
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions.clients import Client
 from penstock.mcp_surface.resources.contents import Contents
@@ -175,10 +176,10 @@ class _PlainBackend:
             status = called = "left"
             raise
         except ProtocolFault as fault:
-            record_error(self._gate, caller, method_name(method), fault)
+            record_error(self._gate, caller, known_method(method), fault)
             return _error(request_id, fault.code, fault.message, fault.data)
         except PenstockError as error:
-            record_error(self._gate, caller, method_name(method), error)
+            record_error(self._gate, caller, known_method(method), error)
             data: JsonObject = {"code": error.code, "hint": error.hint, "details": error.details or None}
             return _error(request_id, mapping_of(error).json_rpc, error.message, data)
         finally:

@@ -14,8 +14,10 @@ from starlette.types import Message, Scope
 from penstock.base import limits
 from penstock.mcp_surface.callers import Caller
 from penstock.mcp_surface.endpoint import CALLER_STATE
-from penstock.mcp_surface.eras.http import McpServer, SdkHttpBackend, serve_pipe
+from penstock.mcp_surface.eras.http import SdkHttpBackend
+from penstock.mcp_surface.eras.stdio import serve_pipe
 from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.server import McpServer
 from penstock.mcp_surface.wire.pipe import Pipe
 from penstock.operations.gate.context import GateLimits, Principal, Services
 from penstock.operations.gate.open_streams import OpenStreams

@@ -1,191 +1,176 @@
-"""Event streams of the handshake era that a client can leave and come back to.
+"""Everything that Penstock uses of the MCP SDK beyond its public interface, in one module.
 
-Every event of a session gets a number and is kept for a while, in the memory of this process and within a bound for all
-sessions together. Whoever was cut off names the last number it got and hears the rest; the stream of a call may also be
-closed on purpose, and the client comes back for the answer (from revision 2025-11-25 on). What is lost with the process
-is only the stream: executions are durable, and their results are read with the tools for that.
+The SDK has no public hook for these, and each is needed:
 
-A session's events belong to it alone: numbers of another session mean nothing.
+    ResumableTransport, SessionManager   streams that lose nothing when a client comes back, and sessions with an owner
+    connection_of, notify, is_cancelled  per-connection state; notifications on the stream of one request; "cancelled"
+    has_modern_envelope, without_server_requests, create_context_streams
+                                         both eras over one pipe: the SDK's own loop refuses clients that try
+                                         `server/discover` first and then shake hands
+    set_ping_interval                    the heartbeat of event streams, which the SDK has for a whole process only
 
-Above it: `sdk` uses this for sessions over HTTP. Below it: the SDK's transport, whose streams are replaced: there, what
-is sent between the end of a replay and the beginning of the live stream is lost.
+Because of this module `mcp` is pinned to one version in pyproject.toml. `test_sdk_internals.py` compares the source of
+everything that is used or overridden here with what this module was written for, and fails when the SDK changes it.
+`tests/tidy/test_libraries.py` refuses private names of libraries everywhere else in the surfaces.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.server import _streamable_http_modern
+from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.server.runner import _has_modern_envelope as has_modern_envelope
+from mcp.server.runner import _NoServerRequestsDispatchContext as without_server_requests
 from mcp.server.streamable_http import (
     CONTENT_TYPE_SSE,
     GET_STREAM_KEY,
     LAST_EVENT_ID_HEADER,
     MCP_SESSION_ID_HEADER,
     REQUEST_STREAM_BUFFER_SIZE,
-    EventCallback,
     EventMessage,
-    EventStore,
     SSEEvent,
     StreamableHTTPServerTransport,
     check_accept_headers,
 )
-from mcp.shared._context_streams import ContextSendStream
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared._context_streams import ContextSendStream, create_context_streams
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    DEFAULT_NEGOTIATED_VERSION,
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCRequest,
-    JSONRPCResponse,
-    RequestId,
-)
+from mcp_types import DEFAULT_NEGOTIATED_VERSION, JSONRPCRequest, RequestId
 from sse_starlette import EventSourceResponse
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from penstock.base import limits
+from penstock.mcp_surface.eras.event_memory import MissedEvents, SessionEvents, is_response
 
-__all__ = ["TRANSPORT_STATE", "EventMemory", "Missed", "ResumableTransport", "SessionEvents"]
+__all__ = [
+    "ResumableTransport",
+    "SessionManager",
+    "connection_of",
+    "create_context_streams",
+    "has_modern_envelope",
+    "is_cancelled",
+    "notify",
+    "session_of",
+    "set_ping_interval",
+    "without_server_requests",
+]
 
-TRANSPORT_STATE = "mcp_transport"
-"""Where the session of a request stands in the state of its scope."""
+_TRANSPORT_STATE = "mcp_transport"
 _LOGGER = logging.getLogger("penstock.mcp")
 _HEADERS = {"Cache-Control": "no-cache, no-transform", "Connection": "keep-alive", "Content-Type": CONTENT_TYPE_SSE}
-# What an event costs beside its message.
-_OVERHEAD_BYTES = 200
+
+_Context = ServerRequestContext[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
-    number: int
-    session: str
-    stream: str
-    message: JSONRPCMessage | None
-    """None for one that only marks a place."""
-    size_bytes: int
+def connection_of(context: _Context) -> Connection:
+    """The connection that a request came on: a session of the handshake era, or the request itself."""
+    return context.session._connection
 
 
-@dataclass(frozen=True, slots=True)
-class Missed:
-    """What somebody has not heard of a stream, and whether the stream has ended with it."""
-
-    stream: str
-    events: list[EventMessage]
-    ended: bool
+def session_of(context: _Context) -> ResumableTransport | None:
+    """The HTTP session that a request belongs to; None over a pipe, over HTTP+SSE, and without a session."""
+    request: Any = context.request
+    found: ResumableTransport | None = None if request is None else request.scope["state"].get(_TRANSPORT_STATE)
+    return found
 
 
-class EventMemory:
-    """The events of all sessions; the oldest make room."""
+def is_cancelled(context: _Context) -> bool:
+    """Whether the client sent `notifications/cancelled` for a request; hanging up is not cancelling."""
+    requested: anyio.Event | None = getattr(context.session._request_outbound, "cancel_requested", None)
+    return requested is not None and requested.is_set()
 
-    def __init__(
-        self, *, events_max: int = limits.MCP_EVENTS_KEPT, bytes_max: int = limits.MCP_EVENT_BYTES_KEPT
-    ) -> None:
-        self._events_max = events_max
-        self._bytes_max = bytes_max
-        self._bytes = 0
-        self._number = 0
-        self._events: OrderedDict[int, _Event] = OrderedDict()
-        self._sessions: dict[str, dict[int, _Event]] = {}
 
-    def add(self, session: str, stream: str, message: JSONRPCMessage | None) -> int:
-        """Keep an event; its number."""
-        size = _OVERHEAD_BYTES if message is None else len(message.model_dump_json(by_alias=True)) + _OVERHEAD_BYTES
-        self._number += 1
-        event = _Event(self._number, session, stream, message, size)
-        self._events[event.number] = event
-        self._sessions.setdefault(session, {})[event.number] = event
-        self._bytes += size
-        while len(self._events) > self._events_max or self._bytes > self._bytes_max:
-            self._drop(next(iter(self._events)))
-        return event.number
+async def notify(context: _Context, method: str, params: Mapping[str, Any]) -> None:
+    """Send any notification on the stream that answers a request, and on no other."""
+    await context.session._request_outbound.notify(method, params)
 
-    def after(self, session: str, number: str) -> Missed | None:
-        """What was sent on the stream of an event afterwards; None if the event is not known in the session."""
-        known = self._sessions.get(session, {})
-        last = known.get(int(number)) if number.isascii() and number.isdigit() and len(number) < _DIGITS else None
-        if last is None:
+
+def set_ping_interval(seconds: float) -> None:
+    """How long event streams may be silent, for the whole process."""
+    _streamable_http_modern._SSE_PING_INTERVAL = seconds
+    EventSourceResponse.DEFAULT_PING_INTERVAL = seconds  # type: ignore[assignment]
+
+
+class SessionManager(StreamableHTTPSessionManager):
+    """The SDK's sessions, with hooks for what opens and ends with each of them."""
+
+    def new_transport(self, session_id: str) -> StreamableHTTPServerTransport:
+        """The transport of a session that begins."""
+        raise NotImplementedError
+
+    def session_ending(self, session_id: str) -> None:
+        """Called before a session ends, for whatever reason."""
+
+    def session_ended(self, session_id: str) -> None:
+        """Called when a session has ended."""
+
+    def is_open(self, session_id: str) -> bool:
+        """Whether this process knows a session."""
+        return session_id in self._server_instances
+
+    def count(self) -> int:
+        """How many sessions are open."""
+        return len(self._server_instances)
+
+    async def end_session(self, session_id: str) -> None:
+        """End a session with every stream that it has open; one that is gone already stays gone."""
+        transport = self._server_instances.get(session_id)
+        if transport is not None:
+            await self._discard_session(session_id, transport)
+
+    def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
+        admitted = super()._admit_session(requestor)
+        session_id = None if admitted is None else admitted.mcp_session_id
+        if session_id is None:
             return None
-        missed = [
-            EventMessage(event.message, str(event.number))
-            for event in known.values()
-            if event.number > last.number and event.stream == last.stream and event.message is not None
-        ]
-        ended = _is_answer(last.message) or any(_is_answer(event.message) for event in missed)
-        return Missed(last.stream, missed, ended)
+        self._server_instances[session_id] = transport = self.new_transport(session_id)
+        return transport
 
-    def forget(self, session: str) -> None:
-        """The session has ended."""
-        for number in tuple(self._sessions.get(session, ())):
-            self._drop(number)
-
-    def _drop(self, number: int) -> None:
-        event = self._events.pop(number)
-        self._bytes -= event.size_bytes
-        own = self._sessions[event.session]
-        del own[number]
-        if not own:
-            del self._sessions[event.session]
-
-
-_DIGITS = 20
-
-
-class SessionEvents(EventStore):
-    """The events of one session, as the SDK wants to see them."""
-
-    def __init__(self, memory: EventMemory, session: str) -> None:
-        self._memory = memory
-        self._session = session
-
-    async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
-        """Keep an event."""
-        return str(self._memory.add(self._session, stream_id, message))
-
-    async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
-        """Send again what came after an event."""
-        found = self.after(last_event_id)
-        for event in found.events if found is not None else ():
-            await send_callback(event)
-        return found.stream if found is not None else None
-
-    def after(self, last_event_id: str) -> Missed | None:
-        """What came after an event."""
-        return self._memory.after(self._session, last_event_id)
+    async def _discard_session(self, session_id: str, transport: StreamableHTTPServerTransport) -> None:
+        self.session_ending(session_id)
+        await super()._discard_session(session_id, transport)
+        self.session_ended(session_id)
 
 
 _Channel = tuple[MemoryObjectSendStream[EventMessage], MemoryObjectReceiveStream[EventMessage]]
 
 
 class _LateMessages(ContextSendStream[SessionMessage | Exception]):
-    """What a client says to its session. Who says goodbye does not wait until everything else was heard."""
+    """Messages of a client to its session; some clients end a session before their last messages have arrived."""
 
     async def send(self, item: SessionMessage | Exception) -> None:
-        """Pass it on; what nobody waits for an answer to may come after the end."""
+        """Pass a message on. Only a request may fail after the end: nobody waits for an answer to anything else."""
         try:
             await super().send(item)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCRequest):
                 raise
-            _LOGGER.debug("something was said to a session that had just ended")
+            _LOGGER.debug("a message arrived for a session that had just ended")
 
 
 class ResumableTransport(StreamableHTTPServerTransport):
-    """The SDK's transport of one session, whose streams can be left at any moment."""
+    """The SDK's transport of one session, with streams that a client may leave and resume at any moment.
+
+    The SDK's own streams lose what is sent between the end of a replay and the beginning of the live stream, and cannot
+    be closed on purpose while a call runs. So the methods that open and write streams are replaced.
+    """
 
     def __init__(self, events: SessionEvents, *, close_after_seconds: float | None, **more: Any) -> None:
         super().__init__(event_store=events, **more)
         self._events = events
         self._close_after_seconds = math.inf if close_after_seconds is None else close_after_seconds
         self.on_listen: Callable[[], None] | None = None
-        """Called when the client begins to hear what answers no request."""
+        """Called when the client opens the standalone stream, which carries what answers no request."""
 
     async def _handle_post_request(self, scope: Scope, request: Request, receive: Receive, send: Send) -> None:
         """Take a message of the client."""
@@ -201,7 +186,7 @@ class ResumableTransport(StreamableHTTPServerTransport):
         request_stream_reader: MemoryObjectReceiveStream[EventMessage],
         priming_event: SSEEvent | None,
     ) -> None:
-        """Send what answers one request; who cannot come back is not sent away."""
+        """Write the stream of one request; only that of a client that can come back is closed early."""
         patience = math.inf if priming_event is None else self._close_after_seconds
         channel = self._request_streams.get(str(request_id))
         if channel is None:  # the session has just ended
@@ -218,7 +203,7 @@ class ResumableTransport(StreamableHTTPServerTransport):
         priming: SSEEvent | None,
         patience_seconds: float,
     ) -> None:
-        """Send what was missed, then what comes; until the answer was sent, or somebody else has the stream."""
+        """Send the missed events, then live ones, until the response was sent or another reader takes over."""
         try:
             async with writer, channel[1]:
                 with anyio.move_on_after(patience_seconds):
@@ -228,7 +213,7 @@ class ResumableTransport(StreamableHTTPServerTransport):
                         await writer.send(priming)
                     async for event in channel[1]:
                         await writer.send(self._create_event_data(event))
-                        if _is_answer(event.message):
+                        if is_response(event.message):
                             break
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             _LOGGER.debug("an event stream was closed")
@@ -236,29 +221,29 @@ class ResumableTransport(StreamableHTTPServerTransport):
             self._leave(stream, channel, writer)
 
     async def handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request of the session; whoever works for it finds the session with it."""
-        scope.setdefault("state", {})[TRANSPORT_STATE] = self
+        """Answer one request of the session; its handlers find the session in the state of the scope."""
+        scope.setdefault("state", {})[_TRANSPORT_STATE] = self
         await super().handle_request(scope, receive, send)
 
     @property
     def is_listened_to(self) -> bool:
-        """Whether the client hears what answers no request."""
+        """Whether the client has the standalone stream open."""
         return GET_STREAM_KEY in self._request_streams
 
     async def _handle_get_request(self, request: Request, send: Send) -> None:
-        """Open the stream of what answers no request, or go on with any stream."""
+        """Open the standalone stream, or resume any stream."""
         if not check_accept_headers(request)[1]:
             told = "Not Acceptable: Client must accept text/event-stream"
             await self._refuse(told, HTTPStatus.NOT_ACCEPTABLE, request, send)
         elif await self._validate_request_headers(request, send):
             last = request.headers.get(LAST_EVENT_ID_HEADER)
             if not last:
-                await self._stream(Missed(GET_STREAM_KEY, [], ended=False), request, send)
+                await self._stream(MissedEvents(GET_STREAM_KEY, [], ended=False), request, send)
             else:
                 await self._replay_events(last, request, send)
 
     async def _replay_events(self, last_event_id: str, request: Request, send: Send) -> None:
-        """Go on with a stream after an event."""
+        """Resume a stream after an event."""
         found = self._events.after(last_event_id)
         if found is not None:
             await self._stream(found, request, send)
@@ -266,14 +251,14 @@ class ResumableTransport(StreamableHTTPServerTransport):
         told = "Bad Request: nothing is known of that Last-Event-ID; open the stream without it"
         await self._refuse(told, HTTPStatus.BAD_REQUEST, request, send)
 
-    async def _stream(self, missed: Missed, request: Request, send: Send) -> None:
-        """Send what was missed and whatever comes."""
+    async def _stream(self, missed: MissedEvents, request: Request, send: Send) -> None:
+        """Send the missed events and whatever follows."""
         stream, is_standalone = missed.stream, missed.stream == GET_STREAM_KEY
         if is_standalone and self.is_listened_to:
             told = "Conflict: Only one SSE stream is allowed per session"
             await self._refuse(told, HTTPStatus.CONFLICT, request, send)
             return
-        # Whoever comes last has the stream. From here to its place in the table nothing may be sent in between.
+        # The newest reader takes the stream over. Nothing may be sent between here and its entry in the table.
         self.close_sse_stream(stream)
         channel: _Channel = anyio.create_memory_object_stream[EventMessage](REQUEST_STREAM_BUFFER_SIZE)
         writer, reader = anyio.create_memory_object_stream[SSEEvent](0)
@@ -310,7 +295,3 @@ class ResumableTransport(StreamableHTTPServerTransport):
 
     async def _refuse(self, told: str, status: HTTPStatus, request: Request, send: Send) -> None:
         await self._create_error_response(told, status)(request.scope, request.receive, send)
-
-
-def _is_answer(message: JSONRPCMessage | None) -> bool:
-    return isinstance(message, JSONRPCResponse | JSONRPCError)

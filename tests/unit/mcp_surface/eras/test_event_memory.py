@@ -8,7 +8,8 @@ from mcp.shared._context_streams import create_context_streams
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from penstock.mcp_surface.eras.resumable_streams import EventMemory, _LateMessages
+from penstock.mcp_surface.eras.event_memory import EventMemory
+from penstock.mcp_surface.eras.sdk_internals import _LateMessages
 
 
 def notice(text: str) -> JSONRPCMessage:

@@ -1,0 +1,149 @@
+"""Both eras of MCP over one pipe, for a client that started this process.
+
+Each request says which era it is of. Some clients look with `server/discover` first and then shake hands; the SDK's own
+loop would refuse them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anyio
+from mcp.server.connection import Connection, NotifyOnlyOutbound
+from mcp.server.lowlevel.server import Server
+from mcp.server.runner import ServerRunner, aclose_shielded, modern_error_data, serve_one
+from mcp.shared.dispatcher import DispatchContext
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.message import SessionMessage
+from mcp.shared.transport_context import TransportContext
+from mcp_types import CONNECTION_CLOSED, JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
+from pydantic import ValidationError
+
+from penstock.mcp_surface.eras.sdk_internals import (
+    create_context_streams,
+    has_modern_envelope,
+    without_server_requests,
+)
+from penstock.mcp_surface.wire.pipe import Pipe
+from penstock.mcp_surface.wire.pipe_batches import PipeMessages, unreadable
+from penstock.mcp_surface.wire.versions import UNSUPPORTED, is_modern, only_message, pinned_initialize, unsupported
+
+__all__ = ["serve_pipe"]
+
+
+async def serve_pipe(server: Server[Any], pipe: Pipe, ended: Callable[[], None], only: str | None = None) -> None:
+    """Serve one client until it closes its end of the pipe, and call `ended` first then.
+
+    `only` is the one revision of the protocol that the operator allows; None for all of them.
+    """
+    incoming_writer, incoming = create_context_streams[SessionMessage | Exception](0)
+    outgoing, outgoing_reader = create_context_streams[SessionMessage](0)
+
+    frames = PipeMessages(only)
+    closed = anyio.Event()
+
+    async def read() -> None:
+        async with incoming_writer:
+            async for line in pipe.lines():
+                messages, told = frames.taken(line)
+                for message in messages:
+                    try:
+                        await incoming_writer.send(SessionMessage(_read_message(message)))
+                    except ValidationError:
+                        told = unreadable()
+                if told is not None:
+                    await pipe.write(told)
+            closed.set()
+            ended()
+
+    async def write() -> None:
+        async with outgoing_reader:
+            async for item in outgoing_reader:
+                line = _written_message(item.message, frames, is_closed=closed.is_set())
+                if line is not None:
+                    await pipe.write(line)
+
+    async with server.lifespan(server) as state, anyio.create_task_group() as tasks:
+        tasks.start_soon(read)
+        tasks.start_soon(write)
+        await _serve_streams(server, state, incoming, outgoing, only)
+
+
+def _written_message(message: JSONRPCMessage, frames: PipeMessages, *, is_closed: bool) -> bytes | None:
+    """The line for a message; None for one that waits for the rest of its batch, or that nobody reads any more."""
+    line = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    if not isinstance(message, JSONRPCResponse | JSONRPCError):
+        return line
+    if is_closed and isinstance(message, JSONRPCError) and message.error.code == CONNECTION_CLOSED:
+        # The client closed its end: some clients crash on an answer after that.
+        return None
+    return frames.answered(message.id, line)
+
+
+def _read_message(line: bytes) -> JSONRPCMessage:
+    return jsonrpc_message_adapter.validate_json(line, by_name=False)
+
+
+async def _serve_streams(server: Server[Any], state: Any, incoming: Any, outgoing: Any, only: str | None) -> None:
+    dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(
+        incoming, outgoing, inline_methods=frozenset({"initialize"})
+    )
+    connection = Connection.for_loop(dispatcher)
+    handshake = ServerRunner(server, connection, state)
+    modern = _ModernRequests(server, dispatcher, state)
+
+    async def on_request(
+        context: DispatchContext[TransportContext], method: str, params: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        is_handshake = method == "initialize" or not has_modern_envelope(params)
+        if only is not None and is_modern(only) == is_handshake:
+            named = "a handshake" if is_handshake else None
+            raise MCPError(code=UNSUPPORTED, message=only_message(only), data=unsupported(only, named))
+        if not is_handshake:
+            return await modern.on_request(context, method, params)
+        if only is not None and method == "initialize":
+            params = pinned_initialize(only, params)
+        return await handshake.on_request(context, method, params)
+
+    try:
+        await dispatcher.run(on_request, handshake.on_notify)
+    finally:
+        await aclose_shielded(connection)
+        await outgoing.aclose()
+
+
+class _ModernRequests:
+    """Requests of the newest era: each brings its own envelope and is a connection of its own."""
+
+    def __init__(self, server: Server[Any], dispatcher: JSONRPCDispatcher[TransportContext], state: Any) -> None:
+        self._server = server
+        self._outbound = NotifyOnlyOutbound(dispatcher)
+        self._state = state
+
+    async def on_request(
+        self, context: DispatchContext[TransportContext], method: str, params: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """Answer one request."""
+        route = classify_inbound_request({"method": method, "params": params})
+        if isinstance(route, InboundLadderRejection):
+            raise MCPError(code=route.code, message=route.message, data=route.data)
+        connection = Connection.from_envelope(
+            route.protocol_version, route.client_info, route.client_capabilities, outbound=self._outbound
+        )
+        try:
+            return await serve_one(
+                self._server,
+                without_server_requests(context),
+                method,
+                params,
+                connection=connection,
+                lifespan_state=self._state,
+            )
+        except (MCPError, ValidationError):
+            raise
+        except Exception as error:
+            data = modern_error_data(error)
+            raise MCPError(code=data.code, message=data.message, data=data.data) from error

@@ -1,0 +1,134 @@
+"""What the handlers of all methods share: who calls, what their client can do, and errors in the form of the protocol.
+
+A package with methods has a module `methods` with a class; its `handlers()` lists a `Handler` for each method, and
+`server` registers them with the SDK. Handlers translate between the SDK's types and our own, and decide nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from pydantic import BaseModel, ValidationError
+
+from penstock.base import limits
+from penstock.base.errors import LimitExceeded, PenstockError
+from penstock.base.json import JsonObject
+from penstock.mcp_surface.audit import reason_of
+from penstock.mcp_surface.callers import Caller, ProtocolFault
+from penstock.mcp_surface.endpoint import not_in_flight
+from penstock.mcp_surface.eras.clients import client_of
+from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.questions.client_questions import ClientQuestion
+from penstock.mcp_surface.questions.clients import Client, ClientAnswer
+from penstock.operations.catalogue.errors import INTERNAL_ERROR, mapping_of
+from penstock.operations.gate.pipeline import Gate
+
+__all__ = ["COMPLETE", "CallerOf", "Context", "Handler", "Requests", "is_on_record", "one_page", "reason_for"]
+
+Context: TypeAlias = ServerRequestContext[Any, Any]
+CallerOf: TypeAlias = Callable[[Context], Caller]
+Handle: TypeAlias = Callable[[Context, Any], Awaitable[Any]]
+_AskNow: TypeAlias = Callable[[ClientQuestion], Awaitable[ClientAnswer | None]]
+
+# Lists depend on who asks, and change when somebody changes a workflow.
+COMPLETE: JsonObject = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+"""What every list says of itself: it is whole, and not for caches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A method, the type of its parameters, and what answers it; errors are put into the form of the protocol."""
+
+    method: str
+    params: type[BaseModel]
+    handle: Handle
+
+    async def __call__(self, context: Context, params: Any) -> Any:
+        """Answer one request."""
+        try:
+            return await self.handle(context, params)
+        except ProtocolFault as fault:
+            known = _KnownError(code=fault.code, message=fault.message, data=fault.data)
+            known.reason, known.on_record = fault.reason, fault.on_record
+            raise known from None
+        except PenstockError as error:
+            data = {"code": error.code, "hint": error.hint}
+            known = _KnownError(code=mapping_of(error).json_rpc, message=error.message, data=data)
+            known.reason, known.on_record = error.code, error.on_record
+            raise known from None
+
+
+class _KnownError(MCPError):
+    """An error of the protocol that was one of ours."""
+
+    reason: str | None = None
+    on_record = False
+
+
+def is_on_record(error: Exception) -> bool:
+    """Whether the audit log has a request that ended with this error."""
+    return isinstance(error, _KnownError) and error.on_record
+
+
+def reason_for(error: Exception) -> str:
+    """Our code for an error that the SDK answers a request with."""
+    if isinstance(error, _KnownError) and error.reason is not None:
+        return error.reason
+    if isinstance(error, ValidationError):
+        return reason_of(types.INVALID_PARAMS)
+    return reason_of(error.error.code) if isinstance(error, MCPError) else INTERNAL_ERROR
+
+
+def one_page(handle: Handle) -> Handle:
+    """A list that is always whole, because most clients read the first page only: no cursor leads further."""
+
+    async def checked(context: Context, params: types.PaginatedRequestParams | None) -> Any:
+        if params is not None and params.cursor:
+            message = "Invalid cursor: this list is one page; ask for it without a cursor"
+            raise MCPError(code=types.INVALID_PARAMS, message=message, data={"cursor": params.cursor[:200]})
+        return await handle(context, params)
+
+    return checked
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Finds out who sent a request, and what their client can do while it is answered."""
+
+    gate: Gate
+    options: McpOptions
+    caller_of: CallerOf
+
+    def client(self, context: Context, params: types.InputResponseRequestParams) -> Client:
+        """What the client can do on this request, as far as the operator lets it."""
+        client = client_of(context, params)
+        if client.ask is not None:
+            client = replace(client, ask=self._bounded(context, client.ask))
+        return client if self.options.step_logs else replace(client, log=None)
+
+    def _bounded(self, context: Context, ask: _AskNow) -> _AskNow:
+        """Ask for no longer than questions are open, and count the question as one of the caller's open streams."""
+        services, owner = self.gate.services, self.caller_of(context).principal.id
+        streams, chosen = services.open_streams, services.limits
+
+        async def asked(question: ClientQuestion) -> ClientAnswer | None:
+            try:
+                streams.take(owner, at_most=chosen.streams_max, of_one=chosen.streams_per_key)
+            except LimitExceeded:
+                return None
+            try:
+                with not_in_flight(context.request.scope) if context.request is not None else nullcontext():
+                    return await asyncio.wait_for(ask(question), limits.MCP_QUESTION_SECONDS_MAX)
+            except TimeoutError:
+                return None
+            finally:
+                streams.give_back(owner)
+
+        return asked
