@@ -66,6 +66,7 @@ VIOLATIONS = {
     "runtime/stores/violation_store.py": ("import penstock.runtime.host.watchdog\n", _MEET_AT_PORTS),
     "runtime/executors/violation_executor.py": ("import penstock.runtime.host.timers\n", _MEET_AT_PORTS),
     "cli/violation_cli.py": ("import penstock.runtime.host.embedded\n", "Only bootstrap knows the adapters"),
+    "app/violation_openwop.py": ("import penstock.openwop.surface\n", "Only the wiring of a server knows OpenWOP"),
     "definitions/violation_a.py": ("import penstock.definitions.violation_b\n", "No cycles anywhere"),
     "definitions/violation_b.py": ("import penstock.definitions.violation_a\n", "No cycles anywhere"),
 }

@@ -18,6 +18,7 @@ from functools import lru_cache
 __all__ = [
     "DEFAULT_TENANT",
     "ENTROPY_BYTES",
+    "PERSON_AGENT",
     "RUN_ID_CHARACTERS",
     "RUN_ID_TIME_CHARACTERS",
     "chain_of",
@@ -30,6 +31,8 @@ __all__ = [
 
 # Whoever names no tenant works in this one; what older files hold belongs to it.
 DEFAULT_TENANT = "default"
+PERSON_AGENT = "penstock.person"
+"""The id of the built-in agent that asks a person, with an answer schema that is known only at run time."""
 ENTROPY_BYTES = 10
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]  # two characters at once: half the work

@@ -55,10 +55,6 @@ class McpOptions:
     """How long clients wait before they come back to a stream that was closed."""
     close_after_seconds: float | None = None
     """How long the event stream of a call stays open before the client has to come back for the rest."""
-    openwop_mount: bool = True
-    """Whether the MCP mount of the OpenWOP wire is served beside `path`."""
-    sampling_bridge: bool = False
-    """Whether there is a model that clients of that mount can have asked."""
     models: frozenset[str] = frozenset()
     """The names of the server's own models, which stand in for those of clients that cannot be asked."""
     protocol_faults: frozenset[str] = frozenset()

@@ -1,4 +1,6 @@
-"""The OpenWOP wire, version 1: its runs, events, errors and discovery, and the MCP mount of its profile.
+"""The OpenWOP wire, version 1, as an optional extra: its runs, events, errors and discovery, and its MCP mount.
 
-A surface on top of `rest` and `mcp_surface`. Read `runs` first.
+Everything about OpenWOP is in this package. It stands on `rest` and `mcp_surface` and calls operations through the
+gate. Nothing but the wiring of a server (`app.serving`) imports it: a server works without it. Read `surface` first,
+then `runs`.
 """

@@ -1,11 +1,7 @@
-"""The OpenWOP wire, version 1: starting, reading, following, answering and cancelling runs as its clients do.
+"""The routes of the OpenWOP wire, version 1: starting, reading, following, answering and cancelling runs.
 
-A projection like the rest of REST: every request becomes calls of operations through the gate, and answers are put into
-the wire's words. A decision record says which parts are served and which are not; what is not served is refused with
-the wire's own error envelope.
-
-Above it: `app` puts the routes beside the operations. Below it: `exchange`, `streams`, `views`,
-`seam`.
+Every request becomes calls of operations through the gate, and their answers are translated. Decision 0010 says which
+parts of the wire are served; the others are refused with the wire's own error envelope.
 """
 
 from __future__ import annotations
@@ -22,7 +18,7 @@ from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Reje
 from penstock.base.json import JsonObject, JsonValue
 from penstock.openwop.errors import published, send_envelope, wire_rejected
 from penstock.openwop.exchange import Exchange
-from penstock.openwop.seam import SEAM_PATH, put_workflow_in
+from penstock.openwop.pack.importing import IMPORT_PATH, import_workflow
 from penstock.openwop.streams import open_events, poll_events
 from penstock.openwop.views import run_arguments, snapshot_of, standing_of, status_of, workflow_of
 from penstock.operations.catalogue.capability import EventStream
@@ -236,18 +232,18 @@ def openwop_routes(
     mount: ASGIApp | None = None,
     seam: bool = False,
 ) -> list[BaseRoute]:
-    """The addresses of the wire; `mount` is MCP as it has it, `seam` is where its tests put workflows in."""
+    """The routes of the wire. `mount` serves MCP as its profile wants it; `seam` is for importing workflows."""
 
     def route(path: str, **actions: Action) -> BaseRoute:
         wire = _Wire(gate=gate, busy=busy, max_body_bytes=max_body_bytes, version=version, actions=actions)
         return Route(path, wire)
 
     async def put_in(exchange: Exchange) -> _Answer:
-        return _Answer(await put_workflow_in(exchange, mounted=mount is not None), 201)
+        return _Answer(await import_workflow(exchange, mounted=mount is not None), 201)
 
     return [
         *([Route("/v1/mcp", mount)] if mount is not None else []),
-        *([route(SEAM_PATH, POST=put_in)] if seam else []),
+        *([route(IMPORT_PATH, POST=put_in)] if seam else []),
         route(_RUNS, POST=_create),
         route(f"{_RUNS}:bulk-cancel", POST=_cancel_many),
         route(f"{_RUNS}/{{run_id}}:pause", POST=_pause),

@@ -14,12 +14,29 @@ import msgspec
 from penstock.base.json import JsonObject, JsonValue
 from penstock.openwop.errors import wire_rejected
 from penstock.operations.runs.starting import TRUST_LABEL, UNTRUSTED
-from penstock.operations.runs.statuses import OPENWOP_STATUS
 from penstock.operations.runs.waits import asks_for_approval
 
-__all__ = ["ACTIVE_STATUSES", "run_arguments", "snapshot_of", "standing_of", "status_of", "workflow_of"]
+__all__ = ["ACTIVE_STATUSES", "STATUSES", "run_arguments", "snapshot_of", "standing_of", "status_of", "workflow_of"]
 
-ACTIVE_STATUSES = frozenset(OPENWOP_STATUS.values()) - {"completed", "failed", "cancelled"}
+STATUSES: dict[str, str] = {
+    "pending": "pending",
+    "running": "running",
+    "paused": "paused",
+    "waiting_input": "waiting-input",
+    "waiting_approval": "waiting-approval",
+    "waiting_activity": "waiting-external",
+    "waiting_signal": "waiting-external",
+    "waiting_timer": "running",
+    "waiting_child": "running",
+    "waiting_decision": "waiting-input",
+    "compensating": "running",
+    "completed": "completed",
+    "failed": "failed",
+    "cancelling": "cancelling",
+    "cancelled": "cancelled",
+}
+"""Our statuses by name, as the wire calls them."""
+ACTIVE_STATUSES = frozenset(STATUSES.values()) - {"completed", "failed", "cancelled"}
 _MEMBERS = frozenset({"workflowId", "inputs", "tenantId", "scopeId", "callbackUrl", "configurable", "tags", "metadata"})
 _TAG = "openwop.tag."
 _SCOPE = "openwop.scope"
@@ -31,7 +48,7 @@ _LABEL_CHARACTERS_MAX = 256
 
 def status_of(ours: str) -> str:
     """A status as the wire calls it."""
-    return OPENWOP_STATUS[ours]
+    return STATUSES[ours]
 
 
 def standing_of(view: dict[str, Any]) -> str:

@@ -94,8 +94,8 @@ async def untrusting(folder: Path, reply: str = "fine", patience_seconds: float 
         "llm_call": LlmExecutor({"mock": model}),
         "agent_delegate": AgentExecutor({PERSON_AGENT: SdkAgent(ask_person)}),
     }
-    mcp = McpOptions(patience_seconds=patience_seconds, sampling_bridge=True, toolset="management")
-    options = ServerOptions(mcp=mcp, openwop_seam=True)
+    mcp = McpOptions(patience_seconds=patience_seconds, toolset="management")
+    options = ServerOptions(mcp=mcp, openwop_seam=True, openwop_sampling=True)
     async with (
         Penstock.open(folder / "penstock.db", executors=executors) as penstock,
         open_application(penstock, options) as (app, gate),

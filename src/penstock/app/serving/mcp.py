@@ -60,8 +60,6 @@ def mcp_options(settings: Settings) -> McpOptions:
         heartbeat_seconds=mcp.sse_heartbeat_interval.total_seconds(),
         retry_ms=round(mcp.sse_retry_interval.total_seconds() * 1000),
         close_after_seconds=None if mcp.sse_close_after is None else mcp.sse_close_after.total_seconds(),
-        openwop_mount=server.openwop.mcp,
-        sampling_bridge=bool(settings.models),
         models=_model_names(settings),
         public_url=server.public_url,
         allowed_hosts=_allowed_hosts(server.host, server.public_url),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -32,15 +32,13 @@ from penstock.app.serving.deliveries import delivering
 from penstock.app.serving.health import checks_of
 from penstock.app.serving.mcp import McpMount, mcp_options
 from penstock.app.serving.metrics import measured
-from penstock.app.serving.openwop import OpenwopMcp
 from penstock.app.serving.stopping import StoppableServer
 from penstock.app.settings.model import Settings
 from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
 from penstock.mcp_surface.options import McpOptions
-from penstock.openwop.discovery import openwop_pages
-from penstock.openwop.runs import openwop_routes
+from penstock.openwop.surface import OpenwopOptions, OpenwopSurface
 from penstock.operations.gate.context import GateLimits, ServerParts, WebhookChoices
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.telemetry.metrics import Telemetry
@@ -73,8 +71,12 @@ class ServerOptions:
     trusted_proxies: tuple[str, ...] = ()
     rest: RestOptions = field(default_factory=RestOptions)
     mcp: McpOptions = field(default_factory=McpOptions)
+    openwop: bool = True
+    """Whether the OpenWOP wire is served; the server needs nothing of it."""
+    openwop_mount: bool = True
+    openwop_sampling: bool = False
     openwop_seam: bool = False
-    """Whether tests may put workflows in over the OpenWOP wire; never where others reach the server."""
+    """Whether conformance tests may import workflows over that wire; never where others reach the server."""
     gate: GateLimits = field(default_factory=GateLimits)
     webhooks: WebhookChoices = field(default_factory=WebhookChoices)
     delivery_timeout_seconds: float = limits.WEBHOOK_DELIVERY_SECONDS_MAX
@@ -102,6 +104,8 @@ class ServerOptions:
                 metrics_public=settings.telemetry.metrics_public,
             ),
             mcp=mcp_options(settings),
+            openwop_mount=server.openwop.mcp,
+            openwop_sampling=bool(settings.models),
             openwop_seam=server.openwop.seam,
             gate=GateLimits(
                 read_per_minute=per_key.read_per_minute,
@@ -166,35 +170,38 @@ async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncI
     )
     async with opening as gate:
         mcp = McpMount(gate, options.mcp)
-        openwop = OpenwopMcp(gate, options.mcp, mcp)
         pages = [
             *probe_pages(checks),
             metrics_page(gate, metrics, public=options.rest.metrics_public),
-            *_documents(gate, options, openwop.claim),
+            *_documents(gate, options),
             *hook_pages(gate, at_once_max=options.rest.max_concurrent_requests),
         ]
         pages.extend(mcp.routes())
         busy = ConcurrencyLimit(options.rest.max_concurrent_requests)
-        pages.extend(
-            openwop_routes(
-                gate,
-                busy,
-                max_body_bytes=options.rest.max_body_bytes,
-                version=__version__,
-                mount=openwop.application,
-                seam=options.openwop_seam and is_loopback(options.host),
-            )
-        )
+        openwop = _openwop(gate, options, mcp) if options.openwop else None
+        pages.extend(openwop.routes(busy) if openwop is not None else [])
         sending = delivering(
             gate, timeout_seconds=options.delivery_timeout_seconds, attempts_max=options.delivery_attempts_max
         )
-        async with sending, mcp, openwop:
+        async with sending, mcp, openwop or nullcontext():
             with measured(penstock, gate.services):
                 app = build_application(gate, options.rest, new_request_id=new_request_id, pages=pages, busy=busy)
                 yield app, gate
 
 
-def _documents(gate: Gate, options: ServerOptions, mcp: Callable[[], JsonObject]) -> list[BaseRoute]:
+def _openwop(gate: Gate, options: ServerOptions, mcp: McpMount) -> OpenwopSurface:
+    chosen = OpenwopOptions(
+        version=__version__,
+        max_body_bytes=options.rest.max_body_bytes,
+        server_url=options.public_url,
+        mcp_mount=options.openwop_mount,
+        sampling=options.openwop_sampling,
+        seam=options.openwop_seam and is_loopback(options.host),
+    )
+    return OpenwopSurface(gate, chosen, options.mcp, mcp.endpoint)
+
+
+def _documents(gate: Gate, options: ServerOptions) -> list[BaseRoute]:
     """What the server says about itself."""
 
     def described() -> JsonObject:
@@ -210,12 +217,6 @@ def _documents(gate: Gate, options: ServerOptions, mcp: Callable[[], JsonObject]
 
     found = [
         document_page("/openapi.json", lambda: msgspec.json.encode(described()), revision=revision),
-        *openwop_pages(
-            version=__version__,
-            max_body_bytes=options.rest.max_body_bytes,
-            server_url=options.public_url,
-            mcp=mcp,
-        ),
     ]
     if options.rest.docs_enabled:
         html = "text/html; charset=utf-8"

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from penstock.base.errors import Rejected
+from penstock.base.ids import PERSON_AGENT
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.project.context import ProjectContext
 from penstock.definitions.jq.templates import LiteralTemplate, compile_template
-from penstock.definitions.openwop_documents import PERSON_AGENT
 from penstock.definitions.outline.document import OutlineNode, outline_of
 from penstock.definitions.source.findings import Finding, Severity, suggestion
 from penstock.runtime.schedules.timetables import timetable_of

@@ -84,14 +84,15 @@ def _where(view: dict[str, Any]) -> JsonObject:
 class Inbound:
     """Requests that a workflow handles."""
 
-    def __init__(self, gate: Gate, options: McpOptions) -> None:
+    def __init__(self, gate: Gate, options: McpOptions, *, sampling: bool) -> None:
         self._gate = gate
         self._options = options
+        self._sampling = sampling
         self._giving_up: set[asyncio.Future[None]] = set()
 
     async def sample(self, caller: Caller, params: JsonObject) -> JsonObject:
         """Let a workflow ask a model, and answer with what it says."""
-        if not self._options.sampling_bridge:
+        if not self._sampling:
             raise ProtocolFault(_METHOD_NOT_FOUND, "Method not found: no language model is configured here")
         _refuse_unfit_messages(params)
         view = await self._waited(caller, "sampling", params)

@@ -63,11 +63,11 @@ class OpenwopMount:
 
     surface = "mcp"
 
-    def __init__(self, gate: Gate, options: McpOptions, strict: ASGIApp) -> None:
+    def __init__(self, gate: Gate, options: McpOptions, strict: ASGIApp, *, sampling: bool) -> None:
         self._strict = strict
 
         async def load() -> _PlainBackend:
-            return _PlainBackend(gate, options)
+            return _PlainBackend(gate, options, sampling=sampling)
 
         self._plain = McpEndpoint(gate, options, load)
 
@@ -91,13 +91,13 @@ class OpenwopMount:
 class _PlainBackend:
     """Requests without a handshake, one at a time."""
 
-    def __init__(self, gate: Gate, options: McpOptions) -> None:
+    def __init__(self, gate: Gate, options: McpOptions, *, sampling: bool) -> None:
         self._gate = gate
         self._options = options
         self._registry = ToolRegistry(gate, options)
         self._calls = ToolCalls(gate, self._registry, options)
         self._contents = Contents(gate, self._registry, self._calls)
-        self._inbound = Inbound(gate, options)
+        self._inbound = Inbound(gate, options, sampling=sampling)
         self._metrics = McpMetrics(gate.services.telemetry)
         self._methods: dict[str, Method] = {
             "initialize": self._initialize,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, get_args
 
-__all__ = ["MCP_TASK_STATUS", "OPENWOP_STATUS", "RUN_STATUSES", "RunStatusName"]
+__all__ = ["MCP_TASK_STATUS", "RUN_STATUSES", "RunStatusName"]
 
 
 RunStatusName: TypeAlias = Literal[
@@ -36,23 +36,5 @@ MCP_TASK_STATUS: dict[str, str] = {
     "waiting_approval": "input_required",
     "completed": "completed",
     "failed": "completed",
-    "cancelled": "cancelled",
-}
-
-OPENWOP_STATUS: dict[str, str] = {
-    "pending": "pending",
-    "running": "running",
-    "paused": "paused",
-    "waiting_input": "waiting-input",
-    "waiting_approval": "waiting-approval",
-    "waiting_activity": "waiting-external",
-    "waiting_signal": "waiting-external",
-    "waiting_timer": "running",
-    "waiting_child": "running",
-    "waiting_decision": "waiting-input",
-    "compensating": "running",
-    "completed": "completed",
-    "failed": "failed",
-    "cancelling": "cancelling",
     "cancelled": "cancelled",
 }

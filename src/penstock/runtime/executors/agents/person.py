@@ -8,8 +8,8 @@ Above it: `app` lists it beside the configured agents. Below it: what an agent's
 
 from __future__ import annotations
 
+from penstock.base.ids import PERSON_AGENT
 from penstock.base.json import JsonValue
-from penstock.definitions.openwop_documents import PERSON_AGENT
 from penstock.definitions.schemas.compiled import SchemaProblem, load_schema
 from penstock.runtime.activities.performing import ActivityAsks
 from penstock.runtime.executors.agents.port import AgentTask

@@ -1,16 +1,21 @@
-"""Workflows that others wrote for the pack `core.openwop.mcp`, as documents that can be imported here.
+"""Importing workflows of the pack `core.openwop.mcp`: `POST /v1/host/sample/workflows`, for conformance tests.
 
-Above it: the OpenWOP wire. Below it: `definitions.openwop_documents`. It stores nothing: `workflow.import` does.
+The address is off unless the operator turns it on (`server.openwop.seam`), and then only on a server that listens on
+its own machine alone. It needs a key with the scope for importing workflows, and does nothing that `workflow.import`
+would not do.
 """
 
 from __future__ import annotations
 
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject
-from penstock.definitions.openwop_documents import PackProblem, native_document, placed_nodes
-from penstock.definitions.shapes.openwop_pack import PACK, PACK_PEER, PACK_VERSION
+from penstock.openwop.exchange import Exchange
+from penstock.openwop.pack.documents import PackProblem, native_document, placed_nodes
+from penstock.openwop.pack.node_types import PACK, PACK_PEER, PACK_VERSION
 
-__all__ = ["imported_document"]
+__all__ = ["IMPORT_PATH", "import_workflow", "imported_document"]
+
+IMPORT_PATH = "/v1/host/sample/workflows"
 
 _CODES = {
     "invalid": "PACK_WORKFLOW_INVALID",
@@ -19,10 +24,19 @@ _CODES = {
 }
 
 
-def imported_document(workflow: JsonObject, *, mounted: bool) -> tuple[JsonObject, int]:
-    """The document of a workflow and the number of its nodes; `Rejected` says why there is none.
+async def import_workflow(exchange: Exchange, *, mounted: bool) -> JsonObject:
+    """Store the workflow of a request; a caller without a key is refused before anything is read."""
+    await exchange.tenant()
+    body = await exchange.body()
+    document, node_count = imported_document(body, mounted=mounted)
+    await exchange.call("workflow.import", {"workflows": [document], "overwrite": True})
+    return {"workflowId": body.get("workflowId", body.get("id")), "nodeCount": node_count, "id": document["name"]}
 
-    What the server's side of the pack declares has no meaning where MCP is not `mounted`: then it is refused.
+
+def imported_document(workflow: JsonObject, *, mounted: bool) -> tuple[JsonObject, int]:
+    """The native document of a workflow and the number of its nodes; `Rejected` says why there is none.
+
+    Nodes of the server's side mean nothing where MCP is not `mounted`, and are refused then.
     """
     nodes = placed_nodes(workflow)
     if isinstance(nodes, PackProblem):

@@ -1,12 +1,10 @@
-"""Workflows of the OpenWOP wire that consist of nodes of `core.openwop.mcp`, as native documents.
+"""Workflows that consist of nodes of `core.openwop.mcp`, as native documents.
 
     {"workflowId": "mcp.demo.echo", "nodes": [{"nodeId": "tool", "typeId": "core.openwop.mcp.expose-tool",
                                                "config": {"name": "echo"}}]}
 
-becomes a document that exposes a tool and gives its arguments back. Nodes stand in a row, as the edges say. Texts in
-them are texts: what reads like an expression is not evaluated.
-
-Above it: `operations.openwop_packs`. Below it: `shapes.openwop_pack`. Pure.
+becomes a document that exposes a tool and returns its arguments. The nodes must form a chain, as the edges say. Texts
+in them stay texts: what reads like an expression is not evaluated. This module only computes; `importing` stores.
 """
 
 from __future__ import annotations
@@ -18,14 +16,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal
 
+from penstock.base.ids import PERSON_AGENT
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.schemas.compiled import CompiledSchema, compile_schema, violations
-from penstock.definitions.shapes.openwop_pack import PACK, PACK_NODES, PackNode
+from penstock.openwop.pack.node_types import PACK, PACK_NODES, PackNode
+from penstock.operations.catalogue.schema_checks import first_violation
 
-__all__ = ["PERSON_AGENT", "PackProblem", "PlacedNode", "native_document", "native_name", "placed_nodes"]
-
-PERSON_AGENT = "penstock.person"
-"""The built-in agent that asks a person, with a schema that is known only when it runs."""
+__all__ = ["PackProblem", "PlacedNode", "native_document", "native_name", "placed_nodes"]
 
 _WORKFLOW_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _NATIVE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
@@ -33,7 +29,7 @@ _WIRE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _NATIVE_LENGTH = 64
 _NODES_MAX = 100
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
-# Everything that a client wrote, one message after another; the model is told that none of it is an instruction.
+# Everything that a client wrote, one message after another; the model is told to take none of it as an instruction.
 _MESSAGES = (
     '${ [(.input.request.systemPrompt // empty), (.input.request.messages[] | .role + ": " + '
     '([.content | if type == "array" then .[] else . end | .text] | join("\\n")))] | join("\\n\\n") }'
@@ -73,14 +69,14 @@ class _Draft:
     description: str | None = None
 
     def add(self, node: JsonObject) -> None:
-        """Do one thing more, and give back what comes of it."""
+        """Add a node; the document returns its result."""
         name = f"step_{len(self.nodes) + 1}"
         self.nodes.append({"id": name, **node})
         self.output = f"${{ .{name} }}"
 
 
 def native_name(workflow_id: str) -> str:
-    """The name of a workflow here: its own, or one made of it where that is none."""
+    """The name of a workflow here: its own, or one made from it where that is not a native name."""
     if _NATIVE_NAME.fullmatch(workflow_id):
         return workflow_id
     digest = sha256(workflow_id.encode()).hexdigest()[:8]
@@ -118,7 +114,7 @@ def native_document(workflow: JsonObject) -> JsonObject | PackProblem:
     if isinstance(ordered, PackProblem):
         return ordered
     draft = _Draft()
-    # What the workflow is comes before what it does.
+    # What a workflow is exposed as comes before what it does.
     for node in sorted(ordered, key=lambda item: item.type_id not in _DECLARING):
         problem = _taken(draft, node)
         if problem is not None:
@@ -140,7 +136,7 @@ def _written(draft: _Draft, workflow_id: str) -> JsonObject:
 
 
 def _in_a_row(nodes: tuple[PlacedNode, ...], edges: JsonValue) -> tuple[PlacedNode, ...] | PackProblem:
-    """The nodes in the order of the edges; in the listed one where there are none."""
+    """The nodes in the order of the edges; without edges, in the order in which they are listed."""
     if not isinstance(edges, list):
         return _wrong("`edges` must be a list")
     follows: dict[str, str] = {}
@@ -169,10 +165,9 @@ def _taken(draft: _Draft, node: PlacedNode) -> PackProblem | None:
         told = f"nodes of the type {node.type_id[:100]} are not run here"
         hint = f"the types of {PACK} are: {', '.join(name.removeprefix(f'{PACK}.') for name in _BY_TYPE)}"
         return PackProblem(kind="unsupported", message=told, hint=hint, type_id=node.type_id, node_id=node.node_id)
-    compiled = compile_schema(node.known.config_schema)
-    found = violations(compiled, node.config) if isinstance(compiled, CompiledSchema) else ()
-    if found:
-        return _wrong(f"config{found[0].instance_path}: {found[0].message}", node)
+    violation = first_violation(node.known.config_schema, node.config)
+    if violation is not None:
+        return _wrong(f"config{violation.instance_path}: {violation.message}", node)
     return handle(draft, node)
 
 
@@ -307,7 +302,7 @@ def _exposed(draft: _Draft, node: PlacedNode, kind: str, shown: JsonObject) -> P
 
 
 def _literal(text: str) -> str:
-    """A text of a document that means itself."""
+    """A text for a native document that is not evaluated as an expression."""
     return f"${{ {json.dumps(text)} }}" if "${" in text else text
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from penstock.base.json import JsonObject
 from penstock.definitions.build.workflow import build_workflow
-from penstock.definitions.openwop_documents import PackProblem, native_document, native_name
-from penstock.definitions.shapes.openwop_pack import PACK_NODES
 from penstock.definitions.source.findings import Severity
 from penstock.definitions.validate import validate_document
+from penstock.openwop.pack.documents import PackProblem, native_document, native_name
+from penstock.openwop.pack.node_types import PACK_NODES
 
 PACK = "core.openwop.mcp."
 SCHEMA: JsonObject = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}

@@ -28,9 +28,9 @@ JSON = {"accept": "application/json", "host": "127.0.0.1"}
 
 
 @asynccontextmanager
-async def mounted(folder: Path, *, seam: bool = False, **mcp: Any) -> AsyncIterator[Client]:
+async def mounted(folder: Path, *, seam: bool = False, sampling: bool = False, **mcp: Any) -> AsyncIterator[Client]:
     """A server with the workflows of the MCP tests."""
-    options = ServerOptions(mcp=McpOptions(patience_seconds=20, **mcp), openwop_seam=seam)
+    options = ServerOptions(mcp=McpOptions(patience_seconds=20, **mcp), openwop_seam=seam, openwop_sampling=sampling)
     async with opened(folder, options) as client:
         for document in ALL:
             assert (await client("POST", "workflows", {"document": document})).status == 201
@@ -131,7 +131,7 @@ MEMBERS = (
 
 async def test_whatever_comes_is_answered_as_the_protocol_has_it(tmp_path: Path) -> None:
     chosen = random.Random(20260728)
-    async with mounted(tmp_path, sampling_bridge=True) as client:
+    async with mounted(tmp_path, sampling=True) as client:
         for _ in range(300):
             params: Any = {member: chosen.choice(VALUES) for member in chosen.sample(MEMBERS, chosen.randrange(5))}
             body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": chosen.choice(METHODS), "params": params}
@@ -305,7 +305,7 @@ async def test_without_mcp_nothing_is_claimed_nothing_is_served_and_packs_are_re
 
 
 async def test_without_the_mount_only_the_endpoint_is_claimed(tmp_path: Path) -> None:
-    async with opened(tmp_path, ServerOptions(mcp=McpOptions(openwop_mount=False))) as client:
+    async with opened(tmp_path, ServerOptions(openwop_mount=False)) as client:
         claim = (await client("GET", "/.well-known/openwop")).json()["mcp"]
         assert claim["serverUrls"] == ["/mcp"]
         assert claim["serverMount"]["samplingBridge"] is claim["serverMount"]["elicitationBridge"] is False
@@ -330,7 +330,7 @@ async def test_a_revision_that_is_offered_alone_is_claimed_alone(tmp_path: Path)
 
 
 async def test_the_bridges_are_closed_where_nothing_handles_them(tmp_path: Path) -> None:
-    async with opened(tmp_path, ServerOptions(mcp=McpOptions(sampling_bridge=False))) as client:
+    async with opened(tmp_path, ServerOptions(openwop_sampling=False)) as client:
         assert (await client("GET", "/.well-known/openwop")).json()["mcp"]["serverMount"]["samplingBridge"] is False
         message = {"role": "user", "content": {"type": "text", "text": "ping"}}
         for method, params in (
@@ -395,3 +395,11 @@ async def test_an_address_that_leads_elsewhere_is_none(tmp_path: Path) -> None:
             assert found["error"]["code"] in (-32602, -32002), uri
         good = (await asked(client, "resources/read", {"uri": "penstock://workflows/greet"}))["result"]
         assert good["contents"][0]["mimeType"] == "application/json"
+
+
+async def test_a_server_works_without_this_wire(tmp_path: Path) -> None:
+    async with opened(tmp_path, ServerOptions(openwop=False)) as client:
+        for path in ("/.well-known/openwop", "/v1/openapi.json", "/v1/runs", MOUNT):
+            assert (await client("GET", path)).json()["code"] == "ROUTE_NOT_FOUND"
+        assert (await client("GET", "/healthz")).status == 200
+        assert (await client("GET", "workflows")).status == 200

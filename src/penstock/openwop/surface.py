@@ -1,0 +1,96 @@
+"""The OpenWOP wire of a server: its routes, its discovery pages, and its MCP mount while the server is open.
+
+`app.serving` puts it beside the other surfaces, or leaves it out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
+
+from penstock.base.json import JsonObject
+from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.wire.versions import is_modern
+from penstock.openwop.discovery import mcp_claim, openwop_pages
+from penstock.openwop.mcp.mount import OpenwopMount
+from penstock.openwop.runs import openwop_routes
+from penstock.operations.gate.pipeline import Gate
+from penstock.rest.endpoints import ConcurrencyLimit
+
+__all__ = ["MOUNT_PATH", "OpenwopOptions", "OpenwopSurface"]
+
+MOUNT_PATH = "/v1/mcp"
+_CURRENT = "2026-07-28"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenwopOptions:
+    """The operator's choices for this wire."""
+
+    version: str = "0"
+    max_body_bytes: int
+    server_url: str | None = None
+    mcp_mount: bool = True
+    """Whether MCP is mounted here too, where it is served at all."""
+    sampling: bool = False
+    """Whether there is a model that clients of the mount can ask."""
+    seam: bool = False
+    """Whether conformance tests may import workflows; never where others reach the server."""
+
+
+class OpenwopSurface:
+    """The wire of one server. `mcp` and `endpoint` are the MCP surface that its mount hands strict clients to."""
+
+    def __init__(self, gate: Gate, options: OpenwopOptions, mcp: McpOptions, endpoint: ASGIApp) -> None:
+        self._gate = gate
+        self._options = options
+        self._mcp = mcp
+        # Plain requests belong to the handshake era: the mount is not offered where that era is not.
+        offered = mcp.protocol_version is None or not is_modern(mcp.protocol_version)
+        served = mcp.enabled and options.mcp_mount and offered
+        self._mount = OpenwopMount(gate, mcp, endpoint, sampling=options.sampling) if served else None
+
+    def routes(self, limit: ConcurrencyLimit) -> list[BaseRoute]:
+        """Every route of the wire, and the pages that need no key."""
+        options = self._options
+        pages = openwop_pages(
+            version=options.version,
+            max_body_bytes=options.max_body_bytes,
+            server_url=options.server_url,
+            mcp=self.claim,
+        )
+        routes = openwop_routes(
+            self._gate,
+            limit,
+            max_body_bytes=options.max_body_bytes,
+            version=options.version,
+            mount=self._mount,
+            seam=options.seam,
+        )
+        return [*pages, *routes]
+
+    def claim(self) -> JsonObject:
+        """What the discovery document says of MCP: the mount works without the SDK, the endpoint beside it needs it."""
+        mounted = self._mount is not None
+        urls = [MOUNT_PATH] if mounted else []
+        versions: tuple[str, ...] = ()
+        if self._mcp.enabled:
+            urls.append(self._mcp.path)
+            versions = (self._mcp.protocol_version or _CURRENT,)
+        return mcp_claim(
+            server_urls=urls,
+            protocol_versions=versions,
+            sampling=mounted and self._options.sampling,
+            elicitation=mounted,
+        )
+
+    async def __aenter__(self) -> OpenwopSurface:
+        """Nothing has to be opened."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Finish the requests under way, and take no more."""
+        if self._mount is not None:
+            await self._mount.close()
