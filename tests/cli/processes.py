@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import SECONDS_MAX
 from tests.zygote import piped_command, run_command
 
 STEPS = Path(__file__).with_name("steps.py")
-# Generous: these tests run beside others on small machines.
-SECONDS_MAX = 60.0
 
 GREET = """\
 penstock: v1

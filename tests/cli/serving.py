@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.cli.processes import SECONDS_MAX, Shop, read_until
+from tests.cli.processes import Shop, read_until
+from tests.waiting import SECONDS_MAX
 
 
 @dataclass(frozen=True)

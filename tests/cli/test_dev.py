@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import SECONDS_MAX, Shop, read_until
+from tests.cli.processes import Shop, read_until
 from tests.cli.serving import Server
+from tests.waiting import SECONDS_MAX
 
 GATED_STEPS = """\
 from pathlib import Path

@@ -8,7 +8,8 @@ import subprocess
 
 import pytest
 
-from tests.cli.processes import APPROVE, GATED, GREET, REFUSED, SECONDS_MAX, SIGNALLED, STEPS, Shop, read_until
+from tests.cli.processes import APPROVE, GATED, GREET, REFUSED, SIGNALLED, STEPS, Shop, read_until
+from tests.waiting import SECONDS_MAX
 
 
 def test_a_run_is_shown_line_by_line_where_there_is_no_terminal(shop: Shop) -> None:

@@ -8,7 +8,8 @@ import signal
 from typing import Any
 
 from penstock import Penstock
-from tests.cli.processes import APPROVE, GATED, GREET, REFUSED, SECONDS_MAX, SIGNALLED, STEPS, Shop, read_until
+from tests.cli.processes import APPROVE, GATED, GREET, REFUSED, SIGNALLED, STEPS, Shop, read_until
+from tests.waiting import SECONDS_MAX
 
 HANDLE_KEYS = {
     "execution_id",

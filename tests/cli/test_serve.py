@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import APPROVE, GATED, GREET, SECONDS_MAX, STEPS, Shop, read_until
+from tests.cli.processes import APPROVE, GATED, GREET, STEPS, Shop, read_until
 from tests.cli.serving import Answer, read_event, serving
+from tests.waiting import SECONDS_MAX
 
 LOUD = """\
 penstock: v1

@@ -3,7 +3,8 @@
 import json
 import signal
 
-from tests.cli.processes import GREET, SECONDS_MAX, STEPS, Shop, read_until
+from tests.cli.processes import GREET, STEPS, Shop, read_until
+from tests.waiting import SECONDS_MAX
 
 ASK = """\
 penstock: v1

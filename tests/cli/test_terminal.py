@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tests.cli.processes import APPROVE, GREET, SECONDS_MAX, STEPS, Shop
+from tests.cli.processes import APPROVE, GREET, STEPS, Shop
+from tests.waiting import SECONDS_MAX
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from penstock.app.penstock import Penstock
 from penstock.base.json import JsonObject
-from tests.cli.processes import GATED, GREET, SECONDS_MAX, STEPS, Shop, read_until
+from tests.cli.processes import GATED, GREET, STEPS, Shop, read_until
+from tests.waiting import SECONDS_MAX
 
 
 def gated(shop: Shop, run_id: str) -> None:

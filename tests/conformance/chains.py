@@ -10,7 +10,8 @@ from penstock.engine import Accepted, Refused, Replayed, fold, inputs, replay
 from penstock.engine.state import RunState
 from penstock.runtime.activities.performing import ActivityDone
 from penstock.runtime.chains import CHAIN_LABEL
-from tests.conformance.hosts import WAIT_SECONDS, Bench, Case, native, step
+from tests.conformance.hosts import Bench, Case, native, step
+from tests.waiting import SECONDS_MAX
 
 __all__ = ["CHAIN_CASES"]
 
@@ -41,7 +42,7 @@ WAIT: JsonObject = {"id": "w", "type": "wait", "signal": "go"}
 
 async def chain_ended(bench: Bench, run_id: str = "r") -> RunState:
     """The last run of a chain when it has ended."""
-    state = await bench.host.wait_for_end(run_id, timeout_seconds=WAIT_SECONDS)
+    state = await bench.host.wait_for_end(run_id, timeout_seconds=SECONDS_MAX)
     assert state is not None
     assert state.terminal
     assert state.continuation is None

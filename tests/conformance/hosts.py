@@ -26,10 +26,9 @@ from penstock.runtime.activities.performing import (
 )
 from penstock.runtime.ports.host import RunHost
 from penstock.runtime.ports.runs import DefinitionChanges, DefinitionReader
+from tests.waiting import SECONDS_MAX
 
-__all__ = ["CASES", "END", "WAIT_SECONDS", "Bench", "Case", "HostBench", "ScriptedPerformer", "native", "step"]
-
-WAIT_SECONDS = 60.0
+__all__ = ["CASES", "END", "Bench", "Case", "HostBench", "ScriptedPerformer", "native", "step"]
 
 
 @dataclass(slots=True)
@@ -46,7 +45,7 @@ class ScriptedPerformer:
 
     async def called(self, effect_id: str) -> None:
         """Wait, bounded, until an activity has begun."""
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(SECONDS_MAX):
             while effect_id not in self.calls:
                 self._begun.clear()
                 await self._begun.wait()
@@ -93,14 +92,14 @@ class HostBench(Generic[HostT]):
 
     async def until(self, condition: Callable[[RunState], bool], run_id: str = "r") -> RunState:
         """Wait, bounded, until a run is as wanted."""
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(SECONDS_MAX):
             state = await self.host.read(run_id)
             while state is None or not condition(state):
                 if state is None:  # not started yet
                     await self.host.next_commit(timeout_seconds=0.2)
                     state = await self.host.read(run_id)
                 else:
-                    state = await self.host.wait(run_id, after_seq=state.seq, timeout_seconds=WAIT_SECONDS)
+                    state = await self.host.wait(run_id, after_seq=state.seq, timeout_seconds=SECONDS_MAX)
             return state
 
     async def ended(self, run_id: str = "r") -> RunState:
@@ -458,11 +457,11 @@ async def a_fork_goes_on_by_itself(bench: Bench) -> None:
 async def who_waits_is_told_and_who_asks_for_nobody_hears_so(bench: Bench) -> None:
     await bench.start(native({"id": "w", "type": "wait", "signal": "go"}, {"id": "e", "type": "end"}))
     state = await bench.status("waiting_signal")
-    waiting = asyncio.ensure_future(bench.host.wait("r", after_seq=state.seq, timeout_seconds=WAIT_SECONDS))
-    ending = asyncio.ensure_future(bench.host.wait_for_end("r", timeout_seconds=WAIT_SECONDS))
+    waiting = asyncio.ensure_future(bench.host.wait("r", after_seq=state.seq, timeout_seconds=SECONDS_MAX))
+    ending = asyncio.ensure_future(bench.host.wait_for_end("r", timeout_seconds=SECONDS_MAX))
     with bench.host.watched("r", after_seq=state.seq) as moved:
         await bench.host.send("r", inputs.SendSignal(at=bench.now(), name="go"))
-        await asyncio.wait_for(moved, WAIT_SECONDS)
+        await asyncio.wait_for(moved, SECONDS_MAX)
     later = await waiting
     assert later is not None
     assert later.seq > state.seq

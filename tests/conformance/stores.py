@@ -27,6 +27,7 @@ from penstock.runtime.ports.runs import (
 )
 from penstock.runtime.stores.memory.runs import MemoryStore
 from penstock.runtime.stores.sqlite.store import SqliteStore
+from tests.waiting import SECONDS_MAX
 
 __all__ = [
     "AT",
@@ -45,7 +46,6 @@ __all__ = [
 
 AT = 1_767_225_600_000
 # Nothing here takes more than a moment; a test that does is stuck.
-SECONDS_MAX = 60
 
 StoreMaker = Callable[[Path], Store]
 Scenario = Callable[[Any], Coroutine[Any, Any, None]]

@@ -22,6 +22,7 @@ from tests.conformance.hosts import CASES, Bench, Case, ScriptedPerformer
 from tests.conformance.mailbox_host import MailboxHost
 from tests.conformance.tenants import TENANT_CASES
 from tests.conformance.wired_host import PORT, wired
+from tests.waiting import SECONDS_MAX
 
 Report: TypeAlias = Callable[[str, BaseException], None]
 
@@ -92,7 +93,7 @@ def test_the_host_passes(case: Case, kind: str, stored: str, tmp_path: Path) -> 
                 await stack.aclose()  # the one before, if there is one
                 return await stack.enter_async_context(HOSTS[kind](store, performer, report))
 
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(SECONDS_MAX):
                 await case(Bench(await begin(), performer, store, begin))
         await store.close()
 

@@ -17,9 +17,9 @@ import pytest
 
 from penstock.base.json import JsonObject
 from tests.unit.definitions.documents import changed, minimal_published
+from tests.waiting import SECONDS_MAX
 
 Ask = Callable[..., Any]
-SECONDS_MAX = 60
 ROOT = Path(__file__).parents[2]
 
 DOUBLED: JsonObject = minimal_published(

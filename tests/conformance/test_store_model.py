@@ -16,6 +16,7 @@ from penstock.runtime.ports.runs import ANY, AnyHash, RunQuery, RunRow, RunWrite
 from penstock.runtime.stores.memory.runs import MemoryStore
 from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.conformance.stores import AT, contents, definition, listed, record, schedule, start
+from tests.waiting import SECONDS_MAX
 
 T = TypeVar("T")
 
@@ -69,7 +70,7 @@ class StoreComparison(RuleBasedStateMachine):
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         async def bounded() -> T:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(SECONDS_MAX):
                 return await work
 
         return self.runner.run(bounded())

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import SECONDS_MAX, Shop, read_until
+from tests.cli.processes import Shop, read_until
+from tests.waiting import SECONDS_MAX
 from tests.zygote import piped_folder
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "quick-start.md"

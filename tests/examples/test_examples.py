@@ -29,6 +29,7 @@ from tests.examples.cases import (
     read_document,
     workflows_by_name,
 )
+from tests.waiting import SECONDS_MAX
 
 CASES_MIN = 3
 NAMES = example_names()
@@ -127,7 +128,7 @@ def readme_commands() -> list[Command]:
 
 
 def run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=SECONDS_MAX)
 
 
 def installed(program: str) -> str:

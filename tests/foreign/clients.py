@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeAlias
 import httpx2
 
 from tests.mcp_pack.node import ROOT, node_programs
+from tests.waiting import SECONDS_MAX
 
 __all__ = ["CLIENTS", "ENVIRONMENTS", "Client", "Place"]
 
@@ -25,8 +26,6 @@ ENVIRONMENTS = ROOT / ".clients"
 _DRIVERS = Path(__file__).with_name("drivers")
 _INSPECTOR = "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 _REMOTE = "mcp-remote/dist/proxy.js"
-# Generous: a client is a process that imports much, on a machine that does other things too.
-_SECONDS_MAX = 90.0
 _PAUSE_SECONDS = 0.2
 
 Mode: TypeAlias = Literal["observe", "hang"]
@@ -106,11 +105,11 @@ def _run(arguments: Sequence[str], place: Place) -> subprocess.CompletedProcess[
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_SECONDS_MAX,
+            timeout=SECONDS_MAX,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        return subprocess.CompletedProcess(error.cmd, -1, "", f"there was no end within {_SECONDS_MAX:g} s")
+        return subprocess.CompletedProcess(error.cmd, -1, "", f"there was no end within {SECONDS_MAX:g} s")
 
 
 def _proxied(place: Place) -> list[str]:

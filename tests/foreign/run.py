@@ -23,8 +23,8 @@ from tests.foreign.clients import CLIENTS, Client, Place
 from tests.foreign.judging import judged
 from tests.live.mcp.workflows import ALL
 from tests.live.rest.servers import LiveServer, serving
+from tests.waiting import SECONDS_MAX
 
-_SECONDS_MAX = 60.0
 # How long a run is looked at after its caller has hung up: the server hears of that soon, not at once.
 _LOOKED_AT_SECONDS = 2
 _PAUSE_SECONDS = 0.05
@@ -88,7 +88,7 @@ def _hung_up(client: Client, kind: str, place: Place, server: LiveServer) -> dic
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait(_SECONDS_MAX)
+        process.wait(SECONDS_MAX)
     if begun is None:
         return {"status": None, "server": "the call never arrived"}
     status = server.call("GET", f"executions/{begun}/wait?wait_seconds={_LOOKED_AT_SECONDS}")["status"]
@@ -105,7 +105,7 @@ def _naps(server: LiveServer) -> set[str]:
 
 def _begun(server: LiveServer, before: set[str], process: subprocess.Popen[bytes]) -> str | None:
     """The run that the process started, once it waits."""
-    until = time.monotonic() + _SECONDS_MAX
+    until = time.monotonic() + SECONDS_MAX
     while time.monotonic() < until:
         for name in _naps(server) - before:
             if server.call("GET", f"executions/{name}")["status"] == "waiting_timer":

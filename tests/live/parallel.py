@@ -9,8 +9,9 @@ from typing import Any
 
 import httpx2
 
-from tests.live.rest.servers import SECONDS_MAX, Answer
+from tests.live.rest.servers import Answer
 from tests.live.tenants import Member
+from tests.waiting import SECONDS_MAX
 
 __all__ = ["Call", "at_once"]
 

@@ -13,7 +13,8 @@ import pytest
 
 from penstock.base.errors import Conflict, Denied, NotFound, Rejected
 from penstock.client import AsyncClient, CallDenied, CallFailed, CallNotFound, CallTimedOut, Client, StreamEvent
-from tests.live.rest.servers import SECONDS_MAX, LiveServer, serving
+from tests.live.rest.servers import LiveServer, serving
+from tests.waiting import SECONDS_MAX
 
 GREET = """\
 penstock: v1

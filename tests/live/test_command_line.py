@@ -16,7 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
-from tests.live.rest.servers import SECONDS_MAX, LiveServer
+from tests.live.rest.servers import LiveServer
+from tests.waiting import SECONDS_MAX
 
 WORKFLOW = """\
 penstock: v1

@@ -15,8 +15,9 @@ import pytest
 
 from tests.live.parallel import Call, at_once
 from tests.live.rest.seeds import APPROVE, COUNT, SIGNALLED
-from tests.live.rest.servers import SECONDS_MAX, Answer, LiveServer, serving
+from tests.live.rest.servers import Answer, LiveServer, serving
 from tests.live.tenants import Member, member
+from tests.waiting import SECONDS_MAX
 
 CALLERS = 20
 START = "workflows/approve/executions"

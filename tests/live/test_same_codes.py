@@ -17,6 +17,7 @@ from penstock.client.table import find_operation
 from penstock.operations.catalogue.errors import mapping_of
 from penstock.operations.catalogue.reasons import REASONS
 from tests.live.rest.servers import LiveServer
+from tests.waiting import SECONDS_MAX
 
 ORDER = """\
 penstock: v1
@@ -205,7 +206,9 @@ class Everywhere:
 
     def ask(self, method: str, path: str, body: Any, query: Any = None, **headers: str) -> Any:
         shown = {"Authorization": f"Bearer {self.server.key}", **headers}
-        answer = httpx2.request(method, self.server.url + path, json=body, params=query, headers=shown, timeout=60)
+        answer = httpx2.request(
+            method, self.server.url + path, json=body, params=query, headers=shown, timeout=SECONDS_MAX
+        )
         return answer.json()
 
     def mcp(self, bad: Bad) -> str:

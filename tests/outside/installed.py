@@ -15,11 +15,12 @@ from pathlib import Path
 
 from hatchling.builders.wheel import WheelBuilder
 
+from tests.waiting import SECONDS_MAX
+
 __all__ = ["install_wheel"]
 
 _ROOT = Path(__file__).parents[2]
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
-_SECONDS_MAX = 120
 
 
 def install_wheel(folder: Path) -> Path:
@@ -36,7 +37,7 @@ def install_wheel(folder: Path) -> Path:
 
 
 def _run(*words: str) -> None:
-    subprocess.run([sys.executable, "-m", "uv", *words], check=True, capture_output=True, timeout=_SECONDS_MAX)
+    subprocess.run([sys.executable, "-m", "uv", *words], check=True, capture_output=True, timeout=SECONDS_MAX)
 
 
 def _required_by(wheel: Path) -> list[str]:

@@ -20,8 +20,8 @@ from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
+from tests.waiting import SECONDS_MAX
 
-SECONDS_MAX = 60
 every_store = pytest.mark.parametrize("kind", ["memory", "sqlite"])
 
 

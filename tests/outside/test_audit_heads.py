@@ -16,7 +16,8 @@ from penstock.operations.gate.audit_log import seal_with
 from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.stores.sqlite.format import schema
 from penstock.runtime.stores.sqlite.maintenance.copies import check_integrity
-from tests.outside.test_repeated_calls import SECONDS_MAX, call
+from tests.outside.test_repeated_calls import call
+from tests.waiting import SECONDS_MAX
 
 TAMPERED = {
     "the newest record is cut off": ("DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)", "end_missing"),

@@ -15,7 +15,8 @@ from penstock.app.penstock import Penstock
 from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.stores.sqlite.store import SqliteStore
-from tests.outside.test_repeated_calls import CASES, SECONDS_MAX, Case, call, listed, outcome, prepared, written
+from tests.outside.test_repeated_calls import CASES, Case, call, listed, outcome, prepared, written
+from tests.waiting import SECONDS_MAX
 
 NAMES = [case.name or case.operation for case in CASES]
 

@@ -21,9 +21,8 @@ from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.outside.test_audited_changes import fail_audit, opened
 from tests.outside.test_repeated_calls import DyingWriter, KilledError, call, outcome
-from tests.waiting import until
+from tests.waiting import SECONDS_MAX, until
 
-SECONDS_MAX = 60.0
 NIGHTLY = [{"id": "nightly", "schedule": {"cron": "0 3 * * *"}}]
 
 

@@ -24,8 +24,8 @@ from penstock.runtime.upstreams.board import Upstreams
 from penstock.runtime.upstreams.tools import ImportRules, UpstreamTool, tool_hash
 from tests.outside.test_audited_changes import fail_audit
 from tests.outside.test_repeated_calls import DyingWriter, KilledError, call, outcome
+from tests.waiting import SECONDS_MAX
 
-SECONDS_MAX = 60.0
 TOOLS = tuple(UpstreamTool(name=name, description="It works.") for name in ("pay", "search"))
 CHANGED = (TOOLS[0], UpstreamTool(name="search", description="It works otherwise."))
 DEFINE_CALL = "upstream.define_call"

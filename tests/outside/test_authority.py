@@ -13,8 +13,8 @@ from penstock.app.penstock import Penstock
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.pipeline import Answered
 from tests.unit.operations.conftest import Caller
+from tests.waiting import SECONDS_MAX
 
-SECONDS_MAX = 60.0
 GREET = {
     "penstock": "v1",
     "name": "greet",

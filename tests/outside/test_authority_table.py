@@ -25,8 +25,8 @@ from penstock.runtime.ports.runs import DefinitionRow, RunQuery, ScheduleRow
 from tests.live.tenants import BODIES
 from tests.outside.test_authority import GREET, HOOK, NIGHTLY, opened
 from tests.unit.operations.conftest import Caller
+from tests.waiting import SECONDS_MAX
 
-SECONDS_MAX = 120.0
 RUN_SCOPES = ("workflow:run", "upstream:run", "agent:run")
 READS = tuple(f"{kind}:read" for kind in ("workflow", "execution", "schedule", "key", "webhook", "schema", "audit"))
 

@@ -25,8 +25,8 @@ from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
+from tests.waiting import SECONDS_MAX
 
-SECONDS_MAX = 60
 AWAITS_MAX = 60  # more than any call has; what needs more does not end
 
 ASK: JsonObject = {"id": "ask", "type": "interrupt", "message": "ok?"}

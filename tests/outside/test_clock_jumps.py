@@ -20,6 +20,7 @@ from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
+from tests.waiting import SECONDS_MAX
 
 HOUR_MS = 3_600_000
 QUARTER_MS = 90 * 24 * HOUR_MS
@@ -46,7 +47,7 @@ async def on_file(folder: Path, clock: SystemClock, name: str = "w") -> AsyncIte
         await store.close()
 
 
-def bounded(work: Callable[[], object], seconds: float = 60) -> None:
+def bounded(work: Callable[[], object], seconds: float = SECONDS_MAX) -> None:
     async def run() -> None:
         async with asyncio.timeout(seconds):
             await work()  # type: ignore[misc]  # a coroutine function

@@ -16,6 +16,7 @@ from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Request
 from penstock.operations.gate.pipeline import Answered
 from tests.cli.processes import GREET, STEPS, Shop
+from tests.waiting import SECONDS_MAX
 
 PARENT = """\
 penstock: v1
@@ -130,7 +131,9 @@ def test_the_errors_of_the_package_are_public() -> None:
 
 def test_what_is_for_developers_of_penstock_is_not_in_the_help_of_users() -> None:
     program = "import sys; from penstock.cli.main import main; sys.argv = ['penstock', '--help']; main()"
-    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    shown = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=SECONDS_MAX
+    )
     assert "doctor" in shown.stdout
     assert "coverage" not in shown.stdout
 

@@ -16,8 +16,9 @@ import pytest
 
 from tests.foreign.judging import CHECKS, judged
 from tests.live.mcp.workflows import ALL
-from tests.live.rest.servers import SECONDS_MAX, LiveServer, serving
+from tests.live.rest.servers import LiveServer, serving
 from tests.mcp_pack.node import node_programs
+from tests.waiting import SECONDS_MAX
 from tests.zygote import piped_command
 
 # How a server takes it that a client hangs up is observed from outside of the client, by `scripts/clients`.

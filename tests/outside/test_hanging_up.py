@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from tests.live.rest.servers import LiveServer, serving
+from tests.waiting import SECONDS_MAX
 from tests.zygote import piped_command
 
-SECONDS_MAX = 60
 BOTH = "application/json, text/event-stream"
 HANG_UP_SECONDS_MAX = 0.03
 CALLS = 60

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.outside.installed import install_wheel
-
-SECONDS_MAX = 120
+from tests.waiting import SECONDS_MAX
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,8 @@ from penstock.base import limits
 from tests.live.mcp.broken_messages import META
 from tests.live.mcp.clients import new_session
 from tests.live.mcp.workflows import GREET, NAP
-from tests.live.rest.servers import SECONDS_MAX, LiveServer, serving
+from tests.live.rest.servers import LiveServer, serving
+from tests.waiting import SECONDS_MAX
 from tests.zygote import Forked, start_command
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

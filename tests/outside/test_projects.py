@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import GREET, SECONDS_MAX, STEPS, Shop, read_until
+from tests.cli.processes import GREET, STEPS, Shop, read_until
+from tests.waiting import SECONDS_MAX
 
 SETTINGS = """\
 workflows: {paths: [flows]}

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import resource
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.live.rest.servers import LiveServer, serving
+from tests.waiting import wait_until
 
-SECONDS_MAX = 60.0
 DOCUMENT = {"penstock": "v1", "name": "a", "nodes": [{"id": "done", "type": "end"}]}
 
 
 def eventually(server: LiveServer, status: int, *codes: str) -> None:
     """Wait until the probe has a status, with one of these codes if it is not well."""
-    deadline = time.monotonic() + SECONDS_MAX
-    while True:
+    said: list[str] = []
+
+    def holds() -> bool:
         answer = server.request("GET", "/readyz", key="")
-        told = answer.json()["checks"]["store"]
-        if answer.status == status:
-            assert not codes or told in codes, told
-            return
-        assert time.monotonic() < deadline, f"/readyz still says {answer.status}: {told}"
-        threading.Event().wait(0.1)
+        said.append(answer.json()["checks"]["store"])
+        return answer.status == status
+
+    wait_until(holds)
+    assert not codes or said[-1] in codes, said[-1]
 
 
 def with_store(tmp_path: Path, change: Callable[[LiveServer, Path], None]) -> None:

@@ -18,6 +18,7 @@ from penstock.mcp_surface.content.results import ERROR_META
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from tests.live.mcp.workflows import ASK, BIG, FAIL, GREET, NAP
 from tests.unit.mcp_surface.assistants import Assistant, assisted
+from tests.waiting import SECONDS_MAX
 
 pytestmark = pytest.mark.anyio
 
@@ -91,7 +92,7 @@ async def test_a_refusal_says_its_code_its_words_and_what_to_do_as_text_and_for_
 async def test_a_failed_task_says_its_error_for_programs_too(tmp_path: Path) -> None:
     async with listing(tmp_path) as (assistant, schemas):
         started = await assistant.caller.call("workflow.execute", workflow_id="stumble", sync=True)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(SECONDS_MAX):
             task = await assistant.task(started["execution_id"])
         assert misfit(task["result"], schemas["stumble"]) is None
         assert task["result"]["_meta"][ERROR_META]["code"] == "FELL"

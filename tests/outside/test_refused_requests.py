@@ -25,7 +25,8 @@ from penstock.operations.gate.audit_log import STRANGERS
 from penstock.operations.gate.refusals import VARIOUS
 from penstock.runtime.ports.platform import AuditEntry, AuditQuery
 from tests.live.mcp.broken_messages import META
-from tests.live.rest.servers import SECONDS_MAX, LiveServer, serving
+from tests.live.rest.servers import LiveServer, serving
+from tests.waiting import SECONDS_MAX
 
 # Stands in paths, queries, bodies and names that are refused; no record may have it.
 MARKER = "s3cr3t-marker"

@@ -31,7 +31,7 @@ from penstock.runtime.ports.platform import AuditQuery, IdempotencyClaim
 from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.conformance.platform_stores import claimed
 from tests.live.rest.servers import serving
-from tests.waiting import until
+from tests.waiting import SECONDS_MAX, until
 
 GREET = {"penstock": "v1", "name": "greet", "nodes": [{"id": "done", "type": "end", "output": "hello"}]}
 NAP = {
@@ -40,7 +40,6 @@ NAP = {
     "nodes": [{"id": "nap", "type": "wait", "duration": "1s"}, {"id": "done", "type": "end"}],
 }
 ENDPOINT = {"url": "https://example.com/events"}
-SECONDS_MAX = 60.0
 COMMITS_MAX = 20
 
 

@@ -24,7 +24,8 @@ from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.steps.registry import step
 from penstock.runtime.stores.sqlite.store import SqliteStore
-from tests.outside.test_repeated_calls import SECONDS_MAX, Case, call, killed, outcome
+from tests.outside.test_repeated_calls import Case, call, killed, outcome
+from tests.waiting import SECONDS_MAX
 
 BEGUN_AT = 1_800_000_000_000
 KEY = "the-key"

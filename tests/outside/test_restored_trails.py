@@ -21,8 +21,8 @@ from penstock.operations.gate.internal_callers import act
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.stores.sqlite.maintenance.copies import backup, restore
 from tests.outside.test_audited_changes import fail_audit
+from tests.waiting import SECONDS_MAX
 
-SECONDS_MAX = 60.0
 DATABASE, COPY = "penstock.db", "copy.db"
 ACME = Principal(id="key:acme", tenant="acme", scopes=frozenset({"*"}))
 

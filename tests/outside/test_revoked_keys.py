@@ -15,12 +15,11 @@ import pytest
 from tests.live.mcp.clients import listening, new_session
 from tests.live.mcp.workflows import NAP
 from tests.live.rest.servers import LiveServer, serving
-from tests.waiting import until
+from tests.waiting import SECONDS_MAX, until
 from tests.zygote import run_command
 
 # A second, and what a busy machine takes to tell; without being told, streams look every fifteen seconds.
 SECONDS_TO_END = 10.0
-SECONDS_MAX = 60.0
 BOTH = "application/json, text/event-stream"
 NEWEST = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

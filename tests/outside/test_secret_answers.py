@@ -23,11 +23,11 @@ from penstock.runtime.steps.registry import step
 from tests.live.rest.servers import LiveServer, serving
 from tests.unit.mcp_surface.answer_page.test_page import Browser, asked
 from tests.unit.mcp_surface.assistants import assisted, exposed
+from tests.waiting import SECONDS_MAX
 from tests.zygote import run_command
 
 SECRET = "corr3ct-h0rse-battery"
 PIN = 739_150_482
-SECONDS_MAX = 60.0
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["user", "password"],

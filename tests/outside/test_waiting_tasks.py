@@ -21,7 +21,8 @@ from penstock.cli.mcp.servers import HttpServer
 from penstock.cli.mcp.tasks import TaskFollower, TaskState, TaskWaits
 from tests.live.mcp.clients import connected, text_of
 from tests.live.mcp.test_tasks import EXTENSION, ask
-from tests.live.rest.servers import SECONDS_MAX, Answer, LiveServer, serving
+from tests.live.rest.servers import Answer, LiveServer, serving
+from tests.waiting import SECONDS_MAX
 
 pytestmark = pytest.mark.anyio
 

@@ -190,11 +190,23 @@ def _last_name(expression: ast.expr) -> str:
 def check_sleeps(source: str) -> list[str]:
     """A test waits for an event, for a condition or moves a fake clock; it does not sleep.
 
-    `asyncio.sleep(0)` is no sleep: it lets others have their turn.
+    `asyncio.sleep(0)` is no sleep: it lets others have their turn. To wait with a timeout for what nobody will set, or
+    for a moment only, is a sleep in disguise.
     """
     problems = []
-    for node in nodes_of(source) if "sleep" in source else ():
+    for node in nodes_of(source) if "sleep" in source or "wait(" in source else ():
         match node:
+            case ast.Call(
+                func=ast.Attribute(
+                    value=ast.Call(func=ast.Attribute(attr="Event") | ast.Name(id="Event")), attr="wait"
+                ),
+                args=[_, *_],
+            ):
+                problems.append(f"line {node.lineno}: an event that nobody can set; see tests/waiting.py")
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="asyncio"), attr="wait"), keywords=keywords) if any(
+                isinstance(keyword.value, ast.Constant) and keyword.arg == "timeout" for keyword in keywords
+            ):
+                problems.append(f"line {node.lineno}: asyncio.wait for a moment; see tests/waiting.py")
             case ast.Attribute(value=ast.Name(id="time"), attr="sleep"):
                 problems.append(f"line {node.lineno}: time.sleep")
             case ast.Call(

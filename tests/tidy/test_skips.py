@@ -12,6 +12,7 @@ import pytest
 
 from tests.skips import unexpected
 from tests.tidy.trees import nodes_of
+from tests.waiting import SECONDS_MAX
 
 ROOT = Path(__file__).parents[2]
 RUN = (
@@ -42,7 +43,7 @@ def test_a_run_that_skips_for_another_reason_has_failed(tmp_path: Path, reason: 
     test = tmp_path / "test_one.py"
     test.write_text(f"import pytest\n\ndef test_one():\n    pytest.skip({reason!r})\n\ndef test_two(): ...\n")
     command = [sys.executable, "-c", RUN, str(test), str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=SECONDS_MAX)
     assert done.returncode == code, done.stdout + done.stderr
     assert "1 skipped" in done.stdout
     assert ("NOT ALLOWED" in done.stdout) == bool(code)

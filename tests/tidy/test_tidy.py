@@ -18,17 +18,14 @@ LONG_MODULES: dict[str, str] = {}
 # Files of the tests that may sleep, each with its reason. Waiting for something is none: see tests/waiting.py.
 MAY_SLEEP: dict[str, str] = {
     "tests/waiting.py": "the one place that looks again after a pause",
-    "tests/live/mcp/test_resuming.py": "a person who takes longer than the server keeps a stream open",
     "tests/mcp_pack/steps.py": "steps that the official suite watches at work",
+    "tests/outside/abuse/clients.py": "clients that hang up after a moment",
     "tests/outside/hostile_answers.py": "a server that drips",
     "tests/outside/hostile_upstream.py": "a server that drips",
     "tests/torture/audited.py": "work at times that are drawn by lot",
     "tests/torture/pair.py": "work at times that are drawn by lot",
     "tests/torture/suspended.py": "work that takes a while, and the operator who looks now and then",
     "tests/torture/worker.py": "work at times that are drawn by lot",
-    "tests/unit/app/serving/test_loop_watch.py": "what it tests is how long the loop stood still",
-    "tests/unit/runtime/long_worker.py": "a step that lasts until it is cancelled",
-    "tests/unit/runtime/activities/test_progress.py": "a step that says every few milliseconds how far it is",
 }
 # Folders that are made by tools and hold nothing of ours; needed only where git cannot say what is ignored.
 # They know each other, and what they exchange.
@@ -248,15 +245,26 @@ def test_an_unfinished_mark_is_found() -> None:
         "await asyncio.sleep(0.01)\n",
         "await anyio.sleep(seconds)\n",
         "from asyncio import sleep\n",
+        "threading.Event().wait(0.1)\n",
+        "await asyncio.wait((task,), timeout=0.05)\n",
     ],
 )
 def test_a_sleep_is_found(source: str) -> None:
     assert len(checks.check_sleeps(source)) == 1
-    assert checks.check_sleeps(source.replace("sleep", "monotonic_ns")) == []
+    assert checks.check_sleeps(source.replace("sleep", "monotonic_ns").replace("wait(", "look(")) == []
 
 
-def test_letting_others_have_their_turn_is_no_sleep() -> None:
-    assert checks.check_sleeps("await asyncio.sleep(0)\n") == []
+@pytest.mark.parametrize(
+    "source",
+    [
+        "await asyncio.sleep(0)\n",
+        "await asyncio.Event().wait()\n",
+        "begun.wait(SECONDS_MAX)\n",
+        "await asyncio.wait([task], timeout=SECONDS_MAX)\n",
+    ],
+)
+def test_letting_others_have_their_turn_is_no_sleep(source: str) -> None:
+    assert checks.check_sleeps(source) == []
 
 
 @pytest.mark.parametrize("folder", ["work", "root", "tmp", "home", "opt", "Users"])

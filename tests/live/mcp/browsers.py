@@ -24,10 +24,10 @@ from typing import Any
 import pytest
 
 from tests.mcp_pack.node import node_programs
+from tests.waiting import SECONDS_MAX
 
 __all__ = ["Browser", "browsing"]
 
-SECONDS_MAX = 60.0
 _UNPACK_SECONDS_MAX = 300
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 # The package has a browser for this kind of machine only.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.live.rest.servers import LiveServer
+from tests.waiting import SECONDS_MAX
 
 __all__ = [
     "ERAS",
@@ -29,7 +30,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-_SECONDS_MAX = 60
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 _META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -44,12 +44,19 @@ ERAS = ("2026-07-28", "legacy")
 
 @asynccontextmanager
 async def connected(
-    server: LiveServer, era: str = "auto", *, key: str | None = None, toolset: str | None = None, **more: Any
+    server: LiveServer,
+    era: str = "auto",
+    *,
+    key: str | None = None,
+    toolset: str | None = None,
+    sending: Callable[[httpx2.Request], Awaitable[None]] | None = None,
+    **more: Any,
 ) -> AsyncIterator[Client]:
-    """A client with a key, in an era."""
+    """A client with a key, in an era; `sending` sees each request."""
     headers = {"Authorization": f"Bearer {server.key if key is None else key}"}
     query = "" if toolset is None else f"?toolset={toolset}"
-    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
+    hooks = {"request": [] if sending is None else [sending]}
+    async with httpx2.AsyncClient(headers=headers, timeout=SECONDS_MAX, event_hooks=hooks) as http:
         transport = streamable_http_client(f"{server.url}/mcp{query}", http_client=http)
         async with Client(transport, mode=era, **more) as client:
             yield client
@@ -99,7 +106,7 @@ async def listened(
     headers, body = listening(notifications)
     headers["Authorization"] = f"Bearer {server.key if key is None else key}"
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=_SECONDS_MAX) as http,
+        httpx2.AsyncClient(headers=headers, timeout=SECONDS_MAX) as http,
         http.stream("POST", f"{server.url}/mcp", json=body) as response,
     ):
         assert response.status_code == 200
@@ -118,7 +125,7 @@ async def old_stream(
 ) -> AsyncIterator[tuple[str, AsyncIterator[str]]]:
     """A stream of an old client: where to post, and its lines."""
     async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=_SECONDS_MAX) as http,
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=SECONDS_MAX) as http,
         http.stream("GET", f"{server.url}{path}") as response,
     ):
         assert response.status_code == 200
@@ -142,5 +149,5 @@ async def list_roots(context: Any) -> types.ListRootsResult:
 
 async def soon(work: Awaitable[T]) -> T:
     """What somebody waits for, if it does not take for ever."""
-    async with asyncio.timeout(_SECONDS_MAX):
+    async with asyncio.timeout(SECONDS_MAX):
         return await work

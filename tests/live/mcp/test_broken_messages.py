@@ -17,9 +17,9 @@ from tests.live.mcp.broken_messages import GARBAGE, META, Broken, broken_request
 from tests.live.mcp.clients import new_session
 from tests.live.mcp.workflows import ASK, GREET
 from tests.live.rest.servers import LiveServer, serving
+from tests.waiting import SECONDS_MAX
 from tests.zygote import piped_command
 
-SECONDS_MAX = 60
 ECHO: dict[str, Any] = {
     "penstock": "v1",
     "name": "echo",

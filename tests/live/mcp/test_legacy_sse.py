@@ -16,9 +16,9 @@ from mcp.client.sse import sse_client
 
 from tests.live.mcp.clients import old_stream
 from tests.live.rest.servers import LiveServer
+from tests.waiting import SECONDS_MAX
 
 pytestmark = pytest.mark.anyio
-SECONDS_MAX = 60
 
 
 @pytest.fixture

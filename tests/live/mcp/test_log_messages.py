@@ -12,7 +12,8 @@ import pytest
 
 from tests.live.mcp.broken_messages import META
 from tests.live.mcp.clients import ERAS, connected
-from tests.live.rest.servers import SECONDS_MAX, LiveServer
+from tests.live.rest.servers import LiveServer
+from tests.waiting import SECONDS_MAX
 
 pytestmark = pytest.mark.anyio
 eras = pytest.mark.parametrize("era", ERAS)

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tests.live.mcp.workflows import ALL
-from tests.live.rest.servers import SECONDS_MAX, LiveServer
+from tests.live.rest.servers import LiveServer
 from tests.mcp_pack.node import node_programs
+from tests.waiting import SECONDS_MAX
 from tests.zygote import piped_command
 
 CLIENT = Path(__file__).with_name("typescript_client.mjs")

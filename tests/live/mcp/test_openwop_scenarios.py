@@ -16,6 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.live.mcp.clients import ERAS
 from tests.live.rest.servers import Answer, LiveServer, serving
+from tests.waiting import SECONDS_MAX
 
 _PACK = "core.openwop.mcp."
 _SEAM = "/v1/host/sample/workflows"
@@ -253,7 +254,7 @@ def test_mrtr_roundtrip(suite: Suite) -> None:
 async def test_clients_that_speak_mcp_are_served_at_the_mount_too(server: LiveServer, suite: Suite, era: str) -> None:
     name = seeded_tool(suite, "sdk_1")
     headers = {"Authorization": f"Bearer {server.key}"}
-    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=SECONDS_MAX) as http:
         transport = streamable_http_client(f"{server.url}/v1/mcp", http_client=http)
         async with Client(transport, mode=era) as client:
             assert name in [tool.name for tool in (await client.list_tools()).tools]

@@ -20,11 +20,11 @@ from mcp.client.stdio import StdioServerParameters
 from tests.live.mcp.clients import ERAS, list_roots, sample, text_of
 from tests.live.mcp.workflows import ALL, GREET, LEARN
 from tests.live.rest.servers import LiveServer, serving
+from tests.waiting import SECONDS_MAX
 from tests.zygote import piped_command
 
 pytestmark = pytest.mark.anyio
 eras = pytest.mark.parametrize("era", ERAS)
-SECONDS_MAX = 60
 _META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},

@@ -23,10 +23,10 @@ from tests.live.mcp.clients import SUBSCRIPTION_ID, connected, listened, listeni
 from tests.live.mcp.workflows import ALL
 from tests.live.rest.servers import LiveServer
 from tests.live.tenants import member
+from tests.waiting import SECONDS_MAX
 from tests.zygote import piped_command
 
 pytestmark = pytest.mark.anyio
-SECONDS_MAX = 60
 
 
 @pytest.fixture

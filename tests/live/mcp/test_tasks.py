@@ -14,7 +14,8 @@ from penstock.cli.mcp.client import ConnectOptions, connect_mcp
 from penstock.cli.mcp.servers import HttpServer
 from penstock.cli.mcp.tasks import TaskFollower, TaskState
 from tests.live.mcp.workflows import ALL
-from tests.live.rest.servers import SECONDS_MAX, LiveServer, serving
+from tests.live.rest.servers import LiveServer, serving
+from tests.waiting import SECONDS_MAX
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 

@@ -15,6 +15,7 @@ import pytest
 from penstock.runtime.executors.mcp.config import command_name
 from tests.live.mcp.clients import ERAS, connected, error_of, text_of
 from tests.live.rest.servers import LiveServer, serving
+from tests.waiting import SECONDS_MAX
 
 pytestmark = pytest.mark.anyio
 eras = pytest.mark.parametrize("era", ERAS)
@@ -114,7 +115,7 @@ async def test_a_changed_tool_leaves_the_list_and_says_why_when_it_is_called(ser
     async with connected(server, "2026-07-28") as client, client.listen(tools_list_changed=True) as changes:
         looked = await asyncio.to_thread(server.call, "POST", "upstreams/shop/refresh", {})
         assert {item["name"]: item["status"] for item in looked["items"]}["search"] == "changed"
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(SECONDS_MAX):
             await anext(aiter(changes))
         assert "shop_search" not in {tool.name for tool in (await client.list_tools()).tools}
         refused = await client.call_tool("shop_search", {"query": "tea"})

@@ -20,8 +20,9 @@ from typing import Any
 from tests.live.rest.broken import broken_requests, mangled
 from tests.live.rest.conformance import SETTINGS, check_conformance
 from tests.live.rest.seeds import seed
-from tests.live.rest.servers import SECONDS_MAX, LiveServer, serving
+from tests.live.rest.servers import LiveServer, serving
 from tests.live.rest.wire import exchange, read_answer
+from tests.waiting import SECONDS_MAX
 
 __all__ = ["main"]
 

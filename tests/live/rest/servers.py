@@ -16,12 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
+from tests.waiting import SECONDS_MAX
 from tests.zygote import Forked, start_command
 
 __all__ = ["Answer", "LiveServer", "serving"]
-
-# Generous: these tests run beside others on small machines.
-SECONDS_MAX = 60.0
 
 
 @dataclass(frozen=True, slots=True)

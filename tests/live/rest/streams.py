@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from tests.live.rest.servers import SECONDS_MAX, LiveServer
+from tests.live.rest.servers import LiveServer
 from tests.live.rest.wire import request_head
+from tests.waiting import SECONDS_MAX
 
 __all__ = ["Event", "Reader", "following"]
 

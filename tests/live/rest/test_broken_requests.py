@@ -11,8 +11,9 @@ import pytest
 
 from tests.live.rest.broken import Broken, broken_requests, mangled
 from tests.live.rest.seeds import seed
-from tests.live.rest.servers import SECONDS_MAX, LiveServer, serving
+from tests.live.rest.servers import LiveServer, serving
 from tests.live.rest.wire import exchange, read_answer, request_head
+from tests.waiting import SECONDS_MAX
 
 KINDS = [broken.name for broken in broken_requests("pen_x")]
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.rest.servers import SECONDS_MAX, serving
+from tests.live.rest.servers import serving
+from tests.waiting import SECONDS_MAX
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "rest.md"
 BLOCKS = re.findall(r"^```sh\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)

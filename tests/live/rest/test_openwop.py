@@ -21,6 +21,7 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from tests.live.rest.seeds import WORKFLOWS
 from tests.live.rest.servers import LiveServer, serving
+from tests.waiting import SECONDS_MAX
 
 BROKEN = {
     "penstock": "v1",
@@ -136,7 +137,7 @@ def test_a_stream_that_is_open_hears_of_the_answer(client: OpenwopClient) -> Non
 
     reader = threading.Thread(target=follow)
     reader.start()
-    assert asked.wait(30)
+    assert asked.wait(SECONDS_MAX)
     snapshot = client.runs_get(run_id)
     assert (snapshot.status, snapshot.currentNodeId) == ("waiting-input", "ask")
     with pytest.raises(WopError) as error:

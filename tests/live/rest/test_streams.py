@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from tests.live.rest.seeds import WORKFLOWS
-from tests.live.rest.servers import SECONDS_MAX, LiveServer, serving
+from tests.live.rest.servers import LiveServer, serving
 from tests.live.rest.streams import Event, Reader, following
 from tests.live.rest.wire import request_head
+from tests.waiting import SECONDS_MAX
 
 STEPS = 12
 # Waits for a signal again and again, and notes something each time: a history that grows while it is followed.
@@ -97,7 +98,7 @@ def test_a_revoked_key_ends_its_open_streams_at_once(tmp_path: Path) -> None:
             [last] = theirs.events()
             assert (last.name, last.data["code"], last.id) == ("closed", "KEY_REVOKED", None)
             # Heartbeats are fifteen seconds apart: it was told, and did not find out by chance.
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < 12
             answer = {"answer": {"ok": True}}
             server.call("POST", "executions/one/answers", answer)
             assert [event.name for event in ours.events()] == ["complete"]

@@ -6,7 +6,8 @@ import socket
 from collections.abc import Iterable
 from contextlib import suppress
 
-from tests.live.rest.servers import SECONDS_MAX, Answer
+from tests.live.rest.servers import Answer
+from tests.waiting import SECONDS_MAX
 
 __all__ = ["exchange", "read_answer", "request_head"]
 

@@ -12,17 +12,16 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO
 
 from tests.live.rest.servers import LiveServer
+from tests.waiting import SECONDS_MAX, wait_until
 
 __all__ = ["SECONDS_MAX", "Probe", "percentile", "probing"]
 
-SECONDS_MAX = 120.0
 
 _ASKING = """
 import http.client, json, select, sys, time
@@ -69,9 +68,7 @@ class Probe:
 
     def collected(self, count: int) -> None:
         """Wait until it has asked so many times."""
-        deadline = time.monotonic() + SECONDS_MAX
-        while len(self.noticed) < count and time.monotonic() < deadline:
-            threading.Event().wait(0.01)
+        wait_until(lambda: len(self.noticed) >= count)
 
 
 def percentile(values: list[float], share: float) -> float:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tests.live.rest.servers import Answer, LiveServer
 from tests.outside.abuse.cases import Case, at_once, document, waiting
-from tests.outside.abuse.probe import SECONDS_MAX
+from tests.waiting import SECONDS_MAX
 
 __all__ = ["TENANT_CASES"]
+
+_TRIES = 5
 
 
 def _doubling(levels: int, keyword: str = "anyOf") -> dict[str, Any]:
@@ -88,15 +89,19 @@ def _endless_queries_make_nobody_wait(server: LiveServer) -> None:
         sent = {"expression": expression}
         return server.request("POST", f"executions/{run_id}/query", sent, key=key, timeout=SECONDS_MAX)
 
+    def is_answered_before_them() -> bool:
+        with ThreadPoolExecutor(12) as threads:
+            endless = [threads.submit(query, "last(range(1e12))") for _ in range(12)]
+            answer = query("[range(3)] | length", other)
+            left = sum(not call.done() for call in endless)
+            assert answer.status == 200, answer.body[:300]
+            assert {call.result().json()["code"] for call in endless} <= {"JQ_FAILED"}
+        return left > 4
+
     query("[range(2)]", other)
-    with ThreadPoolExecutor(12) as threads:
-        endless = [threads.submit(query, "last(range(1e12))") for _ in range(12)]
-        began = time.monotonic()
-        answer = query("[range(3)] | length", other)
-        waited = time.monotonic() - began
-        assert answer.status == 200, answer.body[:300]
-        assert sum(not call.done() for call in endless) > 4, f"the other key waited {waited:.1f} s for all of them"
-        assert {call.result().json()["code"] for call in endless} <= {"JQ_FAILED"}
+    # Who has to wait for all of them waits every time. Who does not may still be late on a machine that is busy: the
+    # endless ones end by the clock, whether or not there was a processor for the process that answers the other key.
+    assert any(is_answered_before_them() for _ in range(_TRIES)), "the other key waits for all of them"
     long = query('"\\(.)"|' * 1_500 + ".")
     assert long.status in (200, 422), long.body[:300]
 

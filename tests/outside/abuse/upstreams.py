@@ -12,8 +12,8 @@ from typing import Any
 
 from tests.live.rest.servers import LiveServer, serving
 from tests.outside.abuse.cases import Case
-from tests.outside.abuse.probe import SECONDS_MAX
 from tests.outside.hostile_upstream import pipe_arguments
+from tests.waiting import SECONDS_MAX
 
 __all__ = ["UPSTREAM_CASES", "abused_server"]
 

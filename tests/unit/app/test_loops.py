@@ -11,6 +11,7 @@ import uvloop
 import penstock
 from penstock.app.loops import calm_collector
 from penstock.base import limits
+from tests.waiting import SECONDS_MAX
 
 
 async def settings() -> tuple[bool, int, int]:
@@ -53,4 +54,4 @@ async def main():
         assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
 asyncio.run(main())
 """
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=SECONDS_MAX)

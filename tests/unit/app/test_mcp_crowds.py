@@ -20,7 +20,7 @@ from penstock.mcp_surface.options import McpOptions
 from penstock.operations.gate.context import GateLimits
 from tests.live.mcp.workflows import ASK, GREET, NAP
 from tests.unit.rest.conftest import Client, opened
-from tests.waiting import until
+from tests.waiting import SECONDS_MAX, until
 
 pytestmark = pytest.mark.anyio
 _META = {
@@ -29,7 +29,6 @@ _META = {
     "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
 }
 _HEADERS = {"accept": "application/json, text/event-stream", "host": "127.0.0.1"}
-_SECONDS_MAX = 30
 
 
 @dataclass(slots=True)
@@ -87,7 +86,7 @@ class Line:
 
     async def until(self, text: str) -> None:
         """Wait until something was heard."""
-        async with asyncio.timeout(_SECONDS_MAX):
+        async with asyncio.timeout(SECONDS_MAX):
             while text.encode() not in self.heard:
                 self._arrived.clear()
                 await self._arrived.wait()
@@ -95,7 +94,7 @@ class Line:
     async def ended(self) -> bytes:
         """Wait for the end."""
         assert self._task is not None
-        async with asyncio.timeout(_SECONDS_MAX):
+        async with asyncio.timeout(SECONDS_MAX):
             await self._task
         return self.heard
 

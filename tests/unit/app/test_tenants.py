@@ -15,6 +15,7 @@ from penstock.runtime.control_plane.functions import ListQuery
 from penstock.runtime.control_plane.hosts import HostControl
 from penstock.runtime.ports.runs import RunQuery
 from penstock.runtime.stores.sqlite.maintenance.copies import check_integrity
+from tests.waiting import SECONDS_MAX
 
 HELLO = """\
 penstock: v1
@@ -33,7 +34,7 @@ nodes:
 
 def opened(folder: Path, body: Callable[[Penstock], Coroutine[Any, Any, None]]) -> None:
     async def run() -> None:
-        async with asyncio.timeout(60), Penstock.open(folder / "penstock.db") as penstock:
+        async with asyncio.timeout(SECONDS_MAX), Penstock.open(folder / "penstock.db") as penstock:
             await body(penstock)
 
     asyncio.run(run())

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.waiting import SECONDS_MAX
+
 # Libraries that take long to import, and packages of ours that few calls need.
 IMPORTED_LAZILY = (
     "a2a",
@@ -54,7 +56,9 @@ IMPORTED_LAZILY = (
 def imported() -> frozenset[str]:
     """The modules that are there once `penstock serve` is imported."""
     program = "import json, sys, penstock.cli.server.serve; print(json.dumps(sorted(sys.modules)))"
-    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    finished = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=SECONDS_MAX
+    )
     return frozenset(json.loads(finished.stdout))
 
 
@@ -81,5 +85,5 @@ def test_a_command_without_options_converts_nothing() -> None:
     # It ends when it reads its settings, before it opens anything.
     environment = {**os.environ, "PENSTOCK_SERVER_PORT": "none"}
     command = [sys.executable, "-c", program]
-    finished = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment)
+    finished = subprocess.run(command, capture_output=True, text=True, check=True, timeout=SECONDS_MAX, env=environment)
     assert finished.stdout == "2 False\n", finished.stderr

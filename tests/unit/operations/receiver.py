@@ -15,10 +15,9 @@ from penstock.operations.webhooks.disabling import disable_through
 from penstock.runtime.deliveries.sending import DeliveryDispatcher, DeliveryOptions
 from penstock.runtime.executors.http.webhook_sender import WebhookSender
 from tests.unit.operations.conftest import Caller
+from tests.waiting import SECONDS_MAX
 
 __all__ = ["Received", "Receiver", "dispatching", "receiving"]
-
-WAIT_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,7 @@ class Receiver:
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait until something holds."""
-        async with asyncio.timeout(WAIT_SECONDS), self._news:
+        async with asyncio.timeout(SECONDS_MAX), self._news:
             await self._news.wait_for(holds)
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

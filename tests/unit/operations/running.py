@@ -10,17 +10,16 @@ from typing import Any
 from penstock.operations.catalogue.capability import EventStream, StreamEvent
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import ASK, BOTH_ASK, DOUBLE, PARENT, WAIT
+from tests.waiting import SECONDS_MAX
 
 __all__ = ["ended", "read_stream", "run", "status", "streaming"]
-
-WAIT_SECONDS = 60
 
 
 def run(open_caller: OpenGate, test: Callable[[Caller], Awaitable[None]], **choices: Any) -> None:
     """Run a test at an open gate that knows the workflows of `documents`."""
 
     async def body() -> None:
-        async with asyncio.timeout(60), open_caller(**choices) as caller:
+        async with asyncio.timeout(SECONDS_MAX), open_caller(**choices) as caller:
             for document in (DOUBLE, ASK, BOTH_ASK, PARENT, WAIT):
                 await caller.call("workflow.import", workflows=[document])
             await test(caller)
@@ -30,7 +29,7 @@ def run(open_caller: OpenGate, test: Callable[[Caller], Awaitable[None]], **choi
 
 async def ended(caller: Caller, execution_id: str) -> dict[str, Any]:
     """Wait for the end of an execution."""
-    await caller.penstock.host.wait_for_end(execution_id, timeout_seconds=WAIT_SECONDS)
+    await caller.penstock.host.wait_for_end(execution_id, timeout_seconds=SECONDS_MAX)
     found: dict[str, Any] = await caller.call("execution.status", execution_id=execution_id)
     return found
 

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.operations.builtin import builtin_operations, internal_operations
 from tests.unit.operations.conftest import Caller, OpenGate
+from tests.waiting import SECONDS_MAX
 
-SECONDS_MAX = 60
 GREET = {"penstock": "v1", "name": "greet", "nodes": [{"id": "done", "type": "end"}]}
 PUBLISHED = {"document": {"name": "greet", "version": "1.0.0"}, "nodes": []}
 CHANGING = {

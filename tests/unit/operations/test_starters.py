@@ -14,7 +14,7 @@ from penstock.governance.webhook_signatures import sign_request
 from penstock.operations.webhooks.receiver import HookAnswer, WebhookReceiver
 from penstock.operations.webhooks.requests import HookRequest
 from tests.unit.operations.conftest import Caller, OpenGate
-from tests.unit.operations.running import WAIT_SECONDS
+from tests.waiting import SECONDS_MAX
 
 END: dict[str, Any] = {"id": "done", "type": "end", "output": 1}
 PLAIN: dict[str, Any] = {"penstock": "v1", "name": "plain", "nodes": [END], "expose": {"tool": True}}
@@ -73,14 +73,14 @@ async def control(ada: Ada) -> str:
 
 async def child(ada: Ada) -> str:
     parent = await ada.execution("workflow.execute", workflow_id="parent")
-    await ada.owner.penstock.host.wait_for_end(parent, timeout_seconds=WAIT_SECONDS)
+    await ada.owner.penstock.host.wait_for_end(parent, timeout_seconds=SECONDS_MAX)
     page = await ada.caller.call("execution.list", parent_id=parent)
     return str(page["items"][0]["execution_id"])
 
 
 async def next_of_a_chain(ada: Ada) -> str:
     first = await ada.execution("workflow.execute", workflow_id="again", input={"more": True})
-    last = await ada.owner.penstock.host.wait_for_end(first, timeout_seconds=WAIT_SECONDS)
+    last = await ada.owner.penstock.host.wait_for_end(first, timeout_seconds=SECONDS_MAX)
     assert last is not None
     assert last.run_id != first
     return last.run_id
@@ -88,7 +88,7 @@ async def next_of_a_chain(ada: Ada) -> str:
 
 async def fork(ada: Ada) -> str:
     original = await ada.owner.call("workflow.execute", workflow_id="plain")
-    await ada.owner.penstock.host.wait_for_end(original["execution_id"], timeout_seconds=WAIT_SECONDS)
+    await ada.owner.penstock.host.wait_for_end(original["execution_id"], timeout_seconds=SECONDS_MAX)
     return await ada.execution("execution.fork", execution_id=original["execution_id"], at_sequence=1)
 
 
@@ -145,7 +145,7 @@ def test_the_first_record_says_who_started_a_run(
     monkeypatch.setenv("PENSTOCK_SECRET_HOOK_KEY", SECRET)
 
     async def body() -> None:
-        async with asyncio.timeout(60), open_caller() as owner:
+        async with asyncio.timeout(SECONDS_MAX), open_caller() as owner:
             for document in (PLAIN, PARENT, AGAIN):
                 await owner.call("workflow.create", document=document)
             made = await owner.call("key.create", name="ada", scopes=["*"])
@@ -176,7 +176,7 @@ def test_whoever_made_a_schedule_does_not_approve_what_it_starts(open_caller: Op
     }
 
     async def body() -> None:
-        async with asyncio.timeout(60), open_caller() as owner:
+        async with asyncio.timeout(SECONDS_MAX), open_caller() as owner:
             await owner.call("workflow.create", document=asks)
             made = await owner.call("key.create", name="ada", scopes=["*"])
             ada = Ada(owner, owner.with_key(made["secret"]), made["key"]["id"])

@@ -19,6 +19,7 @@ from penstock.app.serving.server import ServerOptions, open_application
 from penstock.operations.gate.context import GateLimits
 from penstock.operations.gate.pipeline import Gate
 from penstock.rest.application import RestOptions
+from tests.waiting import SECONDS_MAX
 
 HELLO = {"penstock": "v1", "name": "hello", "nodes": [{"id": "done", "type": "end", "output": "hello"}]}
 WAITS = {
@@ -94,7 +95,7 @@ class Client:
             else:
                 answered.body += message["body"]
 
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(SECONDS_MAX):
             await self.app(scope, receive, send)
         return answered
 

@@ -20,6 +20,7 @@ from penstock.operations.gate.context import WebhookChoices
 from penstock.operations.gate.pipeline import Gate
 from tests.unit.operations.conftest import Caller
 from tests.unit.operations.receiver import receiving
+from tests.waiting import SECONDS_MAX
 
 SECRET = "a good secret"
 ORDERS: dict[str, Any] = {
@@ -39,7 +40,7 @@ async def serving(folder: Path) -> AsyncIterator[tuple[httpx2.AsyncClient, Calle
     """The application with the workflow, and somebody who sends to it."""
     options = ServerOptions(webhooks=WebhookChoices(max_body_bytes=10_000, allow_private_addresses=True))
     async with (
-        asyncio.timeout(60),
+        asyncio.timeout(SECONDS_MAX),
         Penstock.open(folder / "penstock.db", secrets={"HOOK_KEY": SECRET}.get, workflows=[ORDERS]) as penstock,
         open_application(penstock, options) as (app, gate),
         httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://penstock") as client,

@@ -16,11 +16,11 @@ nodes:
 
 
 @step(name="work")
-async def work(seconds: float = 60.0) -> None:
+async def work() -> None:
     """Last until somebody cancels it."""
     print("begun", flush=True)
     try:
-        await asyncio.sleep(seconds)
+        await asyncio.Event().wait()
     except asyncio.CancelledError:
         print("cancelled", flush=True)
         raise

@@ -16,6 +16,7 @@ from penstock.runtime.run_handle import Run
 from tests.fixtures.a2a_agent import Agent, agent_app
 from tests.unit.runtime.executors.asgi_server import serving_asgi, unused_port
 from tests.unit.runtime.executors.calls import bounded
+from tests.waiting import SECONDS_MAX
 
 REVIEW = """\
 penstock: v1
@@ -103,4 +104,4 @@ def test_cancelling_a_run_that_asks_leaves_nothing_under_way(tmp_path: Path) -> 
             with pytest.raises(Rejected):
                 await run.answer({"text": "main"})
 
-    bounded(asyncio.wait_for(work(), 30))
+    bounded(asyncio.wait_for(work(), SECONDS_MAX))

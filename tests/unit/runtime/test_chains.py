@@ -28,9 +28,10 @@ from penstock.runtime.stores.memory.runs import MemoryStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.chains import WAIT, counting
 from tests.conformance.embedded import Bench
-from tests.conformance.hosts import WAIT_SECONDS, ScriptedPerformer, native
+from tests.conformance.hosts import ScriptedPerformer, native
 from tests.conformance.hosts import step as step_node
 from tests.conformance.stores import AT, listed, on_every_store, start
+from tests.waiting import SECONDS_MAX
 
 ENTITY = """\
 penstock: v1
@@ -55,7 +56,7 @@ nodes:
 
 def opened(folder: Path, body: Callable[[Penstock], Coroutine[Any, Any, None]]) -> None:
     async def run() -> None:
-        async with asyncio.timeout(60), Penstock.open(folder / "penstock.db") as penstock:
+        async with asyncio.timeout(SECONDS_MAX), Penstock.open(folder / "penstock.db") as penstock:
             await penstock.register(ENTITY)
             await body(penstock)
 
@@ -156,10 +157,10 @@ def continued_without_a_driver(store: Store) -> Coroutine[Any, Any, EmbeddedHost
 async def test_a_next_run_that_nobody_started_is_started_by_the_next_process(store: Store) -> None:
     await continued_without_a_driver(store)
     async with at_work(store) as bench:
-        last = await bench.host.wait_for_end("r", timeout_seconds=WAIT_SECONDS)
+        last = await bench.host.wait_for_end("r", timeout_seconds=SECONDS_MAX)
         assert last is not None
         assert (last.run_id, last.status) == ("r~2", "completed")
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(SECONDS_MAX):
             while (row := await store.row("r")) is not None and row.has_work:
                 await bench.host.next_commit(timeout_seconds=0.05)
     assert await store.delete_runs(["r"]) == 0
@@ -205,7 +206,7 @@ def test_a_store_that_cannot_write_for_a_while_loses_no_chain() -> None:
         await driver.start()
         try:
             await Bench(host, ScriptedPerformer()).start(counting(step_node("a"), last=2))
-            last = await host.wait_for_end("r", timeout_seconds=WAIT_SECONDS)
+            last = await host.wait_for_end("r", timeout_seconds=SECONDS_MAX)
         finally:
             await driver.stop()
         assert last is not None
@@ -333,7 +334,7 @@ def test_the_control_plane_goes_along_with_a_chain() -> None:
 
 def test_the_control_plane_of_a_store_goes_along_with_a_chain_and_its_parent() -> None:
     async def run() -> None:
-        async with at_work(MemoryStore()) as bench, asyncio.timeout(30):
+        async with at_work(MemoryStore()) as bench, asyncio.timeout(SECONDS_MAX):
             plane = ControlPlane(host=HostControl(bench.host), new_id=lambda: "minted")
             await bench.host.register(build_workflow(counting(step_node("a"), WAIT)))
             sub: JsonObject = {"id": "sub", "type": "subworkflow", "workflow": "counting", "input": {}}
@@ -343,7 +344,7 @@ def test_the_control_plane_of_a_store_goes_along_with_a_chain_and_its_parent() -
             for _ in range(3):
                 reply = await plane.call("workflow_signal", {"execution_id": "r:sub:sub", "signal_name": "go"})
                 assert isinstance(reply, Answer), reply
-            state = await bench.host.wait_for_end("r", timeout_seconds=WAIT_SECONDS)
+            state = await bench.host.wait_for_end("r", timeout_seconds=SECONDS_MAX)
             assert state is not None
             assert state.result == 3
 

@@ -16,10 +16,9 @@ from penstock.runtime.ports.runs import RunPosition
 from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.hosts import ScriptedPerformer
+from tests.waiting import SECONDS_MAX
 
 WORKER = Path(__file__).with_name("long_worker.py")
-# A tenth of a second between two looks, and a machine that is busy; the step itself lasts a minute.
-SOON_SECONDS = 10.0
 
 
 @asynccontextmanager
@@ -45,12 +44,12 @@ def test_a_cancel_from_another_process_reaches_a_running_attempt_soon(tmp_path: 
     path = tmp_path / "penstock.db"
 
     async def body() -> None:
-        async with asyncio.timeout(60), worker(path) as said, Penstock.open(path, perform=False) as penstock:
+        async with asyncio.timeout(SECONDS_MAX), worker(path) as said, Penstock.open(path, perform=False) as penstock:
             for _ in range(3):
                 run = await penstock.start("long")
                 assert await line(said) == ["begun"]
                 await run.cancel("no longer wanted")
-                async with asyncio.timeout(SOON_SECONDS):
+                async with asyncio.timeout(SECONDS_MAX):
                     assert await line(said) == ["cancelled"]
                 assert await run.status() == "cancelled"
 
@@ -89,7 +88,7 @@ def test_a_process_where_nothing_happens_does_not_look(tmp_path: Path, monkeypat
         host = EmbeddedHost(store=store, clock=SystemClock(), worker_id="w")
         driver = Driver(host=host, performer=ScriptedPerformer())
         await driver.start()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(SECONDS_MAX):
             await store.asked_enough.wait()
         # Once at first, and after its own sign of life, which is a change like any other.
         assert 1 <= store.looks < 10

@@ -11,6 +11,7 @@ from penstock import Penstock
 from penstock.base.clock import ManualClock
 from penstock.base.errors import Conflict
 from penstock.runtime.run_handle import Run
+from tests.waiting import SECONDS_MAX
 
 WORK = """\
 penstock: v1
@@ -35,7 +36,7 @@ def two_processes(folder: Path, workflow: str, body: Body) -> None:
     async def run() -> None:
         path, clock = folder / "penstock.db", ManualClock(1_760_000_000_000)
         async with (
-            asyncio.timeout(60),
+            asyncio.timeout(SECONDS_MAX),
             Penstock.open(path, clock=clock) as first,
             Penstock.open(path, clock=clock, perform=False) as second,
         ):

@@ -22,6 +22,7 @@ from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
+from tests.waiting import SECONDS_MAX
 
 ASK: JsonObject = {"id": "ask", "type": "interrupt", "message": "ok?"}
 ONCE: JsonObject = {"effects": "at_most_once"}
@@ -34,7 +35,7 @@ def on_a_store(kind: str, folder: Path, body: Body) -> None:
         store: Store = MemoryStore() if kind == "memory" else SqliteStore(folder / "penstock.db")
         await store.open()
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(SECONDS_MAX):
                 await body(store)
         finally:
             await store.close()

@@ -10,6 +10,7 @@ import pytest
 from penstock import Penstock, RunFailed, step
 from penstock.base.errors import Conflict, NotFound, Rejected, Unavailable
 from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityOutcome
+from tests.waiting import SECONDS_MAX
 
 ASK = """\
 penstock: v1
@@ -45,7 +46,7 @@ async def broken() -> None:
 
 def opened(folder: Path, body: Callable[[Penstock], Coroutine[Any, Any, None]], function: Any = pay) -> None:
     async def run() -> None:
-        async with asyncio.timeout(60), Penstock.open(folder / "penstock.db", steps=[function]) as penstock:
+        async with asyncio.timeout(SECONDS_MAX), Penstock.open(folder / "penstock.db", steps=[function]) as penstock:
             await body(penstock)
 
     asyncio.run(run())
@@ -151,7 +152,7 @@ def test_what_json_cannot_hold_is_refused_wherever_it_comes_in(tmp_path: Path) -
 def test_a_result_that_json_cannot_hold_fails_its_activity_for_good(tmp_path: Path) -> None:
     async def run() -> None:
         async with (
-            asyncio.timeout(60),
+            asyncio.timeout(SECONDS_MAX),
             Penstock.open(tmp_path / "penstock.db", executors={"tool_call": Unsound()}) as penstock,
         ):
             await penstock.register(EVERYTHING)

@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.runtime.semaphores import FairSemaphore
+from tests.waiting import SECONDS_MAX
 
 
 def run_bounded(work: Coroutine[object, object, None]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(SECONDS_MAX):
             await work
 
     asyncio.run(bounded())

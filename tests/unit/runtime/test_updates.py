@@ -9,6 +9,7 @@ import pytest
 from penstock.app.penstock import Penstock
 from penstock.app.storage import in_memory
 from penstock.base.json import JsonObject
+from tests.waiting import SECONDS_MAX
 
 DOCUMENT: JsonObject = {
     "penstock": "v1",
@@ -39,7 +40,7 @@ def test_an_update_returns_what_the_run_says_after_it_was_taken(early: bool) -> 
             await run.signal("add", {"by": 9})
             assert await run.result(timeout_seconds=60) == 12
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), SECONDS_MAX))
 
 
 def test_a_signal_starts_the_run_that_does_not_exist_yet_and_finds_it_afterwards() -> None:
@@ -50,4 +51,4 @@ def test_a_signal_starts_the_run_that_does_not_exist_yet_and_finds_it_afterwards
             assert first.id == again.id == "c1"
             assert await again.result(timeout_seconds=60) == 10
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), SECONDS_MAX))

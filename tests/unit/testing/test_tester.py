@@ -15,6 +15,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.activities.performing import ActivityCall, ActivityDeferred, ActivityDone, ActivityError
 from penstock.runtime.steps.registry import StepContext, StepFailed, step
 from penstock.testing import NEVER, WorkflowTester, in_turn
+from tests.waiting import SECONDS_MAX
 
 T = TypeVar("T")
 
@@ -56,7 +57,7 @@ PAID: JsonObject = {"amount": 180, "reference": "R1"}
 LARGE: JsonObject = {"order_id": "A-1", "amount": 180}
 
 
-def bounded(work: Coroutine[Any, Any, T], seconds: float = 60) -> T:
+def bounded(work: Coroutine[Any, Any, T], seconds: float = SECONDS_MAX) -> T:
     async def main() -> T:
         async with asyncio.timeout(seconds):
             return await work

@@ -25,6 +25,7 @@ from tests.fixtures.mcp_tools_server import make_server
 from tests.unit.runtime.executors.asgi_server import serving_asgi
 from tests.unit.runtime.executors.calls import bounded, call_of, done, error
 from tests.unit.runtime.executors.web_server import Answer, Seen, serving
+from tests.waiting import SECONDS_MAX
 from tests.zygote import piped_script
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
@@ -33,7 +34,7 @@ JSON = {"content-type": "application/json"}
 
 
 async def performed(settings: Settings, *calls: ActivityCall) -> list[ActivityOutcome]:
-    async with asyncio.timeout(60), equipped(settings) as equipment:
+    async with asyncio.timeout(SECONDS_MAX), equipped(settings) as equipment:
         return [await equipment.executors[call.activity.node_type].perform(call) for call in calls]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.app.executors.extras import EXTRA_EXECUTORS, load_executor
 from penstock.base.errors import Rejected, Unavailable
+from tests.waiting import SECONDS_MAX
 
 CLASSES = {"a2a": "A2aClients", "llm": "PydanticProvider"}
 
@@ -44,6 +45,8 @@ def test_importing_the_product_imports_none_of_these_libraries() -> None:
         "penstock.runtime.executors.llm.mock, penstock.runtime.executors.mcp.config; "
         "print(json.dumps(sorted(sys.modules)))"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=SECONDS_MAX
+    )
     loaded = {module.partition(".")[0] for module in json.loads(ran.stdout)}
     assert not loaded & {"a2a", "anthropic", "google", "httpx", "mcp", "mcp_types", "openai", "pydantic_ai"}

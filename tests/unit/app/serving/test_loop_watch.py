@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import importlib
 import logging
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,38 +17,37 @@ from pathlib import Path
 import pytest
 
 from penstock.app.serving.loop_watch import LoopWatch
+from penstock.base import limits
 from penstock.operations.telemetry.metrics import Telemetry
+from tests.waiting import SECONDS_MAX, until, wait_until
 
 
 @contextmanager
-def watched_loop(telemetry: Telemetry) -> Iterator[None]:
+def watched_loop(telemetry: Telemetry) -> Iterator[LoopWatch]:
     watch = LoopWatch(telemetry, asyncio.get_running_loop())
     watch.start()
     try:
-        yield
+        yield watch
     finally:
         watch.stop()
 
 
-def stand_still() -> None:
-    threading.Event().wait(0.4)
+def stand_still(watch: LoopWatch) -> None:
+    """Block the event loop until the watching thread has seen where it stands, and it counts as a stall."""
+    wait_until(lambda: watch._where and time.monotonic() - watch._noted > 2 * limits.LOOP_STALL_SECONDS)
 
 
 def test_a_stall_is_measured_logged_with_its_cause_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     telemetry = Telemetry()
 
     async def body() -> None:
-        with watched_loop(telemetry):
-            await asyncio.sleep(0.05)
-            stand_still()
-            for _ in range(1_000):
-                await asyncio.sleep(0.01)
-                if telemetry.loop_stall_max_seconds:
-                    break
+        with watched_loop(telemetry) as watch:
+            stand_still(watch)
+            await until(lambda: telemetry.loop_stall_max_seconds > 0)
 
     with caplog.at_level(logging.WARNING, "penstock"):
-        asyncio.run(asyncio.wait_for(body(), 30))
-    assert 0.3 < telemetry.loop_stall_max_seconds < 30
+        asyncio.run(asyncio.wait_for(body(), SECONDS_MAX))
+    assert limits.LOOP_STALL_SECONDS < telemetry.loop_stall_max_seconds < SECONDS_MAX
     told = [record.__dict__["fields"] for record in caplog.records if record.getMessage() == "event_loop_stalled"]
     assert any("stand_still" in " ".join(entry["where"]) for entry in told)
     assert all(entry["stalled_ms"] >= 100 for entry in told)
@@ -64,11 +63,10 @@ def test_time_in_which_no_processor_was_free_is_told_apart(caplog: pytest.LogCap
 
     async def body() -> None:
         with watched_loop(telemetry):
-            await asyncio.sleep(0.05)
-            until = time.thread_time() + 0.3
-            while time.thread_time() < until:
+            enough = time.thread_time() + 0.3
+            while time.thread_time() < enough:
                 pass
-            await asyncio.sleep(0.05)
+            await until(lambda: telemetry.loop_stall_max_seconds > 0)
 
     os.sched_setaffinity(0, {min(allowed)})
     others = [subprocess.Popen(wanted, stdout=subprocess.PIPE) for _ in range(2)]
@@ -77,7 +75,7 @@ def test_time_in_which_no_processor_was_free_is_told_apart(caplog: pytest.LogCap
             assert other.stdout is not None
             other.stdout.readline()
         with caplog.at_level(logging.WARNING, "penstock"):
-            asyncio.run(asyncio.wait_for(body(), 60))
+            asyncio.run(asyncio.wait_for(body(), SECONDS_MAX))
     finally:
         os.sched_setaffinity(0, allowed)
         for other in others:
@@ -93,19 +91,18 @@ def test_time_in_which_no_processor_was_free_is_told_apart(caplog: pytest.LogCap
 def test_who_imports_is_told_and_not_how_imports_work(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tmp_path.joinpath("slow_to_import.py").write_text(
-        "import threading\nthreading.Event().wait(0.4)\n", encoding="utf-8"
-    )
+    tmp_path.joinpath("slow_to_import.py").write_text("import builtins\nbuiltins.stand_still()\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
+    telemetry = Telemetry()
 
     async def body() -> None:
-        with watched_loop(Telemetry()):
-            await asyncio.sleep(0.05)
+        with watched_loop(telemetry) as watch:
+            monkeypatch.setattr(builtins, "stand_still", lambda: stand_still(watch), raising=False)
             importlib.import_module("slow_to_import")
-            await asyncio.sleep(0.05)
+            await until(lambda: telemetry.loop_stall_max_seconds > 0)
 
     with caplog.at_level(logging.WARNING, "penstock"):
-        asyncio.run(asyncio.wait_for(body(), 30))
+        asyncio.run(asyncio.wait_for(body(), SECONDS_MAX))
     told = " ".join(
         " ".join(record.__dict__["fields"]["where"])
         for record in caplog.records
@@ -120,9 +117,10 @@ def test_a_loop_that_turns_is_not_told_of(caplog: pytest.LogCaptureFixture) -> N
     telemetry = Telemetry()
 
     async def body() -> None:
-        with watched_loop(telemetry):
-            for _ in range(20):
-                await asyncio.sleep(0.005)
+        with watched_loop(telemetry) as watch:
+            for _ in range(5):
+                noted = watch._noted
+                await until(lambda noted=noted: watch._noted != noted)  # type: ignore[misc]
 
     began = time.monotonic()
     asyncio.run(body())

@@ -18,13 +18,16 @@ from penstock.base import limits
 from penstock.mcp_surface.options import McpOptions
 from penstock.operations.gate.context import Request
 from penstock.operations.gate.pipeline import Answered
+from tests.waiting import SECONDS_MAX
 
 
 def test_a_server_that_is_built_has_not_imported_the_sdk() -> None:
     program = (
         "import sys, penstock.app.serving.server; print([name for name in ('mcp', 'pydantic') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=SECONDS_MAX
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -65,7 +68,7 @@ async def test_what_assistants_need_is_loaded_early_if_there_is_something_for_th
         assert isinstance(await gate.call(request), Answered)
         async with McpMount(gate, McpOptions()) as mount:
             assert mount._warming is not None
-            await asyncio.wait_for(asyncio.shield(mount._warming), 60)
+            await asyncio.wait_for(asyncio.shield(mount._warming), SECONDS_MAX)
             assert (mount._edge._engine is not None) is is_exposed
         assert mount._edge._engine is None
 

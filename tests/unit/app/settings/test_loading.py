@@ -16,6 +16,7 @@ from penstock.app.settings.loading import InvalidSettings, LoadedSettings, load_
 from penstock.app.settings.model import Settings, settings_outline
 from penstock.app.settings.secrets import CommandReference, EnvironmentReference, FileReference
 from penstock.definitions.source.findings import Finding
+from tests.waiting import SECONDS_MAX
 
 ROOT = Path(__file__).parents[4]
 IMPORT_SECONDS_MAX = 0.030
@@ -394,7 +395,12 @@ def test_settings_are_read_quickly(tmp_path: Path) -> None:
     seconds = [
         float(
             subprocess.run(
-                [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=60
+                [sys.executable, "-c", program],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=SECONDS_MAX,
             ).stdout
         )
         for _ in range(4)

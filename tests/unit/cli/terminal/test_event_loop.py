@@ -7,13 +7,14 @@ import os
 import signal
 
 from penstock.cli.terminal.event_loop import Interrupted, hold_signals, until_interrupted
+from tests.waiting import SECONDS_MAX
 
 
 def test_a_signal_that_came_before_the_watching_ends_it_at_once() -> None:
     async def work() -> object:
         hold_signals()
         os.kill(os.getpid(), signal.SIGINT)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(SECONDS_MAX):
             return await until_interrupted(asyncio.Event().wait())
 
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)

@@ -52,13 +52,13 @@ def loaded(schema: JsonObject) -> CompiledSchema:
 @pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
 @pytest.mark.parametrize("levels", [20, 60])
 def test_a_schema_that_doubles_with_each_level_is_refused_at_once(keyword: str, levels: int) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     found = compile_schema(doubling(levels, keyword))
     assert isinstance(found, SchemaProblem)
     assert found.code == "SCHEMA_TOO_COSTLY"
     assert found.path.startswith("/$defs/d")
     assert found.hint
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_references_cannot_hide_what_they_lead_to() -> None:
@@ -116,10 +116,10 @@ def test_only_what_is_quick_is_checked_inside_the_server(schema: JsonObject, val
 
 
 def test_a_costly_pattern_is_not_compiled_when_it_is_loaded() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     found = load_schema({"properties": {f"p{n}": {"pattern": rf"^[\p{{L}} ]{{1,{900 + n}}}$"} for n in range(100)}})
     assert isinstance(found, CompiledSchema)
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_violations_are_bounded_in_number_and_bytes() -> None:

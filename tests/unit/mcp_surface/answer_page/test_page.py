@@ -24,6 +24,7 @@ from penstock.mcp_surface.questions.clients import ClientAnswer
 from penstock.mcp_surface.questions.links import AnswerLinks
 from penstock.mcp_surface.questions.signing import link_signer
 from tests.unit.mcp_surface.assistants import Assistant, accept, assisted, exposed
+from tests.waiting import SECONDS_MAX
 
 SECRET: dict[str, Any] = {
     "type": "object",
@@ -147,7 +148,7 @@ async def test_over_a_connection_the_call_waits_for_the_page(tmp_path: Path) -> 
 
         opened: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         waiting = asyncio.ensure_future(assistant.call("secret", kinds=BOTH, ask=agree, settled=settled))
-        url = await asyncio.wait_for(opened, 30)
+        url = await asyncio.wait_for(opened, SECONDS_MAX)
         assert (await browser.post(url, **{"field.token": "s3cret"})).status_code == 200
         assert (await waiting)["structuredContent"]["output"] == {"token": "***", "approved": False}
         assert told == [url]

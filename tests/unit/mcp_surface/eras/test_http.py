@@ -21,6 +21,7 @@ from penstock.mcp_surface.server import McpServer
 from penstock.mcp_surface.wire.pipe import Pipe
 from penstock.operations.gate.context import GateLimits, Principal, Services
 from penstock.operations.gate.open_streams import OpenStreams
+from tests.waiting import SECONDS_MAX
 
 _META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -48,7 +49,7 @@ class OneByOne:
     async def lines(self) -> AsyncIterator[bytes]:
         for request in _REQUESTS:
             yield json.dumps({"jsonrpc": "2.0", **request}).encode()
-            await asyncio.wait_for(self._answered.wait(), 60)
+            await asyncio.wait_for(self._answered.wait(), SECONDS_MAX)
             self._answered.clear()
 
     async def write(self, line: bytes) -> None:
@@ -69,7 +70,7 @@ def test_a_client_hears_which_revision_there_is(only: str | None, answered: set[
     async def talk() -> dict[str, Any]:
         client = OneByOne()
         server = McpServer("test", version="1")
-        await asyncio.wait_for(serve_pipe(server, cast("Pipe", client), lambda: None, only), 60)
+        await asyncio.wait_for(serve_pipe(server, cast("Pipe", client), lambda: None, only), SECONDS_MAX)
         return client.answers
 
     answers = asyncio.run(talk())
@@ -116,7 +117,7 @@ def test_who_takes_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, ve
     async def talk() -> None:
         engine = SdkHttpBackend(McpServer("test", version="1"), McpOptions(), cast("Services", services), _ignored)
         await engine.start()
-        await asyncio.wait_for(engine.handle(somebody, scope, receive, stuck), 60)
+        await asyncio.wait_for(engine.handle(somebody, scope, receive, stuck), SECONDS_MAX)
         await engine.stop()
 
     asyncio.run(talk())

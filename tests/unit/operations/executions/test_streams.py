@@ -18,6 +18,7 @@ from penstock.runtime.activities.performing import ActivityCall
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import workflow
 from tests.unit.operations.running import read_stream, run, status, streaming
+from tests.waiting import SECONDS_MAX, turns
 
 Told = tuple[str | None, Any]
 
@@ -122,7 +123,7 @@ def test_a_stream_goes_on_while_the_execution_does(open_caller: OpenGate) -> Non
                 ("status", "waiting_input"),
             ]
             waiting = asyncio.ensure_future(anext(events))
-            await asyncio.wait((waiting,), timeout=0.05)
+            await turns()
             assert not waiting.done()
             await caller.call("execution.answer", execution_id="x", answer={"ok": True})
             rest = [await waiting, *[event async for event in events]]
@@ -161,7 +162,7 @@ def test_an_idle_stream_gives_signs_of_life(open_caller: OpenGate) -> None:
 def test_a_stream_goes_on_after_a_restart_without_loss_or_repetition(open_caller: OpenGate) -> None:
     async def body() -> None:
         before: list[StreamEvent] = []
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(SECONDS_MAX):
             async with open_caller() as caller:
                 await caller.call("workflow.create", document=ask())
                 await caller.call("workflow.execute", workflow_id="ask", execution_id="x")
@@ -211,7 +212,7 @@ def test_a_stream_ends_when_its_key_is_revoked(open_caller: OpenGate) -> None:
         key_id = (await caller.call("key.list"))["items"][0]["id"]
         async with streaming(reader, execution_id="x", after=seen) as events:
             waiting = asyncio.ensure_future(anext(events))
-            await asyncio.wait((waiting,), timeout=0.05)
+            await turns()
             await caller.call("key.revoke", key_id=key_id)
             last = await waiting
             assert (last.event, last.id) == ("closed", None)
@@ -228,7 +229,7 @@ def test_a_stream_of_an_execution_that_is_deleted_ends(open_caller: OpenGate) ->
         seen = (await status(caller, "x", "waiting_signal"))["sequence"]
         async with streaming(caller, execution_id="x", after=seen, events="output") as events:
             waiting = asyncio.ensure_future(anext(events, None))
-            await asyncio.wait((waiting,), timeout=0.05)
+            await turns()
             await caller.call("execution.cancel", execution_id="x")
             await caller.call("execution.delete", execution_id="x")
             last = await waiting
@@ -286,7 +287,7 @@ def test_progress_is_told_live_without_an_id_and_marked_if_a_model_began_it(
         call = ActivityCall(run_id="x", workflow_name="double", activity=activity)
         async with streaming(caller, execution_id="x", events="progress,complete") as events:
             waiting = asyncio.ensure_future(anext(events))
-            await asyncio.wait((waiting,), timeout=0.05)
+            await turns()
             caller.penstock.host.progress.progress(call, 0.5, "half")
             event = await waiting
             data: Any = event.data

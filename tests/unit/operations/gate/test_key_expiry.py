@@ -9,14 +9,13 @@ import pytest
 
 from penstock.operations.gate.pipeline import RefusedCall
 from tests.unit.operations.conftest import Caller, OpenGate
-from tests.waiting import until
+from tests.waiting import SECONDS_MAX, until
 
 NAP = {
     "penstock": "v1",
     "name": "nap",
     "nodes": [{"id": "nap", "type": "wait", "duration": "1h"}, {"id": "done", "type": "end"}],
 }
-SECONDS_MAX = 60.0
 # At once, on a machine that is busy; without being told, nobody would look for fifteen seconds.
 SECONDS_TO_END = 10.0
 

@@ -13,7 +13,7 @@ from penstock.operations.gate.context import WebhookChoices
 from penstock.runtime.deliveries.feed import DeliveryFeed
 from tests.unit.operations.conftest import Caller, OpenGate, change_services
 from tests.unit.operations.receiver import Receiver, dispatching, receiving
-from tests.waiting import until
+from tests.waiting import SECONDS_MAX, until
 
 GREET: dict[str, Any] = {
     "penstock": "v1",
@@ -34,7 +34,6 @@ FAIL: dict[str, Any] = {
         {"id": "done", "type": "end"},
     ],
 }
-SECONDS_MAX = 60
 
 
 def run(open_caller: OpenGate, test: Callable[[Caller], Awaitable[None]], **choices: Any) -> None:

@@ -23,9 +23,9 @@ from penstock.operations.webhooks.receiver import HookAnswer, WebhookReceiver
 from penstock.operations.webhooks.requests import HookRequest
 from penstock.runtime.ports.platform import CallRecord, ClaimOutcome
 from tests.unit.operations.conftest import Caller, OpenGate, change_services
+from tests.waiting import SECONDS_MAX
 
 SECRET = "a good secret"
-SECONDS_MAX = 60
 
 
 def flow(name: str = "orders", /, *, input: Any = None, **webhook: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from penstock.engine.effects import PerformActivity
 from penstock.engine.records import Record
 from penstock.runtime.activities.performing import ActivityCall
 from penstock.runtime.activities.progress import ProgressBroadcast
+from tests.waiting import SECONDS_MAX
 
 DOCUMENT = """
 penstock: v1
@@ -28,7 +29,7 @@ nodes:
 
 def bounded(work: Coroutine[Any, Any, None]) -> None:
     async def run() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(SECONDS_MAX):
             await work
 
     asyncio.run(run())
@@ -175,7 +176,7 @@ def test_progress_can_be_listened_to_alone(tmp_path: Path) -> None:
         async def copy(*, context: StepContext) -> None:
             while not go_on.is_set():
                 context.progress(0.5)
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(0)
 
         async with Penstock.open(storage=in_memory(), steps=[copy], workflows=[DOCUMENT]) as penstock:
             run = await penstock.start("copy")

@@ -8,6 +8,8 @@ from typing import Any
 
 import uvicorn
 
+from tests.waiting import SECONDS_MAX
+
 __all__ = ["serving_asgi", "unused_port"]
 
 
@@ -34,5 +36,5 @@ async def serving_asgi(app: Any, port: int = 0) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
-        await asyncio.wait([serving], timeout=20)
+        await asyncio.wait([serving], timeout=SECONDS_MAX)
         listener.close()

@@ -7,13 +7,14 @@ from typing import Any, TypeVar
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.effects import PerformActivity
 from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
+from tests.waiting import SECONDS_MAX
 
 __all__ = ["bounded", "call_of", "done", "error"]
 
 T = TypeVar("T")
 
 
-def bounded(work: Coroutine[Any, Any, T], seconds: float = 120) -> T:
+def bounded(work: Coroutine[Any, Any, T], seconds: float = SECONDS_MAX) -> T:
     """Run async code; a test that hangs fails instead."""
 
     async def main() -> T:

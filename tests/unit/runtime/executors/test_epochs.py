@@ -18,6 +18,7 @@ from tests.unit.runtime.executors import process_steps
 from tests.unit.runtime.executors.calls import bounded, call_of, done
 from tests.unit.runtime.executors.mcp.test_executor import executor_of, script, tool
 from tests.unit.runtime.executors.web_server import Answer, serving
+from tests.waiting import SECONDS_MAX
 
 GAP_MS = 30_000
 
@@ -79,7 +80,7 @@ def test_a_step_that_waited_for_a_thread_is_not_called_after_its_run_was_taken_o
         def charge(context: StepContext) -> int:
             calls.append(context.epoch)
             loop.call_soon_threadsafe(began.set)
-            may_end.wait(30)
+            may_end.wait(SECONDS_MAX)
             return context.epoch
 
         registry = StepRegistry()

@@ -30,6 +30,7 @@ from penstock.runtime.guarded import worker as guarded_worker
 from penstock.runtime.guarded.documents import DocumentChecks
 from penstock.runtime.guarded.evaluator import GuardedEvaluator
 from tests.outside.loop_stalls import watched_loop
+from tests.waiting import SECONDS_MAX
 
 BUDGET_MS = 500
 # A worker that is killed has to be replaced, and the machine may be busy.
@@ -192,7 +193,7 @@ def test_the_worker_ends_when_its_server_does() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
     )
     worker_id = int(server.stdout)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + SECONDS_MAX
     while is_running(worker_id) and time.monotonic() < deadline:
         os.sched_yield()
     assert not is_running(worker_id)
@@ -280,12 +281,12 @@ def test_closing_ends_what_is_under_way_and_nothing_is_taken_for_its_outcome() -
     guarded = GuardedEvaluator(time_budget_ms=60_000)
     with ThreadPoolExecutor(1) as threads:
         endless = threads.submit(guarded.evaluate, compiled("last(range(1e12))"), None)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + SECONDS_MAX
         while not guarded.pool._busy and time.monotonic() < deadline:
             os.sched_yield()
         guarded.close()
         with pytest.raises(Unavailable):
-            endless.result(timeout=30)
+            endless.result(timeout=SECONDS_MAX)
 
 
 def test_documents_of_hostile_shape_are_checked_in_a_process() -> None:

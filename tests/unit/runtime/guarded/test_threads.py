@@ -8,8 +8,7 @@ import threading
 import pytest
 
 from penstock.runtime.guarded.threads import FairThreads
-
-SECONDS_MAX = 60
+from tests.waiting import SECONDS_MAX
 
 
 def test_whoever_asks_for_much_does_not_make_others_wait() -> None:

@@ -27,8 +27,7 @@ from penstock.runtime.guarded.evaluator import GuardedEvaluator
 from penstock.runtime.host import deciding
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.stores.memory.runs import MemoryStore
-
-SECONDS_MAX = 60
+from tests.waiting import SECONDS_MAX
 
 
 def adds(name: str, expression: str) -> JsonObject:

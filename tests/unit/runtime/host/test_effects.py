@@ -17,7 +17,8 @@ from penstock.runtime.ports.runs import RunRow, Store
 from penstock.runtime.stores.memory.runs import MemoryStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.embedded import Bench
-from tests.conformance.hosts import END, WAIT_SECONDS, ScriptedPerformer, native, step
+from tests.conformance.hosts import END, ScriptedPerformer, native, step
+from tests.waiting import SECONDS_MAX
 
 ASK: JsonObject = {"id": "ask", "type": "interrupt", "message": "ok?"}
 CHILD = native(ASK, END, name="child")
@@ -36,7 +37,7 @@ TWO = native({"id": "both", "type": "parallel", "branches": branches("one", "two
 
 def on_a_store(body: Callable[[Store], Coroutine[Any, Any, None]]) -> None:
     async def run() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(SECONDS_MAX):
             await body(MemoryStore())
 
     asyncio.run(run())
@@ -58,7 +59,7 @@ async def at_work(store: Store, worker_id: str = "w") -> AsyncIterator[Bench]:
 
 async def row_where(bench: Bench, run_id: str, condition: Callable[[RunRow], bool]) -> RunRow:
     """Wait, bounded, until the index says something about a run."""
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with asyncio.timeout(SECONDS_MAX):
         while True:
             row = await bench.host.store.row(run_id)
             if row is not None and condition(row):

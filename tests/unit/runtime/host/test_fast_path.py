@@ -24,6 +24,7 @@ from penstock.runtime.stores.memory.runs import MemoryStore
 from penstock.runtime.stores.sqlite.store import SqliteStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.hosts import END, native, step
+from tests.waiting import SECONDS_MAX
 
 LINE = native(step("one"), step("two"), step("three"), END)
 LOOKING: ContextVar[str] = ContextVar("looking", default="nowhere")
@@ -75,7 +76,7 @@ def on(make: Callable[[], Store], body: Callable[[EmbeddedHost, Performer], Coro
     faults: list[BaseException] = []
 
     async def run() -> None:
-        async with asyncio.timeout(60), hosting(make(), faults) as (host, performer):
+        async with asyncio.timeout(SECONDS_MAX), hosting(make(), faults) as (host, performer):
             await body(host, performer)
 
     asyncio.run(run())

@@ -24,6 +24,7 @@ from penstock.runtime.stores.memory.runs import MemoryStore
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
 from tests.unit.runtime.executors.calls import bounded, call_of
+from tests.waiting import SECONDS_MAX
 
 ONCE: JsonObject = {"effects": "at_most_once"}
 HOUR_MS = 3_600_000
@@ -223,7 +224,7 @@ def test_what_waits_for_its_turn_in_a_process_that_lost_its_lease_is_dropped() -
                 await two.ended("under way")
                 first_clock.elapse(GAP_MS)  # the first wakes up
                 slow.gates["pay"].set()
-                await asyncio.wait(first._tasks - first._loops, timeout=10)
+                await asyncio.wait(first._tasks - first._loops, timeout=SECONDS_MAX)
                 assert not first.busy
                 assert [effect for effect in slow.calls if "/charge/" in effect] == []
                 assert [effect for effect in slow.calls if "/thanks/" in effect] == []

@@ -13,6 +13,7 @@ from penstock.engine.records import Record
 from penstock.runtime.host.waiters import Transcripts
 from penstock.runtime.ports.host import Transcript
 from penstock.runtime.ports.runs import RunRow
+from tests.waiting import SECONDS_MAX
 
 ROW = RunRow(
     run_id="r", workflow_name="w", workflow_version="1", definition_hash="0", status="running", seq=0, created_at=0,
@@ -83,4 +84,4 @@ def test_a_host_notes_what_it_stores_of_the_runs_that_are_waited_for(tmp_path: P
                 assert transcript.stored(whole.row.seq) == whole
                 assert other.stored(0) is None
 
-    asyncio.run(asyncio.wait_for(body(), 60))
+    asyncio.run(asyncio.wait_for(body(), SECONDS_MAX))

@@ -19,8 +19,8 @@ from penstock.runtime.host.waiters import RunWatch, moved_within
 from penstock.runtime.ports.host import LiveRun, Moved
 from penstock.runtime.ports.runs import AppendOutcome, RunPosition, RunWrite, StoredRun
 from penstock.runtime.stores.memory.runs import MemoryStore
+from tests.waiting import SECONDS_MAX, turns
 
-WAIT_SECONDS = 60
 WAITS: JsonObject = {
     "penstock": "v1",
     "name": "waits",
@@ -40,7 +40,7 @@ def hosted(test: Callable[[EmbeddedHost, EmbeddedHost], Awaitable[None]]) -> Non
         workflow = build_workflow(WAITS)
         await here.register(workflow)
         await here.start(inputs.StartRun(at=1, run_id="r", input={}), workflow_hash=workflow.hash)
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(SECONDS_MAX):
             await test(here, there)
 
     asyncio.run(body())
@@ -80,7 +80,7 @@ def test_a_run_is_read_as_it_is_stored_while_its_transition_is_under_way() -> No
         store.tells.set()
         await going
 
-    asyncio.run(asyncio.wait_for(body(), WAIT_SECONDS))
+    asyncio.run(asyncio.wait_for(body(), SECONDS_MAX))
 
 
 class SlowToLoad(MemoryStore):
@@ -134,7 +134,7 @@ def test_a_run_that_was_loaded_while_it_moved_on_is_not_taken_back(signals: int)
         assert state is not None
         assert live.state.seq == state.seq == (await host.history("r"))[-1].seq
 
-    asyncio.run(asyncio.wait_for(body(), WAIT_SECONDS))
+    asyncio.run(asyncio.wait_for(body(), SECONDS_MAX))
 
 
 async def go(host: EmbeddedHost) -> None:
@@ -144,9 +144,9 @@ async def go(host: EmbeddedHost) -> None:
 def test_a_commit_here_wakes_at_once_with_the_state() -> None:
     async def test(here: EmbeddedHost, there: EmbeddedHost) -> None:
         seq = (await here.wait("r", after_seq=0, timeout_seconds=0)).seq  # type: ignore[union-attr]
-        waiting = asyncio.ensure_future(here.wait("r", after_seq=seq, timeout_seconds=WAIT_SECONDS))
-        ending = asyncio.ensure_future(here.wait_for_end("r", timeout_seconds=WAIT_SECONDS))
-        await asyncio.wait((waiting, ending), timeout=0.01)
+        waiting = asyncio.ensure_future(here.wait("r", after_seq=seq, timeout_seconds=SECONDS_MAX))
+        ending = asyncio.ensure_future(here.wait_for_end("r", timeout_seconds=SECONDS_MAX))
+        await turns()
         await go(here)
         for task in (waiting, ending):
             state = await task
@@ -158,8 +158,8 @@ def test_a_commit_here_wakes_at_once_with_the_state() -> None:
 
 def test_a_commit_elsewhere_is_found_by_looking() -> None:
     async def test(here: EmbeddedHost, there: EmbeddedHost) -> None:
-        waiting = asyncio.ensure_future(here.wait_for_end("r", timeout_seconds=WAIT_SECONDS))
-        await asyncio.wait((waiting,), timeout=0.01)
+        waiting = asyncio.ensure_future(here.wait_for_end("r", timeout_seconds=SECONDS_MAX))
+        await turns()
         await go(there)
         state = await waiting
         assert state is not None
@@ -170,9 +170,9 @@ def test_a_commit_elsewhere_is_found_by_looking() -> None:
 
 def test_a_run_that_moved_before_anybody_waited_is_not_waited_for() -> None:
     async def test(here: EmbeddedHost, there: EmbeddedHost) -> None:
-        assert (await here.wait("r", after_seq=0, timeout_seconds=WAIT_SECONDS)) is not None
-        assert await here.wait("nothing", after_seq=0, timeout_seconds=WAIT_SECONDS) is None
-        assert await here.wait_for_end("nothing", timeout_seconds=WAIT_SECONDS) is None
+        assert (await here.wait("r", after_seq=0, timeout_seconds=SECONDS_MAX)) is not None
+        assert await here.wait("nothing", after_seq=0, timeout_seconds=SECONDS_MAX) is None
+        assert await here.wait_for_end("nothing", timeout_seconds=SECONDS_MAX) is None
 
     hosted(test)
 
@@ -199,7 +199,7 @@ def test_many_waiters_share_one_look_and_nobody_looks_when_nobody_waits() -> Non
 
         watch = RunWatch(store=Counting())
         with watch.entered("a", after_seq=0) as one, watch.entered("a", after_seq=5) as two:
-            await asyncio.wait((one, two), timeout=WAIT_SECONDS)
+            await asyncio.wait((one, two), timeout=SECONDS_MAX)
             # There is no such run: both may look for themselves.
             assert (one.done(), two.done()) == (True, True)
         assert looks == [1]
@@ -219,7 +219,7 @@ def test_a_run_that_is_moved_here_is_looked_at_only_when_it_rests() -> None:
                 return {run_id: RunPosition(seq=1, terminal=False) for run_id in run_ids}
 
         async def looked(count: int) -> None:
-            async with asyncio.timeout(WAIT_SECONDS):
+            async with asyncio.timeout(SECONDS_MAX):
                 while len(looks) < count:
                     await watch.next_commit(timeout_seconds=limits.FOREIGN_CHANGE_POLL_SECONDS / 10)
 
@@ -250,7 +250,7 @@ def test_those_who_wait_for_long_share_a_timer(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(loop, "call_at", counted)
         monkeypatch.setattr(waiters, "_SHARED_SECONDS_MIN", 0.01)
         began = loop.time()
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(SECONDS_MAX):
             timers = 0
             await asyncio.gather(*(moved_within(moved, 0.05) for moved in waiting), moved_within(woken, 0.05))
         assert loop.time() - began >= 0.05

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.waiting import SECONDS_MAX
+
 __all__ = ["held"]
 
-_SECONDS_MAX = 60
 _HOLD = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -31,4 +32,4 @@ def held(path: Path, statement: str) -> Iterator[None]:
             yield
         finally:
             process.stdin.close()
-            process.wait(_SECONDS_MAX)
+            process.wait(SECONDS_MAX)

@@ -15,6 +15,7 @@ from penstock.runtime.stores.sqlite.pages.shapes import SHAPE_TABLE, ShapeNumber
 from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.conformance.stores import AT, run_bounded, start
 from tests.conformance.test_store_moves import SHAPE, moved, records_of
+from tests.waiting import SECONDS_MAX
 
 
 def rows(path: Path, statement: str) -> list[tuple[object, ...]]:
@@ -44,7 +45,7 @@ async def stored(path: Path, runs: int = 3) -> None:
 
 
 def load(path: Path, run_id: str) -> list[Record]:
-    return asyncio.run(asyncio.wait_for(loaded(path, run_id), 30))
+    return asyncio.run(asyncio.wait_for(loaded(path, run_id), SECONDS_MAX))
 
 
 async def loaded(path: Path, run_id: str) -> list[Record]:

@@ -10,9 +10,9 @@ from pathlib import Path
 from penstock.runtime.ports.runs import Appended, StoredRun
 from penstock.runtime.stores.sqlite.store import SqliteStore
 from tests.conformance.stores import listed, record, run_bounded, start
+from tests.waiting import SECONDS_MAX
 
 ROOT = Path(__file__).parents[4]
-SECONDS_MAX = 60
 
 
 def appender(path: Path, name: str, *options: str) -> subprocess.Popen[str]:

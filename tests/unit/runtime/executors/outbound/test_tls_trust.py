@@ -18,6 +18,7 @@ from penstock.runtime.executors.outbound.tls_trust import trusted_certificates
 from tests.outside.hostile_upstream import hostile_http
 from tests.outside.test_upstream_isolation import called, executor_of
 from tests.unit.runtime.executors.calls import done
+from tests.waiting import SECONDS_MAX
 
 
 def readers_during(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Awaitable[None]]) -> list[int]:
@@ -33,7 +34,7 @@ def readers_during(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Awaitable
     monkeypatch.setattr(trust_module, "_CERTIFICATES", type(trust_module._CERTIFICATES)())
 
     async def body() -> int:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(SECONDS_MAX):
             await work()
         return threading.get_ident()
 

@@ -17,6 +17,7 @@ from penstock.runtime.executors.step.executor import StepExecutor
 from penstock.runtime.steps.registry import StepContext, StepFailed, StepRegistry, step
 from tests.unit.runtime.executors import process_steps
 from tests.unit.runtime.executors.calls import bounded, call_of, done, error
+from tests.waiting import SECONDS_MAX
 
 
 class Ears:
@@ -290,7 +291,7 @@ def test_there_are_never_more_threads_than_allowed_and_work_waits_its_turn() -> 
             with lock:
                 running += 1
                 most = max(most, running)
-            both.wait(30)
+            both.wait(SECONDS_MAX)
             with lock:
                 running -= 1
 
@@ -309,7 +310,7 @@ def test_work_that_is_cancelled_before_its_turn_is_never_begun() -> None:
         def busy(context: StepContext) -> None:
             calls.append(1)
             context.heartbeat()
-            release.wait(30)
+            release.wait(SECONDS_MAX)
 
         executor = executor_of(busy, threads=1, observer=ears)
         first = asyncio.ensure_future(executor.perform(step_call(busy)))

@@ -35,9 +35,9 @@ from tests.conformance.platform_stores import (
     verified,
 )
 from tests.conformance.stores import start
+from tests.waiting import SECONDS_MAX
 
 ROOT = Path(__file__).parents[5]
-SECONDS_MAX = 60
 BEFORE_PLATFORM_TABLES = 2
 
 
