@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.durable_load import Load, closed_loop
-from penstock.runtime.stores.sqlite.format.schema import open_for_writing
+from penstock.runtime.stores.sqlite.schema.files import open_for_writing
 
 __all__ = ["Append", "appends_of", "bare_load"]
 

@@ -30,7 +30,7 @@ from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.host import Committed
 from penstock.runtime.ports.runs import Appended, AppendOutcome, RunWrite
 from penstock.runtime.steps.registry import step
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock, new_run_id, new_worker_id
 
 __all__ = [
@@ -69,7 +69,7 @@ class Immediate:
 class Engine:
     """An open runtime, and who waits for which of its runs to end."""
 
-    store: SqliteStore
+    store: SqliteRunStore
     host: EmbeddedHost
     workflow: Workflow
     faults: list[str] = field(default_factory=list)
@@ -107,9 +107,9 @@ class Engine:
 
 
 @asynccontextmanager
-async def opened(path: Path, document: JsonObject, *, store: SqliteStore | None = None) -> AsyncIterator[Engine]:
+async def opened(path: Path, document: JsonObject, *, store: SqliteRunStore | None = None) -> AsyncIterator[Engine]:
     """The runtime on a file, performing; `synchronous` is FULL as it is by default."""
-    store = store or SqliteStore(path, synchronous="FULL")
+    store = store or SqliteRunStore(path, synchronous="FULL")
     await store.open()
     host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=new_worker_id())
     workflow = build_workflow(document)
@@ -166,7 +166,7 @@ async def product_load(path: Path, steps: int, *, clients: int, seconds: float) 
         return await closed_loop(one_run, clients=clients, seconds=seconds)
 
 
-class _Recording(SqliteStore):
+class _Recording(SqliteRunStore):
     """A store that remembers what it was given."""
 
     def __init__(self, path: Path) -> None:
@@ -189,7 +189,7 @@ async def writes_of_a_run(path: Path, steps: int) -> list[RunWrite]:
 
 async def rows_of_a_run(path: Path, writes: list[RunWrite]) -> list[tuple[dict[str, object], dict[str, object]]]:
     """The row of the index after each of these writes, and the row of history that it added, with all their columns."""
-    store = SqliteStore(path, synchronous="FULL")
+    store = SqliteRunStore(path, synchronous="FULL")
     await store.open()
     reader = sqlite3.connect(path)
     reader.row_factory = sqlite3.Row
@@ -208,7 +208,7 @@ async def rows_of_a_run(path: Path, writes: list[RunWrite]) -> list[tuple[dict[s
 
 async def store_load(path: Path, writes: list[RunWrite], *, clients: int, seconds: float) -> Load:
     """The throughput of the store without an engine; one "run" is what `writes_of_a_run` found."""
-    store = SqliteStore(path, synchronous="FULL")
+    store = SqliteRunStore(path, synchronous="FULL")
     await store.open()
 
     async def one_run() -> None:

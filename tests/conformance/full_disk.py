@@ -13,7 +13,7 @@ from pathlib import Path
 
 from penstock.base.errors import Unavailable
 from penstock.runtime.ports.runs import Appended
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.conformance.stores import listed, start
 
 RUNS_MAX = 10_000
@@ -23,7 +23,7 @@ async def main(folder: Path) -> None:
     """Write until it fails, make room, write again."""
     ballast = folder / "ballast"
     ballast.write_bytes(b"x" * 200_000)
-    store = SqliteStore(folder / "store.db")
+    store = SqliteRunStore(folder / "store.db")
     await store.open()
     acknowledged: list[str] = []
     code = ""

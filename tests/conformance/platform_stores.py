@@ -28,9 +28,9 @@ from penstock.runtime.ports.platform import (
     ResourceRow,
     Seal,
 )
-from penstock.runtime.stores.memory.platform import MemoryPlatformStore
-from penstock.runtime.stores.sqlite.platform_store import SqlitePlatformStore
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.memory.platform_store import MemoryPlatformStore
+from penstock.runtime.stores.sqlite.platform.store import SqlitePlatformStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.conformance.stores import AT, run_bounded
 
 __all__ = [
@@ -78,10 +78,10 @@ async def completed(store: PlatformStore, claim: IdempotencyClaim, answer: JsonO
 @asynccontextmanager
 async def open_sqlite(path: Path) -> AsyncIterator[SqlitePlatformStore]:
     """A platform store in an SQLite file."""
-    store = SqliteStore(path)
+    store = SqliteRunStore(path)
     await store.open()
     try:
-        yield SqlitePlatformStore(store)
+        yield SqlitePlatformStore(store.database)
     finally:
         await store.close()
 

@@ -25,8 +25,8 @@ from penstock.runtime.ports.runs import (
     StoredRun,
     WorkerRow,
 )
-from penstock.runtime.stores.memory.runs import MemoryStore
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.waiting import SECONDS_MAX
 
 __all__ = [
@@ -51,8 +51,8 @@ StoreMaker = Callable[[Path], Store]
 Scenario = Callable[[Any], Coroutine[Any, Any, None]]
 
 STORES: dict[str, StoreMaker] = {
-    "memory": lambda folder: MemoryStore(),
-    "sqlite": lambda folder: SqliteStore(folder / "store.db"),
+    "memory": lambda folder: MemoryRunStore(),
+    "sqlite": lambda folder: SqliteRunStore(folder / "store.db"),
 }
 
 

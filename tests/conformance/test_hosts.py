@@ -14,8 +14,8 @@ from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.host import EffectHost, RunHost
 from penstock.runtime.ports.runs import Store
-from penstock.runtime.stores.memory.runs import MemoryStore
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock, new_worker_id
 from tests.conformance.chains import CHAIN_CASES
 from tests.conformance.hosts import CASES, Bench, Case, ScriptedPerformer
@@ -73,7 +73,7 @@ COMBINED = [
 
 
 def store_of(kind: str, folder: Path) -> Store:
-    return MemoryStore() if kind == "memory" else SqliteStore(folder / "penstock.db")
+    return MemoryRunStore() if kind == "memory" else SqliteRunStore(folder / "penstock.db")
 
 
 @pytest.mark.parametrize(("kind", "stored"), COMBINED)
@@ -102,7 +102,7 @@ def test_the_host_passes(case: Case, kind: str, stored: str, tmp_path: Path) -> 
 
 
 def test_a_host_behind_a_wire_has_the_port_and_nothing_else() -> None:
-    host = EmbeddedHost(store=MemoryStore(), clock=SystemClock(), worker_id="w")
+    host = EmbeddedHost(store=MemoryRunStore(), clock=SystemClock(), worker_id="w")
     beyond = wired(host)
     assert {"read", "send", "subscribe", "worker_id", "store"} <= PORT
     assert all(hasattr(beyond, name) for name in PORT)

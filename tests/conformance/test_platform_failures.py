@@ -15,9 +15,9 @@ import pytest
 from penstock.base.errors import PenstockError
 from penstock.governance.audit_chain import ChainVerified
 from penstock.runtime.ports.platform import ANY_ETAG, PlatformStore
-from penstock.runtime.stores.memory.platform import MemoryPlatformStore
-from penstock.runtime.stores.sqlite.platform_store import SqlitePlatformStore
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.memory.platform_store import MemoryPlatformStore
+from penstock.runtime.stores.sqlite.platform.store import SqlitePlatformStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.conformance.platform_stores import (
     AT,
     SEAL,
@@ -163,17 +163,17 @@ def test_an_sqlite_platform_store_survives_the_failure_of_any_statement(
     """A failure that passes is tried again before anybody hears of it; one that stays is reported."""
 
     async def scenario() -> None:
-        store = SqliteStore(tmp_path / "reference.db", synchronous="OFF")
+        store = SqliteRunStore(tmp_path / "reference.db", synchronous="OFF")
         await store.open()
-        given, held = await reference(SqlitePlatformStore(store))
+        given, held = await reference(SqlitePlatformStore(store.database))
         await store.close()
         number = 0
         while number == 0 or fault.fired:
             number += 1
-            store = SqliteStore(tmp_path / f"{number}.db", synchronous="OFF")
+            store = SqliteRunStore(tmp_path / f"{number}.db", synchronous="OFF")
             await store.open()
             fault.arm(number, times=times)
-            failed = await with_a_failure(SqlitePlatformStore(store), fault, given, held)
+            failed = await with_a_failure(SqlitePlatformStore(store.database), fault, given, held)
             assert failed == fault.fired if times == 1_000 else failed <= fault.fired
             fault.remaining = 0
             await store.close()
@@ -188,9 +188,9 @@ def test_of_many_appends_in_one_commit_those_that_failed_are_not_in_the_chain(
     chance = random.Random(11)
 
     async def scenario() -> None:
-        store = SqliteStore(tmp_path / "store.db", synchronous="OFF")
+        store = SqliteRunStore(tmp_path / "store.db", synchronous="OFF")
         await store.open()
-        platform = SqlitePlatformStore(store)
+        platform = SqlitePlatformStore(store.database)
         kept = failed = 0
         monkeypatch.setattr(fault, "strikes", lambda: chance.random() < 0.1)
         for _ in range(60):

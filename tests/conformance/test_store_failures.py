@@ -14,8 +14,8 @@ import pytest
 
 from penstock.base.errors import PenstockError
 from penstock.runtime.ports.runs import Appended, Store
-from penstock.runtime.stores.memory.runs import MemoryStore
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.conformance.stores import (
     AT,
     contents,
@@ -112,7 +112,7 @@ async def with_a_failure(store: Store, fault: Fault, given: list[Any], held: lis
 
 def test_a_memory_store_survives_the_failure_of_any_write() -> None:
     async def scenario() -> None:
-        given, held = await reference(MemoryStore())
+        given, held = await reference(MemoryRunStore())
         fault = Fault()
 
         def before_write(operation: str) -> None:
@@ -121,9 +121,9 @@ def test_a_memory_store_survives_the_failure_of_any_write() -> None:
 
         for number in range(1, len(OPERATIONS) + 1):
             fault.arm(number)
-            assert await with_a_failure(MemoryStore(before_write=before_write), fault, given, held) == 1
+            assert await with_a_failure(MemoryRunStore(before_write=before_write), fault, given, held) == 1
         fault.arm(len(OPERATIONS) + 1)
-        assert await with_a_failure(MemoryStore(before_write=before_write), fault, given, held) == 0
+        assert await with_a_failure(MemoryRunStore(before_write=before_write), fault, given, held) == 0
 
     run_bounded(scenario())
 
@@ -166,14 +166,14 @@ def test_an_sqlite_store_survives_the_failure_of_any_statement(fault: Fault, tim
     """A failure that passes is tried again before anybody hears of it; one that stays is reported."""
 
     async def scenario() -> None:
-        store = SqliteStore(tmp_path / "reference.db", synchronous="OFF")
+        store = SqliteRunStore(tmp_path / "reference.db", synchronous="OFF")
         await store.open()
         given, held = await reference(store)
         await store.close()
         number = 0
         while number == 0 or fault.fired:
             number += 1
-            store = SqliteStore(tmp_path / f"{number}.db", synchronous="OFF")
+            store = SqliteRunStore(tmp_path / f"{number}.db", synchronous="OFF")
             await store.open()
             fault.arm(number, times=times)
             failed = await with_a_failure(store, fault, given, held)
@@ -189,12 +189,12 @@ def test_an_sqlite_store_survives_an_interruption_inside_any_statement(tmp_path:
     """Not before a statement but inside it: after so many steps of SQLite's machine."""
 
     async def scenario() -> None:
-        store = SqliteStore(tmp_path / "reference.db", synchronous="OFF")
+        store = SqliteRunStore(tmp_path / "reference.db", synchronous="OFF")
         await store.open()
         fault = Fault()
 
-        async def interruptible(store: SqliteStore) -> None:
-            await store.writer.submit(lambda connection: connection.set_progress_handler(fault.strikes, 1))
+        async def interruptible(store: SqliteRunStore) -> None:
+            await store.database.writer.submit(lambda connection: connection.set_progress_handler(fault.strikes, 1))
 
         await interruptible(store)
         given, held = await reference(store)
@@ -202,7 +202,7 @@ def test_an_sqlite_store_survives_an_interruption_inside_any_statement(tmp_path:
         steps = fault.calls
         struck = failed = 0
         for number in range(1, steps, steps // 40):
-            store = SqliteStore(tmp_path / f"{number}.db", synchronous="OFF")
+            store = SqliteRunStore(tmp_path / f"{number}.db", synchronous="OFF")
             await store.open()
             fault.arm(0, times=0)
             await interruptible(store)
@@ -220,7 +220,7 @@ def test_a_file_that_could_not_be_made_is_made_at_the_next_try(fault: Fault, tmp
         number = 0
         while number == 0 or fault.fired:
             number += 1
-            store = SqliteStore(tmp_path / f"{number}.db", synchronous="OFF")
+            store = SqliteRunStore(tmp_path / f"{number}.db", synchronous="OFF")
             fault.arm(number)
             try:
                 await store.open()
@@ -237,7 +237,7 @@ def test_a_file_that_could_not_be_made_is_made_at_the_next_try(fault: Fault, tmp
 
 def test_of_many_decisions_in_one_commit_those_that_failed_are_not_there(fault: Fault, tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = SqliteStore(tmp_path / "store.db", synchronous="OFF")
+        store = SqliteRunStore(tmp_path / "store.db", synchronous="OFF")
         await store.open()
         number = 0
         while number == 0 or fault.fired:

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from penstock.base.json import JsonObject
 from penstock.runtime.ports.runs import ANY, AnyHash, RunQuery, RunRow, RunWrite, Store
-from penstock.runtime.stores.memory.runs import MemoryStore
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.conformance.stores import AT, contents, definition, listed, record, schedule, start
 from tests.waiting import SECONDS_MAX
 
@@ -56,8 +56,8 @@ class StoreComparison(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.runner = asyncio.Runner()
-        self.model = MemoryStore()
-        self.store = SqliteStore(Path(self.folder.name) / "store.db", synchronous="OFF")
+        self.model = MemoryRunStore()
+        self.store = SqliteRunStore(Path(self.folder.name) / "store.db", synchronous="OFF")
         self.wait(self.store.open())
 
     def teardown(self) -> None:

@@ -11,27 +11,27 @@ import pytest
 from penstock.base.errors import Conflict
 from penstock.runtime.ports.platform import CallRecord, Claimed, Finished, InFlight, PlatformStore
 from penstock.runtime.ports.runs import Store
-from penstock.runtime.stores.memory.calls import MemoryCalls
-from penstock.runtime.stores.memory.platform import MemoryPlatformStore
-from penstock.runtime.stores.memory.runs import MemoryStore
-from penstock.runtime.stores.sqlite.platform_store import SqlitePlatformStore
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.memory.call_records import MemoryCallRecords
+from penstock.runtime.stores.memory.platform_store import MemoryPlatformStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
+from penstock.runtime.stores.sqlite.platform.store import SqlitePlatformStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.conformance.platform_stores import AT, claim, claimed, run_bounded, told
 from tests.conformance.stores import definition, schedule, start
 
 
 @asynccontextmanager
 async def _in_memory(folder: Path) -> AsyncIterator[tuple[Store, PlatformStore]]:
-    calls = MemoryCalls()
-    yield MemoryStore(calls=calls), MemoryPlatformStore(calls=calls)
+    calls = MemoryCallRecords()
+    yield MemoryRunStore(calls=calls), MemoryPlatformStore(calls=calls)
 
 
 @asynccontextmanager
 async def _in_a_file(folder: Path) -> AsyncIterator[tuple[Store, PlatformStore]]:
-    store = SqliteStore(folder / "store.db")
+    store = SqliteRunStore(folder / "store.db")
     await store.open()
     try:
-        yield store, SqlitePlatformStore(store)
+        yield store, SqlitePlatformStore(store.database)
     finally:
         await store.close()
 

@@ -15,8 +15,8 @@ from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.host import LiveRun
 from penstock.runtime.ports.runs import Store
-from penstock.runtime.stores.memory.runs import MemoryStore
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
@@ -46,7 +46,7 @@ async def shop_on(store: Store) -> AsyncIterator[tuple[Bench, Driver, list[str]]
 
 
 def store_of(kind: str, folder: Path) -> Store:
-    return MemoryStore() if kind == "memory" else SqliteStore(folder / "penstock.db")
+    return MemoryRunStore() if kind == "memory" else SqliteRunStore(folder / "penstock.db")
 
 
 async def lose(bench: Bench, driver: Driver, document: JsonObject) -> None:
@@ -127,7 +127,7 @@ def test_a_run_that_going_on_with_does_not_help_is_stuck(kind: str, tmp_path: Pa
     asyncio.run(body())
 
 
-class Unreliable(MemoryStore):
+class Unreliable(MemoryRunStore):
     """A store that cannot for a moment."""
 
     failures: int = 0

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from penstock.runtime.stores.sqlite.maintenance.copies import check_integrity
 
 from penstock.app.gateway import open_gate
 from penstock.app.penstock import Penstock
 from penstock.operations.gate.audit_log import seal_with
 from penstock.operations.gate.pipeline import Gate
-from penstock.runtime.stores.sqlite.format import schema
-from penstock.runtime.stores.sqlite.maintenance.copies import check_integrity
+from penstock.runtime.stores.sqlite.schema import migrations
 from tests.outside.test_repeated_calls import call
 from tests.waiting import SECONDS_MAX
 
@@ -134,7 +134,7 @@ def test_the_trails_of_an_older_file_are_sealed_when_something_is_appended(tmp_p
         async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
             await some_changes(gate)
         older = "DROP TABLE audit_heads; DELETE FROM marks WHERE name LIKE 'audit%'; PRAGMA user_version = {}"
-        tamper(path, older.format(schema.SCHEMA_VERSION - 1))
+        tamper(path, older.format(migrations.SCHEMA_VERSION - 1))
         assert (await verify(path))["intact"]
         async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
             await some_changes(gate, first=3)

@@ -14,7 +14,7 @@ from penstock.app.gateway import open_gate
 from penstock.app.penstock import Penstock
 from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.outside.test_repeated_calls import CASES, Case, call, listed, outcome, prepared, written
 from tests.waiting import SECONDS_MAX
 
@@ -22,9 +22,9 @@ NAMES = [case.name or case.operation for case in CASES]
 
 
 @asynccontextmanager
-async def opened(path: Path) -> AsyncIterator[tuple[Gate, SqliteStore]]:
+async def opened(path: Path) -> AsyncIterator[tuple[Gate, SqliteRunStore]]:
     async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
-        assert isinstance(penstock.store, SqliteStore)
+        assert isinstance(penstock.store, SqliteRunStore)
         yield gate, penstock.store
 
 
@@ -65,10 +65,10 @@ def test_a_call_without_a_key_that_changes_something_is_one_commit(tmp_path: Pat
         async with opened(tmp_path / "penstock.db") as (gate, store):
             arguments = await prepared(gate, case)
             await gate.flush()
-            commits = store.writer.commits
+            commits = store.database.writer.commits
             made = await outcome(gate, case.operation, arguments)
             assert isinstance(made, Answered), made
-            assert store.writer.commits == commits + 1
+            assert store.database.writer.commits == commits + 1
             assert await written(gate, case) == 1
 
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))

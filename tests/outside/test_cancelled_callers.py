@@ -20,8 +20,8 @@ from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.runs import Store
 from penstock.runtime.run_handle import Run
-from penstock.runtime.stores.memory.runs import MemoryStore
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
@@ -216,7 +216,7 @@ CASES: list[Case] = [
 
 @asynccontextmanager
 async def shop_on(kind: str, folder: Path) -> AsyncIterator[Shop]:
-    store: Store = MemoryStore() if kind == "memory" else SqliteStore(folder / "penstock.db", synchronous="OFF")
+    store: Store = MemoryRunStore() if kind == "memory" else SqliteRunStore(folder / "penstock.db", synchronous="OFF")
     await store.open()
     host = EmbeddedHost(store=store, clock=SystemClock(), worker_id="here")
     performer = ScriptedPerformer()

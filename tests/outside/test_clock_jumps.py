@@ -16,7 +16,7 @@ from penstock.engine.status import run_status
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.schedules.schedules import Scheduler
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
@@ -39,7 +39,7 @@ class SetClock(SystemClock):
 
 @asynccontextmanager
 async def on_file(folder: Path, clock: SystemClock, name: str = "w") -> AsyncIterator[EmbeddedHost]:
-    store = SqliteStore(folder / "penstock.db")
+    store = SqliteRunStore(folder / "penstock.db")
     await store.open()
     try:
         yield EmbeddedHost(store=store, clock=clock, worker_id=name)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.app.penstock import Penstock
-from penstock.runtime.stores.sqlite.format import schema
+from penstock.runtime.stores.sqlite.schema import migrations
 from tests.live.rest.servers import serving
 from tests.unit.mcp_surface.assistants import Assistant, assisted
 
@@ -99,8 +99,8 @@ async def test_a_file_of_an_older_release_gives_names_to_whom_had_them_first(tmp
         await penstock.register(workflow("late"))
         await penstock.register(workflow("zebra", **wanted))
     connection = sqlite3.connect(path)
-    for number in range(VERSION_WITHOUT_NAMES + 1, schema.SCHEMA_VERSION + 1):
-        for table in re.findall(r"CREATE TABLE (\w+)", schema._MIGRATIONS[number]):
+    for number in range(VERSION_WITHOUT_NAMES + 1, migrations.SCHEMA_VERSION + 1):
+        for table in re.findall(r"CREATE TABLE (\w+)", migrations.MIGRATIONS[number]):
             connection.execute(f"DROP TABLE {table}")
     connection.execute(f"PRAGMA user_version = {VERSION_WITHOUT_NAMES}")
     connection.commit()

@@ -28,7 +28,7 @@ from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Credentials, Request
 from penstock.operations.gate.pipeline import Answered, Gate
 from penstock.runtime.ports.platform import AuditQuery, IdempotencyClaim
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.conformance.platform_stores import claimed
 from tests.live.rest.servers import serving
 from tests.waiting import SECONDS_MAX, until
@@ -45,7 +45,7 @@ COMMITS_MAX = 20
 
 KILLED_AFTER_PUT_KEY = """
 import os, runpy, signal, sys
-from penstock.runtime.stores.sqlite.platform_store import SqlitePlatformStore
+from penstock.runtime.stores.sqlite.platform.store import SqlitePlatformStore
 
 put_key = SqlitePlatformStore.put_key
 
@@ -72,13 +72,13 @@ DYING: ContextVar[object] = ContextVar("dying", default=None)
 class DyingWriter:
     """The writer of a store, whose process dies once so many commits of a call are done."""
 
-    store: SqliteStore
+    store: SqliteRunStore
     lives: int
 
     def __post_init__(self) -> None:
         DYING.set(self)
         for name in ("submit", "submit_with_others"):
-            setattr(self.store.writer, name, self._dying(getattr(self.store.writer, name)))
+            setattr(self.store.database.writer, name, self._dying(getattr(self.store.database.writer, name)))
 
     def _dying(self, submit: Callable[..., asyncio.Future[Any]]) -> Callable[..., asyncio.Future[Any]]:
         def submitted(*arguments: Any, **more: Any) -> asyncio.Future[Any]:
@@ -235,7 +235,7 @@ async def written(gate: Gate, case: Case) -> int:
     return len((await gate.services.platform.audit(query)).records)
 
 
-async def killed(gate: Gate, store: SqliteStore, case: Case, arguments: dict[str, Any], lives: int) -> bool:
+async def killed(gate: Gate, store: SqliteRunStore, case: Case, arguments: dict[str, Any], lives: int) -> bool:
     """Whether a call was killed after so many commits; False when it has fewer."""
 
     async def victim() -> None:
@@ -254,7 +254,7 @@ async def killed_after(folder: Path, case: Case, lives: int) -> bool:
         arguments = await prepared(gate, case)
         before = await listed(gate, case)
         store = penstock.store
-        assert isinstance(store, SqliteStore)
+        assert isinstance(store, SqliteRunStore)
         if not await killed(gate, store, case, arguments, lives):
             return False
         done = await listed(gate, case)
@@ -362,13 +362,13 @@ def test_the_schedules_of_a_workflow_follow_it_after_a_crash_that_came_in_betwee
     async def test() -> None:
         path = tmp_path / "penstock.db"
         async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
-            assert isinstance(penstock.store, SqliteStore)
+            assert isinstance(penstock.store, SqliteRunStore)
             assert await killed(gate, penstock.store, case, {"document": document}, lives=1)
             assert await listed(gate, case) == set()
         async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
             await call(gate, "workflow.create", "the-key", document=document)
             await until_listed(gate, case, {"nightly"})
-            assert isinstance(penstock.store, SqliteStore)
+            assert isinstance(penstock.store, SqliteRunStore)
             deletion = replace(case, operation="workflow.delete")
             assert await killed(gate, penstock.store, deletion, {"workflow_id": "greet"}, lives=1)
             assert await listed(gate, case) == {"nightly"}

@@ -23,7 +23,7 @@ from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.steps.registry import step
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.outside.test_repeated_calls import Case, call, killed, outcome
 from tests.waiting import SECONDS_MAX
 
@@ -132,11 +132,11 @@ NAMES = [change.name or change.operation for change in CHANGES]
 
 
 @asynccontextmanager
-async def opened(path: Path) -> AsyncIterator[tuple[Gate, SqliteStore]]:
+async def opened(path: Path) -> AsyncIterator[tuple[Gate, SqliteRunStore]]:
     """A process on a file; it performs nothing, and its clock stands: only calls change anything."""
     clock = ManualClock(BEGUN_AT)
     async with Penstock.open(path, clock=clock, perform=False) as penstock, open_gate(penstock) as gate:
-        assert isinstance(penstock.store, SqliteStore)
+        assert isinstance(penstock.store, SqliteRunStore)
         yield gate, penstock.store
 
 
@@ -177,9 +177,9 @@ def test_a_change_of_a_run_that_is_repeated_after_a_crash_gets_the_first_answer(
         async with opened(tmp_path / "whole.db") as (gate, store):
             await prepared(gate, change)
             await gate.flush()
-            commits = store.writer.commits
+            commits = store.database.writer.commits
             undisturbed, _ = await said(gate, change)
-            assert store.writer.commits == commits + change.commits, (
+            assert store.database.writer.commits == commits + change.commits, (
                 "claim, change, answer and audit record are one commit"
             )
             effect = await histories(gate)

@@ -19,7 +19,7 @@ from penstock.cli.main import app
 from penstock.operations.gate.context import Principal
 from penstock.operations.gate.internal_callers import act
 from penstock.runtime.ports.platform import AuditQuery
-from penstock.runtime.stores.sqlite.maintenance.copies import backup, restore
+from penstock.runtime.stores.sqlite.maintenance.backups import backup, restore
 from tests.outside.test_audited_changes import fail_audit
 from tests.waiting import SECONDS_MAX
 

@@ -68,8 +68,8 @@ _USUAL_NAMES = {
 }
 # By which other names the types go: adapters, and the ports that are parts of a host.
 _ALSO = {
-    "SqliteStore": "Store",
-    "MemoryStore": "Store",
+    "SqliteRunStore": "Store",
+    "MemoryRunStore": "Store",
     "StoredRunChanges": "Store",
     "WorkStore": "Store",
     "DefinitionChanges": "Store",

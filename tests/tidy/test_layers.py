@@ -89,7 +89,10 @@ def test_a_violation_breaks_the_contract_meant_for_it_and_no_other(path: str, sa
 
 
 def test_a_store_that_knows_an_executor_breaks_both_contracts_about_adapters(tmp_path: Path) -> None:
-    result = lint(tmp_path, {"runtime/stores/violation_sender.py": "import penstock.runtime.executors.transport\n"})
+    result = lint(
+        tmp_path,
+        {"runtime/stores/violation_sender.py": "import penstock.runtime.executors.http.executor\n"},
+    )
     assert set(complaints(result.stdout)) == {"Only bootstrap knows the adapters", _MEET_AT_PORTS}
 
 

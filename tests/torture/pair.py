@@ -31,7 +31,7 @@ from penstock.runtime.activities.performing import ActivityCall, ActivityDone, A
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.runs import RunQuery
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock, new_worker_id
 from tests.torture.worker import DurableLines, read_lines
 
@@ -76,7 +76,7 @@ class Timed:
 
 async def live(folder: Path, name: str, seconds: float) -> None:
     """One of the two processes: start runs for a while, then stay until everything in the file has ended."""
-    store = SqliteStore(folder / "penstock.db")
+    store = SqliteRunStore(folder / "penstock.db")
     await store.open()
     host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=new_worker_id())
     performer = Timed(DurableLines(folder / f"performed-{name}.jsonl"), Random(name))
@@ -99,7 +99,7 @@ async def live(folder: Path, name: str, seconds: float) -> None:
     await store.close()
 
 
-async def _all_ended(store: SqliteStore) -> bool:
+async def _all_ended(store: SqliteRunStore) -> bool:
     page = await store.list_runs(RunQuery(statuses=("running", "waiting_activity"), limit=1))
     return not page.rows
 

@@ -16,7 +16,7 @@ from penstock.base.json import JsonObject
 from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import inputs
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from tests.torture import killing, pair, torture
 from tests.torture.worker import Victim, read_lines
 from tests.torture.workflows import WORKFLOWS
@@ -79,7 +79,7 @@ def test_a_run_that_nobody_carries_on_is_found(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text('[{"run_id": "r"}]')
 
     async def look() -> None:
-        host = EmbeddedHost(store=MemoryStore(), clock=ManualClock(1), worker_id="w")
+        host = EmbeddedHost(store=MemoryRunStore(), clock=ManualClock(1), worker_id="w")
         workflow = build_workflow(WORKFLOWS["order"])
         await host.register(workflow)
         given = inputs.StartRun(at=1, run_id="r", input={"n": 1})

@@ -33,7 +33,7 @@ from penstock.runtime.activities.performing import ActivityCall, ActivityDone, A
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.host import Committed
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock, gone_workers, new_worker_id
 from tests.torture.workflows import WORKFLOWS
 
@@ -145,7 +145,7 @@ class Victim:
         clock = MachineClock(self.notes, self.random)
         time.time_ns = clock
         jumping = asyncio.ensure_future(clock.jump())
-        store = SqliteStore(self.folder / "penstock.db")
+        store = SqliteRunStore(self.folder / "penstock.db")
         await store.open()
         host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=new_worker_id())
         ledger = DurableLines(self.folder / "ledger.jsonl")

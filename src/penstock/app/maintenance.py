@@ -9,8 +9,7 @@ from pathlib import Path
 
 from penstock.app.pepper import FINGERPRINT_MARK
 from penstock.base.json import JsonObject
-from penstock.runtime.stores.sqlite.format.space import VacuumResult, vacuum
-from penstock.runtime.stores.sqlite.maintenance.copies import (
+from penstock.runtime.stores.sqlite.maintenance.backups import (
     BackupResult,
     RestoreResult,
     StoreStats,
@@ -20,7 +19,8 @@ from penstock.runtime.stores.sqlite.maintenance.copies import (
     restore,
     stats,
 )
-from penstock.runtime.stores.sqlite.maintenance.soundness import IntegrityProblem, IntegrityReport
+from penstock.runtime.stores.sqlite.maintenance.integrity import IntegrityProblem, IntegrityReport
+from penstock.runtime.stores.sqlite.schema.vacuum import VacuumResult, vacuum
 
 __all__ = [
     "BackupResult",

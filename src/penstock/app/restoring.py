@@ -18,7 +18,7 @@ from penstock.app.penstock import Penstock
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
 from penstock.runtime.ports.platform import RESTORED_MARK
-from penstock.runtime.stores.sqlite.format.schema import SCHEMA_VERSION
+from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION
 from penstock.runtime.system import SystemClock
 
 __all__ = ["restore_on_record"]

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 from penstock.base.lazy_import import lazy_import
 from penstock.runtime.ports.platform import PlatformStore
 from penstock.runtime.ports.runs import Store
-from penstock.runtime.stores.sqlite.format.schema import Synchronous
 from penstock.runtime.stores.sqlite.maintenance.probe import StoreProbe
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.schema.files import Synchronous
 
 if TYPE_CHECKING:
-    from penstock.runtime.stores.memory import runs
-    from penstock.runtime.stores.sqlite import platform_store
+    from penstock.runtime.stores.memory import run_store as memory_runs
+    from penstock.runtime.stores.sqlite.platform import store as sqlite_platform
 else:
-    runs = lazy_import("penstock.runtime.stores.memory.runs")
-    platform_store = lazy_import("penstock.runtime.stores.sqlite.platform_store")
+    memory_runs = lazy_import("penstock.runtime.stores.memory.run_store")
+    sqlite_platform = lazy_import("penstock.runtime.stores.sqlite.platform.store")
 
 __all__ = ["Storage", "in_file", "in_memory"]
 
@@ -47,17 +47,18 @@ class Storage:
 
 def in_file(path: str | Path, *, synchronous: Synchronous = "FULL") -> Storage:
     """Everything in one SQLite file; whoever takes it opens and closes the store."""
-    store = SqliteStore(path, synchronous=synchronous)
+    store = SqliteRunStore(path, synchronous=synchronous)
+    database = store.database
     return Storage(
         store=store,
-        file=store.path,
-        platform=lambda: platform_store.SqlitePlatformStore(store),
-        probe=StoreProbe(store).look,
-        counts=lambda: {"commits": store.writer.commits, "jobs": store.writer.jobs},
+        file=database.path,
+        platform=lambda: sqlite_platform.SqlitePlatformStore(database),
+        probe=StoreProbe(database).check,
+        counts=lambda: {"commits": database.writer.commits, "jobs": database.writer.jobs},
     )
 
 
 def in_memory() -> Storage:
     """Runs and definitions in memory, and nothing beside them."""
-    store = runs.MemoryStore()
+    store = memory_runs.MemoryRunStore()
     return Storage(store=store, probe=store.workers)

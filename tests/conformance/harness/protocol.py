@@ -44,7 +44,7 @@ from penstock.runtime.control_plane.hosts import HostControl, MemoryControl
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.host.memory import MemoryHost
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock, new_worker_id
 from tests.conformance.harness.activities import InThread, keep_test_child, performer_of, resolver_of
 from tests.conformance.harness.kernel import Kernel
@@ -194,7 +194,7 @@ class Harness:
         self, given: JsonObject, performer: Performer
     ) -> tuple[ControlHost, Callable[[], Awaitable[None]]]:
         folder = tempfile.TemporaryDirectory(prefix="penstock-harness-")
-        store = SqliteStore(Path(folder.name) / "penstock.db")
+        store = SqliteRunStore(Path(folder.name) / "penstock.db")
         await store.open()
         host = EmbeddedHost(store=store, clock=self.clock, worker_id=new_worker_id())
         driver = Driver(host=host, performer=InThread(performer))

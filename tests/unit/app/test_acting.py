@@ -28,7 +28,7 @@ from penstock.operations.gate.rate_limits import Admission
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.ports.runs import RunQuery
 from penstock.runtime.schedules.schedules import NotAllowed, Postponed, Started
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.outside.test_audited_changes import fail_audit
 
 
@@ -256,14 +256,14 @@ def test_audit_records_go_in_pieces_and_each_piece_with_its_own_record_in_one_co
 
     async def test(night: Night) -> None:
         store = night.penstock.store
-        assert isinstance(store, SqliteStore)
+        assert isinstance(store, SqliteRunStore)
         for _ in range(5):
             await night.holder("workflow:run")
         night.clock.advance(3 * DAY)
         await night.holder("workflow:run")
-        commits = store.writer.commits
+        commits = store.database.writer.commits
         await forget_old(night.gate, Retention(audit_ms=DAY, deliveries_ms=None))
-        assert store.writer.commits == commits + 3
+        assert store.database.writer.commits == commits + 3
         assert await sealed(night.gate) == [
             (6, "key.create", {}),
             (7, "retention.forget_audit", {"before_seq": 3}),
@@ -271,7 +271,7 @@ def test_audit_records_go_in_pieces_and_each_piece_with_its_own_record_in_one_co
             (9, "retention.forget_audit", {"before_seq": 6}),
         ]
         await forget_old(night.gate, Retention(audit_ms=DAY, deliveries_ms=None))
-        assert store.writer.commits == commits + 3
+        assert store.database.writer.commits == commits + 3
 
     at_night(tmp_path, test)
 

@@ -73,7 +73,7 @@ def test_a_server_starts_with_what_it_needs(imported: frozenset[str]) -> None:
         "uvicorn",
         "starlette.routing",
         "penstock.app.serving.server",
-        "penstock.runtime.stores.sqlite.store",
+        "penstock.runtime.stores.sqlite.runs.store",
     } <= imported
 
 

@@ -24,7 +24,7 @@ from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.host.memory import MemoryHost
 from penstock.runtime.ports.runs import Store, in_family
 from penstock.runtime.retention import Retention
-from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.chains import WAIT, counting
 from tests.conformance.embedded import Bench
@@ -199,7 +199,7 @@ def test_a_store_that_cannot_write_for_a_while_loses_no_chain() -> None:
             raise Unavailable("STORE_FULL", "the disk is full")
 
     async def run() -> None:
-        store = MemoryStore(before_write=before_write)
+        store = MemoryRunStore(before_write=before_write)
         faults: list[BaseException] = []
         host = EmbeddedHost(store=store, clock=SystemClock(), worker_id="w")
         driver = Driver(host=host, performer=ScriptedPerformer(), report=lambda where, error: faults.append(error))
@@ -218,7 +218,7 @@ def test_a_store_that_cannot_write_for_a_while_loses_no_chain() -> None:
 
 def test_waiting_for_the_end_of_a_chain_that_stands_still_ends_with_the_time() -> None:
     async def run() -> None:
-        store = MemoryStore()
+        store = MemoryRunStore()
         host = await continued_without_a_driver(store)
         state = await host.wait_for_end("r", timeout_seconds=0.3)
         assert state is not None
@@ -334,7 +334,7 @@ def test_the_control_plane_goes_along_with_a_chain() -> None:
 
 def test_the_control_plane_of_a_store_goes_along_with_a_chain_and_its_parent() -> None:
     async def run() -> None:
-        async with at_work(MemoryStore()) as bench, asyncio.timeout(SECONDS_MAX):
+        async with at_work(MemoryRunStore()) as bench, asyncio.timeout(SECONDS_MAX):
             plane = ControlPlane(host=HostControl(bench.host), new_id=lambda: "minted")
             await bench.host.register(build_workflow(counting(step_node("a"), WAIT)))
             sub: JsonObject = {"id": "sub", "type": "subworkflow", "workflow": "counting", "input": {}}
@@ -353,7 +353,7 @@ def test_the_control_plane_of_a_store_goes_along_with_a_chain_and_its_parent() -
 
 def test_a_late_answer_is_refused_with_the_id_of_the_next_run() -> None:
     async def run() -> None:
-        host = await continued_without_a_driver(MemoryStore())
+        host = await continued_without_a_driver(MemoryRunStore())
         refused = await host.send("r", inputs.CompleteActivity(at=0, node_id="a"))
         assert isinstance(refused, Refused)
         assert (refused.code, refused.details) == ("ACTIVITY_SUBMIT_NOT_AWAITING", {"continued_as": "r~2"})

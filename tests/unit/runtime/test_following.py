@@ -13,7 +13,7 @@ from penstock import Penstock
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.runs import RunPosition
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.hosts import ScriptedPerformer
 from tests.waiting import SECONDS_MAX
@@ -56,7 +56,7 @@ def test_a_cancel_from_another_process_reaches_a_running_attempt_soon(tmp_path: 
     asyncio.run(body())
 
 
-class Counting(SqliteStore):
+class Counting(SqliteRunStore):
     """Counts how often it is asked, and looked at."""
 
     def __init__(self, path: Path) -> None:

@@ -17,8 +17,8 @@ from penstock.runtime.activities.performing import ActivityCall, ActivityOutcome
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.runs import RunRow, Store
-from penstock.runtime.stores.memory.runs import MemoryStore
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
@@ -32,7 +32,7 @@ Body = Callable[[Store], Coroutine[Any, Any, None]]
 
 def on_a_store(kind: str, folder: Path, body: Body) -> None:
     async def run() -> None:
-        store: Store = MemoryStore() if kind == "memory" else SqliteStore(folder / "penstock.db")
+        store: Store = MemoryRunStore() if kind == "memory" else SqliteRunStore(folder / "penstock.db")
         await store.open()
         try:
             async with asyncio.timeout(SECONDS_MAX):

@@ -12,7 +12,7 @@ from penstock.base.clock import ManualClock
 from penstock.base.errors import Rejected
 from penstock.runtime.ports.runs import Store
 from penstock.runtime.retention import Retention
-from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from tests.conformance.stores import AT, listed, on_every_store, run_bounded, start
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -62,7 +62,7 @@ async def test_long_histories_are_forgotten_one_by_one(store: Store) -> None:
 
 def test_a_sweep_that_is_cancelled_leaves_whole_runs() -> None:
     async def scenario() -> None:
-        store = MemoryStore()
+        store = MemoryRunStore()
         for number in range(limits.RETENTION_BATCH_RUNS_MAX + 1):
             await store.append(start(f"r_{number}", **ENDED))
         slow = Retention(store=store, clock=ManualClock(AT + DAY_MS), keep_ms=0, pause_seconds=600)
@@ -79,7 +79,7 @@ def test_a_sweep_that_is_cancelled_leaves_whole_runs() -> None:
 
 def test_runs_are_not_kept_for_less_than_nothing() -> None:
     with pytest.raises(Rejected, match="INVALID_RETENTION"):
-        retention(MemoryStore(), days=-1)
+        retention(MemoryRunStore(), days=-1)
 
 
 def test_a_program_forgets_long_histories_too(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from penstock.cli.main import app
-from penstock.runtime.stores.sqlite.format.schema import SCHEMA_VERSION
+from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION
 from tests.conformance.stores import run_bounded
 from tests.unit.runtime.stores.holding import held
 from tests.unit.runtime.stores.real_runs import make_database

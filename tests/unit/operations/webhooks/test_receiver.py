@@ -442,7 +442,7 @@ def test_two_workflows_at_one_address_start_neither(open_caller: OpenGate) -> No
         assert refused.code == "NAME_TAKEN"
         # As a release left it that did not know whose an address is.
         store: Any = sender.caller.gate.services.store
-        await store.writer.submit(lambda connection: connection.execute("DELETE FROM claimed_names"))
+        await store.database.writer.submit(lambda connection: connection.execute("DELETE FROM claimed_names"))
         await sender.caller.call("workflow.create", document=flow("two"))
         assert await sender.status({}) == "WEBHOOK_PATH_TAKEN"
         problems = [item["problem"] for item in (await sender.caller.call("trigger.list"))["items"]]

@@ -13,7 +13,7 @@ from penstock.runtime.executors.http.executor import HttpExecutor
 from penstock.runtime.executors.step.executor import StepExecutor
 from penstock.runtime.host.leases import HeldLease, WorkerLease
 from penstock.runtime.steps.registry import StepContext, StepRegistry
-from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from tests.unit.runtime.executors import process_steps
 from tests.unit.runtime.executors.calls import bounded, call_of, done
 from tests.unit.runtime.executors.mcp.test_executor import executor_of, script, tool
@@ -27,7 +27,7 @@ class Owner:
     """A process that can be suspended, and whose runs can be taken over."""
 
     def __init__(self) -> None:
-        self.store, self.clock = MemoryStore(), ManualClock(1)
+        self.store, self.clock = MemoryRunStore(), ManualClock(1)
         self.lost: list[str] = []
         self.lease = WorkerLease(store=self.store, clock=self.clock, worker_id="w", on_lost=self.lost.append)
 

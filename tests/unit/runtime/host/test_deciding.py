@@ -26,7 +26,7 @@ from penstock.engine.outcomes import Accepted, Decision
 from penstock.runtime.guarded.evaluator import GuardedEvaluator
 from penstock.runtime.host import deciding
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from tests.waiting import SECONDS_MAX
 
 
@@ -72,7 +72,7 @@ class Slow(InProcessEvaluator):
 def test_a_run_goes_on_while_an_expression_of_another_takes_its_time() -> None:
     async def body() -> None:
         evaluator = Slow()
-        host = EmbeddedHost(store=MemoryStore(), clock=ManualClock(1), worker_id="here", evaluator=evaluator)
+        host = EmbeddedHost(store=MemoryRunStore(), clock=ManualClock(1), worker_id="here", evaluator=evaluator)
         for name, expression in (("slow", "reduce (1, 2) as $n (0; . + $n)"), ("quick", "1 + 1")):
             workflow = build_workflow(adds(name, expression))
             await host.register(workflow)
@@ -96,7 +96,7 @@ def test_a_run_goes_on_while_an_expression_of_another_takes_its_time() -> None:
 def test_a_program_that_never_ends_fails_its_run_and_the_next_run_of_it_is_decided_like_it() -> None:
     async def body() -> None:
         with GuardedEvaluator(time_budget_ms=200) as evaluator:
-            host = EmbeddedHost(store=MemoryStore(), clock=ManualClock(1), worker_id="here", evaluator=evaluator)
+            host = EmbeddedHost(store=MemoryRunStore(), clock=ManualClock(1), worker_id="here", evaluator=evaluator)
             workflow = build_workflow(adds("endless", "last(range(1e12))"))
             await host.register(workflow)
             for name in ("first", "second"):
@@ -118,7 +118,9 @@ def test_a_decision_that_goes_on_and_on_is_made_in_a_thread(monkeypatch: pytest.
         return decide(*arguments, **more)
 
     async def body() -> None:
-        host = EmbeddedHost(store=MemoryStore(), clock=ManualClock(1), worker_id="here", evaluator=InProcessEvaluator())
+        host = EmbeddedHost(
+            store=MemoryRunStore(), clock=ManualClock(1), worker_id="here", evaluator=InProcessEvaluator()
+        )
         rounds: JsonObject = {"type": "loop", "until": "false", "max_iterations": 100, "on_exhausted": "continue"}
         note: JsonObject = {"id": "note", "type": "set_state", "set": {"n": "${ 1 }"}}
         nodes: list[JsonValue] = [{"id": "again", **rounds, "nodes": [note]}, {"id": "done", "type": "end"}]
@@ -145,7 +147,9 @@ def test_a_decision_about_many_values_is_made_in_a_thread(monkeypatch: pytest.Mo
         return decide(*arguments, **more)
 
     async def body() -> None:
-        host = EmbeddedHost(store=MemoryStore(), clock=ManualClock(1), worker_id="here", evaluator=InProcessEvaluator())
+        host = EmbeddedHost(
+            store=MemoryRunStore(), clock=ManualClock(1), worker_id="here", evaluator=InProcessEvaluator()
+        )
         workflow = build_workflow(adds("wide", "1"))
         await host.register(workflow)
         wide: JsonValue = [[] for _ in range(values)]

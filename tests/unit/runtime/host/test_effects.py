@@ -14,7 +14,7 @@ from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.effects import ChildRuns
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.runs import RunRow, Store
-from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
@@ -38,7 +38,7 @@ TWO = native({"id": "both", "type": "parallel", "branches": branches("one", "two
 def on_a_store(body: Callable[[Store], Coroutine[Any, Any, None]]) -> None:
     async def run() -> None:
         async with asyncio.timeout(SECONDS_MAX):
-            await body(MemoryStore())
+            await body(MemoryRunStore())
 
     asyncio.run(run())
 

@@ -20,8 +20,8 @@ from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.commits import Commit, in_this_context
 from penstock.runtime.ports.host import LiveRun
 from penstock.runtime.ports.runs import Appended, SequenceConflict, Store
-from penstock.runtime.stores.memory.runs import MemoryStore
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.hosts import END, native, step
 from tests.waiting import SECONDS_MAX
@@ -98,7 +98,7 @@ def test_results_that_lead_straight_on_are_not_sent_as_other_inputs_are(kind: st
         names = [record.name for record in await host.history("r")]
         assert names.count("ActivityCompleted") == 3
 
-    make: Callable[[], Store] = MemoryStore if kind == "memory" else lambda: SqliteStore(tmp_path / "runs.db")
+    make: Callable[[], Store] = MemoryRunStore if kind == "memory" else lambda: SqliteRunStore(tmp_path / "runs.db")
     assert on(make, body) == []
 
 
@@ -112,7 +112,7 @@ def test_what_does_not_lead_straight_on_is_sent() -> None:
         assert await ended(host) == "completed"
         assert Counting.sent == 2
 
-    assert on(MemoryStore, body) == []
+    assert on(MemoryRunStore, body) == []
 
 
 def test_activities_begin_in_the_context_of_the_caller_that_started_the_run(tmp_path: Path) -> None:
@@ -122,11 +122,11 @@ def test_activities_begin_in_the_context_of_the_caller_that_started_the_run(tmp_
         await ended(host)
         assert performer.contexts == ["here"] * 3
 
-    assert on(lambda: SqliteStore(tmp_path / "runs.db"), body) == []
+    assert on(lambda: SqliteRunStore(tmp_path / "runs.db"), body) == []
 
 
 def test_a_result_that_the_store_cannot_take_is_offered_again() -> None:
-    store, refused = MemoryStore(), [3]
+    store, refused = MemoryRunStore(), [3]
 
     def before_write(operation: str) -> None:
         if operation == "append" and refused[0] > 0 and store._runs:
@@ -155,7 +155,7 @@ async def waiting(host: EmbeddedHost) -> tuple[LiveRun, inputs.CompleteActivity]
 
 def test_a_run_that_is_just_being_changed_is_left_alone() -> None:
     async def body() -> None:
-        host = EmbeddedHost(store=MemoryStore(), clock=SystemClock(), worker_id="w")
+        host = EmbeddedHost(store=MemoryRunStore(), clock=SystemClock(), worker_id="w")
         live, given = await waiting(host)
         assert live.lock.try_acquire()
         assert host.try_move(live, given) is None
@@ -171,7 +171,7 @@ def test_a_run_that_is_just_being_changed_is_left_alone() -> None:
 
 def test_a_move_of_a_run_that_is_elsewhere_by_now_changes_nothing() -> None:
     async def body() -> None:
-        store = MemoryStore()
+        store = MemoryRunStore()
         host = EmbeddedHost(store=store, clock=SystemClock(), worker_id="w")
         live, given = await waiting(host)
         elsewhere = EmbeddedHost(store=store, clock=SystemClock(), worker_id="other")
@@ -241,7 +241,7 @@ def test_an_error_in_what_follows_is_told_to_the_loop_and_what_was_stored_stays_
     asyncio.run(body())
 
 
-class Loads(SqliteStore):
+class Loads(SqliteRunStore):
     """Counts how often a run is read with its history."""
 
     loads = 0

@@ -20,7 +20,7 @@ from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.host.leases import DeadWorkerDetector, HeldLease, WorkerLease
 from penstock.runtime.ports.runs import WorkerRow
 from penstock.runtime.semaphores import FairSemaphore
-from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
 from tests.unit.runtime.executors.calls import bounded, call_of
@@ -47,7 +47,7 @@ class Counting(ScriptedPerformer):
 
 @asynccontextmanager
 async def working(
-    store: MemoryStore, name: str, clock: ManualClock, *, places: int = 9
+    store: MemoryRunStore, name: str, clock: ManualClock, *, places: int = 9
 ) -> AsyncIterator[tuple[Bench, Driver, Counting]]:
     """A process that performs, with a clock of its own."""
     host, performer = EmbeddedHost(store=store, clock=clock, worker_id=name), Counting()
@@ -59,12 +59,12 @@ async def working(
         await driver.stop()
 
 
-def lease_on(store: MemoryStore, clock: ManualClock, lost: list[str] | None = None) -> WorkerLease:
+def lease_on(store: MemoryRunStore, clock: ManualClock, lost: list[str] | None = None) -> WorkerLease:
     lost = list[str]() if lost is None else lost
     return WorkerLease(store=store, clock=clock, worker_id="w", on_lost=lost.append)
 
 
-def counted(store: MemoryStore) -> list[str]:
+def counted(store: MemoryRunStore) -> list[str]:
     """What is written to a store from now on."""
     written: list[str] = []
     store.before_write = written.append
@@ -73,7 +73,7 @@ def counted(store: MemoryStore) -> list[str]:
 
 def test_within_its_lease_a_process_begins_without_asking_the_store() -> None:
     async def body() -> None:
-        store, clock = MemoryStore(), ManualClock(1)
+        store, clock = MemoryRunStore(), ManualClock(1)
         lease = lease_on(store, clock)
         assert not lease.holds("w")
         await lease.renew()
@@ -97,7 +97,7 @@ def call_with(lease: WorkerLease, holder: str = "w") -> ActivityCall:
 
 def test_a_lease_counts_from_before_the_sign_of_life_was_stored() -> None:
     async def body() -> None:
-        store, clock = MemoryStore(), ManualClock(1)
+        store, clock = MemoryRunStore(), ManualClock(1)
         lease = lease_on(store, clock)
         await lease.renew()
         store.before_write = lambda operation: clock.elapse(GAP_MS)  # suspended while it is being stored
@@ -109,7 +109,7 @@ def test_a_lease_counts_from_before_the_sign_of_life_was_stored() -> None:
 
 def test_a_gap_that_nobody_used_does_no_harm() -> None:
     async def body() -> None:
-        store, clock, lost = MemoryStore(), ManualClock(1), list[str]()
+        store, clock, lost = MemoryRunStore(), ManualClock(1), list[str]()
         lease = lease_on(store, clock, lost)
         await lease.renew()
         clock.elapse(GAP_MS)
@@ -123,7 +123,7 @@ def test_a_gap_that_nobody_used_does_no_harm() -> None:
 
 def test_a_worker_that_was_struck_off_goes_on_under_another_name() -> None:
     async def body() -> None:
-        store, clock, lost = MemoryStore(), ManualClock(1), list[str]()
+        store, clock, lost = MemoryRunStore(), ManualClock(1), list[str]()
         lease = lease_on(store, clock, lost)
         names = [lease.worker_id]
         await lease.renew()
@@ -143,7 +143,7 @@ def test_a_worker_that_was_struck_off_goes_on_under_another_name() -> None:
 
 def test_a_process_that_stops_is_not_listed_again_by_a_sign_of_life_under_way() -> None:
     async def body() -> None:
-        store, clock = MemoryStore(), ManualClock(1)
+        store, clock = MemoryRunStore(), ManualClock(1)
         lease = lease_on(store, clock)
         await lease.renew()
         await store.strike_off("w")
@@ -159,7 +159,7 @@ def test_a_process_that_stops_is_not_listed_again_by_a_sign_of_life_under_way() 
 
 def test_nothing_begins_while_the_store_cannot_say_whose_it_is() -> None:
     async def body() -> None:
-        store, clock = MemoryStore(), ManualClock(1)
+        store, clock = MemoryRunStore(), ManualClock(1)
         lease = lease_on(store, clock)
         await lease.renew()
         clock.elapse(GAP_MS)
@@ -181,7 +181,7 @@ def test_nothing_begins_while_the_store_cannot_say_whose_it_is() -> None:
 
 def test_work_that_waited_for_a_thread_is_confirmed_in_that_thread() -> None:
     async def body() -> None:
-        store, clock = MemoryStore(), ManualClock(1)
+        store, clock = MemoryRunStore(), ManualClock(1)
         lease, threads, loop = lease_on(store, clock), DaemonThreads(1, name="test"), asyncio.get_running_loop()
         await lease.renew()
         assert await threads.run(lambda: confirmed_in_thread(call_with(lease), loop))
@@ -195,8 +195,8 @@ def test_work_that_waited_for_a_thread_is_confirmed_in_that_thread() -> None:
     bounded(body())
 
 
-def on_two(body: Callable[[MemoryStore, ManualClock, ManualClock], Coroutine[Any, Any, None]]) -> None:
-    bounded(body(MemoryStore(), ManualClock(1_000_000), ManualClock(1_000_000)))
+def on_two(body: Callable[[MemoryRunStore, ManualClock, ManualClock], Coroutine[Any, Any, None]]) -> None:
+    bounded(body(MemoryRunStore(), ManualClock(1_000_000), ManualClock(1_000_000)))
 
 
 async def heard_of_nobody(driver: Driver, clock: ManualClock) -> None:
@@ -208,7 +208,7 @@ async def heard_of_nobody(driver: Driver, clock: ManualClock) -> None:
 
 
 def test_what_waits_for_its_turn_in_a_process_that_lost_its_lease_is_dropped() -> None:
-    async def body(store: MemoryStore, first_clock: ManualClock, clock: ManualClock) -> None:
+    async def body(store: MemoryRunStore, first_clock: ManualClock, clock: ManualClock) -> None:
         async with working(store, "one", first_clock, places=1) as (one, first, slow):
             slow.gates["pay"] = asyncio.Event()
             await one.start(native(step("pay"), step("thanks", **ONCE), END), run_id="under way")
@@ -238,7 +238,7 @@ def test_what_waits_for_its_turn_in_a_process_that_lost_its_lease_is_dropped() -
 
 
 def test_an_owner_that_comes_back_has_a_new_name_and_a_new_epoch() -> None:
-    async def body(store: MemoryStore, clock: ManualClock, other: ManualClock) -> None:
+    async def body(store: MemoryRunStore, clock: ManualClock, other: ManualClock) -> None:
         async with working(store, "one", clock) as (bench, driver, performer):
             performer.gates["pay"] = asyncio.Event()
             await bench.start(native(step("pay"), END))
@@ -255,7 +255,7 @@ def test_an_owner_that_comes_back_has_a_new_name_and_a_new_epoch() -> None:
 
 
 def test_a_clock_that_is_an_hour_ahead_sends_nothing_into_doubt() -> None:
-    async def body(store: MemoryStore, first_clock: ManualClock, clock: ManualClock) -> None:
+    async def body(store: MemoryRunStore, first_clock: ManualClock, clock: ManualClock) -> None:
         async with (
             working(store, "one", first_clock) as (one, first, slow),
             working(store, "two", clock) as (_, second, quick),

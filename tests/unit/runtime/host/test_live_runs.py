@@ -15,7 +15,7 @@ from penstock.engine.outcomes import Accepted
 from penstock.engine.state import RunState
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.host.live_runs import MemoryUse, memory_of
-from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
 
 WAITING: JsonObject = {
     "penstock": "v1",
@@ -60,7 +60,7 @@ def test_runs_that_take_much_are_forgotten_and_go_on_all_the_same(monkeypatch: p
     monkeypatch.setattr(limits, "LIVE_RUNS_BYTES_MAX", 5_000_000)
 
     async def body() -> None:
-        host = EmbeddedHost(store=MemoryStore(), clock=ManualClock(), worker_id="w", performs=False)
+        host = EmbeddedHost(store=MemoryRunStore(), clock=ManualClock(), worker_id="w", performs=False)
         workflow = build_workflow(WAITING)
         await host.register(workflow)
         for number in range(20):

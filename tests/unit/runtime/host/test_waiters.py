@@ -18,7 +18,7 @@ from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.host.waiters import RunWatch, moved_within
 from penstock.runtime.ports.host import LiveRun, Moved
 from penstock.runtime.ports.runs import AppendOutcome, RunPosition, RunWrite, StoredRun
-from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from tests.waiting import SECONDS_MAX, turns
 
 WAITS: JsonObject = {
@@ -32,7 +32,7 @@ def hosted(test: Callable[[EmbeddedHost, EmbeddedHost], Awaitable[None]]) -> Non
     """Run a test with two hosts on one store, as two processes would be, and a waiting run `r`."""
 
     async def body() -> None:
-        store = MemoryStore()
+        store = MemoryRunStore()
         here, there = (
             EmbeddedHost(store=store, clock=ManualClock(1), worker_id=name, performs=False)
             for name in ("here", "there")
@@ -46,7 +46,7 @@ def hosted(test: Callable[[EmbeddedHost, EmbeddedHost], Awaitable[None]]) -> Non
     asyncio.run(body())
 
 
-class SlowToTell(MemoryStore):
+class SlowToTell(MemoryRunStore):
     """Has stored a write some time before it says so, as a store that is written to in another thread has."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ def test_a_run_is_read_as_it_is_stored_while_its_transition_is_under_way() -> No
     asyncio.run(asyncio.wait_for(body(), SECONDS_MAX))
 
 
-class SlowToLoad(MemoryStore):
+class SlowToLoad(MemoryRunStore):
     """Hands out what it read some time after it has read it; somebody may ask just after something was stored."""
 
     def __init__(self) -> None:
@@ -192,7 +192,7 @@ def test_many_waiters_share_one_look_and_nobody_looks_when_nobody_waits() -> Non
     async def body() -> None:
         looks: list[int] = []
 
-        class Counting(MemoryStore):
+        class Counting(MemoryRunStore):
             async def positions(self, run_ids: Sequence[str]) -> dict[str, RunPosition]:
                 looks.append(len(run_ids))
                 return await super().positions(run_ids)
@@ -213,7 +213,7 @@ def test_a_run_that_is_moved_here_is_looked_at_only_when_it_rests() -> None:
     async def body() -> None:
         looks: list[list[str]] = []
 
-        class Listening(MemoryStore):
+        class Listening(MemoryRunStore):
             async def positions(self, run_ids: Sequence[str]) -> dict[str, RunPosition]:
                 looks.append(list(run_ids))
                 return {run_id: RunPosition(seq=1, terminal=False) for run_id in run_ids}

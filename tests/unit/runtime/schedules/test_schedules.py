@@ -16,7 +16,7 @@ from penstock.engine import inputs
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.schedules.schedules import Postponed, Scheduler, Skipped, Started
 from penstock.runtime.schedules.timetables import next_fire_at, timetable_of
-from penstock.runtime.stores.memory.runs import MemoryStore
+from penstock.runtime.stores.memory.run_store import MemoryRunStore
 
 NOON = parse_instant_ms("2026-03-28T12:00:00Z") or 0
 MINUTE_MS = 60_000
@@ -39,7 +39,7 @@ def scheduled(test: Callable[[Scheduler, ManualClock], Awaitable[None]]) -> None
 
     async def run() -> None:
         clock = ManualClock(NOON)
-        host = EmbeddedHost(store=MemoryStore(), clock=clock, worker_id="w")
+        host = EmbeddedHost(store=MemoryRunStore(), clock=clock, worker_id="w")
         for document in (WAITS, AT_ONCE):
             await host.register(build_workflow(document))
         await test(Scheduler(host=host, store=host.store), clock)

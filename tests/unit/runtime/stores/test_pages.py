@@ -9,10 +9,10 @@ import pytest
 from penstock.base.errors import CorruptHistory, Rejected, Unavailable
 from penstock.engine.pages import Field, RecordShape, Shape, expand
 from penstock.engine.records import Record
-from penstock.runtime.stores.sqlite.format import schema
-from penstock.runtime.stores.sqlite.maintenance.copies import backup, check_integrity
-from penstock.runtime.stores.sqlite.pages.shapes import SHAPE_TABLE, ShapeNumbers
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.sqlite.history.shapes import ShapeNumbers
+from penstock.runtime.stores.sqlite.maintenance.backups import backup, check_integrity
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.schema import migrations
 from tests.conformance.stores import AT, run_bounded, start
 from tests.conformance.test_store_moves import SHAPE, moved, records_of
 from tests.waiting import SECONDS_MAX
@@ -34,7 +34,7 @@ def change(path: Path, statement: str) -> None:
 
 
 async def stored(path: Path, runs: int = 3) -> None:
-    store = SqliteStore(path)
+    store = SqliteRunStore(path)
     await store.open()
     try:
         firsts = [start(f"r_{number}") for number in range(runs)]
@@ -49,7 +49,7 @@ def load(path: Path, run_id: str) -> list[Record]:
 
 
 async def loaded(path: Path, run_id: str) -> list[Record]:
-    store = SqliteStore(path)
+    store = SqliteRunStore(path)
     await store.open()
     try:
         found = await store.load(run_id)
@@ -70,7 +70,7 @@ def test_a_move_is_one_short_page_and_its_shape_is_kept_once(tmp_path: Path) -> 
 
 
 async def stored_again(path: Path) -> None:
-    store = SqliteStore(path)
+    store = SqliteRunStore(path)
     await store.open()
     try:
         first = start("later")
@@ -82,7 +82,7 @@ async def stored_again(path: Path) -> None:
 
 def test_a_shape_whose_transaction_was_rolled_back_gets_its_number_again() -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.execute(SHAPE_TABLE)
+    connection.execute(migrations.MIGRATIONS[8])
     numbers, move = ShapeNumbers(), moved(start("r_1"), 1, None).move
     assert move is not None
     for end in ("ROLLBACK", "COMMIT", "COMMIT", "COMMIT"):
@@ -131,11 +131,11 @@ def test_a_file_of_the_format_before_moves_is_read_and_written_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "store.db"
-    monkeypatch.setattr(schema, "SCHEMA_VERSION", 7)
+    monkeypatch.setattr(migrations, "SCHEMA_VERSION", 7)
     first = start("r_1")
 
     async def older() -> None:
-        store = SqliteStore(path)
+        store = SqliteRunStore(path)
         await store.open()
         await store.append(first)
         await store.close()
@@ -145,7 +145,7 @@ def test_a_file_of_the_format_before_moves_is_read_and_written_on(
     monkeypatch.undo()
 
     async def newer() -> None:
-        store = SqliteStore(path)
+        store = SqliteRunStore(path)
         await store.open()
         await store.append(moved(first, 1, "new"))
         await store.close()
@@ -154,7 +154,7 @@ def test_a_file_of_the_format_before_moves_is_read_and_written_on(
     assert rows(path, "SELECT * FROM history WHERE first_seq = 1") == before
     found = load(path, "r_1")
     assert found == [*first.records, *records_of("r_1", 3, first.row.created_at + 2, 1, "new")]
-    monkeypatch.setattr(schema, "SCHEMA_VERSION", 7)
+    monkeypatch.setattr(migrations, "SCHEMA_VERSION", 7)
     with pytest.raises(Rejected) as refused:
         load(path, "r_1")
     assert refused.value.code == "STORE_TOO_NEW"

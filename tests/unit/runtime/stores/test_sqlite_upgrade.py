@@ -9,11 +9,11 @@ import pytest
 from penstock.base.errors import Unavailable
 from penstock.base.ids import ENTROPY_BYTES, run_id_of
 from penstock.runtime.ports.runs import DefinitionRow, ScheduleRow
-from penstock.runtime.stores.sqlite.columns import encode_json
-from penstock.runtime.stores.sqlite.format import schema
-from penstock.runtime.stores.sqlite.maintenance.copies import backup, check_integrity, stats
-from penstock.runtime.stores.sqlite.runs.keys import first_key_of
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.sqlite.codec import encode_json
+from penstock.runtime.stores.sqlite.maintenance.backups import backup, check_integrity, stats
+from penstock.runtime.stores.sqlite.runs.row_keys import first_key_of
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.schema import migrations
 from tests.conformance.stores import AT, definition, listed, record, run_bounded, start, step
 
 FIRST_FORMAT = """
@@ -86,7 +86,7 @@ def hashes(rows: tuple[DefinitionRow, ...]) -> list[str]:
     return [row.hash for row in rows]
 
 
-async def holds_everything(store: SqliteStore) -> None:
+async def holds_everything(store: SqliteRunStore) -> None:
     """What was in the file is there, in the default tenant."""
     assert await listed(store) == RUN_IDS[::-1]
     assert await listed(store, tenant="default") == RUN_IDS[::-1]
@@ -140,11 +140,11 @@ def test_a_file_of_the_first_format_becomes_current_and_loses_nothing(tmp_path: 
 
     async def scenario() -> None:
         for _ in range(2):
-            store = SqliteStore(path)
+            store = SqliteRunStore(path)
             await store.open()
             await holds_everything(store)
             await store.close()
-        store = SqliteStore(path)
+        store = SqliteRunStore(path)
         await store.open()
         loaded = await store.load("Order-1")
         assert loaded is not None
@@ -160,7 +160,7 @@ def test_a_file_of_the_first_format_becomes_current_and_loses_nothing(tmp_path: 
 
     run_bounded(scenario())
     connection = sqlite3.connect(path)
-    assert connection.execute("PRAGMA user_version").fetchone() == (schema.SCHEMA_VERSION,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (migrations.SCHEMA_VERSION,)
     connection.execute("INSERT INTO runs_text (runs_text) VALUES ('integrity-check')")
     connection.close()
 
@@ -178,13 +178,13 @@ def test_a_file_of_the_first_format_can_be_looked_at_and_copied_as_it_is(tmp_pat
 
 def test_an_sqlite_without_an_index_of_texts_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        schema,
-        "_MIGRATIONS",
-        {**schema._MIGRATIONS, 4: "CREATE VIRTUAL TABLE t USING no_such_module (a)"},
+        migrations,
+        "MIGRATIONS",
+        {**migrations.MIGRATIONS, 4: "CREATE VIRTUAL TABLE t USING no_such_module (a)"},
     )
 
     async def scenario() -> None:
         with pytest.raises(Unavailable, match="STORE_UNSUITABLE"):
-            await SqliteStore(tmp_path / "store.db").open()
+            await SqliteRunStore(tmp_path / "store.db").open()
 
     run_bounded(scenario())

@@ -1,1 +1,1 @@
-"""The store in memory: the reference for what a store does, and the substrate of tests."""
+"""The stores in memory: the reference for what stores do, and the substrate of tests. Nothing survives the process."""

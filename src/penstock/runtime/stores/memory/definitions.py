@@ -1,6 +1,6 @@
 """Definitions in memory: what was put by whom, which is the newest of each name, and what is hidden.
 
-Above it: `runs`. Nothing survives the process.
+Above it: `run_store`. Nothing survives the process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from penstock.definitions.claims import claimed_names
 from penstock.runtime.ports.runs import (
     ANY,
     AnyHash,
-    DefinitionChanged,
     DefinitionNameTaken,
     DefinitionOutcome,
     DefinitionPage,
@@ -22,13 +21,15 @@ from penstock.runtime.ports.runs import (
     DefinitionRefused,
     DefinitionRow,
 )
-from penstock.runtime.stores.rules.runs import (
-    cursor_of,
-    definition_cursor_of,
-    definition_position_of,
+from penstock.runtime.stores.rules.listings import (
+    cut_page,
     definitions_page_size,
-    position_of,
+    name_cursor,
+    name_position,
+    number_cursor,
+    number_position,
 )
+from penstock.runtime.stores.rules.writes import definition_conflict
 
 __all__ = ["MemoryDefinitions"]
 
@@ -44,8 +45,9 @@ class MemoryDefinitions:
         """Make a definition the newest of its name."""
         current = self.named(definition.name, definition.tenant)
         current_hash = None if current is None else current.hash
-        if expected_hash is not ANY and expected_hash != current_hash:
-            return DefinitionChanged(current_hash)
+        conflict = definition_conflict(expected_hash, current_hash)
+        if conflict is not None:
+            return conflict
         if current_hash != definition.hash:
             taken = self._taken(definition)
             if taken is not None:
@@ -92,14 +94,14 @@ class MemoryDefinitions:
 
     def versions(self, name: str, tenant: str, *, limit: int, cursor: str | None) -> DefinitionPage:
         """What was put under a name, newest first."""
-        size, before = definitions_page_size(limit), position_of(cursor)
+        size, before = definitions_page_size(limit), number_position(cursor)
         found = [
             (number, row)
             for number, row in reversed(list(enumerate(self._versions)))
             if (row.name, row.tenant) == (name, tenant) and (before is None or number < before)
         ]
-        page = found[:size]
-        return DefinitionPage(tuple(row for _, row in page), cursor_of(page[-1][0]) if len(found) > size else None)
+        page, next_cursor = cut_page(found, size, lambda numbered: number_cursor(numbered[0]))
+        return DefinitionPage(tuple(row for _, row in page), next_cursor)
 
     def newest(self, tenant: str | None) -> Iterator[DefinitionRow]:
         """The newest of every name, by name."""
@@ -107,15 +109,14 @@ class MemoryDefinitions:
 
     def page(self, tenant: str | None, prefix: str, *, limit: int, cursor: str | None) -> DefinitionPage:
         """The newest of some names, by name."""
-        size, after = definitions_page_size(limit), definition_position_of(cursor)
+        size, after = definitions_page_size(limit), name_position(cursor)
         found = [
             row
             for row in self.newest(tenant)
             if row.name.startswith(prefix) and (after is None or (row.name, row.tenant) > after)
         ]
-        page = found[:size]
-        last = definition_cursor_of(page[-1].name, page[-1].tenant) if len(found) > size else None
-        return DefinitionPage(tuple(page), last)
+        page, next_cursor = cut_page(found, size, lambda row: name_cursor(row.name, row.tenant))
+        return DefinitionPage(tuple(page), next_cursor)
 
     def delete(self, name: str, tenant: str, expected_hash: str | AnyHash) -> bool:
         """Hide a name, if it stands for what is expected."""

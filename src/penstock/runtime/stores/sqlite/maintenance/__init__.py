@@ -1,1 +1,1 @@
-"""Looking after a file: copies of it, whether it is sound, whether it can be used now."""
+"""What operators do with a file: back it up and restore it, check its integrity, probe whether it works now."""

@@ -1,10 +1,10 @@
-"""Whether a store can be used now: found out by using it, as the next caller would.
+"""Whether a store works now, found out by using it as the next caller would.
 
-It is read with a new connection, which remembers nothing of how the file was, and written unless something was written
-a moment ago; that an audit record could be written is tried and taken back. A small file is looked through for damage
-now and then; a large one shows its damage when it is read.
+The probe reads with a new connection, which remembers nothing of how the file was. It writes, unless something was
+written a moment ago. It tries to write an audit record and rolls that back. A small file is checked for damage now and
+then; a large one shows its damage when it is read.
 
-Above it: `app.serving`, for `/readyz`. Below it: `store`.
+Above it: `app.serving`, for `/readyz`. Below it: `database`.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from contextlib import closing
 
 from penstock.base import limits
 from penstock.base.errors import Unavailable
-from penstock.runtime.stores.sqlite.format.schema import connect
-from penstock.runtime.stores.sqlite.platform.audit_log import probe_audit
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.stores.sqlite.platform.audit_records import probe_audit
+from penstock.runtime.stores.sqlite.schema.files import connect
 
 __all__ = ["StoreProbe"]
 
 
 class StoreProbe:
-    """Looks at one store, however often it is asked."""
+    """Probes one store."""
 
-    def __init__(self, store: SqliteStore) -> None:
-        self._store = store
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
         self._checked_at: float | None = None
 
-    async def look(self) -> None:
-        """Raises what a caller would be told of a store that cannot be read or written."""
+    async def check(self) -> None:
+        """Raise the error that a caller would get, if the store cannot be read or written."""
         now = asyncio.get_running_loop().time()
-        writer = self._store.writer
+        writer = self._database.writer
         last = writer.committed_at
         is_fresh = last is not None and now - last < limits.STORE_PROBE_SECONDS
         # First, because it knows which files it writes to.
         await writer.submit(_look if is_fresh else _write_nothing)
         await writer.submit(probe_audit)
         check = self._checked_at is None or now - self._checked_at >= limits.STORE_CHECK_SECONDS
-        await self._store.read(lambda _: self._read_afresh(check=check))
+        await self._database.read(lambda _: self._read_afresh(check=check))
         if check:
             self._checked_at = now
 
     def _read_afresh(self, *, check: bool) -> None:
-        path = self._store.path
+        path = self._database.path
         with closing(connect(path, mode="ro", busy_timeout_ms=limits.STORE_BUSY_TIMEOUT_MS)) as fresh:
             _look(fresh)
             if check and os.stat(path).st_size <= limits.STORE_CHECK_BYTES_MAX:

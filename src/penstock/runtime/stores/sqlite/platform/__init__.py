@@ -1,3 +1,4 @@
-"""Tables about everything beside runs: API keys, the audit log and its sealed ends, idempotency, registered resources,
-deliveries.
+"""The platform store: API keys, idempotency, the audit log, registered resources and deliveries.
+
+`store` implements the port; the other modules are functions of a connection, one module for each table.
 """

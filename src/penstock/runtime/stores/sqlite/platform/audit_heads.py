@@ -17,20 +17,8 @@ import msgspec
 from penstock.governance.audit_chain import GENESIS_HASH, ChainHead
 from penstock.runtime.ports.platform import AuditChains, Seal
 
-__all__ = ["HEADS_TABLE", "broken_heads", "move_first", "read_chains", "read_head", "sealed_end", "write_last"]
+__all__ = ["broken_heads", "move_first", "read_chains", "read_head", "sealed_end", "write_last"]
 
-# `audit_unsealed` stands in a file whose chains are from before there were heads.
-HEADS_TABLE = """
-    CREATE TABLE audit_heads (
-        tenant TEXT PRIMARY KEY,
-        first_seq INTEGER NOT NULL,
-        first_previous_hash TEXT NOT NULL,
-        last_seq INTEGER NOT NULL,
-        last_hash TEXT NOT NULL,
-        seal TEXT NOT NULL
-    ) WITHOUT ROWID;
-    INSERT INTO marks (name, value) SELECT 'audit_unsealed', 'true' WHERE EXISTS (SELECT 1 FROM audit);
-    """
 _COUNT_MARK, _UNSEALED_MARK = "audit_chains", "audit_unsealed"
 _READ = "SELECT first_seq, first_previous_hash, last_seq, last_hash, seal FROM audit_heads WHERE tenant = ?"
 _WRITE = "INSERT OR REPLACE INTO audit_heads VALUES (?,?,?,?,?,?)"

@@ -1,9 +1,7 @@
-"""Registered things and small values in the SQLite file.
+"""Registered resources, and small named values ("marks"), in the SQLite file.
 
 Functions of a connection. Those that write run inside a transaction of the file's one writer, so that the etag that
 they compare is the one that they replace.
-
-Above it: `platform_store`. Below it: `columns`, sqlite3; the tables are in `format.platform_tables`.
 """
 
 from __future__ import annotations
@@ -24,8 +22,9 @@ from penstock.runtime.ports.platform import (
     ResourcePut,
     ResourceRow,
 )
-from penstock.runtime.stores.rules.platform import id_cursor, id_position, rows_wanted
-from penstock.runtime.stores.sqlite.columns import decode_json
+from penstock.runtime.stores.rules.listings import cut_page, id_cursor, id_position, platform_page_size
+from penstock.runtime.stores.rules.writes import resource_conflict
+from penstock.runtime.stores.sqlite.codec import RowCodec, decode_json, json_column
 
 __all__ = [
     "delete_resource",
@@ -39,14 +38,14 @@ __all__ = [
     "set_mark",
 ]
 
-_COLUMNS = "tenant, kind, resource_id, body, etag, created_at, updated_at, updated_by"
+_RESOURCES = RowCodec(ResourceRow, body=json_column(dict[str, Any]))
+_COLUMNS = _RESOURCES.columns
 _NAMED = "kind = ? AND tenant = ? AND resource_id = ?"
 _PUT = (
-    f"INSERT INTO resources ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (kind, tenant, resource_id) DO UPDATE SET"
+    f"INSERT INTO resources {_RESOURCES.insert} ON CONFLICT (kind, tenant, resource_id) DO UPDATE SET"
     " body = excluded.body, etag = excluded.etag, updated_at = excluded.updated_at, updated_by = excluded.updated_by"
 )
 
-_BODY = msgspec.json.Decoder(dict[str, Any])
 _VALUE: msgspec.json.Decoder[JsonValue] = msgspec.json.Decoder()
 
 
@@ -55,19 +54,10 @@ def put_resource(
 ) -> ResourcePut | ResourceChanged:
     """Store a resource if its etag is the expected one."""
     current_etag = _etag(connection, resource.tenant, resource.kind, resource.resource_id)
-    if expected_etag not in (ANY_ETAG, current_etag):
-        return ResourceChanged(current_etag)
-    columns = (
-        resource.tenant,
-        resource.kind,
-        resource.resource_id,
-        body,
-        resource.etag,
-        resource.created_at,
-        resource.updated_at,
-        resource.updated_by,
-    )
-    connection.execute(_PUT, columns)
+    conflict = resource_conflict(expected_etag, current_etag)
+    if conflict is not None:
+        return conflict
+    connection.execute(_PUT, _RESOURCES.values(resource, body=body))
     return ResourcePut(created=current_etag is None)
 
 
@@ -97,43 +87,31 @@ def read_resource(connection: sqlite3.Connection, tenant: str, kind: str, resour
     """A resource by id."""
     statement = f"SELECT {_COLUMNS} FROM resources WHERE {_NAMED}"
     found = connection.execute(statement, (kind, tenant, resource_id)).fetchall()
-    return _resource_of(found[0]) if found else None
+    return _RESOURCES.row(found[0]) if found else None
 
 
 def read_resources(
     connection: sqlite3.Connection, tenant: str, kind: str, *, limit: int, cursor: str | None, prefix: str
 ) -> ResourcePage:
     """A page of resources of a kind, by id."""
-    size, after = rows_wanted(limit), id_position(cursor)
+    size, after = platform_page_size(limit), id_position(cursor)
     conditions = "kind = ? AND tenant = ? AND resource_id >= ?"
     parameters: list[object] = [kind, tenant, prefix]
     if after is not None:
         conditions += " AND resource_id > ?"
         parameters.append(after)
     statement = f"SELECT {_COLUMNS} FROM resources WHERE {conditions} ORDER BY resource_id LIMIT ?"
-    ordered = (_resource_of(columns) for columns in connection.execute(statement, (*parameters, size + 1)).fetchall())
+    ordered = map(_RESOURCES.row, connection.execute(statement, (*parameters, size + 1)).fetchall())
     # Ids with one prefix lie next to each other, and the first of them is where the page begins.
     found = tuple(takewhile(lambda resource: resource.resource_id.startswith(prefix), ordered))
-    return ResourcePage(found[:size], id_cursor(found[size - 1].resource_id) if len(found) > size else None)
+    page, next_cursor = cut_page(found, size, lambda resource: id_cursor(resource.resource_id))
+    return ResourcePage(tuple(page), next_cursor)
 
 
 def read_all_resources(connection: sqlite3.Connection, kind: str) -> tuple[ResourceRow, ...]:
     """Resources of a kind of every tenant, by tenant and id."""
     statement = f"SELECT {_COLUMNS} FROM resources WHERE kind = ? ORDER BY tenant, resource_id"
-    return tuple(map(_resource_of, connection.execute(statement, (kind,)).fetchall()))
-
-
-def _resource_of(columns: Sequence[Any]) -> ResourceRow:
-    return ResourceRow(
-        tenant=columns[0],
-        kind=columns[1],
-        resource_id=columns[2],
-        body=decode_json(_BODY, columns[3]),
-        etag=columns[4],
-        created_at=columns[5],
-        updated_at=columns[6],
-        updated_by=columns[7],
-    )
+    return tuple(map(_RESOURCES.row, connection.execute(statement, (kind,)).fetchall()))
 
 
 def read_mark(connection: sqlite3.Connection, name: str) -> JsonValue:

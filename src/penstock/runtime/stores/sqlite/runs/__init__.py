@@ -1,1 +1,4 @@
-"""Tables about runs: rows and their index, definitions, names, schedules, workers."""
+"""The run store: `store` implements the port, with one module for each kind of table or query.
+
+Read `store` first, then `appending`, which writes the decisions of runs.
+"""

@@ -18,22 +18,23 @@ from penstock.base import limits
 from penstock.runtime.ports.runs import (
     ANY,
     AnyHash,
-    DefinitionChanged,
     DefinitionOutcome,
     DefinitionPage,
     DefinitionPut,
     DefinitionRefused,
     DefinitionRow,
 )
-from penstock.runtime.stores.rules.runs import (
-    cursor_of,
-    definition_cursor_of,
-    definition_position_of,
+from penstock.runtime.stores.rules.listings import (
+    cut_page,
     definitions_page_size,
-    position_of,
+    name_cursor,
+    name_position,
+    number_cursor,
+    number_position,
 )
-from penstock.runtime.stores.sqlite.columns import definition_of
-from penstock.runtime.stores.sqlite.runs.names import release_names, take_names
+from penstock.runtime.stores.rules.writes import definition_conflict
+from penstock.runtime.stores.sqlite.codec import definition_of
+from penstock.runtime.stores.sqlite.runs.claimed_names import release_names, take_names
 
 __all__ = [
     "MISSED",
@@ -81,8 +82,9 @@ def put_definition(
     place = (definition.tenant, definition.name)
     found = connection.execute("SELECT hash FROM workflows WHERE tenant = ? AND name = ?", place).fetchone()
     current = None if found is None else str(found[0])
-    if expected_hash is not ANY and expected_hash != current:
-        return DefinitionChanged(current)
+    conflict = definition_conflict(expected_hash, current)
+    if conflict is not None:
+        return conflict
     if current == definition.hash:
         return DefinitionPut()
     taken = take_names(connection, definition)
@@ -186,19 +188,19 @@ def definition_versions(
     connection: sqlite3.Connection, name: str, tenant: str, *, limit: int, cursor: str | None
 ) -> DefinitionPage:
     """What was put under a name, newest first."""
-    size, before = definitions_page_size(limit), position_of(cursor)
+    size, before = definitions_page_size(limit), number_position(cursor)
     statement = f"{_VERSIONS} WHERE v.tenant = ? AND v.name = ? AND v.number < ? ORDER BY v.number DESC LIMIT ?"
     parameters = (tenant, name, _NUMBER_MAX if before is None else min(before, _NUMBER_MAX), size + 1)
     found = connection.execute(statement, parameters).fetchall()
-    page = found[:size]
-    return DefinitionPage(tuple(map(definition_of, page)), cursor_of(page[-1][-1]) if len(found) > size else None)
+    page, next_cursor = cut_page(found, size, lambda columns: number_cursor(columns[-1]))
+    return DefinitionPage(tuple(map(definition_of, page)), next_cursor)
 
 
 def definitions_page(
     connection: sqlite3.Connection, tenant: str | None, prefix: str, *, limit: int, cursor: str | None
 ) -> DefinitionPage:
     """The newest definitions of some names, by name."""
-    size, after = definitions_page_size(limit), definition_position_of(cursor)
+    size, after = definitions_page_size(limit), name_position(cursor)
     conditions = _of_tenant(tenant)
     if prefix:
         conditions.append(("w.name >= ?", (prefix,)))
@@ -212,8 +214,8 @@ def definitions_page(
     elif after is not None:
         conditions.append(("(w.name, w.tenant) > (?, ?)", after))
     found = _newest(connection, conditions, limit=size + 1)
-    page = tuple(map(definition_of, found[:size]))
-    return DefinitionPage(page, definition_cursor_of(page[-1].name, page[-1].tenant) if len(found) > size else None)
+    page, next_cursor = cut_page(list(map(definition_of, found)), size, lambda row: name_cursor(row.name, row.tenant))
+    return DefinitionPage(tuple(page), next_cursor)
 
 
 def _of_tenant(tenant: str | None) -> _Conditions:

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 
 from penstock.base import limits
 from penstock.runtime.ports.runs import RunPage, RunQuery
-from penstock.runtime.stores.rules.runs import cursor_of, folded, page_size, position_of, words_of
-from penstock.runtime.stores.sqlite.columns import RUN_COLUMNS, run_of
-from penstock.runtime.stores.sqlite.runs.keys import KEY_MAX, KEYS_PER_MS, first_key_of
-from penstock.runtime.stores.sqlite.runs.text_index import match_of
+from penstock.runtime.stores.rules.listings import cut_page, number_cursor, number_position, runs_page_size
+from penstock.runtime.stores.rules.search import folded, search_words
+from penstock.runtime.stores.sqlite.codec import RUN_COLUMNS, run_of
+from penstock.runtime.stores.sqlite.runs.row_keys import KEY_MAX, KEYS_PER_MS, first_key_of
+from penstock.runtime.stores.sqlite.runs.text_index import match_query
 
 __all__ = ["is_short", "list_runs", "statement_of"]
 
@@ -74,11 +75,11 @@ class _Span:
 
 def list_runs(connection: sqlite3.Connection, query: RunQuery) -> RunPage:
     """One page of a listing."""
-    size = page_size(query)
+    size = runs_page_size(query.limit)
     statement, parameters = statement_of(connection, query)
     found = connection.execute(statement, (*parameters, size + 1)).fetchall()
-    page = found[:size]
-    return RunPage(tuple(run_of(row) for row in page), cursor_of(page[-1][-1]) if len(found) > size else None)
+    page, next_cursor = cut_page(found, size, lambda columns: number_cursor(columns[-1]))
+    return RunPage(tuple(map(run_of, page)), next_cursor)
 
 
 def is_short(query: RunQuery) -> bool:
@@ -121,10 +122,10 @@ def _filters(connection: sqlite3.Connection, query: RunQuery) -> list[_Filter]:
     if query.parent_run_id is not None:
         source = _Source("runs INDEXED BY runs_by_parent", "key", "parent_run_id = ?", (query.parent_run_id,))
         filters.append(_Filter(sources=(source,), check="+parent_run_id = ?", parameters=source.parameters))
-    words = words_of(query.text or "")
+    words = search_words(query.text or "")
     if words:
         joined = " CROSS JOIN runs ON key = runs_text.rowid"
-        source = _Source("runs_text", "runs_text.rowid", "runs_text MATCH ?", (match_of(connection, words),), joined)
+        source = _Source("runs_text", "runs_text.rowid", "runs_text MATCH ?", (match_query(connection, words),), joined)
         check = "text_matches(tenant, run_id, workflow_name, labels, ?)"
         filters.append(_Filter(sources=(source,), check=check, parameters=(query.text,), repeats=True))
     if query.workflow_name is not None:
@@ -164,7 +165,7 @@ def _tenants(connection: sqlite3.Connection, limit: int) -> list[str]:
 def _span(query: RunQuery) -> _Span:
     low, high, check = 0, KEY_MAX, ""
     parameters: Parameters = ()
-    position = position_of(query.cursor)
+    position = number_position(query.cursor)
     if position is not None:
         high = min(high, position - 1)
     if query.created_after is not None:

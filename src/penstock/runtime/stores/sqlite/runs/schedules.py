@@ -1,24 +1,23 @@
-"""Schedules in the SQLite file.
-
-Above it: `store`, which says on which connection. Below it: `columns`; the table is in `format.schema`.
-"""
+"""Schedules in the SQLite file."""
 
 from __future__ import annotations
 
 import sqlite3
+from typing import Any
 
 from penstock.runtime.ports.runs import ANY, AnyHash, ScheduleRow
-from penstock.runtime.stores.sqlite.columns import schedule_of
+from penstock.runtime.stores.sqlite.codec import RowCodec, json_column
 
 __all__ = ["delete_schedule", "put_schedule", "schedules"]
 
-_ROWS = "SELECT schedule_id, workflow_name, spec, next_at, paused, last_run_id, tenant FROM schedules"
+_SCHEDULES = RowCodec(ScheduleRow, paused=bool, spec=json_column(dict[str, Any]))
+_ROWS = f"SELECT {_SCHEDULES.columns} FROM schedules"
 
 
 def schedules(connection: sqlite3.Connection, tenant: str | None) -> tuple[ScheduleRow, ...]:
     """Every schedule, or those of a tenant, by id."""
     statement = f"{_ROWS} WHERE :tenant IS NULL OR tenant = :tenant ORDER BY schedule_id"
-    return tuple(map(schedule_of, connection.execute(statement, {"tenant": tenant})))
+    return tuple(map(_SCHEDULES.row, connection.execute(statement, {"tenant": tenant})))
 
 
 def put_schedule(
@@ -27,20 +26,9 @@ def put_schedule(
     """Keep a schedule, whose specification is given as JSON, if it stands as expected; whether it was kept."""
     if expected is not ANY:
         found = connection.execute(f"{_ROWS} WHERE schedule_id = ?", (schedule.schedule_id,)).fetchone()
-        if (None if found is None else schedule_of(found)) != expected:
+        if (None if found is None else _SCHEDULES.row(found)) != expected:
             return False
-    connection.execute(
-        "INSERT OR REPLACE INTO schedules VALUES (?,?,?,?,?,?,?)",
-        (
-            schedule.schedule_id,
-            schedule.workflow_name,
-            spec,
-            schedule.next_at,
-            schedule.paused,
-            schedule.last_run_id,
-            schedule.tenant,
-        ),
-    )
+    connection.execute(f"INSERT OR REPLACE INTO schedules {_SCHEDULES.insert}", _SCHEDULES.values(schedule, spec=spec))
     return True
 
 

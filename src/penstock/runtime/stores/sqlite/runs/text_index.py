@@ -17,13 +17,12 @@ from operator import itemgetter
 
 from penstock.base.ids import RUN_ID_TIME_CHARACTERS
 from penstock.runtime.ports.runs import RunRow
-from penstock.runtime.stores.rules.runs import PART_CHARACTERS_MIN, held_words, made_id_in, text_matches, words_of
-from penstock.runtime.stores.sqlite.columns import encode_json, labels_of
+from penstock.runtime.stores.rules.search import PART_CHARACTERS_MIN, run_words
+from penstock.runtime.stores.sqlite.codec import encode_json
+from penstock.runtime.stores.sqlite.schema.sql_functions import WORD_MARK
 
-__all__ = ["TextQueue", "indexed_text", "is_indexed", "match_of", "prepare_text"]
+__all__ = ["TextIndexQueue", "is_indexed", "match_query"]
 
-# Not a letter of any word. NUL would end the text for the tokenizer, so it is taken for a mark too.
-_MARK = "\x01"
 # Lists that a query walks at once; those of more letters hardly find fewer runs.
 _LISTS_MAX = 6
 _FEW = 100
@@ -33,33 +32,7 @@ _ADD = f"INSERT INTO runs_text (rowid, text) SELECT {_GIVEN}"
 _FORGET = f"INSERT INTO runs_text (runs_text, rowid, text) SELECT 'delete', {_GIVEN}"
 
 
-def prepare_text(connection: sqlite3.Connection) -> None:
-    """Teach a connection what text matches, and what is indexed of a run."""
-
-    def matches(tenant: str, run_id: str, workflow_name: str, labels: str | None, text: str) -> bool:
-        held = held_words(tenant, run_id, workflow_name, labels_of(labels).values())
-        return text_matches(held, words_of(text))
-
-    def indexed(tenant: str, run_id: str, workflow_name: str, labels: str | None) -> str:
-        return indexed_text(tenant, run_id, workflow_name, labels_of(labels).values())
-
-    connection.create_function("text_matches", 5, matches, deterministic=True)
-    connection.create_function("indexed_text", 4, indexed, deterministic=True)
-
-
-def indexed_text(tenant: str, run_id: str, workflow_name: str, label_values: Iterable[str]) -> str:
-    """What is indexed of a run."""
-    return "".join(map(_indexed, held_words(tenant, run_id, workflow_name, label_values))).replace("\0", _MARK)
-
-
-def _indexed(word: str) -> str:
-    made_id = made_id_in(word)
-    if made_id:
-        return f"{_MARK}{_MARK}{made_id[:RUN_ID_TIME_CHARACTERS]}{_MARK}{word[len(made_id) :]}"
-    return f"{_MARK}{_MARK}{word}"
-
-
-def match_of(connection: sqlite3.Connection, words: Iterable[str]) -> str:
+def match_query(connection: sqlite3.Connection, words: Iterable[str]) -> str:
     """The query for runs that may have all of some words, and for few others."""
     found = list(islice({letters: None for word in words for letters in _letters(word)}, _LISTS_MAX))
     rarest, fewest = "", _FEW
@@ -77,7 +50,7 @@ def _letters(word: str) -> Iterator[str]:
     """Threes of letters that a run with this word is listed under; as few as cover it."""
     if word.startswith("r_"):
         word = word[:RUN_ID_TIME_CHARACTERS]  # of an id that was made here, no more is indexed
-    word = (_MARK * (PART_CHARACTERS_MIN - len(word)) + word).replace("\0", _MARK)
+    word = (WORD_MARK * (PART_CHARACTERS_MIN - len(word)) + word).replace("\0", WORD_MARK)
     yield word[-PART_CHARACTERS_MIN:]
     for place in range(0, len(word) - PART_CHARACTERS_MIN, PART_CHARACTERS_MIN):
         yield word[place : place + PART_CHARACTERS_MIN]
@@ -100,13 +73,13 @@ def _quoted(text: str) -> str:
 
 def is_indexed(connection: sqlite3.Connection, key: int, row: RunRow) -> bool:
     """Whether a run is found by its words."""
-    held = held_words(row.tenant, row.run_id, row.workflow_name, row.labels.values())
+    held = run_words(row.tenant, row.run_id, row.workflow_name, row.labels.values())
     found = {letters: None for word in held for letters in _letters(word)}
     statement = "SELECT 1 FROM runs_text WHERE runs_text MATCH ? AND rowid = ?"
     return not found or connection.execute(statement, (_all_of(found), key)).fetchone() is not None
 
 
-class TextQueue:
+class TextIndexQueue:
     """Changes of the index that wait for the end of their transaction.
 
     The index sorts what it is given into its lists when the transaction ends, but already before any statement that may

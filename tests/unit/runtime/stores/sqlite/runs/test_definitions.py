@@ -10,7 +10,7 @@ import pytest
 
 from penstock.base import limits
 from penstock.runtime.ports.runs import DefinitionRow
-from penstock.runtime.stores.sqlite.store import SqliteStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 
 
 def row(name: str, number: int, tenant: str = "default") -> DefinitionRow:
@@ -22,7 +22,7 @@ def row(name: str, number: int, tenant: str = "default") -> DefinitionRow:
 
 def test_what_another_process_puts_or_deletes_is_seen_at_once(tmp_path: Path) -> None:
     async def body() -> None:
-        ours, theirs = SqliteStore(tmp_path / "a.db"), SqliteStore(tmp_path / "a.db")
+        ours, theirs = SqliteRunStore(tmp_path / "a.db"), SqliteRunStore(tmp_path / "a.db")
         await ours.open()
         await theirs.open()
         try:
@@ -49,18 +49,18 @@ def test_a_document_is_read_once_while_it_is_the_newest(tmp_path: Path, monkeypa
     monkeypatch.setattr(limits, "DEFINITIONS_KEPT_MAX", 2)
 
     async def body() -> None:
-        store = SqliteStore(tmp_path / "a.db")
+        store = SqliteRunStore(tmp_path / "a.db")
         await store.open()
         try:
             for name in ("one", "two", "three"):
                 await store.put_definition(row(name, 1))
-            reads, read = [], store._read
+            reads, read = [], store.database.read
 
             def counted(query: Callable[[sqlite3.Connection], Any]) -> Any:
                 reads.append(query)
                 return read(query)
 
-            monkeypatch.setattr(store, "_read", counted)
+            monkeypatch.setattr(store.database, "read", counted)
             for expected, name in enumerate(("one", "two"), 1):
                 for _ in range(3):
                     assert await store.definition_named(name) == row(name, 1)

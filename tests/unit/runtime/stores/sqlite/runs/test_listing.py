@@ -7,10 +7,11 @@ import pytest
 
 from penstock.base import limits
 from penstock.runtime.ports.runs import RunQuery
-from penstock.runtime.stores.sqlite.format.schema import open_for_writing
-from penstock.runtime.stores.sqlite.runs.keys import first_key_of
 from penstock.runtime.stores.sqlite.runs.listing import is_short, statement_of
-from penstock.runtime.stores.sqlite.runs.text_index import TextQueue, indexed_text
+from penstock.runtime.stores.sqlite.runs.row_keys import first_key_of
+from penstock.runtime.stores.sqlite.runs.text_index import TextIndexQueue
+from penstock.runtime.stores.sqlite.schema.files import open_for_writing
+from penstock.runtime.stores.sqlite.schema.sql_functions import indexed_text
 from tests.conformance.stores import AT
 
 MANY = 1_000
@@ -21,7 +22,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Con
     """A file with many runs of one kind and one of another."""
     connection = open_for_writing(str(tmp_path_factory.mktemp("listing") / "store.db"), synchronous="OFF")
     connection.execute("BEGIN")
-    texts = TextQueue()
+    texts = TextIndexQueue()
     for number in range(MANY):
         rare = number == 0
         key = first_key_of(AT + number)

@@ -1,0 +1,160 @@
+"""What calls leave behind, in memory: audit chains, and the state of each idempotency key.
+
+The two stores in memory share one of these, as the tables of a file share its transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+from penstock.base.json import JsonObject
+from penstock.governance.audit_chain import GENESIS_HASH, ChainHead
+from penstock.runtime.ports.platform import (
+    AuditEntry,
+    AuditRecord,
+    CallRecord,
+    Claimed,
+    ClaimOutcome,
+    Finished,
+    IdempotencyClaim,
+    InFlight,
+    Seal,
+)
+from penstock.runtime.stores.rules.writes import check_text, claim_lost, is_refusal
+
+__all__ = ["MemoryCallRecords"]
+
+T = TypeVar("T")
+_CallName: TypeAlias = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """In flight until a moment, or answered and kept until one."""
+
+    digest: str
+    until: int
+    answer: JsonObject | None
+
+
+@dataclass(slots=True)
+class MemoryCallRecords:
+    """Calls by tenant, principal, operation and key; audit records by tenant. `before_audit` lets tests fail."""
+
+    before_audit: Callable[[], None] = lambda: None
+    chains: dict[str, list[AuditRecord]] = field(default_factory=dict)
+    heads: dict[str, ChainHead] = field(default_factory=dict)
+    _calls: dict[_CallName, _Call] = field(default_factory=dict)
+
+    # --- with a change ---------------------------------------------------------------------------
+
+    def check(self, call: CallRecord | None) -> None:
+        """Refuse the change that a call makes, unless what the call leaves can be kept with it."""
+        if call is None:
+            return
+        if not self._can_hold(call):
+            raise claim_lost()
+        if self._sealed(call):
+            self.before_audit()
+
+    def keep(self, call: CallRecord | None) -> None:
+        """Keep what a call leaves, now that its change is made."""
+        if call is None:
+            return
+        if call.seal is not None:
+            self._link(self._sealed(call), call.seal)
+        if call.claim is not None and (call.answer is not None or not call.stored):
+            until = call.claim.in_flight_until if call.answer is None else call.claim.keep_until
+            self._calls[_name(call.claim)] = _Call(call.claim.digest, until, call.answer)
+        call.committed()
+
+    def keep_if_changed(self, outcome: T, call: CallRecord | None) -> T:
+        """Keep what a call leaves, if the outcome of its change says that something was changed; the outcome."""
+        if not is_refusal(outcome):
+            self.keep(call)
+        return outcome
+
+    def record(self, call: CallRecord) -> ClaimOutcome:
+        """Keep what a call leaves that changed nothing, or learn what became of the other one with its key."""
+        if not self._can_hold(call) and call.claim is not None:
+            kept = self._calls[_name(call.claim)]
+            return InFlight(kept.digest, kept.until) if kept.answer is None else Finished(kept.digest, kept.answer)
+        self.check(call)
+        self.keep(call)
+        return Claimed()
+
+    # --- idempotency keys ------------------------------------------------------------------------
+
+    def stored(self, claim: IdempotencyClaim) -> InFlight | Finished | None:
+        """What is known of another call with a key; None if the key is free."""
+        kept = self._calls.get(_name(claim))
+        if kept is None or kept.until < claim.now:
+            return None
+        return InFlight(kept.digest, kept.until) if kept.answer is None else Finished(kept.digest, kept.answer)
+
+    def release(self, claim: IdempotencyClaim) -> None:
+        """The call did not happen."""
+        if _name(claim) in self._calls and self._is_free_or_own(claim):
+            del self._calls[_name(claim)]
+
+    def forget(self, *, now: int, limit: int) -> int:
+        """Drop what is past its time."""
+        past = sorted((call.until, name) for name, call in self._calls.items() if call.until < now)[:limit]
+        for _, name in past:
+            del self._calls[name]
+        return len(past)
+
+    def _can_hold(self, call: CallRecord) -> bool:
+        if call.claim is None or (call.stored and call.answer is None):
+            return True
+        if call.stored:
+            # A call that has answered may know better by now.
+            return self._is_free_or_own(call.claim) or self._is_answered_by(call.claim)
+        kept = self._calls.get(_name(call.claim))
+        return kept is None or kept.until < call.claim.now
+
+    def _is_free_or_own(self, claim: IdempotencyClaim) -> bool:
+        kept = self._calls.get(_name(claim))
+        return kept is None or (kept.answer is None and kept.until == claim.in_flight_until)
+
+    def _is_answered_by(self, claim: IdempotencyClaim) -> bool:
+        kept = self._calls.get(_name(claim))
+        return kept is not None and kept.until == claim.keep_until
+
+    # --- audit -----------------------------------------------------------------------------------
+
+    def append(self, entries: Sequence[AuditEntry], seal: Seal) -> None:
+        """Append to the chains of the entries' tenants, all or none."""
+        self.before_audit()
+        self._link(self._numbered(entries, seal), seal)
+
+    def _link(self, records: Sequence[AuditRecord], seal: Seal) -> None:
+        for record in records:
+            self.chains.setdefault(record.entry.tenant, []).append(record)
+        for tenant in {record.entry.tenant for record in records}:
+            self.seal_head(tenant, seal)
+
+    def seal_head(self, tenant: str, seal: Seal) -> None:
+        """Seal the two ends of a chain as it is now."""
+        first, last = self.chains[tenant][0], self.chains[tenant][-1]
+        self.heads[tenant] = seal.head(tenant, (first.seq, first.previous_hash), (last.seq, last.hash))
+
+    def _sealed(self, call: CallRecord) -> list[AuditRecord]:
+        return [] if call.seal is None else self._numbered(call.entries, call.seal)
+
+    def _numbered(self, entries: Sequence[AuditEntry], seal: Seal) -> list[AuditRecord]:
+        heads = {tenant: (chain[-1].seq, chain[-1].hash) for tenant, chain in self.chains.items()}
+        records: list[AuditRecord] = []
+        for entry in entries:
+            check_text(entry)
+            last_seq, previous_hash = heads.get(entry.tenant, (0, GENESIS_HASH))
+            sealed = seal(previous_hash, last_seq + 1, entry)
+            records.append(AuditRecord(seq=last_seq + 1, entry=entry, previous_hash=previous_hash, hash=sealed))
+            heads[entry.tenant] = (last_seq + 1, sealed)
+        return records
+
+
+def _name(claim: IdempotencyClaim) -> _CallName:
+    return claim.tenant, claim.principal, claim.operation, claim.key

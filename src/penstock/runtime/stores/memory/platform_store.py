@@ -1,0 +1,408 @@
+"""The platform store in memory: the reference for what a platform store does, and the substrate of tests.
+
+Above it: `app` and the conformance suite. Nothing survives the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from penstock.base import limits
+from penstock.base.json import JsonValue
+from penstock.governance.audit_chain import ChainHead
+from penstock.runtime.ports.platform import (
+    ANY_ETAG,
+    AuditChains,
+    AuditEntry,
+    AuditPage,
+    AuditQuery,
+    AuditRecord,
+    CallRecord,
+    ClaimOutcome,
+    DeliveryPage,
+    DeliveryRow,
+    Finished,
+    IdempotencyClaim,
+    InFlight,
+    KeyNotReplaced,
+    KeyPage,
+    KeyReplaced,
+    KeyRow,
+    ResourceChanged,
+    ResourceDeleted,
+    ResourcePage,
+    ResourcePut,
+    ResourceRow,
+    Seal,
+)
+from penstock.runtime.stores.memory.call_records import MemoryCallRecords
+from penstock.runtime.stores.rules.listings import (
+    cut_page,
+    id_cursor,
+    id_position,
+    key_cursor,
+    key_position,
+    number_cursor,
+    number_position,
+    platform_page_size,
+)
+from penstock.runtime.stores.rules.writes import check_text, due_at, key_conflict, resource_conflict
+
+__all__ = ["MemoryPlatformStore"]
+
+_ResourceName: TypeAlias = tuple[str, str, str]
+
+
+@dataclass(slots=True)
+class MemoryPlatformStore:
+    """Rows in dictionaries. `before_write` lets tests fail any write."""
+
+    before_write: Callable[[str], None] = lambda operation: None
+    _keys: dict[str, KeyRow] = field(default_factory=dict)
+    calls: MemoryCallRecords = field(default_factory=MemoryCallRecords)
+    """Shared with the store of runs, whose changes come with what calls leave."""
+    _resources: dict[_ResourceName, ResourceRow] = field(default_factory=dict)
+    _deliveries: dict[tuple[str, str], tuple[int, DeliveryRow]] = field(default_factory=dict)
+    _queued: int = 0
+    _marks: dict[str, JsonValue] = field(default_factory=dict)
+
+    # --- keys ------------------------------------------------------------------------------------
+
+    async def put_key(self, key: KeyRow, *, call: CallRecord | None = None) -> None:
+        """Keep a key, or change the one of that id; a revocation stays, and the last use never goes back."""
+        self.before_write("put_key")
+        check_text(key)
+        self.calls.check(call)
+        self._put_key(key)
+        self.calls.keep(call)
+
+    def _put_key(self, key: KeyRow) -> None:
+        kept = self._keys.get(key.key_id)
+        if kept is not None:
+            revoked_at = key.revoked_at if kept.revoked_at is None else kept.revoked_at
+            key = replace(key, revoked_at=revoked_at, last_used_at=_later(kept.last_used_at, key.last_used_at))
+        self._keys[key.key_id] = key
+
+    async def replace_key(
+        self, ended: KeyRow, successor: KeyRow, *, call: CallRecord | None = None
+    ) -> KeyReplaced | KeyNotReplaced:
+        """Keep a successor and end the key that it replaces."""
+        self.before_write("replace_key")
+        check_text(successor)
+        current = self._keys.get(ended.key_id)
+        found = [key for key in self._keys.values() if (key.tenant, key.replaces) == (ended.tenant, ended.key_id)]
+        found.sort(key=lambda key: (key.created_at, key.key_id))
+        conflict = key_conflict(current, [key.key_id for key in found])
+        if conflict is not None:
+            return conflict
+        self.calls.check(call)
+        self._put_key(successor)
+        self._put_key(ended)
+        self.calls.keep(call)
+        return KeyReplaced()
+
+    async def key(self, key_id: str) -> KeyRow | None:
+        """A key by id."""
+        return self._keys.get(key_id)
+
+    def change_mark(self) -> int | None:
+        """Nobody counts: to look is as cheap here as to ask whether to."""
+        return None
+
+    async def keys(self, *, tenant: str | None, limit: int, cursor: str | None = None) -> KeyPage:
+        """Keys of a tenant (None: of all), newest first."""
+        size, before = platform_page_size(limit), key_position(cursor)
+        found = [
+            key
+            for key in self._keys.values()
+            if tenant in (None, key.tenant) and (before is None or (key.created_at, key.key_id) < before)
+        ]
+        found.sort(key=lambda key: (key.created_at, key.key_id), reverse=True)
+        page, next_cursor = cut_page(found, size, lambda key: key_cursor(key.created_at, key.key_id))
+        return KeyPage(tuple(page), next_cursor)
+
+    async def touch_keys(self, used_at: Mapping[str, int]) -> None:
+        """Note when keys were last used."""
+        self.before_write("touch_keys")
+        for key_id, moment in used_at.items():
+            kept = self._keys.get(key_id)
+            if kept is not None:
+                self._keys[key_id] = replace(kept, last_used_at=_later(kept.last_used_at, moment))
+
+    # --- calls -----------------------------------------------------------------------------------
+
+    async def stored_call(self, claim: IdempotencyClaim) -> InFlight | Finished | None:
+        """What is known of another call with a key."""
+        return self.calls.stored(claim)
+
+    async def record_call(self, call: CallRecord) -> ClaimOutcome:
+        """Store what a call leaves that changes nothing else."""
+        self.before_write("record_call")
+        for kept in (call.claim, *call.entries):
+            if kept is not None:
+                check_text(kept)
+        return self.calls.record(call)
+
+    async def release_call(self, claim: IdempotencyClaim) -> None:
+        """The call did not happen."""
+        self.before_write("release_call")
+        self.calls.release(claim)
+
+    async def forget_calls(self, *, now: int, limit: int) -> int:
+        """Drop what is past its time."""
+        self.before_write("forget_calls")
+        return self.calls.forget(now=now, limit=limit)
+
+    # --- audit -----------------------------------------------------------------------------------
+
+    def append_audit(self, entries: Sequence[AuditEntry], *, seal: Seal) -> Awaitable[None]:
+        """Append to the chains of the entries' tenants."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        try:
+            self.before_write("append_audit")
+            self.calls.append(entries, seal)
+            done.set_result(None)
+        except Exception as error:  # whoever waits for it hears of it, as with a store that writes later
+            done.set_exception(error)
+        return done
+
+    async def audit(self, query: AuditQuery) -> AuditPage:
+        """Records of a tenant."""
+        size = platform_page_size(query.limit)
+        chain = self.calls.chains.get(query.tenant, [])
+        ordered: Iterable[AuditRecord] = chain if query.oldest_first else reversed(chain)
+        found = tuple(islice((record for record in ordered if _matches(record, query)), size + 1))
+        return AuditPage(found[:size], len(found) > size)
+
+    async def audit_head(self, tenant: str) -> ChainHead | None:
+        """The sealed ends of a tenant's chain."""
+        return self.calls.heads.get(tenant)
+
+    async def audit_chains(self) -> AuditChains:
+        """Nobody can remove a chain here."""
+        count = len(self.calls.heads)
+        return AuditChains(found=count, sealed=count or None, seal=None)
+
+    async def forget_audit(self, *, tenant: str, before_seq: int, seal: Seal, call: CallRecord | None = None) -> int:
+        """Drop the oldest records of a chain, all but the newest."""
+        self.before_write("forget_audit")
+        chain = self.calls.chains.get(tenant, [])
+        older = sum(record.seq < before_seq for record in chain[:-1])
+        count = min(older, limits.RETENTION_BATCH_RECORDS_MAX)
+        if count:
+            self.calls.check(call)
+            del chain[:count]
+            self.calls.seal_head(tenant, seal)
+            self.calls.keep(call)
+        return count
+
+    async def audit_tenants(self) -> tuple[str, ...]:
+        """Every tenant that has records."""
+        return tuple(sorted(self.calls.chains))
+
+    # --- resources -------------------------------------------------------------------------------
+
+    async def put_resource(
+        self, resource: ResourceRow, *, expected_etag: str | None, call: CallRecord | None = None
+    ) -> ResourcePut | ResourceChanged:
+        """Store a resource if its etag is the expected one."""
+        self.before_write("put_resource")
+        check_text(resource)
+        name = (resource.kind, resource.tenant, resource.resource_id)
+        kept = self._resources.get(name)
+        current_etag = None if kept is None else kept.etag
+        conflict = resource_conflict(expected_etag, current_etag)
+        if conflict is not None:
+            return conflict
+        self.calls.check(call)
+        self._put_resource(resource)
+        self.calls.keep(call)
+        return ResourcePut(created=kept is None)
+
+    async def put_resources(self, resources: Sequence[ResourceRow], *, call: CallRecord | None = None) -> None:
+        """Store resources over whatever is there."""
+        self.before_write("put_resources")
+        for resource in resources:
+            check_text(resource)
+        self.calls.check(call)
+        for resource in resources:
+            self._put_resource(resource)
+        self.calls.keep(call)
+
+    def _put_resource(self, resource: ResourceRow) -> None:
+        name = (resource.kind, resource.tenant, resource.resource_id)
+        kept = self._resources.get(name)
+        self._resources[name] = resource if kept is None else replace(resource, created_at=kept.created_at)
+
+    async def resource(self, tenant: str, kind: str, resource_id: str) -> ResourceRow | None:
+        """A resource by id."""
+        return self._resources.get((kind, tenant, resource_id))
+
+    async def resources(
+        self, tenant: str, kind: str, *, limit: int, cursor: str | None = None, prefix: str | None = None
+    ) -> ResourcePage:
+        """Resources of a kind, by id."""
+        size, after = platform_page_size(limit), id_position(cursor)
+        found = [
+            resource
+            for _, resource in sorted(self._resources.items())
+            if (resource.kind, resource.tenant) == (kind, tenant)
+            and (after is None or resource.resource_id > after)
+            and resource.resource_id.startswith(prefix or "")
+        ]
+        page, next_cursor = cut_page(found, size, lambda resource: id_cursor(resource.resource_id))
+        return ResourcePage(tuple(page), next_cursor)
+
+    async def all_resources(self, kind: str) -> tuple[ResourceRow, ...]:
+        """Resources of a kind of every tenant."""
+        return tuple(resource for name, resource in sorted(self._resources.items()) if name[0] == kind)
+
+    async def delete_resource(
+        self, tenant: str, kind: str, resource_id: str, *, expected_etag: str, call: CallRecord | None = None
+    ) -> ResourceDeleted | ResourceChanged:
+        """Remove a resource if its etag is the expected one."""
+        self.before_write("delete_resource")
+        kept = self._resources.get((kind, tenant, resource_id))
+        if kept is None or expected_etag not in (ANY_ETAG, kept.etag):
+            return ResourceChanged(None if kept is None else kept.etag)
+        self.calls.check(call)
+        del self._resources[kind, tenant, resource_id]
+        self.calls.keep(call)
+        return ResourceDeleted()
+
+    # --- deliveries ------------------------------------------------------------------------------
+
+    async def add_deliveries(self, deliveries: Sequence[DeliveryRow], *, call: CallRecord | None = None) -> int:
+        """Queue deliveries that are not known yet."""
+        self.before_write("add_deliveries")
+        for delivery in deliveries:
+            check_text(delivery)
+        if all((delivery.tenant, delivery.delivery_id) in self._deliveries for delivery in deliveries):
+            return 0
+        self.calls.check(call)
+        before = len(self._deliveries)
+        for delivery in deliveries:
+            self._queued += 1
+            self._deliveries.setdefault((delivery.tenant, delivery.delivery_id), (self._queued, delivery))
+        self.calls.keep(call)
+        return len(self._deliveries) - before
+
+    async def due_deliveries(self, *, now: int, limit: int) -> tuple[DeliveryRow, ...]:
+        """Pending deliveries whose time has come."""
+        due = [(due_at(row), number, row) for number, row in self._pending() if due_at(row) <= now]
+        return tuple(row for _, _, row in sorted(due, key=lambda item: item[:2])[:limit])
+
+    async def next_delivery_at(self) -> int | None:
+        """When the next pending delivery is due."""
+        return min((due_at(row) for _, row in self._pending()), default=None)
+
+    def _pending(self) -> list[tuple[int, DeliveryRow]]:
+        return [(number, row) for number, row in self._deliveries.values() if row.state == "pending"]
+
+    async def save_delivery(self, delivery: DeliveryRow, *, call: CallRecord | None = None) -> None:
+        """Keep what came of an attempt."""
+        self.before_write("save_delivery")
+        self.calls.check(call)
+        name = (delivery.tenant, delivery.delivery_id)
+        if name in self._deliveries:
+            number, kept = self._deliveries[name]
+            self._deliveries[name] = (number, _attempted(kept, delivery))
+        self.calls.keep(call)
+
+    async def delivery(self, tenant: str, delivery_id: str) -> DeliveryRow | None:
+        """A delivery by id."""
+        found = self._deliveries.get((tenant, delivery_id))
+        return None if found is None else found[1]
+
+    async def deliveries(
+        self,
+        tenant: str,
+        *,
+        endpoint_id: str | None = None,
+        state: str | None = None,
+        limit: int,
+        cursor: str | None = None,
+    ) -> DeliveryPage:
+        """Deliveries of a tenant, the one that was queued last first."""
+        size, before = platform_page_size(limit), number_position(cursor)
+        found = [
+            (number, row)
+            for number, row in self._deliveries.values()
+            if row.tenant == tenant
+            and endpoint_id in (None, row.endpoint_id)
+            and state in (None, row.state)
+            and (before is None or number < before)
+        ]
+        found.sort(key=lambda item: -item[0])
+        page, next_cursor = cut_page(found, size, lambda numbered: number_cursor(numbered[0]))
+        return DeliveryPage(tuple(row for _, row in page), next_cursor)
+
+    async def forget_deliveries(self, *, before: int, limit: int) -> int:
+        """Drop deliveries that ended before a moment."""
+        self.before_write("forget_deliveries")
+        ended = [
+            (row.updated_at, number, name)
+            for name, (number, row) in self._deliveries.items()
+            if row.state != "pending" and row.updated_at < before
+        ]
+        for _, _, name in sorted(ended)[:limit]:
+            del self._deliveries[name]
+        return min(len(ended), limit)
+
+    # --- marks -----------------------------------------------------------------------------------
+
+    async def mark(self, name: str) -> JsonValue:
+        """A small value kept under a name."""
+        return self._marks.get(name)
+
+    async def set_mark(self, name: str, value: JsonValue) -> None:
+        """Keep a small value under a name."""
+        self.before_write("set_mark")
+        self._marks[name] = value
+
+    async def drop_mark(self, name: str, *, call: CallRecord | None = None) -> bool:
+        """Forget the value under a name."""
+        self.before_write("drop_mark")
+        if name not in self._marks:
+            return False
+        self.calls.check(call)
+        del self._marks[name]
+        self.calls.keep(call)
+        return True
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    return max((moment for moment in (one, other) if moment is not None), default=None)
+
+
+def _matches(record: AuditRecord, query: AuditQuery) -> bool:
+    entry = record.entry
+    return (
+        (query.after_seq is None or record.seq > query.after_seq)
+        and (query.before_seq is None or record.seq < query.before_seq)
+        and query.operation in (None, entry.operation)
+        and query.principal in (None, entry.principal)
+        and query.subject in (None, entry.subject)
+        and query.outcome in (None, entry.outcome)
+        and (query.since is None or entry.at > query.since)
+        and (query.until is None or entry.at < query.until)
+    )
+
+
+def _attempted(kept: DeliveryRow, delivery: DeliveryRow) -> DeliveryRow:
+    """The row after one more attempt: what is delivered does not change, only how it stands."""
+    return replace(
+        kept,
+        state=delivery.state,
+        attempts=delivery.attempts,
+        next_at=delivery.next_at,
+        updated_at=delivery.updated_at,
+        last_status=delivery.last_status,
+        last_error=delivery.last_error,
+    )

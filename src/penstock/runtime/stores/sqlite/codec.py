@@ -1,0 +1,180 @@
+"""Between the rows of the SQLite file and the values of the ports, and the JSON in them. It changes nothing."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from penstock.base.errors import CorruptHistory
+from penstock.engine.records import Record
+from penstock.runtime.ports.runs import DEFAULT_TENANT, DefinitionRow, RunRow
+
+__all__ = [
+    "RUN_COLUMNS",
+    "Columns",
+    "RowCodec",
+    "columns_of",
+    "decode_json",
+    "definition_of",
+    "encode_json",
+    "json_column",
+    "labels_of",
+    "part_of",
+    "records_of",
+    "run_columns",
+    "run_of",
+]
+
+T = TypeVar("T")
+R = TypeVar("R", bound=msgspec.Struct)
+Columns: TypeAlias = tuple[int, Any, str, dict[str, Any], int]
+
+RUN_COLUMNS = (
+    "run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at, updated_at, parent_run_id,"
+    " labels, wake_at, has_work, owner, terminal, tenant, epoch"
+)
+# What a run had before there was a column for it.
+_ABSENT = {"tenant": f"'{DEFAULT_TENANT}'", "epoch": "0"}
+
+_RECORDS = msgspec.json.Decoder(list[Columns])
+# Of records, the payload is read when somebody asks for it, and then as what is asked for.
+_UNREAD_COLUMNS: TypeAlias = tuple[int, Literal["command", "event"], str, msgspec.Raw, int]
+_UNREAD_RECORDS = msgspec.json.Decoder(list[_UNREAD_COLUMNS])
+_UNREAD_RECORD = msgspec.json.Decoder(_UNREAD_COLUMNS)
+_RECORD = msgspec.json.Decoder(Columns)
+_HALF_A_PAIR = b"\\ud"  # how an escape begins that is half of a surrogate pair; nothing else is escaped like this
+_UNREAD = msgspec.json.Decoder(list[msgspec.Raw])
+_LABELS = msgspec.json.Decoder(dict[str, str])
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
+_ENCODER = msgspec.json.Encoder()
+
+
+def run_columns(connection: sqlite3.Connection) -> str:
+    """As `RUN_COLUMNS`, for a file of any format: older ones know no tenants and no epochs."""
+    known = {str(name) for _, name, *_ in connection.execute("PRAGMA table_info(runs)")}
+    return ", ".join(name if name in known else _ABSENT[name] for name in RUN_COLUMNS.split(", "))
+
+
+def encode_json(value: object) -> bytes:
+    """A value as JSON that `records_of` and its like read back exactly."""
+    try:
+        return _ENCODER.encode(value)
+    except UnicodeEncodeError:
+        # Half of a surrogate pair: not text, but JSON can hold it as an escape, and a tool may well have sent it.
+        return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode("ascii")
+
+
+def decode_json(decoder: msgspec.json.Decoder[T], text: bytes | str) -> T:
+    """What `encode_json` wrote; anything else means that the store is corrupt."""
+    try:
+        return decoder.decode(text)
+    except msgspec.DecodeError as error:
+        try:
+            return msgspec.convert(json.loads(text), type=decoder.type)
+        except (ValueError, msgspec.ValidationError):
+            message = f"a stored value cannot be read ({error})"
+            raise CorruptHistory("STORE_CORRUPT", message, "restore a backup with `penstock restore`") from None
+
+
+def part_of(first: int, last: int, first_wanted: int, last_wanted: int) -> slice | None:
+    """Which records are wanted of a page that has those from `first` to `last`; None for all of them."""
+    if first >= first_wanted and last <= last_wanted:
+        return None
+    return slice(max(first_wanted - first, 0), max(last_wanted - first + 1, 0))
+
+
+def records_of(page: bytes | str, part: slice | None = None) -> list[Record]:
+    """The records of a page, or those of a part of it."""
+    if isinstance(page, bytes) and _HALF_A_PAIR not in page:  # text is damage too, or somebody's repair
+        with suppress(msgspec.DecodeError):  # damage: the other way says so
+            if part is not None:
+                return [Record(*_UNREAD_RECORD.decode(item)) for item in _UNREAD.decode(page)[part]]
+            return [Record(*columns) for columns in _UNREAD_RECORDS.decode(page)]
+    found = [Record(*columns) for columns in decode_json(_RECORDS, page)]
+    return found if part is None else found[part]
+
+
+def columns_of(unread: Iterable[msgspec.Raw]) -> list[Columns]:
+    """Decode records that were found in a page but not read: finding where one ends costs a fraction of reading it."""
+    return [_RECORD.decode(item) for item in unread]
+
+
+def labels_of(text: str | None) -> dict[str, str]:
+    """The labels of a run."""
+    return decode_json(_LABELS, text) if text else {}
+
+
+def run_of(found: Sequence[Any]) -> RunRow:
+    """A run from the columns of `RUN_COLUMNS`."""
+    return RunRow(
+        run_id=found[0],
+        workflow_name=found[1],
+        workflow_version=found[2],
+        definition_hash=found[3],
+        status=found[4],
+        seq=found[5],
+        created_at=found[6],
+        updated_at=found[7],
+        parent_run_id=found[8],
+        labels=labels_of(found[9]),
+        wake_at=found[10],
+        has_work=bool(found[11]),
+        owner=found[12],
+        terminal=bool(found[13]),
+        tenant=found[14],
+        epoch=found[15],
+    )
+
+
+def definition_of(found: Sequence[Any]) -> DefinitionRow:
+    """A definition from its columns: hash, name, version, document, when, in which tenant and by whom it was put."""
+    return DefinitionRow(
+        hash=found[0],
+        name=found[1],
+        version=found[2],
+        document=decode_json(_OBJECT, found[3]),
+        created_at=found[4],
+        tenant=found[5],
+        created_by=found[6],
+    )
+
+
+def json_column(value_type: Any) -> Callable[[bytes | str], Any]:
+    """How a column with JSON of a type is read."""
+    return partial(decode_json, msgspec.json.Decoder(value_type))
+
+
+class RowCodec(Generic[R]):
+    """Rows of a table whose columns are named like the fields of a struct.
+
+    `read` says how columns are read that are not stored as they are: `bool`, or what `json_column` gives.
+    """
+
+    def __init__(self, row_type: type[R], **read: Callable[[Any], Any]) -> None:
+        names = row_type.__struct_fields__
+        self.columns = ", ".join(names)
+        """The columns, in the order of the fields."""
+        self.insert = f"({self.columns}) VALUES ({','.join('?' * len(names))})"
+        self._type = row_type
+        self._names = names
+        self._read = tuple((names.index(name), reader) for name, reader in read.items())
+
+    def row(self, columns: Sequence[Any]) -> R:
+        """A row from its columns; further columns are ignored."""
+        values = list(columns)
+        for index, reader in self._read:
+            values[index] = reader(values[index])
+        return self._type(**dict(zip(self._names, values, strict=False)))
+
+    def values(self, row: R, **encoded: str | bytes) -> list[object]:
+        """The columns of a row; `encoded` has the JSON ones, which callers encode before they are in a transaction."""
+        values: list[object] = list(msgspec.structs.astuple(row))
+        for name, value in encoded.items():
+            values[self._names.index(name)] = value
+        return values

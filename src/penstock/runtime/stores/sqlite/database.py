@@ -1,0 +1,143 @@
+"""One open SQLite file: its single writer, a few reader threads, and a connection for reads on the event loop.
+
+The run store and the platform store share a database, so that their changes are in the same transactions.
+
+Above it: `runs.store`, `platform.store`, `maintenance.probe`. Below it: `group_commit`, `schema.files`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from penstock.base.errors import Rejected, Unavailable
+from penstock.runtime.stores.sqlite.errors import explain
+from penstock.runtime.stores.sqlite.group_commit import Gathered, GroupCommitWriter
+from penstock.runtime.stores.sqlite.schema.files import Synchronous, connect, open_for_writing
+from penstock.runtime.stores.sqlite.schema.sql_functions import register_functions
+
+__all__ = ["SqliteDatabase"]
+
+T = TypeVar("T")
+_READERS = 4
+
+
+class SqliteDatabase:
+    """One SQLite file. `synchronous` is FULL unless the operator chooses otherwise."""
+
+    def __init__(self, path: str | Path, *, synchronous: Synchronous, busy_timeout_ms: int) -> None:
+        self.path = str(path)
+        self._synchronous: Synchronous = synchronous
+        self._busy_timeout_ms = busy_timeout_ms
+        self.open_writer: GroupCommitWriter | None = None
+        """None while the file is not open; `writer` is for everybody but the hot path."""
+        self._readers: ThreadPoolExecutor | None = None
+        self._local = threading.local()
+        self._reading: list[sqlite3.Connection] = []
+        self._on_loop: sqlite3.Connection | None = None
+        self._unknown_marks = 0
+        self._mark: int | None = None
+
+    @property
+    def writer(self) -> GroupCommitWriter:
+        """The writer of an open file."""
+        if self.open_writer is None:
+            raise self._closed()
+        return self.open_writer
+
+    def _closed(self) -> Unavailable:
+        return Unavailable("STORE_CLOSED", f"{self.path} is not open", "open the store first")
+
+    async def open(self, gathered: Gathered) -> None:
+        """Open or create the file and bring it to the current format. `gathered` is what the writer takes."""
+        if self.path.startswith((":memory:", "file:")) or not self.path:
+            raise Rejected("STORE_PATH_INVALID", f"{self.path!r} is not the name of a file", "name a file on a disk")
+        try:
+            connection = await asyncio.to_thread(
+                open_for_writing, self.path, synchronous=self._synchronous, busy_timeout_ms=self._busy_timeout_ms
+            )
+        except sqlite3.Error as error:
+            raise explain(error, self.path) from error
+        self._local = threading.local()
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="penstock-reader")
+        self.open_writer = GroupCommitWriter(
+            connection, self.path, busy_timeout_ms=self._busy_timeout_ms, gathered=gathered
+        )
+
+    async def close(self) -> None:
+        """Commit what waits and close every connection, the writer's last: it leaves a single file behind."""
+        writer, readers, self.open_writer, self._readers = self.open_writer, self._readers, None, None
+        if writer is None or readers is None:
+            return
+        await writer.stop()
+        await asyncio.to_thread(readers.shutdown)
+        for connection in self._reading:
+            connection.close()
+        self._reading.clear()
+        self._on_loop = None
+        await asyncio.to_thread(writer.close)
+
+    async def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a query on a reader's thread."""
+        if self._readers is None:
+            raise self._closed()
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._in_reader, query)
+
+    def _in_reader(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        try:
+            if connection is None:
+                connection = connect(self.path, mode="ro", busy_timeout_ms=self._busy_timeout_ms)
+                self._reading.append(connection)
+                register_functions(connection)
+                self._local.connection = connection
+            return query(connection)
+        except sqlite3.Error as error:
+            raise explain(error, self.path) from error
+        except UnicodeEncodeError:
+            raise Rejected("TEXT_NOT_UNICODE", "the text has one half of a surrogate pair") from None
+
+    def read_on_loop(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a query of microseconds on the event loop's thread. It waits for no lock; SQLite's errors are raised."""
+        if self._on_loop is None:
+            if self.open_writer is None:
+                raise self._closed()
+            self._on_loop = connect(self.path, mode="ro", busy_timeout_ms=0)
+            self._reading.append(self._on_loop)
+        return query(self._on_loop)
+
+    async def read_quickly(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a short walk over an index on the event loop's thread: another thread would cost as much again or more.
+
+        If the file is locked, or anything else fails, a reader's thread tries again: it can wait, and explains errors.
+        """
+        try:
+            return self.read_on_loop(query)
+        except (sqlite3.Error, UnicodeEncodeError):
+            return await self.read(query)
+
+    def change_mark(self) -> int:
+        """Another number once anybody has committed anything: SQLite sees that in memory that all processes share.
+
+        The file is asked once in each turn of the event loop. Whoever runs in a turn became ready before it was asked:
+        a request that comes after a commit, or a task that hears of its own, runs in a later one.
+        """
+        if self._mark is None:
+            self._mark = self._read_mark()
+            asyncio.get_running_loop().call_soon(self._end_turn)
+        return self._mark
+
+    def _end_turn(self) -> None:
+        self._mark = None
+
+    def _read_mark(self) -> int:
+        try:
+            return int(self.read_on_loop(lambda connection: connection.execute("PRAGMA data_version").fetchall()[0][0]))
+        except sqlite3.Error:
+            self._unknown_marks -= 1  # unknown: a number that nobody has seen makes everybody look
+            return self._unknown_marks

@@ -1,0 +1,262 @@
+"""Large values of histories: each is kept once, by the hash of its JSON, whatever number of records or runs hold it.
+
+A page of history is `[record, ...]`. When a value in it is large, the page is `{"records": [...], "payloads": [...]}`
+instead: the value is null in its record, and a place (the way to it) and a hash stand in the list. Nothing in the
+values themselves is given a meaning. Which run uses which payload stands in a table; a payload that no run uses any
+more goes with the last of them.
+
+Above it: `store` (writing, reading, forgetting), `maintenance.soundness`, `maintenance.copies`. Below it: `columns`.
+Small pages never come here: the caller decides by their size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.errors import CorruptHistory
+from penstock.base.json import JsonValue
+from penstock.engine.records import Record
+from penstock.runtime.stores.sqlite.codec import Columns, columns_of, decode_json, encode_json, records_of
+
+__all__ = ["PageSplitter", "PayloadReader", "altered_payloads", "content_hash", "drop_uses", "has_payloads", "keep"]
+
+Place: TypeAlias = tuple[str | int, ...]
+_CHARACTER_BYTES_MAX = 6  # of one character in JSON
+_PAYLOAD_COLUMN = 3  # of a record, as it is written
+_WITH_PLACES = b"{"  # how a page begins that is not a plain list of records
+_HINT = "restore a backup with `penstock restore`"
+
+
+class _Page(msgspec.Struct):
+    """A page with places where values are missing. The outer of two places comes first."""
+
+    records: list[Columns]
+    payloads: list[tuple[list[Any], str]]
+
+
+class _UnreadPage(msgspec.Struct):
+    """The same, of which some records are wanted."""
+
+    records: list[msgspec.Raw]
+    payloads: list[tuple[list[Any], str]]
+
+    def read(self, part: slice) -> _Page:
+        """A page of the wanted records alone."""
+        numbers = range(*part.indices(len(self.records)))
+        payloads = [
+            ([numbers.index(number), *rest], name) for (number, *rest), name in self.payloads if number in numbers
+        ]
+        return _Page(columns_of(self.records[part]), payloads)
+
+
+class _Moved(msgspec.Struct, frozen=True):
+    """What is left of a value, and the hashes of what was taken out of it."""
+
+    left: Any
+    places: tuple[tuple[Place, str], ...]
+
+
+_PAGE = msgspec.json.Decoder(_Page)
+_UNREAD_PAGE = msgspec.json.Decoder(_UnreadPage)
+
+
+def content_hash(content: bytes) -> str:
+    """The name of a payload."""
+    return hashlib.blake2b(content, digest_size=32).hexdigest()
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+class PageSplitter:
+    """Takes large values out of pages of one decision; one that several records share is looked at once."""
+
+    def __init__(self) -> None:
+        self.payloads: dict[str, bytes] = {}
+        """What was taken out of all of them, by hash."""
+        # By identity: the records keep their values alive, and comparing large values would cost more than it spares.
+        self._seen: dict[int, _Moved | None] = {}
+
+    def page(self, records: Sequence[Record]) -> bytes:
+        """Records as they are stored."""
+        page = encode_json(records)
+        if len(page) <= limits.PAYLOAD_INLINE_BYTES_MAX:
+            return page
+        rows: list[tuple[object, ...]] = []
+        places: list[tuple[Place, str]] = []
+        for number, record in enumerate(records):
+            payload = record.payload
+            for name, value in payload.items():
+                moved = self.moved(value)
+                if moved is not None:
+                    payload = {**payload, name: moved.left}
+                    places += [((number, _PAYLOAD_COLUMN, name, *place), found) for place, found in moved.places]
+            rows.append((record.seq, record.kind, record.name, payload, record.at))
+        return encode_json({"records": rows, "payloads": places}) if places else page  # or many small values
+
+    def moved(self, value: JsonValue) -> _Moved | None:
+        """What becomes of a value; None when it stays as it is."""
+        if not _may_be_large(value):
+            return None
+        if id(value) not in self._seen:
+            self._seen[id(value)] = self._move(value)
+        return self._seen[id(value)]
+
+    def _move(self, value: JsonValue) -> _Moved | None:
+        content = encode_json(value)
+        if len(content) <= limits.PAYLOAD_INLINE_BYTES_MAX:
+            return None
+        # What is large inside goes first: it may stay the same while what is around it changes.
+        left, inner = self._without_large_parts(value)
+        if inner:
+            content = encode_json(left)
+            if len(content) <= limits.PAYLOAD_INLINE_BYTES_MAX:
+                return _Moved(left, tuple(inner))
+        name = content_hash(content)
+        self.payloads[name] = content
+        return _Moved(None, (((), name), *inner))
+
+    def _without_large_parts(self, value: JsonValue) -> tuple[JsonValue, list[tuple[Place, str]]]:
+        places: list[tuple[Place, str]] = []
+        if isinstance(value, dict):
+            members = value
+            for name, item in value.items():
+                moved = self.moved(item)
+                if moved is not None:
+                    members = {**members, name: moved.left}
+                    places += [((name, *place), found) for place, found in moved.places]
+            return members, places
+        if isinstance(value, list):
+            items = list(value)
+            for index, item in enumerate(value):
+                moved = self.moved(item)
+                if moved is not None:
+                    items[index] = moved.left
+                    places += [((index, *place), found) for place, found in moved.places]
+            return items, places
+        return value, places
+
+
+def _may_be_large(value: JsonValue) -> bool:
+    if isinstance(value, str):
+        return len(value) * _CHARACTER_BYTES_MAX + 2 > limits.PAYLOAD_INLINE_BYTES_MAX
+    return isinstance(value, dict | list) and len(value) > 0
+
+
+def keep(connection: sqlite3.Connection, run: int, payloads: Mapping[str, bytes]) -> None:
+    """Store payloads that are not there yet, and that a run uses them."""
+    for name, content in payloads.items():
+        key = bytes.fromhex(name)
+        connection.execute("INSERT INTO payloads (hash, content) VALUES (?,?) ON CONFLICT DO NOTHING", (key, content))
+        connection.execute("INSERT INTO payload_uses (run, hash) VALUES (?,?) ON CONFLICT DO NOTHING", (run, key))
+
+
+def drop_uses(connection: sqlite3.Connection, run: int) -> None:
+    """Forget what a run used, and every payload that no other run uses."""
+    used = connection.execute("DELETE FROM payload_uses WHERE run = ? RETURNING hash", (run,)).fetchall()
+    for (key,) in used:
+        connection.execute(
+            "DELETE FROM payloads WHERE hash = ? AND NOT EXISTS (SELECT 1 FROM payload_uses WHERE hash = ?)", (key, key)
+        )
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+class PayloadReader:
+    """Reads pages of one moment of a file; a payload that several records hold is read, and is in memory, once."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._contents: dict[str, bytes] = {}
+        self._values: dict[str, JsonValue] = {}
+
+    @property
+    def hashes(self) -> set[str]:
+        """The payloads that were read."""
+        return set(self._contents)
+
+    def records(self, page: bytes, part: slice | None = None) -> list[Record]:
+        """The records of a page, or of a part of it, with everything in its place."""
+        if page[:1] != _WITH_PLACES:
+            return records_of(page, part)
+        if part is not None:
+            with suppress(msgspec.DecodeError, ValueError):  # half of a surrogate pair, or damage: see the whole
+                return self._filled(_UNREAD_PAGE.decode(page).read(part))
+        found = self._filled(decode_json(_PAGE, page))
+        return found if part is None else found[part]
+
+    def _filled(self, stored: _Page) -> list[Record]:
+        places = stored.payloads
+        try:
+            for number, (place, name) in enumerate(places):
+                is_outer = number + 1 < len(places) and places[number + 1][0][: len(place)] == place
+                # Whoever has parts of its own that are missing is filled in below, and must not be shared.
+                value = self._fresh(name) if is_outer else self._shared(name)
+                _put(stored.records, place, value)
+        except (LookupError, TypeError) as error:
+            message = f"a page names a place that it does not have ({type(error).__name__}: {error})"
+            raise CorruptHistory("STORE_CORRUPT", message, _HINT) from None
+        return [Record(*columns) for columns in stored.records]
+
+    def _shared(self, name: str) -> JsonValue:
+        if name not in self._values:
+            self._values[name] = self._fresh(name)
+        return self._values[name]
+
+    def _fresh(self, name: str) -> JsonValue:
+        content = self._contents.get(name)
+        if content is None:
+            content = self._contents[name] = self._read(name)
+        return decode_json(_ANY, content)
+
+    def _read(self, name: str) -> bytes:
+        try:
+            key = bytes.fromhex(name)
+        except ValueError:
+            raise CorruptHistory("STORE_CORRUPT", f"{name[:80]!r} is not the hash of a payload", _HINT) from None
+        found = self._connection.execute("SELECT content FROM payloads WHERE hash = ?", (key,)).fetchone()
+        if found is None:
+            raise CorruptHistory("PAYLOAD_MISSING", f"the large value {name[:12]} is not in the store", _HINT)
+        content: object = found[0]
+        if not isinstance(content, bytes) or content_hash(content) != name:
+            message = f"the large value {name[:12]} is not what its hash stands for"
+            raise CorruptHistory("PAYLOAD_CHANGED", message, _HINT)
+        return content
+
+
+_ANY: msgspec.json.Decoder[JsonValue] = msgspec.json.Decoder()
+
+
+def _put(rows: Any, place: Sequence[str | int], value: JsonValue) -> None:
+    for part in place[:-1]:
+        rows = rows[part]
+    rows[place[-1]] = value
+
+
+# --- looking after them --------------------------------------------------------------------------
+
+
+def has_payloads(connection: sqlite3.Connection) -> bool:
+    """Whether a file knows payloads at all: older ones do not."""
+    statement = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'payloads'"
+    return connection.execute(statement).fetchone() is not None
+
+
+def altered_payloads(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+    """Payloads that are not what they should be, or not there: a code and what to say."""
+    if not has_payloads(connection):
+        return
+    for key, content in connection.execute("SELECT hash, content FROM payloads"):
+        if not isinstance(content, bytes) or content_hash(content) != bytes(key).hex():
+            yield "PAYLOAD_CHANGED", f"the large value {bytes(key).hex()[:12]} is not what its hash stands for"
+    missing = "SELECT DISTINCT hash FROM payload_uses WHERE hash NOT IN (SELECT hash FROM payloads)"
+    for (key,) in connection.execute(missing):
+        yield "PAYLOAD_MISSING", f"the large value {bytes(key).hex()[:12]} is not in the store"

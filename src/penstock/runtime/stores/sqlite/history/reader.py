@@ -1,0 +1,105 @@
+"""Reading the history of a run: the one place that knows all forms in which a page is stored.
+
+Above it: `sqlite`, `maintenance.soundness`. Below it: `shapes`, `payloads`, the engine's `pages`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from penstock.base.errors import CorruptHistory
+from penstock.engine.pages import expand
+from penstock.engine.records import Record
+from penstock.runtime.ports.runs import StoredRun
+from penstock.runtime.stores.sqlite.codec import RUN_COLUMNS, decode_json, part_of, run_of
+from penstock.runtime.stores.sqlite.history.payloads import PayloadReader
+from penstock.runtime.stores.sqlite.history.shapes import ShapeReader, is_move
+
+__all__ = ["PAGES", "HistoryReader", "load_run", "read_history"]
+
+PAGES = "SELECT first_seq, records FROM history WHERE run = ? ORDER BY first_seq"
+"""The whole history of a run, by its key."""
+
+# The page with the first record that is wanted, and those after it.
+_PAGES_FROM = (
+    "SELECT first_seq, last_seq, records FROM history WHERE run = :run AND first_seq <= :last"
+    " AND first_seq >= (SELECT max(first_seq) FROM history WHERE run = :run AND first_seq <= :first)"
+    " ORDER BY first_seq"
+)
+_MOVE: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(list[Any])
+_OWN = 2  # before the values of a move come the number of its shape and its time
+
+
+class HistoryReader:
+    """Reads pages of one run, at one moment of a file."""
+
+    def __init__(self, connection: sqlite3.Connection, run_id: str, shapes: ShapeReader) -> None:
+        self._connection = connection
+        self._run_id = run_id
+        self._shapes = shapes
+        self._payloads = PayloadReader(connection)
+
+    @property
+    def payload_hashes(self) -> set[str]:
+        """The large values that were read."""
+        return self._payloads.hashes
+
+    def records(self, first_seq: int, page: bytes, part: slice | None = None) -> list[Record]:
+        """The records of a page that begins with a sequence number, or those of a part of it."""
+        if not is_move(page):
+            return self._payloads.records(page, part)
+        found = decode_json(_MOVE, page)
+        match found[:_OWN]:
+            case [int(number), int(at)]:
+                shape = self._shapes.shape(self._connection, number)
+                records = list(expand(shape, self._run_id, first_seq, at, found[_OWN:]))
+            case _:
+                message = f"row {first_seq} is a move without a shape or a time"
+                raise CorruptHistory("STORE_CORRUPT", message, "restore a backup with `penstock restore`")
+        return records if part is None else records[part]
+
+
+def load_run(connection: sqlite3.Connection, run_id: str, shapes: ShapeReader) -> StoredRun | None:
+    """A run with its whole history."""
+    with _one_moment(connection):
+        found = connection.execute(f"SELECT {RUN_COLUMNS}, key FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        if found is None:
+            return None
+        reader = HistoryReader(connection, run_id, shapes)
+        pages = connection.execute(PAGES, (found[-1],))
+        return StoredRun(
+            run_of(found), tuple(record for first, page in pages for record in reader.records(first, page))
+        )
+
+
+def read_history(
+    connection: sqlite3.Connection, run_id: str, shapes: ShapeReader, *, after_seq: int, limit: int
+) -> tuple[Record, ...]:
+    """Records of a run after a sequence number."""
+    wanted = (after_seq + 1, after_seq + limit)
+    with _one_moment(connection):
+        run = connection.execute("SELECT key FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        if run is None:
+            return ()
+        reader = HistoryReader(connection, run_id, shapes)
+        pages = connection.execute(_PAGES_FROM, {"run": run[0], "first": wanted[0], "last": wanted[1]})
+        return tuple(
+            record
+            for first, last, page in pages
+            for record in reader.records(first, page, part_of(first, last, *wanted))
+        )
+
+
+@contextmanager
+def _one_moment(connection: sqlite3.Connection) -> Iterator[None]:
+    """Everything that is read inside is of one moment, whoever writes meanwhile."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("COMMIT")

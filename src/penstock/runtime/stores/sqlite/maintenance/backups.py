@@ -1,0 +1,407 @@
+"""Looking after an SQLite file: copy it while it is in use, put a copy in its place, and see whether it is sound.
+
+Everything here is synchronous and opens connections of its own: in a server, call it in a thread. A file is only ever
+opened through SQLite, since closing it in any other way would drop the locks that this process has on it.
+
+Above it: `app.maintenance`. Below it: `format.schema`, `soundness`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from penstock.base.errors import Conflict, NotFound, PenstockError, Rejected, Unavailable
+from penstock.base.json import JsonObject, JsonValue
+from penstock.runtime.ports.platform import RESTORED_MARK
+from penstock.runtime.stores.sqlite.codec import encode_json
+from penstock.runtime.stores.sqlite.errors import explain, is_busy
+from penstock.runtime.stores.sqlite.history.payloads import altered_payloads
+from penstock.runtime.stores.sqlite.history.shapes import altered_shapes
+from penstock.runtime.stores.sqlite.maintenance.integrity import IntegrityReport, audit, damaged_report
+from penstock.runtime.stores.sqlite.platform.resources import read_mark as stored_mark
+from penstock.runtime.stores.sqlite.platform.resources import set_mark
+from penstock.runtime.stores.sqlite.schema.files import connect
+from penstock.runtime.stores.sqlite.schema.migrations import identify
+
+__all__ = ["BackupResult", "RestoreResult", "StoreStats", "backup", "check_integrity", "read_mark", "restore", "stats"]
+
+# Beside the main file: the write-ahead log and its index, or the journal of a file that is no longer in use.
+_COMPANIONS = ("-wal", "-shm", "-journal")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupResult:
+    """A copy that was made and found to be sound."""
+
+    path: str
+    size_bytes: int
+    runs: int
+    format_version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreResult:
+    """A copy that took the place of a file; `kept_as` is where the file that was there before is now."""
+
+    path: str
+    kept_as: str | None
+    runs: int
+    format_version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStats:
+    """What a file holds. `free_bytes` are in the file and will be used again; `log_bytes` wait to be merged into it."""
+
+    path: str
+    format_version: int
+    size_bytes: int
+    free_bytes: int
+    log_bytes: int
+    runs: int
+    runs_by_status: dict[str, int]
+    records: int
+    definitions: int
+    schedules: int
+    oldest_at: int | None
+    newest_at: int | None
+
+
+def backup(path: str | Path, target: str | Path, *, overwrite: bool = False) -> BackupResult:
+    """Copy a store to another file while it is in use: one moment of it, checked, and there all at once."""
+    source, goal = Path(path), Path(target)
+    _must_exist(source)
+    if _is_same(source, goal):
+        raise Rejected("BACKUP_ONTO_ITSELF", f"{goal} is the store itself", "name another file for the backup")
+    if goal.exists() and not overwrite:
+        raise Conflict("BACKUP_EXISTS", f"{goal} exists already", "name another file, or allow it to be replaced")
+    with _copied(source, goal) as copy:
+        version, runs = _verified(copy, source)
+        replaced = _replace(copy, goal)
+    if replaced is not None:
+        _remove(replaced)
+    return BackupResult(path=str(goal), size_bytes=goal.stat().st_size, runs=runs, format_version=version)
+
+
+def restore(
+    source: str | Path, path: str | Path, *, force: bool = False, note: JsonObject | None = None
+) -> RestoreResult:
+    """Put a backup in the place of a store that nobody has open; what was there is kept beside it.
+
+    `note` is left in the new file before it is in its place, with how the audit trails ended that were there.
+    """
+    backup_file, goal = Path(source), Path(path)
+    _must_exist(backup_file)
+    if _is_same(backup_file, goal):
+        raise Rejected("BACKUP_ONTO_ITSELF", f"{goal} is the backup itself", "name the store to be replaced")
+    if goal.exists() and not force:
+        message = f"{goal} exists already"
+        raise Conflict("STORE_EXISTS", message, "name another file, or insist; the file that is there is kept")
+    with _copied(backup_file, goal) as copy:
+        version, runs = _verified(copy, backup_file)
+        if note is not None:
+            _leave_note(
+                copy,
+                {**note, "replaced": _trail_ends(goal), "kept_as": _free_name(goal).name if goal.exists() else None},
+            )
+        kept_as = _replace(copy, goal, permissions_of=goal if goal.exists() else None)
+    return RestoreResult(
+        path=str(goal), kept_as=None if kept_as is None else str(kept_as), runs=runs, format_version=version
+    )
+
+
+def check_integrity(path: str | Path) -> IntegrityReport:
+    """Everything that is wrong with a store: damage to the file, and runs whose history and index row disagree."""
+    _must_exist(Path(path))
+    connection = _opened(path)
+    try:
+        _version(connection, path)
+        connection.execute("BEGIN")  # one moment of it, while others go on writing
+        return audit(connection)
+    except sqlite3.DatabaseError as error:
+        if is_busy(error):
+            raise explain(error, str(path)) from error
+        return damaged_report(explain(error, str(path)))
+    finally:
+        connection.close()
+
+
+def stats(path: str | Path) -> StoreStats:
+    """What a store holds, in numbers."""
+    _must_exist(Path(path))
+    connection = _opened(path)
+    try:
+        version = _version(connection, path)
+        connection.execute("BEGIN")
+        by_status: dict[str, int] = dict(
+            connection.execute("SELECT status, count(*) FROM runs GROUP BY status ORDER BY status").fetchall()
+        )
+        records, oldest, newest = connection.execute(
+            "SELECT coalesce(sum(seq), 0), min(created_at), max(created_at) FROM runs"
+        ).fetchone()
+        page_bytes, pages, free = (_pragma(connection, name) for name in ("page_size", "page_count", "freelist_count"))
+        return StoreStats(
+            path=str(path),
+            format_version=version,
+            size_bytes=page_bytes * pages,
+            free_bytes=page_bytes * free,
+            log_bytes=_size(Path(f"{path}-wal")),
+            runs=sum(by_status.values()),
+            runs_by_status=by_status,
+            records=records,
+            definitions=connection.execute("SELECT count(*) FROM definitions").fetchone()[0],
+            schedules=connection.execute("SELECT count(*) FROM schedules").fetchone()[0],
+            oldest_at=oldest,
+            newest_at=newest,
+        )
+    except sqlite3.Error as error:
+        raise explain(error, str(path)) from error
+    finally:
+        connection.close()
+
+
+def read_mark(path: str | Path, name: str) -> JsonValue:
+    """A small value that a store keeps under a name; None when there is none, as in the oldest files."""
+    _must_exist(Path(path))
+    connection = _opened(path)
+    try:
+        _version(connection, path)
+        if not _has_table(connection, "marks"):
+            return None
+        return stored_mark(connection, name)
+    except sqlite3.Error as error:
+        raise explain(error, str(path)) from error
+    finally:
+        connection.close()
+
+
+# --- copying -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _copied(source: Path, goal: Path) -> Iterator[Path]:
+    """A copy of a store beside its goal, as it was at one moment; gone at the end unless it was moved."""
+    if not goal.parent.is_dir():
+        message = f"the folder {goal.parent} does not exist"
+        raise NotFound("FOLDER_NOT_FOUND", message, "make the folder, or name a file in another one")
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{goal.name}.", suffix=".part", dir=goal.parent)
+    except OSError as error:
+        message = f"no file can be made in {goal.parent}: {error.strerror}"
+        raise Unavailable("STORE_READ_ONLY", message, "let this process write in the folder") from error
+    os.close(handle)
+    copy = Path(name)
+    try:
+        _copy(source, copy, goal)
+        yield copy
+    finally:
+        _remove(copy)
+
+
+def _copy(source: Path, copy: Path, goal: Path) -> None:
+    reading = _opened(source)
+    try:
+        _version(reading, source)
+        writing = connect(str(copy), mode="rw")
+        try:
+            # In one step: a single reader's view, which does not keep others from writing.
+            reading.backup(writing)
+            # The copy carries no log: one file holds everything, also on a medium that cannot be written.
+            writing.execute("PRAGMA journal_mode = DELETE")
+        finally:
+            writing.close()
+    except sqlite3.Error as error:
+        raise explain(error, str(goal if _is_about_writing(error) else source)) from error
+    finally:
+        reading.close()
+    with copy.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _is_about_writing(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY)
+
+
+def _verified(copy: Path, source: Path) -> tuple[int, int]:
+    """The format version of a copy and how many runs it has; refuses one that is damaged or empty."""
+    connection = _opened(copy)
+    try:
+        version = _version(connection, source)
+        problems = [str(found) for (found,) in connection.execute("PRAGMA integrity_check(5)") if found != "ok"]
+        if problems:
+            message = f"{source} is damaged: {problems[0]}"
+            raise Unavailable("STORE_CORRUPT", message, "use an older backup; `penstock check` shows all of the damage")
+        for code, message in chain(altered_payloads(connection), altered_shapes(connection)):
+            hint = "use an older backup; `penstock check` shows all of the damage"
+            raise Unavailable(code, f"{source} is damaged: {message}", hint)
+        (runs,) = connection.execute("SELECT count(*) FROM runs").fetchone()
+        return version, int(runs)
+    except sqlite3.Error as error:
+        raise explain(error, str(source)) from error
+    finally:
+        connection.close()
+
+
+def _opened(path: str | Path) -> sqlite3.Connection:
+    """A connection for looking. Not a read-only one: that would leave an empty log behind, as it may not remove it."""
+    try:
+        connection = connect(str(path), mode="rw")
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+    except sqlite3.Error as error:
+        raise explain(error, str(path)) from error
+
+
+def _version(connection: sqlite3.Connection, path: str | Path) -> int:
+    """The format version of a store; refuses what is not one."""
+    version = identify(connection, str(path))
+    if version == 0:
+        raise Rejected("STORE_EMPTY", f"there is no store in {path}", "name a file that Penstock has written")
+    return version
+
+
+def _leave_note(copy: Path, note: JsonObject) -> None:
+    """Keep a note in a copy, beside what it says; files from before there were audit trails have no place for it."""
+    connection = connect(str(copy), mode="rw")
+    try:
+        if _has_table(connection, "marks"):
+            known = stored_mark(connection, RESTORED_MARK)
+            set_mark(connection, RESTORED_MARK, encode_json([*(known if isinstance(known, list) else []), note]))
+    except sqlite3.Error as error:
+        raise explain(error, str(copy)) from error
+    finally:
+        connection.close()
+
+
+def _trail_ends(path: Path) -> JsonObject:
+    """The last number and hash of every audit trail in a file; none of one that is too damaged to say."""
+    if not path.exists():
+        return {}
+    try:
+        connection = _opened(path)
+    except PenstockError:
+        return {}
+    try:
+        if not _has_table(connection, "audit_heads"):
+            return {}
+        found = connection.execute("SELECT tenant, last_seq, last_hash FROM audit_heads").fetchall()
+        return {str(tenant): [last_seq, last_hash] for tenant, last_seq, last_hash in found}
+    except sqlite3.Error:
+        return {}
+    finally:
+        connection.close()
+
+
+def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
+
+
+# --- taking the place of a file ------------------------------------------------------------------
+
+
+def _replace(copy: Path, goal: Path, *, permissions_of: Path | None = None) -> Path | None:
+    """Move a copy to its goal; where the file that was there before is now. A new name is its owner's alone."""
+    if permissions_of is not None:
+        shutil.copymode(permissions_of, copy)
+    kept_as = None
+    # Also a log without its file: SQLite would take it for the log of the new one.
+    if any(Path(f"{goal}{suffix}").exists() for suffix in ("", *_COMPANIONS)):
+        kept_as = _set_aside(goal)
+    os.replace(copy, goal)
+    _settle(goal.parent)
+    return kept_as
+
+
+def _set_aside(path: Path) -> Path:
+    """Move a store out of the way, with its log; refuses while anybody has it open."""
+    with _alone_with(path):
+        kept_as = _free_name(path)
+        for suffix in ("", *_COMPANIONS):
+            with suppress(FileNotFoundError):
+                os.rename(f"{path}{suffix}", f"{kept_as}{suffix}")
+    return kept_as
+
+
+def _free_name(path: Path) -> Path:
+    number = 1
+    while (kept_as := path.with_name(f"{path.name}.before-{number}")).exists():
+        number += 1
+    return kept_as
+
+
+@contextmanager
+def _alone_with(path: Path) -> Iterator[None]:
+    """Hold a store that nobody else has open; refuses databases of other programs."""
+    if not path.exists():
+        yield
+        return
+    connection = connect(str(path), mode="rw", busy_timeout_ms=0)
+    try:
+        try:
+            _refuse_foreign(connection, path)
+            # Leaving the write-ahead log takes that nobody else is there, not even idle; then nobody else can come.
+            connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.Error as error:
+            if is_busy(error):
+                message = f"{path} is in use by another process"
+                raise Conflict("STORE_IN_USE", message, "stop the processes that use it, then try again") from error
+            # Too damaged to be locked, which may be why it is to be replaced. A process that has it open all the same
+            # finds out at its next write that the file was moved, and refuses to write.
+        yield
+    finally:
+        connection.close()
+
+
+def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
+    try:
+        identify(connection, str(path))
+    except Rejected as error:
+        if error.code == "STORE_FOREIGN":
+            raise
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def _must_exist(path: Path) -> None:
+    if not path.is_file():
+        raise NotFound("STORE_NOT_FOUND", f"there is no file {path}", "check the name")
+
+
+def _remove(path: Path) -> None:
+    for suffix in ("", *_COMPANIONS):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return other.exists() and one.samefile(other)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _settle(folder: Path) -> None:
+    """Make a new name in a folder durable, where folders can be synchronised."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])

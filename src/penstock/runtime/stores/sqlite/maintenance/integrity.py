@@ -1,0 +1,220 @@
+"""Is a store sound? Damage to the file, runs that contradict their histories, and things that point nowhere.
+
+Every history is folded, and the state it leads to must be what the index says; a run that waits for a timer must be
+listed under it, or it would never wake. What is wrong is returned, not raised: an operator wants to see all of it.
+
+Above it: `copies`. Below it: the pure engine. It changes nothing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
+
+from penstock.base import limits
+from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject
+from penstock.definitions.canonical import definition_hash
+from penstock.engine.folding.evolve import fold
+from penstock.engine.pending import next_wake_up_at
+from penstock.engine.status import run_status
+from penstock.runtime.ports.runs import RunRow
+from penstock.runtime.stores.rules.search import folded
+from penstock.runtime.stores.sqlite.codec import definition_of, run_columns, run_of
+from penstock.runtime.stores.sqlite.history.payloads import altered_payloads, has_payloads
+from penstock.runtime.stores.sqlite.history.reader import PAGES, HistoryReader
+from penstock.runtime.stores.sqlite.history.shapes import ShapeReader, altered_shapes
+from penstock.runtime.stores.sqlite.platform.audit_records import broken_links
+from penstock.runtime.stores.sqlite.runs.text_index import is_indexed
+
+__all__ = ["IntegrityProblem", "IntegrityReport", "audit", "damaged_report"]
+
+# Things that belong to something that must be there: what is counted, and what it means.
+_LOOSE_ENDS: tuple[tuple[str, str], ...] = (
+    ("SELECT count(DISTINCT run) FROM history WHERE run NOT IN (SELECT key FROM runs)", "histories belong to no run"),
+    ("SELECT count(*) FROM labels WHERE run NOT IN (SELECT key FROM runs)", "labels belong to no run"),
+    (
+        "SELECT count(*) FROM runs WHERE definition_hash NOT IN (SELECT hash FROM definitions)",
+        "runs belong to a definition that is not there",
+    ),
+    (
+        "SELECT count(*) FROM workflows WHERE hash NOT IN (SELECT hash FROM definitions)",
+        "workflows name a definition that is not there",
+    ),
+)
+
+_LOOSE_PAYLOADS: tuple[tuple[str, str], ...] = (
+    (
+        "SELECT count(*) FROM payloads WHERE hash NOT IN (SELECT hash FROM payload_uses)",
+        "large values belong to no run",
+    ),
+    (
+        "SELECT count(*) FROM payload_uses WHERE run NOT IN (SELECT key FROM runs)",
+        "uses of large values belong to no run",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntegrityProblem:
+    """One thing that is wrong: with the file (no run), or with a run."""
+
+    code: str
+    message: str
+    run_id: str | None = None
+
+    def to_json(self) -> JsonObject:
+        """The problem as JSON."""
+        return {"code": self.code, "message": self.message, "run_id": self.run_id}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntegrityReport:
+    """What was looked at, and what is wrong with it. A report that is not `complete` stopped at too many problems."""
+
+    runs: int
+    records: int
+    definitions: int
+    problems: tuple[IntegrityProblem, ...]
+    complete: bool = True
+
+    @property
+    def ok(self) -> bool:
+        """True when nothing is wrong."""
+        return not self.problems
+
+    def to_json(self) -> JsonObject:
+        """The report as JSON."""
+        return {
+            "ok": self.ok,
+            "complete": self.complete,
+            "runs": self.runs,
+            "records": self.records,
+            "definitions": self.definitions,
+            "problems": [problem.to_json() for problem in self.problems],
+        }
+
+
+@dataclass(slots=True)
+class _Seen:
+    runs: int = 0
+    records: int = 0
+    definitions: int = 0
+    shapes: ShapeReader = field(default_factory=ShapeReader)
+    has_texts: bool = False  # older files have no index of texts
+
+
+def damaged_report(error: PenstockError) -> IntegrityReport:
+    """The report on a file that cannot be read at all."""
+    problem = IntegrityProblem(code=error.code, message=error.message)
+    return IntegrityReport(runs=0, records=0, definitions=0, problems=(problem,), complete=False)
+
+
+def audit(connection: sqlite3.Connection) -> IntegrityReport:
+    """Look at everything, inside the transaction that the caller has begun."""
+    seen = _Seen()
+    problems: list[IntegrityProblem] = []
+    complete = True
+    try:
+        problems += islice(_problems(connection, seen), limits.INTEGRITY_PROBLEMS_MAX + 1)
+    except sqlite3.DatabaseError as error:
+        problems.append(IntegrityProblem(code="STORE_CORRUPT", message=f"the file cannot be read to its end: {error}"))
+        complete = False
+    if len(problems) > limits.INTEGRITY_PROBLEMS_MAX:
+        problems, complete = problems[: limits.INTEGRITY_PROBLEMS_MAX], False
+    return IntegrityReport(
+        runs=seen.runs,
+        records=seen.records,
+        definitions=seen.definitions,
+        problems=tuple(problems),
+        complete=complete,
+    )
+
+
+def _problems(connection: sqlite3.Connection, seen: _Seen) -> Iterator[IntegrityProblem]:
+    for (found,) in connection.execute(f"PRAGMA integrity_check({limits.INTEGRITY_PROBLEMS_MAX})"):
+        if found != "ok":
+            yield IntegrityProblem(code="STORE_CORRUPT", message=str(found))
+    loose_ends = _LOOSE_ENDS + _LOOSE_PAYLOADS if has_payloads(connection) else _LOOSE_ENDS
+    for statement, message in loose_ends:
+        (count,) = connection.execute(statement).fetchone()
+        if count:
+            yield IntegrityProblem(code="STORE_INCONSISTENT", message=f"{count} {message}")
+    for code, message in chain(altered_payloads(connection), altered_shapes(connection), broken_links(connection)):
+        yield IntegrityProblem(code=code, message=message)
+    documents = "SELECT hash, name, version, document, created_at, NULL, NULL FROM definitions"
+    for columns in connection.execute(documents):
+        seen.definitions += 1
+        yield from _definition_problems(columns)
+    seen.has_texts = bool(connection.execute("PRAGMA table_info(runs_text)").fetchone())
+    for key, *columns in connection.execute(f"SELECT key, {run_columns(connection)} FROM runs ORDER BY key"):
+        seen.runs += 1
+        yield from _run_problems(connection, key, columns, seen)
+
+
+def _definition_problems(columns: tuple[object, ...]) -> Iterator[IntegrityProblem]:
+    name = f"the definition {str(columns[0])[:12]} ({columns[1]})"
+    try:
+        definition = definition_of(columns)
+    except PenstockError as error:
+        yield IntegrityProblem(code=error.code, message=f"{name}: {error.message}")
+        return
+    if definition_hash(definition.document) != definition.hash:
+        yield IntegrityProblem(
+            code="DEFINITION_CHANGED", message=f"{name} is not the document that its hash stands for"
+        )
+
+
+def _run_problems(
+    connection: sqlite3.Connection, key: int, columns: list[object], seen: _Seen
+) -> Iterator[IntegrityProblem]:
+    run_id = str(columns[0])
+    try:
+        row = run_of(columns)
+        reader = HistoryReader(connection, run_id, seen.shapes)
+        pages = connection.execute(PAGES, (key,))
+        records = [record for first, page in pages for record in reader.records(first, page)]
+        seen.records += len(records)
+        state = fold(records)
+    except PenstockError as error:
+        yield IntegrityProblem(code=error.code, message=error.message, run_id=run_id)
+        return
+    except (KeyError, TypeError, ValueError) as error:
+        message = f"a record lacks what its name promises ({type(error).__name__}: {error})"
+        yield IntegrityProblem(code="RECORD_MALFORMED", message=message, run_id=run_id)
+        return
+    for what, indexed, folded_value in (
+        ("id", row.run_id, state.run_id),
+        ("number of records", row.seq, state.seq),
+        ("status", row.status, run_status(state)),
+        ("end", row.terminal, state.terminal),
+        ("next timer", row.wake_at, next_wake_up_at(state)),
+        ("definition", row.definition_hash, state.definition_hash),
+        ("parent", row.parent_run_id, state.parent_run_id),
+        ("tenant", row.tenant, state.tenant),
+    ):
+        if indexed != folded_value:
+            message = f"the index says {what} {indexed!r}, the history says {folded_value!r}"
+            yield IntegrityProblem(code="INDEX_DIFFERS", message=message, run_id=run_id)
+    if _indexed_labels(connection, key, row) != row.labels:
+        yield IntegrityProblem(code="INDEX_DIFFERS", message="its labels cannot be searched for", run_id=run_id)
+    if seen.has_texts and not is_indexed(connection, key, row):
+        yield IntegrityProblem(code="INDEX_DIFFERS", message="it cannot be found by its text", run_id=run_id)
+    if reader.payload_hashes - _noted_payloads(connection, key, reader):
+        message = "its large values may be forgotten while it needs them"
+        yield IntegrityProblem(code="INDEX_DIFFERS", message=message, run_id=run_id)
+
+
+def _noted_payloads(connection: sqlite3.Connection, key: int, reader: HistoryReader) -> set[str]:
+    if not reader.payload_hashes:
+        return set()
+    found = connection.execute("SELECT hash FROM payload_uses WHERE run = ?", (key,))
+    return {bytes(name).hex() for (name,) in found}
+
+
+def _indexed_labels(connection: sqlite3.Connection, key: int, row: RunRow) -> dict[str, str]:
+    statement = "SELECT name, value FROM labels WHERE folded = ? AND name = ? AND run = ?"
+    found = (connection.execute(statement, (folded(value), name, key)).fetchone() for name, value in row.labels.items())
+    return {name: value for name, value in filter(None, found)}

@@ -1,0 +1,212 @@
+"""The audit trail in the SQLite file: a chain for each tenant.
+
+Entries are numbered and sealed inside the transaction of the file's one writer, after a look at the head of the chain.
+Keeping the head in memory would spare that only if no other process could append.
+The numbers are the primary key, so that not even a mistake can fork a chain.
+
+Above it: `platform_store`, `maintenance.soundness`. Below it: `columns`, sqlite3; the tables are in
+`format.platform_tables`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from penstock.base import limits
+from penstock.governance.audit_chain import ChainHead
+from penstock.runtime.ports.platform import AuditEntry, AuditPage, AuditQuery, AuditRecord, Seal
+from penstock.runtime.stores.rules.listings import platform_page_size
+from penstock.runtime.stores.rules.writes import audit_unavailable
+from penstock.runtime.stores.sqlite.codec import decode_json, encode_json
+from penstock.runtime.stores.sqlite.platform.audit_heads import broken_heads, move_first, sealed_end, write_last
+
+__all__ = [
+    "append_audit",
+    "audit_statement",
+    "audit_tenants",
+    "broken_links",
+    "forget_audit",
+    "probe_audit",
+    "read_audit",
+]
+
+_COLUMNS = (
+    "tenant, seq, at, principal, surface, operation, outcome, code, subject, request_id, arguments_digest, count,"
+    " details, previous_hash, hash"
+)
+_INSERT = f"INSERT INTO audit ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_ENDS = (
+    "SELECT (SELECT min(seq) FROM audit WHERE tenant = :tenant), (SELECT max(seq) FROM audit WHERE tenant = :tenant)"
+)
+# From each tenant to the next by the index, instead of through all records.
+_TENANTS = (
+    "WITH RECURSIVE found (tenant) AS (SELECT min(tenant) FROM audit"
+    " UNION ALL SELECT (SELECT min(tenant) FROM audit WHERE tenant > found.tenant) FROM found"
+    " WHERE found.tenant IS NOT NULL) SELECT tenant FROM found WHERE tenant IS NOT NULL"
+)
+_BROKEN_LINKS = (
+    "SELECT tenant, seq FROM (SELECT tenant, seq, previous_hash, lag(seq) OVER chain AS seq_before,"
+    " lag(hash) OVER chain AS hash_before FROM audit WINDOW chain AS (PARTITION BY tenant ORDER BY seq))"
+    " WHERE seq_before IS NOT NULL AND (seq <> seq_before + 1 OR previous_hash <> hash_before)"
+)
+_IS_THERE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'audit'"
+
+_DETAILS = msgspec.json.Decoder(dict[str, Any])
+_INTEGER_MAX = 2**63 - 1
+
+
+def append_audit(connection: sqlite3.Connection, entries: Sequence[AuditEntry], seal: Seal) -> None:
+    """Number, seal and append entries; all or, with the transaction, none."""
+    heads: dict[str, ChainHead] = {}
+    ends: dict[str, tuple[int, str]] = {}
+    rows: list[tuple[object, ...]] = []
+    for entry in entries:
+        tenant = entry.tenant
+        if tenant not in ends:
+            head = heads[tenant] = sealed_end(connection, tenant, seal)
+            ends[tenant] = (head.last_seq, head.last_hash)
+        last_seq, previous_hash = ends[tenant]
+        seq = last_seq + 1
+        sealed = seal(previous_hash, seq, entry)
+        ends[tenant] = (seq, sealed)
+        rows.append(_columns_of(entry, seq, previous_hash, sealed))
+    try:
+        connection.executemany(_INSERT, rows)
+        for tenant, head in heads.items():
+            write_last(connection, tenant, head, ends[tenant], seal)
+    except sqlite3.Error as error:
+        raise _as_store_error(error) from error
+
+
+def _as_store_error(error: sqlite3.Error) -> Exception:
+    """What concerns the file as a whole (it is full, locked, gone) is told as such; all else is the trail's."""
+    code = int(getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
+    return audit_unavailable(error) if code in (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_ERROR) else error
+
+
+def _columns_of(entry: AuditEntry, seq: int, previous_hash: str, sealed: str) -> tuple[object, ...]:
+    return (
+        entry.tenant,
+        seq,
+        entry.at,
+        entry.principal,
+        entry.surface,
+        entry.operation,
+        entry.outcome,
+        entry.code,
+        entry.subject,
+        entry.request_id,
+        entry.arguments_digest,
+        entry.count,
+        encode_json(entry.details) if entry.details else None,
+        previous_hash,
+        sealed,
+    )
+
+
+def read_audit(connection: sqlite3.Connection, query: AuditQuery) -> AuditPage:
+    """A page of records."""
+    size = platform_page_size(query.limit)
+    statement, parameters = audit_statement(query)
+    found = connection.execute(statement, (*parameters, size + 1)).fetchall()
+    return AuditPage(tuple(_record_of(columns) for columns in found[:size]), len(found) > size)
+
+
+def audit_statement(query: AuditQuery) -> tuple[str, tuple[object, ...]]:
+    """The statement of a query and its parameters, all but the last: how many rows."""
+    conditions = ["tenant = ?"]
+    parameters: list[object] = [query.tenant]
+    for condition, value in (
+        ("seq > ?", _bounded(query.after_seq)),
+        ("seq < ?", _bounded(query.before_seq)),
+        ("operation = ?", query.operation),
+        ("principal = ?", query.principal),
+        ("subject = ?", query.subject),
+        ("outcome = ?", query.outcome),
+        ("at > ?", _bounded(query.since)),
+        ("at < ?", _bounded(query.until)),
+    ):
+        if value is not None:
+            conditions.append(condition)
+            parameters.append(value)
+    # SQLite knows no numbers of rows and would walk the chain; either index has far fewer records.
+    index = ""
+    if query.subject is not None:
+        index = " INDEXED BY audit_by_subject"
+    elif query.outcome not in (None, "allowed"):
+        index = " INDEXED BY audit_not_allowed"
+        conditions.append("outcome <> 'allowed'")  # as the index has it
+    where, direction = " AND ".join(conditions), "ASC" if query.oldest_first else "DESC"
+    statement = f"SELECT {_COLUMNS} FROM audit{index} WHERE {where} ORDER BY seq {direction} LIMIT ?"
+    return statement, tuple(parameters)
+
+
+def _bounded(number: int | None) -> int | None:
+    """A number that SQLite can hold; what lies beyond finds the same records."""
+    return None if number is None else max(-_INTEGER_MAX, min(number, _INTEGER_MAX))
+
+
+def forget_audit(connection: sqlite3.Connection, *, tenant: str, before_seq: int, seal: Seal) -> int:
+    """Drop the oldest records of a chain in one bounded piece, but never the newest."""
+    ((first, last),) = connection.execute(_ENDS, {"tenant": tenant}).fetchall()
+    if first is None:
+        return 0
+    before = min(before_seq, last, first + limits.RETENTION_BATCH_RECORDS_MAX)
+    count = connection.execute("DELETE FROM audit WHERE tenant = ? AND seq < ?", (tenant, before)).rowcount
+    if count:
+        move_first(connection, tenant, seal)
+    return count
+
+
+def probe_audit(connection: sqlite3.Connection) -> None:
+    """Raise what a call would hear if no record could be written; leaves nothing behind."""
+    entry = AuditEntry(at=0, tenant="", principal="", surface="", operation="probe", outcome="allowed")
+    connection.execute("SAVEPOINT probe_audit")
+    try:
+        connection.execute(_INSERT, _columns_of(entry, 0, "", ""))
+        connection.execute("SELECT 1 FROM audit_heads LIMIT 1").fetchall()
+    except sqlite3.Error as error:
+        raise _as_store_error(error) from error
+    finally:
+        connection.execute("ROLLBACK TO probe_audit")
+        connection.execute("RELEASE probe_audit")
+
+
+def audit_tenants(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Every tenant that has records, by name."""
+    return tuple(str(tenant) for (tenant,) in connection.execute(_TENANTS).fetchall())
+
+
+def broken_links(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+    """Records that do not go on from the record before them: a code and what to say; older files have no records.
+
+    It takes no key to see that. Whether the records are what was sealed, only its owner can say.
+    """
+    if connection.execute(_IS_THERE).fetchone() is None:
+        return
+    for tenant, seq in connection.execute(_BROKEN_LINKS):
+        yield "AUDIT_CHAIN_BROKEN", f"the audit trail of {tenant!r} does not go on with its record {seq}"
+    for message in broken_heads(connection):
+        yield "AUDIT_CHAIN_BROKEN", message
+
+
+def _record_of(columns: Sequence[Any]) -> AuditRecord:
+    entry = AuditEntry(
+        tenant=columns[0],
+        at=columns[2],
+        principal=columns[3],
+        surface=columns[4],
+        operation=columns[5],
+        outcome=columns[6],
+        code=columns[7],
+        subject=columns[8],
+        request_id=columns[9],
+        arguments_digest=columns[10],
+        count=columns[11],
+        details={} if columns[12] is None else decode_json(_DETAILS, columns[12]),
+    )
+    return AuditRecord(seq=columns[1], entry=entry, previous_hash=columns[13], hash=columns[14])

@@ -1,0 +1,148 @@
+"""What calls leave in the SQLite file: audit entries, idempotency keys and answers, stored with their changes.
+
+Functions of a connection. Those that write run inside a transaction of the file's one writer, which no other process
+can share: what they look at cannot change before they are done. Without an answer a call is in flight until a moment;
+with one, the answer is kept until a moment.
+
+Above it: `platform_store`, `store` and `runs.rows`, whose changes come with them. Below it:
+`audit_log`, `columns`, sqlite3; the table is in `format.platform_tables`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from penstock.base.json import JsonObject
+from penstock.runtime.ports.platform import (
+    CallRecord,
+    Claimed,
+    ClaimOutcome,
+    Finished,
+    IdempotencyClaim,
+    InFlight,
+)
+from penstock.runtime.stores.rules.writes import claim_lost, is_refusal
+from penstock.runtime.stores.sqlite.codec import decode_json, encode_json
+from penstock.runtime.stores.sqlite.group_commit import GroupCommitWriter
+from penstock.runtime.stores.sqlite.platform.audit_records import append_audit
+
+__all__ = ["change", "forget_calls", "keep_calls", "record_call", "release_call", "stored_call"]
+
+T = TypeVar("T")
+
+_NAMED = "tenant = :tenant AND principal = :principal AND operation = :operation AND key = :key"
+_INSERT_CALL = (
+    "INSERT INTO calls (tenant, principal, operation, key, digest, until, answer)"
+    " VALUES (:tenant, :principal, :operation, :key, :digest, :until, :answer)"
+    " ON CONFLICT (tenant, principal, operation, key) DO UPDATE SET"
+    " digest = excluded.digest, until = excluded.until, answer = excluded.answer"
+)
+_OWN = "answer IS NULL AND until = :own"
+# Of the same claim: in flight, or answered by it, where a later word replaces an earlier one.
+_SAME = f"(({_OWN}) OR until = :kept)"
+_CLAIM_CALL = f"{_INSERT_CALL} WHERE until < :now RETURNING 1"
+_COMPLETE_CALL = f"{_INSERT_CALL} WHERE {_SAME} RETURNING 1"
+_READ_CALL = f"SELECT digest, until, answer FROM calls WHERE {_NAMED}"
+_RELEASE_CALL = f"DELETE FROM calls WHERE {_NAMED} AND {_OWN}"
+_FORGET_CALLS = "DELETE FROM calls WHERE rowid IN (SELECT rowid FROM calls WHERE until < ? ORDER BY until LIMIT ?)"
+
+_ANSWER = msgspec.json.Decoder(dict[str, Any])
+
+
+def stored_call(connection: sqlite3.Connection, claim: IdempotencyClaim) -> InFlight | Finished | None:
+    """What is known of another call with a key; None if the key is free."""
+    found = connection.execute(_READ_CALL, _names_of(claim)).fetchall()
+    if not found or found[0][1] < claim.now:
+        return None
+    digest, until, answer = found[0]
+    return InFlight(digest, until) if answer is None else Finished(digest, decode_json(_ANSWER, answer))
+
+
+def record_call(connection: sqlite3.Connection, call: CallRecord) -> ClaimOutcome:
+    """Store what a call leaves, or learn what became of the other one with its key."""
+    if call.claim is not None and not _hold(connection, call.claim, call):
+        # A claim of the same moment that is not this call's counts as under way too.
+        found = stored_call(connection, msgspec.structs.replace(call.claim, now=0))
+        return found or InFlight(call.claim.digest, call.claim.in_flight_until)
+    _write_entries(connection, (call,))
+    return Claimed()
+
+
+def keep_calls(connection: sqlite3.Connection, given: Sequence[CallRecord | None]) -> None:
+    """Store what calls leave, within the transaction of their changes; raises if one cannot be stored."""
+    calls = [call for call in given if call is not None]
+    for call in calls:
+        if call.claim is not None and not _hold(connection, call.claim, call):
+            raise claim_lost()  # and with that the change is taken back
+    _write_entries(connection, calls)
+
+
+def _write_entries(connection: sqlite3.Connection, calls: Sequence[CallRecord]) -> None:
+    """Append the audit entries of calls that have not been stored."""
+    pending = [(entry, call.seal) for call in calls for entry in call.entries]
+    for seal in dict.fromkeys(seal for _, seal in pending if seal is not None):
+        append_audit(connection, [entry for entry, own in pending if own is seal], seal)
+
+
+def _hold(connection: sqlite3.Connection, claim: IdempotencyClaim, call: CallRecord) -> bool:
+    """Note that a call has its key, with the answer if there is one; False if another call has the key."""
+    if call.stored and call.answer is None:
+        return True
+    until = claim.in_flight_until if call.answer is None else claim.keep_until
+    answer = None if call.answer is None else encode_json(call.answer)
+    given = {**_names_of(claim), "digest": claim.digest, "until": until, "answer": answer}
+    if call.stored:
+        same = {"own": claim.in_flight_until, "kept": claim.keep_until}
+        return bool(connection.execute(_COMPLETE_CALL, {**given, **same}).fetchall())
+    return bool(connection.execute(_CLAIM_CALL, {**given, "now": claim.now}).fetchall())
+
+
+async def change(
+    writer: GroupCommitWriter,
+    apply: Callable[[sqlite3.Connection], T],
+    call: CallRecord | None,
+    *,
+    happened: Callable[[T], bool] | None = None,
+    is_long: bool = False,
+) -> T:
+    """Make a change and store what the call that makes it leaves behind, both or neither.
+
+    `happened` says whether an outcome means that there is something to tell of.
+    """
+    if call is None:
+        return await writer.submit(apply, is_long=is_long)
+    record, is_made = call, happened or (lambda outcome: not is_refusal(outcome))
+
+    def both(connection: sqlite3.Connection) -> T:
+        outcome = apply(connection)
+        if is_made(outcome):
+            keep_calls(connection, (record,))
+        return outcome
+
+    outcome = await writer.submit(both, is_long=is_long)
+    if is_made(outcome):
+        record.committed()
+    return outcome
+
+
+def release_call(connection: sqlite3.Connection, claim: IdempotencyClaim) -> None:
+    """Let the key of a call go, unless another one has it by now."""
+    connection.execute(_RELEASE_CALL, {**_names_of(claim), "own": claim.in_flight_until})
+
+
+def forget_calls(connection: sqlite3.Connection, *, now: int, limit: int) -> int:
+    """Drop what is past its time."""
+    return connection.execute(_FORGET_CALLS, (now, limit)).rowcount
+
+
+def _names_of(claim: IdempotencyClaim) -> JsonObject:
+    return {
+        "tenant": claim.tenant,
+        "principal": claim.principal,
+        "operation": claim.operation,
+        "key": claim.key,
+    }

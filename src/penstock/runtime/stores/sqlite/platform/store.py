@@ -1,0 +1,282 @@
+"""The platform store in SQLite: API keys, idempotent calls, the audit log, resources and deliveries.
+
+It shares the database of a run store: its changes go into the same transactions as the decisions of runs. A key is read
+on the event loop's thread, which takes a few microseconds, a fraction of a trip to another thread and back.
+
+Above it: `app` and the conformance suite. Below it: `database`, and one module for each table.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Awaitable, Mapping, Sequence
+
+from penstock.base.json import JsonValue
+from penstock.governance.audit_chain import ChainHead
+from penstock.runtime.ports.platform import (
+    AuditChains,
+    AuditEntry,
+    AuditPage,
+    AuditQuery,
+    CallRecord,
+    Claimed,
+    ClaimOutcome,
+    DeliveryPage,
+    DeliveryRow,
+    Finished,
+    IdempotencyClaim,
+    InFlight,
+    KeyNotReplaced,
+    KeyPage,
+    KeyReplaced,
+    KeyRow,
+    ResourceChanged,
+    ResourceDeleted,
+    ResourcePage,
+    ResourcePut,
+    ResourceRow,
+    Seal,
+)
+from penstock.runtime.stores.sqlite.codec import encode_json
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.stores.sqlite.platform import api_keys, audit_heads, audit_records, call_records
+from penstock.runtime.stores.sqlite.platform import deliveries as delivery_rows
+from penstock.runtime.stores.sqlite.platform import resources as resource_rows
+
+__all__ = ["SqlitePlatformStore"]
+
+# Sealing takes tens of microseconds for each entry; more than these would hold up the event loop noticeably.
+_ENTRIES_ON_LOOP_MAX = 100
+
+
+class SqlitePlatformStore:
+    """The platform store in a database that a run store opens and closes."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+
+    # --- keys ------------------------------------------------------------------------------------
+
+    async def put_key(self, key: KeyRow, *, call: CallRecord | None = None) -> None:
+        """Keep a key, or change the one of that id."""
+        await call_records.change(self._database.writer, lambda connection: api_keys.put_key(connection, key), call)
+
+    async def replace_key(
+        self, ended: KeyRow, successor: KeyRow, *, call: CallRecord | None = None
+    ) -> KeyReplaced | KeyNotReplaced:
+        """Keep a successor and end the key that it replaces."""
+        return await call_records.change(
+            self._database.writer, lambda connection: api_keys.replace_key(connection, ended, successor), call
+        )
+
+    async def key(self, key_id: str) -> KeyRow | None:
+        """A key by id, as it is now in the file."""
+        try:
+            return self._database.read_on_loop(lambda connection: api_keys.read_key(connection, key_id))
+        except UnicodeEncodeError:
+            return None  # half of a surrogate pair stands in no key
+        except sqlite3.Error:
+            # Locked for a moment, or worse: a reader's thread may wait, and says what is wrong.
+            return await self._database.read(lambda connection: api_keys.read_key(connection, key_id))
+
+    def change_mark(self) -> int | None:
+        """Another number once anybody has committed anything to the file."""
+        return self._database.change_mark()
+
+    async def keys(self, *, tenant: str | None, limit: int, cursor: str | None = None) -> KeyPage:
+        """Keys of a tenant (None: of all), newest first."""
+        return await self._database.read(
+            lambda connection: api_keys.read_keys(connection, tenant=tenant, limit=limit, cursor=cursor)
+        )
+
+    async def touch_keys(self, used_at: Mapping[str, int]) -> None:
+        """Note when keys were last used."""
+        given = dict(used_at)
+        if given:
+            await self._database.writer.submit(lambda connection: api_keys.touch_keys(connection, given))
+
+    # --- calls -----------------------------------------------------------------------------------
+
+    async def stored_call(self, claim: IdempotencyClaim) -> InFlight | Finished | None:
+        """What is known of another call with a key; read as keys are."""
+        try:
+            return self._database.read_on_loop(lambda connection: call_records.stored_call(connection, claim))
+        except (sqlite3.Error, UnicodeEncodeError):
+            return await self._database.read(lambda connection: call_records.stored_call(connection, claim))
+
+    async def record_call(self, call: CallRecord) -> ClaimOutcome:
+        """Store what a call leaves that changes nothing else."""
+        outcome = await self._database.writer.submit(lambda connection: call_records.record_call(connection, call))
+        if isinstance(outcome, Claimed):
+            call.committed()
+        return outcome
+
+    async def release_call(self, claim: IdempotencyClaim) -> None:
+        """The call did not happen."""
+        await self._database.writer.submit(lambda connection: call_records.release_call(connection, claim))
+
+    async def forget_calls(self, *, now: int, limit: int) -> int:
+        """Drop what is past its time."""
+        return await self._database.writer.submit(
+            lambda connection: call_records.forget_calls(connection, now=now, limit=limit), is_long=True
+        )
+
+    # --- audit -----------------------------------------------------------------------------------
+
+    def append_audit(self, entries: Sequence[AuditEntry], *, seal: Seal) -> Awaitable[None]:
+        """Append to the chains of the entries' tenants, all in one job."""
+        given = tuple(entries)
+        return self._database.writer.submit(
+            lambda connection: audit_records.append_audit(connection, given, seal),
+            is_long=len(given) > _ENTRIES_ON_LOOP_MAX,
+        )
+
+    async def audit(self, query: AuditQuery) -> AuditPage:
+        """Records of a tenant."""
+        return await self._database.read(lambda connection: audit_records.read_audit(connection, query))
+
+    async def audit_head(self, tenant: str) -> ChainHead | None:
+        """The sealed ends of a tenant's chain."""
+        return await self._database.read(lambda connection: audit_heads.read_head(connection, tenant))
+
+    async def audit_chains(self) -> AuditChains:
+        """How many chains there are, and how many were sealed."""
+        return await self._database.read(audit_heads.read_chains)
+
+    async def forget_audit(self, *, tenant: str, before_seq: int, seal: Seal, call: CallRecord | None = None) -> int:
+        """Drop the oldest records of a chain."""
+        return await call_records.change(
+            self._database.writer,
+            lambda connection: audit_records.forget_audit(connection, tenant=tenant, before_seq=before_seq, seal=seal),
+            call,
+            happened=bool,
+            is_long=True,
+        )
+
+    async def audit_tenants(self) -> tuple[str, ...]:
+        """Every tenant that has records."""
+        return await self._database.read(audit_records.audit_tenants)
+
+    # --- resources -------------------------------------------------------------------------------
+
+    async def put_resource(
+        self, resource: ResourceRow, *, expected_etag: str | None, call: CallRecord | None = None
+    ) -> ResourcePut | ResourceChanged:
+        """Store a resource if its etag is the expected one."""
+        body = encode_json(resource.body)
+        return await call_records.change(
+            self._database.writer,
+            lambda connection: resource_rows.put_resource(connection, resource, body, expected_etag),
+            call,
+        )
+
+    async def put_resources(self, resources: Sequence[ResourceRow], *, call: CallRecord | None = None) -> None:
+        """Store resources over whatever is there."""
+        given = [(resource, encode_json(resource.body)) for resource in resources]
+        await call_records.change(
+            self._database.writer,
+            lambda connection: resource_rows.put_resources(connection, given),
+            call,
+            is_long=len(given) > _ENTRIES_ON_LOOP_MAX,
+        )
+
+    async def resource(self, tenant: str, kind: str, resource_id: str) -> ResourceRow | None:
+        """A resource by id."""
+        return await self._database.read(
+            lambda connection: resource_rows.read_resource(connection, tenant, kind, resource_id),
+        )
+
+    async def resources(
+        self, tenant: str, kind: str, *, limit: int, cursor: str | None = None, prefix: str | None = None
+    ) -> ResourcePage:
+        """Resources of a kind, by id."""
+        return await self._database.read(
+            lambda connection: resource_rows.read_resources(
+                connection, tenant, kind, limit=limit, cursor=cursor, prefix=prefix or ""
+            )
+        )
+
+    async def all_resources(self, kind: str) -> tuple[ResourceRow, ...]:
+        """Resources of a kind of every tenant."""
+        return await self._database.read(lambda connection: resource_rows.read_all_resources(connection, kind))
+
+    async def delete_resource(
+        self, tenant: str, kind: str, resource_id: str, *, expected_etag: str, call: CallRecord | None = None
+    ) -> ResourceDeleted | ResourceChanged:
+        """Remove a resource if its etag is the expected one."""
+        return await call_records.change(
+            self._database.writer,
+            lambda connection: resource_rows.delete_resource(connection, tenant, kind, resource_id, expected_etag),
+            call,
+        )
+
+    # --- deliveries ------------------------------------------------------------------------------
+
+    async def add_deliveries(self, deliveries: Sequence[DeliveryRow], *, call: CallRecord | None = None) -> int:
+        """Queue deliveries that are not known yet."""
+        given = [(delivery, encode_json(delivery.event)) for delivery in deliveries]
+        return await call_records.change(
+            self._database.writer,
+            lambda connection: delivery_rows.add_deliveries(connection, given),
+            call,
+            happened=bool,
+        )
+
+    async def due_deliveries(self, *, now: int, limit: int) -> tuple[DeliveryRow, ...]:
+        """Pending deliveries whose time has come."""
+        return await self._database.read(lambda connection: delivery_rows.read_due(connection, now=now, limit=limit))
+
+    async def next_delivery_at(self) -> int | None:
+        """When the next pending delivery is due."""
+        return await self._database.read(delivery_rows.next_delivery_at)
+
+    async def save_delivery(self, delivery: DeliveryRow, *, call: CallRecord | None = None) -> None:
+        """Keep what came of an attempt."""
+        await call_records.change(
+            self._database.writer, lambda connection: delivery_rows.save_delivery(connection, delivery), call
+        )
+
+    async def delivery(self, tenant: str, delivery_id: str) -> DeliveryRow | None:
+        """A delivery by id."""
+        return await self._database.read(
+            lambda connection: delivery_rows.read_delivery(connection, tenant, delivery_id)
+        )
+
+    async def deliveries(
+        self,
+        tenant: str,
+        *,
+        endpoint_id: str | None = None,
+        state: str | None = None,
+        limit: int,
+        cursor: str | None = None,
+    ) -> DeliveryPage:
+        """Deliveries of a tenant, the one that was queued last first."""
+        return await self._database.read(
+            lambda connection: delivery_rows.read_deliveries(
+                connection, tenant, endpoint_id=endpoint_id, state=state, limit=limit, cursor=cursor
+            )
+        )
+
+    async def forget_deliveries(self, *, before: int, limit: int) -> int:
+        """Drop deliveries that ended before a moment."""
+        return await self._database.writer.submit(
+            lambda connection: delivery_rows.forget_deliveries(connection, before=before, limit=limit), is_long=True
+        )
+
+    # --- marks -----------------------------------------------------------------------------------
+
+    async def mark(self, name: str) -> JsonValue:
+        """A small value kept under a name."""
+        return await self._database.read(lambda connection: resource_rows.read_mark(connection, name))
+
+    async def set_mark(self, name: str, value: JsonValue) -> None:
+        """Keep a small value under a name."""
+        encoded = encode_json(value)
+        await self._database.writer.submit(lambda connection: resource_rows.set_mark(connection, name, encoded))
+
+    async def drop_mark(self, name: str, *, call: CallRecord | None = None) -> bool:
+        """Forget the value under a name."""
+        return await call_records.change(
+            self._database.writer, lambda connection: resource_rows.drop_mark(connection, name), call, is_long=True
+        )

@@ -1,0 +1,313 @@
+"""Appending decisions to runs in the SQLite file, one by one or many at once, and deleting runs with all their rows.
+
+This is the hot path of the store: many decisions are written with one statement for all rows of a kind.
+
+Above it: `store`, which says in which transaction. Below it: `history`, `row_keys`, `text_index`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from penstock.base import limits
+from penstock.runtime.ports.runs import Appended, AppendOutcome, RunRow, RunWrite, SequenceConflict
+from penstock.runtime.stores.rules.search import folded
+from penstock.runtime.stores.sqlite.codec import encode_json, labels_of
+from penstock.runtime.stores.sqlite.group_commit import NotTogetherError
+from penstock.runtime.stores.sqlite.history.payloads import PageSplitter, drop_uses, keep
+from penstock.runtime.stores.sqlite.history.shapes import ShapeNumbers
+from penstock.runtime.stores.sqlite.platform.call_records import keep_calls
+from penstock.runtime.stores.sqlite.runs.row_keys import KeyMaker
+from penstock.runtime.stores.sqlite.runs.text_index import TextIndexQueue
+from penstock.runtime.stores.sqlite.schema.sql_functions import indexed_text
+
+__all__ = ["DELETED_COLUMNS", "RunAppend", "WriterState", "append_runs", "delete_run", "encode_append", "small_append"]
+
+_INSERT_RUN = (
+    "INSERT INTO runs (key, run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at,"
+    " updated_at, parent_run_id, labels, wake_at, has_work, owner, terminal, tenant, epoch)"
+    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    " ON CONFLICT DO NOTHING"
+)
+# The same for most runs. What is left out is NULL: binding a None, as everything that is not a number, a text or a
+# bytearray, sends Python's sqlite3 looking for somebody who adapts it, which takes longer than the row.
+_INSERT_PLAIN_RUN = (
+    "INSERT INTO runs (key, run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at,"
+    " updated_at, has_work, owner, terminal, tenant, epoch) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    " ON CONFLICT DO NOTHING"
+)
+_UPDATE_RUN = (
+    "UPDATE runs SET status = ?, seq = ?, updated_at = ?, wake_at = ?, has_work = ?, owner = ?, terminal = ?, epoch = ?"
+    " WHERE run_id = ? AND seq = ? AND epoch = ? RETURNING key"
+)
+_MOVE_RUN = "UPDATE runs SET seq = ?, updated_at = ? WHERE run_id = ? AND seq = ? AND epoch = ? RETURNING key"
+# By key, which spares a look into the index of ids; that the key is still this run's is checked all the same.
+_UPDATE_KEY = (
+    "UPDATE runs SET status = ?, seq = ?, updated_at = ?, wake_at = ?, has_work = ?, owner = ?, terminal = ?, epoch = ?"
+    " WHERE key = ? AND run_id = ? AND seq = ? AND epoch = ?"
+)
+_END_KEY = (
+    "UPDATE runs SET status = ?, seq = ?, updated_at = ?, wake_at = NULL, has_work = 0, owner = NULL, terminal = 1,"
+    " epoch = ? WHERE key = ? AND run_id = ? AND seq = ? AND epoch = ?"
+)
+_MOVE_KEY = "UPDATE runs SET seq = ?, updated_at = ? WHERE key = ? AND run_id = ? AND seq = ? AND epoch = ?"
+_INSERT_HISTORY = "INSERT INTO history (run, first_seq, last_seq, records) VALUES (?,?,?,?)"
+_APPENDED = Appended()
+_KNOWN_KEYS_MAX = 10_000  # about a megabyte; then all are forgotten, and looked up again when they are needed
+# What of a forgotten run stands elsewhere.
+DELETED_COLUMNS = "key, tenant, run_id, workflow_name, labels"
+
+
+@dataclass(frozen=True, slots=True)
+class WriterState:
+    """What the writer of a file has beside its connection: the next keys, numbers of shapes, and texts to be
+    indexed."""
+
+    keys: KeyMaker = field(default_factory=KeyMaker)
+    texts: TextIndexQueue = field(default_factory=TextIndexQueue)
+    shapes: ShapeNumbers = field(default_factory=ShapeNumbers)
+    known: dict[str, int] = field(default_factory=dict)  # keys of runs that are likely to come again
+
+    def clear(self) -> None:
+        """Forget what a transaction left that did not come about."""
+        self.texts.clear()
+        self.shapes.clear()
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Write what the jobs of a transaction left to its end."""
+        self.texts.write(connection)
+
+    def remember(self, row: RunRow, key: int) -> None:
+        """Keep the key of a run that goes on. A key that is no longer the run's does no harm: it is found out."""
+        if row.terminal:
+            self.known.pop(row.run_id, None)
+            return
+        if len(self.known) >= _KNOWN_KEYS_MAX:
+            self.known.clear()
+        self.known[row.run_id] = key
+
+
+class RunAppend(msgspec.Struct, frozen=True, gc=False):
+    """A decision as it is stored: its records as a page, and the large values that are kept beside it.
+
+    Without a page it is a move, whose page depends on the number of its shape. A decision of very many records is
+    stored as several pages.
+    """
+
+    write: RunWrite
+    page: bytes | None = None
+    payloads: Mapping[str, bytes] = {}
+    further: tuple[tuple[int, int, bytes], ...] = ()
+    """The pages behind the first: first and last sequence number, and the page."""
+
+    @property
+    def last_seq(self) -> int:
+        """The last record of the first page."""
+        return self.further[0][0] - 1 if self.further else self.write.row.seq
+
+
+def small_append(write: RunWrite) -> RunAppend | None:
+    """A decision as it is stored; None where it takes more than a moment to find that out."""
+    if write.move is not None:
+        return RunAppend(write) if len(write.move.encoded) <= limits.PAYLOAD_INLINE_BYTES_MAX else None
+    if len(write.records) > limits.FOLDED_AT_ONCE:
+        return None
+    page = encode_json(write.records)
+    return RunAppend(write, page) if len(page) <= limits.PAYLOAD_INLINE_BYTES_MAX else None
+
+
+def encode_append(write: RunWrite) -> RunAppend:
+    """A decision as it is stored, however large it is."""
+    records, splitter = write.history, PageSplitter()
+    size = limits.STORED_PAGE_RECORDS_MAX
+    parts = [records[start : start + size] for start in range(0, len(records), size)]
+    pages = [(part[0].seq, part[-1].seq, splitter.page(part)) for part in parts]
+    return RunAppend(write, pages[0][-1], splitter.payloads, tuple(pages[1:]))
+
+
+def _page(connection: sqlite3.Connection, append: RunAppend, state: WriterState) -> bytes | bytearray:
+    if append.page is not None:
+        return append.page
+    if append.write.move is None:
+        raise TypeError("a decision to be stored has neither a page nor a move")
+    return state.shapes.page(connection, append.write.move)
+
+
+def append_run(connection: sqlite3.Connection, append: RunAppend, state: WriterState) -> AppendOutcome:
+    """Store a decision: the index row, a page of history, and the payloads that belong to the page."""
+    write, row = append.write, append.write.row
+    if write.expected_seq == 0:
+        key = _insert(connection, row, state)
+    elif write.same_index:
+        moved = connection.execute(
+            _MOVE_RUN, (row.seq, row.updated_at, row.run_id, write.expected_seq, write.expected_epoch)
+        ).fetchone()
+        key = None if moved is None else moved[0]
+    else:
+        found = connection.execute(
+            _UPDATE_RUN, (*_changes(row), row.run_id, write.expected_seq, write.expected_epoch)
+        ).fetchone()
+        key = None if found is None else found[0]
+    if key is None:
+        return SequenceConflict()
+    connection.execute(
+        _INSERT_HISTORY, (key, write.expected_seq + 1, append.last_seq, _page(connection, append, state))
+    )
+    if append.further:
+        connection.executemany(_INSERT_HISTORY, [(key, *page) for page in append.further])
+    if append.payloads:
+        keep(connection, key, append.payloads)
+    keep_calls(connection, (write.call,))
+    state.remember(row, key)
+    return _APPENDED
+
+
+def append_runs(connection: sqlite3.Connection, appends: list[RunAppend], state: WriterState) -> list[AppendOutcome]:
+    """Store many decisions: the same rows as with `append_run`, with one statement for all rows of a kind."""
+    if len(appends) == 1:
+        return [append_run(connection, appends[0], state)]
+    if len({append.write.row.run_id for append in appends}) < len(appends):
+        raise NotTogetherError  # what is decided of one run is stored in the order in which it was given
+    changes: dict[str, list[tuple[object, ...]]] = {}
+    pages: list[tuple[object, ...]] = []
+    further: list[tuple[object, ...]] = []
+    for append in appends:
+        write, row = append.write, append.write.row
+        if write.expected_seq == 0:
+            key = state.keys.next_key(connection, row.created_at)
+            state.remember(row, key)
+            _index_texts(connection, key, row, state)
+        else:
+            key = state.known.get(row.run_id) or _looked_up_key(connection, row, state)
+        statement, values = _index_change(write, key)
+        changes.setdefault(statement, []).append(values)
+        pages.append((key, write.expected_seq + 1, append.last_seq, _page(connection, append, state)))
+        if append.further:
+            further += [(key, *page) for page in append.further]
+        if append.payloads:
+            keep(connection, key, append.payloads)
+        if row.terminal:
+            state.known.pop(row.run_id, None)
+    for statement, rows in changes.items():
+        if connection.executemany(statement, rows).rowcount != len(rows):
+            raise NotTogetherError  # somebody else has moved, made or taken over one of these runs, or used a key
+    connection.executemany(_INSERT_HISTORY, pages + further)
+    keep_calls(connection, [append.write.call for append in appends])
+    return [_APPENDED] * len(appends)
+
+
+def _index_change(write: RunWrite, key: int) -> tuple[str, tuple[object, ...]]:
+    """How a decision changes the index: a statement that many may share, and its values."""
+    row = write.row
+    if write.same_index:
+        return _MOVE_KEY, (row.seq, row.updated_at, key, row.run_id, write.expected_seq, write.expected_epoch)
+    if write.expected_seq == 0:
+        if row.parent_run_id is None and row.wake_at is None and row.owner is not None and not row.labels:
+            return _INSERT_PLAIN_RUN, (key, *_plain_columns(row))
+        return _INSERT_RUN, (key, *_columns(row))
+    guard = (key, row.run_id, write.expected_seq, write.expected_epoch)
+    if row.terminal and not row.has_work and row.owner is None and row.wake_at is None:
+        return _END_KEY, (row.status, row.seq, row.updated_at, row.epoch, *guard)
+    return _UPDATE_KEY, (*_changes(row), *guard)
+
+
+def _looked_up_key(connection: sqlite3.Connection, row: RunRow, state: WriterState) -> int:
+    found = connection.execute("SELECT key FROM runs WHERE run_id = ?", (row.run_id,)).fetchone()
+    if found is None:
+        raise NotTogetherError
+    key = int(found[0])
+    state.remember(row, key)
+    return key
+
+
+def _insert(connection: sqlite3.Connection, row: RunRow, state: WriterState) -> int | None:
+    """The key of a new run; None when there is a run with its id."""
+    columns = _columns(row)
+    key = state.keys.next_key(connection, row.created_at)
+    while connection.execute(_INSERT_RUN, (key, *columns)).rowcount == 0:
+        if connection.execute("SELECT 1 FROM runs WHERE run_id = ?", (row.run_id,)).fetchone() is not None:
+            return None
+        # Another process, or an earlier life of this one, has used the key.
+        key = state.keys.free_key(connection, row.created_at)
+    _index_texts(connection, key, row, state)
+    return key
+
+
+def _changes(row: RunRow) -> tuple[object, ...]:
+    """What `_UPDATE_RUN` and `_UPDATE_KEY` set."""
+    return (
+        row.status,
+        row.seq,
+        row.updated_at,
+        row.wake_at,
+        int(row.has_work),
+        row.owner,
+        int(row.terminal),
+        row.epoch,
+    )
+
+
+def _columns(row: RunRow) -> tuple[object, ...]:
+    """What `_INSERT_RUN` takes after the key."""
+    return (
+        row.run_id,
+        row.workflow_name,
+        row.workflow_version,
+        row.definition_hash,
+        row.status,
+        row.seq,
+        row.created_at,
+        row.updated_at,
+        row.parent_run_id,
+        encode_json(row.labels).decode() if row.labels else None,
+        row.wake_at,
+        int(row.has_work),
+        row.owner,
+        int(row.terminal),
+        row.tenant,
+        row.epoch,
+    )
+
+
+def _plain_columns(row: RunRow) -> tuple[object, ...]:
+    """What `_INSERT_PLAIN_RUN` takes after the key."""
+    return (
+        row.run_id,
+        row.workflow_name,
+        row.workflow_version,
+        row.definition_hash,
+        row.status,
+        row.seq,
+        row.created_at,
+        row.updated_at,
+        int(row.has_work),
+        row.owner,
+        int(row.terminal),
+        row.tenant,
+        row.epoch,
+    )
+
+
+def _index_texts(connection: sqlite3.Connection, key: int, row: RunRow, state: WriterState) -> None:
+    for name, value in row.labels.items():
+        connection.execute("INSERT INTO labels VALUES (?,?,?,?)", (folded(value), name, key, value))
+    state.texts.add(key, indexed_text(row.tenant, row.run_id, row.workflow_name, row.labels.values()))
+
+
+def delete_run(connection: sqlite3.Connection, statement: str, name: str | int, state: WriterState) -> int:
+    """Forget what a statement deletes, which returns `DELETED_COLUMNS`, with everything that belongs to it."""
+    found = connection.execute(statement, (name,)).fetchall()
+    for key, tenant, run_id, workflow_name, encoded in found:
+        labels = labels_of(encoded)
+        state.texts.forget(key, indexed_text(tenant, run_id, workflow_name, labels.values()))
+        connection.execute("DELETE FROM history WHERE run = ?", (key,))
+        drop_uses(connection, key)
+        for label, value in labels.items():
+            connection.execute(
+                "DELETE FROM labels WHERE folded = ? AND name = ? AND run = ?", (folded(value), label, key)
+            )
+    return len(found)

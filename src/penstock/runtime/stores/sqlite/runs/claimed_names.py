@@ -1,0 +1,38 @@
+"""Whose a name is, in the SQLite file: of tools, prompts, resources and webhooks, per tenant.
+
+A name belongs to the workflow that had it first, until its newest version does without it or it is deleted. It is asked
+for and given in the transaction that stores the version, so that two processes cannot both get it.
+
+Above it: `definitions`, `format.schema`. Below it: `definitions.claims`, which says what a document asks for.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from penstock.definitions.claims import claimed_names
+from penstock.runtime.ports.runs import DefinitionNameTaken, DefinitionRow
+
+__all__ = ["release_names", "take_names"]
+
+
+_OWNER = "SELECT workflow FROM claimed_names WHERE tenant = ? AND kind = ? AND name = ?"
+_TAKE = "INSERT INTO claimed_names (tenant, kind, name, workflow) VALUES (?,?,?,?)"
+
+
+def take_names(connection: sqlite3.Connection, definition: DefinitionRow) -> DefinitionNameTaken | None:
+    """Give a workflow the names of its newest version, and nothing else; the one that another has, if there is one."""
+    tenant, workflow = definition.tenant, definition.name
+    claimed = claimed_names(workflow, definition.document)
+    for kind, name in claimed:
+        found = connection.execute(_OWNER, (tenant, kind, name)).fetchone()
+        if found is not None and found[0] != workflow:
+            return DefinitionNameTaken(kind=kind, name=name, owner=str(found[0]))
+    release_names(connection, workflow, tenant)
+    connection.executemany(_TAKE, [(tenant, kind, name, workflow) for kind, name in claimed])
+    return None
+
+
+def release_names(connection: sqlite3.Connection, workflow: str, tenant: str) -> None:
+    """Let others have the names of a workflow."""
+    connection.execute("DELETE FROM claimed_names WHERE tenant = ? AND workflow = ?", (tenant, workflow))

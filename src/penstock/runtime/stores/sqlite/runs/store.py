@@ -1,0 +1,403 @@
+"""The run store in SQLite.
+
+A decision is one row of history (all its records together) and one change of the index row, guarded by the sequence
+number that it was made for. Rows of one run lie next to each other, and runs in order of creation, so that a step costs
+the same in an empty file and in one with a million runs.
+
+Above it: `app` and the conformance suite. Below it: `database`, `history`, and one module for each kind of table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+
+from penstock.base import limits
+from penstock.base.ids import chain_of
+from penstock.engine.records import Record
+from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.ports.runs import (
+    ANY,
+    DEFAULT_TENANT,
+    AnyHash,
+    AppendOutcome,
+    ChangePage,
+    DefinitionOutcome,
+    DefinitionPage,
+    DefinitionPut,
+    DefinitionRefused,
+    DefinitionRow,
+    RunPage,
+    RunPosition,
+    RunQuery,
+    RunRow,
+    RunWrite,
+    ScheduleRow,
+    StoredRun,
+    WorkerRow,
+)
+from penstock.runtime.stores.rules.writes import check_write
+from penstock.runtime.stores.sqlite.codec import RUN_COLUMNS, encode_json, run_of
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.stores.sqlite.history.reader import load_run, read_history
+from penstock.runtime.stores.sqlite.history.shapes import ShapeReader
+from penstock.runtime.stores.sqlite.platform.call_records import change
+from penstock.runtime.stores.sqlite.runs import definitions as stored_definitions
+from penstock.runtime.stores.sqlite.runs import schedules, workers
+from penstock.runtime.stores.sqlite.runs.appending import (
+    DELETED_COLUMNS,
+    WriterState,
+    append_runs,
+    delete_run,
+    encode_append,
+    small_append,
+)
+from penstock.runtime.stores.sqlite.runs.changes import read_changes
+from penstock.runtime.stores.sqlite.runs.definitions import MISSED, RecentDefinitions
+from penstock.runtime.stores.sqlite.runs.listing import is_short, list_runs
+from penstock.runtime.stores.sqlite.schema.files import Synchronous
+from penstock.runtime.stores.sqlite.schema.vacuum import return_free_pages
+
+__all__ = ["SqliteRunStore"]
+
+_RUN_ROW = f"SELECT {RUN_COLUMNS} FROM runs WHERE run_id = ?"
+
+# An owner that is not listed any more counts as none.
+_NOBODY_ELSE = "(owner IS NULL OR owner = :owner OR owner NOT IN (SELECT worker_id FROM workers))"
+# A run that has ended, owes nothing, whose parent cannot ask for it again, and that is not the first of a chain of runs
+# of which others are left; their ids stand in the index between two that are easily made.
+_DELETABLE = (
+    "terminal = 1 AND has_work = 0 AND NOT EXISTS"
+    " (SELECT 1 FROM runs AS parent WHERE parent.run_id = runs.parent_run_id AND parent.terminal = 0)"
+    " AND NOT EXISTS (SELECT 1 FROM runs AS later WHERE later.run_id >= runs.run_id || '~1'"
+    " AND later.run_id < runs.run_id || '~:'"
+    " AND substr(later.run_id, length(runs.run_id) + 2) NOT GLOB '*[^0-9]*')"
+)
+# The runs of a chain and their child runs, whose ids begin with that of the first one.
+_IN_FAMILY = (
+    " AND (run_id = :family OR substr(run_id, 1, length(:family) + 1) = :family || ':' OR"
+    " substr(run_id, 1, length(:family) + 1) = :family || '~' AND"
+    " substr(run_id, length(:family) + 2, 1) BETWEEN '1' AND '9')"
+)
+
+
+class SqliteRunStore:
+    """The run store in one SQLite file. `synchronous` is FULL unless the operator chooses otherwise."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        synchronous: Synchronous = "FULL",
+        busy_timeout_ms: int = limits.STORE_BUSY_TIMEOUT_MS,
+    ) -> None:
+        self.database = SqliteDatabase(path, synchronous=synchronous, busy_timeout_ms=busy_timeout_ms)
+        """Shared with the platform store in the same file."""
+        self._reset_caches()
+
+    def _reset_caches(self) -> None:
+        self._state, self._shapes, self._definitions = WriterState(), ShapeReader(), RecentDefinitions()
+        self._append_runs = partial(append_runs, state=self._state)  # one object, by which the writer knows its kind
+
+    async def open(self) -> None:
+        """Open or create the file and bring it to the current format."""
+        self._reset_caches()  # it may be another file than before
+        await self.database.open(self._state)
+
+    async def close(self) -> None:
+        """Commit what waits and close the file."""
+        await self.database.close()
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    async def load(self, run_id: str) -> StoredRun | None:
+        """A run with its whole history."""
+        return await self.database.read(lambda connection: load_run(connection, run_id, self._shapes))
+
+    async def history(self, run_id: str, *, after_seq: int = 0, limit: int = 1_000) -> tuple[Record, ...]:
+        """Records of a run after a sequence number."""
+        return await self.database.read(
+            lambda connection: read_history(connection, run_id, self._shapes, after_seq=max(after_seq, 0), limit=limit)
+        )
+
+    async def row(self, run_id: str) -> RunRow | None:
+        """The index row of a run."""
+
+        def query(connection: sqlite3.Connection) -> RunRow | None:
+            found = connection.execute(_RUN_ROW, (run_id,)).fetchall()
+            return run_of(found[0]) if found else None
+
+        return await self.database.read_quickly(query)
+
+    async def positions(self, run_ids: Sequence[str]) -> dict[str, RunPosition]:
+        """How far some runs are."""
+        statement = "SELECT run_id, seq, terminal FROM runs WHERE run_id IN (SELECT value FROM json_each(?))"
+        listed = encode_json(list(run_ids)).decode()
+
+        def query(connection: sqlite3.Connection) -> dict[str, RunPosition]:
+            found = connection.execute(statement, (listed,))
+            return {run_id: RunPosition(seq=seq, terminal=bool(terminal)) for run_id, seq, terminal in found}
+
+        return await self.database.read(query)
+
+    def change_mark(self) -> int:
+        """Another number once anybody has committed anything to the file."""
+        return self.database.change_mark()
+
+    async def changes(self, *, after: str | None, since: int, limit: int) -> ChangePage:
+        """What anybody stored after a position, in that order."""
+        return await self.database.read(
+            lambda connection: read_changes(connection, after=after, since=since, limit=limit)
+        )
+
+    async def list_runs(self, query: RunQuery) -> RunPage:
+        """Runs by filter, newest first."""
+        if is_short(query):
+            return await self.database.read_quickly(lambda connection: list_runs(connection, query))
+        return await self.database.read(lambda connection: list_runs(connection, query))
+
+    async def due(self, *, owner: str, now: int, limit: int, family: str | None = None) -> tuple[str, ...]:
+        """Runs with a timer that is due and that no other listed worker has."""
+        statement = (
+            f"SELECT run_id FROM runs WHERE wake_at IS NOT NULL AND wake_at <= :now AND {_NOBODY_ELSE}"
+            f"{'' if family is None else _IN_FAMILY} ORDER BY wake_at LIMIT :limit"
+        )
+        parameters = {"now": now, "owner": owner, "limit": limit, **_family(family)}
+        return await self.database.read(lambda connection: _first_column(connection.execute(statement, parameters)))
+
+    async def next_wake_at(self, *, after: int) -> int | None:
+        """The soonest timer of any run."""
+
+        def query(connection: sqlite3.Connection) -> int | None:
+            (found,) = connection.execute("SELECT min(wake_at) FROM runs WHERE wake_at > ?", (after,)).fetchone()
+            return int(found) if found is not None else None
+
+        return await self.database.read(query)
+
+    async def timers_ahead(self, *, after: int, limit: int) -> tuple[RunRow, ...]:
+        """Runs whose last record and next timer both lie after a moment."""
+        chosen = "WHERE wake_at > :after AND updated_at > :after ORDER BY wake_at LIMIT :limit"
+        statement = f"SELECT {RUN_COLUMNS} FROM runs {chosen}"
+        parameters = {"after": after, "limit": limit}
+        return await self.database.read(
+            lambda connection: tuple(map(run_of, connection.execute(statement, parameters)))
+        )
+
+    async def workers(self) -> tuple[WorkerRow, ...]:
+        """Every listed worker."""
+        return await self.database.read(workers.workers)
+
+    async def definition(self, definition_hash: str, *, tenant: str | None = None) -> DefinitionRow | None:
+        """A definition by hash."""
+        return await self.database.read(
+            lambda connection: stored_definitions.definition_by_hash(connection, definition_hash, tenant)
+        )
+
+    async def definition_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> DefinitionRow | None:
+        """The newest definition of a name."""
+        known = await self.database.read_quickly(partial(self._definitions.known, name=name, tenant=tenant))
+        if known is MISSED:
+            return await self.database.read(partial(self._definitions.read, name=name, tenant=tenant))
+        return known
+
+    async def definition_versions(
+        self, name: str, *, tenant: str = DEFAULT_TENANT, limit: int, cursor: str | None = None
+    ) -> DefinitionPage:
+        """What was put under a name, newest first."""
+        return await self.database.read(
+            lambda connection: stored_definitions.definition_versions(
+                connection, name, tenant, limit=limit, cursor=cursor
+            )
+        )
+
+    async def definitions(self, *, tenant: str | None = DEFAULT_TENANT) -> tuple[DefinitionRow, ...]:
+        """The newest definition of every name."""
+        return await self.database.read(lambda connection: stored_definitions.newest_definitions(connection, tenant))
+
+    async def list_definitions(
+        self, *, tenant: str | None = DEFAULT_TENANT, prefix: str | None = None, limit: int, cursor: str | None = None
+    ) -> DefinitionPage:
+        """The newest definitions by name, in pages."""
+        return await self.database.read(
+            lambda connection: stored_definitions.definitions_page(
+                connection, tenant, prefix or "", limit=limit, cursor=cursor
+            )
+        )
+
+    async def schedules(self, *, tenant: str | None = None) -> tuple[ScheduleRow, ...]:
+        """Every schedule, or those of a tenant."""
+        return await self.database.read(lambda connection: schedules.schedules(connection, tenant))
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def append(self, write: RunWrite) -> Awaitable[AppendOutcome]:
+        """Store a decision with everything else that is waiting to be stored."""
+        check_write(write)
+        append = small_append(write)
+        if append is None:
+            return self._append_large(write)
+        writer = self.database.open_writer or self.database.writer
+        return writer.submit_with_others(self._append_runs, append)
+
+    async def _append_large(self, write: RunWrite) -> AppendOutcome:
+        append = await asyncio.to_thread(encode_append, write)
+        return await self.database.writer.submit_with_others(self._append_runs, append)
+
+    async def claim(
+        self, *, owner: str, limit: int, begun: bool | None = None, family: str | None = None
+    ) -> tuple[str, ...]:
+        """Take over runs with work whose owner is gone."""
+        chosen = {None: "", True: " AND owner IS NOT NULL", False: " AND owner IS NULL"}[begun]
+        statement = (
+            "UPDATE runs SET owner = :owner, epoch = epoch + 1 WHERE key IN (SELECT key FROM runs WHERE has_work = 1"
+            " AND (owner IS NULL OR (owner <> :owner AND owner NOT IN (SELECT worker_id FROM workers)))"
+            f"{chosen}{'' if family is None else _IN_FAMILY} LIMIT :limit) RETURNING run_id"
+        )
+        parameters = {"owner": owner, "limit": limit, **_family(family)}
+        return await self.database.writer.submit(
+            lambda connection: _first_column(connection.execute(statement, parameters))
+        )
+
+    async def has_unclaimed(self, *, family: str | None = None) -> bool:
+        """True when a run has work and no owner."""
+        chosen = "" if family is None else _IN_FAMILY
+        statement = f"SELECT 1 FROM runs WHERE has_work = 1 AND owner IS NULL{chosen} LIMIT 1"
+        parameters = _family(family)
+        return await self.database.read(
+            lambda connection: connection.execute(statement, parameters).fetchone() is not None
+        )
+
+    async def owned(self, *, owner: str, after: int, limit: int) -> tuple[tuple[int, str, int], ...]:
+        """Runs with work of an owner."""
+        statement = (
+            "SELECT key, run_id, seq FROM runs WHERE has_work = 1 AND owner = ? AND key > ? ORDER BY key LIMIT ?"
+        )
+        return await self.database.read(lambda connection: tuple(connection.execute(statement, (owner, after, limit))))
+
+    async def set_work(self, run_id: str, *, has_work: bool, owner: str | None, expected_epoch: int) -> bool:
+        """Note that a run has, or no longer has, effects to perform."""
+        statement = "UPDATE runs SET has_work = ?, owner = ? WHERE run_id = ? AND epoch = ?"
+        return await self._execute(statement, (has_work, owner, run_id, expected_epoch)) > 0
+
+    async def enlist(self, worker_id: str, *, at: int) -> None:
+        """List a worker."""
+        await self.database.writer.submit(lambda connection: workers.enlist(connection, worker_id, at))
+
+    async def beat(self, worker_id: str, *, at: int) -> bool:
+        """A sign of life of a listed worker."""
+        return await self.database.writer.submit(lambda connection: workers.beat(connection, worker_id, at))
+
+    async def strike_off(self, worker_id: str, *, beats: int | None = None) -> bool:
+        """Take a worker off the list."""
+        return await self.database.writer.submit(lambda connection: workers.strike_off(connection, worker_id, beats))
+
+    async def put_definition(
+        self,
+        definition: DefinitionRow,
+        *,
+        expected_hash: str | AnyHash | None = ANY,
+        call: CallRecord | None = None,
+    ) -> DefinitionOutcome:
+        """Keep a definition and make it the newest of its name."""
+        put, document = stored_definitions.put_definition, encode_json(definition.document)
+        job = partial(put, definition=definition, document=document, expected_hash=expected_hash)
+        return await change(self.database.writer, job, call)
+
+    async def put_definitions(
+        self, definitions: Sequence[tuple[DefinitionRow, str | None]], *, call: CallRecord | None = None
+    ) -> DefinitionPut | DefinitionRefused:
+        """Keep definitions, all of them or none."""
+        given = [(row, encode_json(row.document), expected_hash) for row, expected_hash in definitions]
+        job = partial(stored_definitions.put_definitions, definitions=given)
+        return await change(self.database.writer, job, call, is_long=len(given) > 1)
+
+    async def delete_definition(
+        self,
+        name: str,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        expected_hash: str | AnyHash = ANY,
+        call: CallRecord | None = None,
+    ) -> bool:
+        """Hide a name."""
+        job = partial(stored_definitions.delete_definition, name=name, tenant=tenant, expected_hash=expected_hash)
+        return await change(self.database.writer, job, call)
+
+    async def put_schedule(
+        self,
+        schedule: ScheduleRow,
+        *,
+        expected: ScheduleRow | AnyHash | None = ANY,
+        call: CallRecord | None = None,
+    ) -> bool:
+        """Keep a schedule, if it stands as expected."""
+        spec = encode_json(schedule.spec)
+        job = partial(schedules.put_schedule, schedule=schedule, spec=spec, expected=expected)
+        return await change(self.database.writer, job, call)
+
+    async def delete_schedule(self, schedule_id: str, *, call: CallRecord | None = None) -> bool:
+        """Forget a schedule."""
+        job = partial(schedules.delete_schedule, schedule_id=schedule_id)
+        return await change(self.database.writer, job, call)
+
+    async def delete_runs(self, run_ids: Sequence[str], *, call: CallRecord | None = None) -> int:
+        """Forget runs that have ended and that nobody needs any more, with their histories."""
+        statement = f"DELETE FROM runs WHERE run_id = ? AND {_DELETABLE} RETURNING {DELETED_COLUMNS}"
+
+        def apply(connection: sqlite3.Connection) -> list[int]:
+            return [delete_run(connection, statement, run_id, self._state) for run_id in run_ids]
+
+        def happened(deleted: list[int]) -> bool:
+            return deleted[:1] == [1]
+
+        deleted = await change(self.database.writer, apply, call, happened=happened, is_long=True)
+        return sum(deleted)
+
+    async def ended_runs(self, *, before: int, limit: int) -> tuple[RunRow, ...]:
+        """The runs that ended longest ago and can be forgotten, as many as can be in a moment."""
+        chosen = f"INDEXED BY runs_ended WHERE {_DELETABLE} AND updated_at < ? ORDER BY updated_at LIMIT ?"
+        statement = f"SELECT {RUN_COLUMNS} FROM runs {chosen}"
+
+        def query(connection: sqlite3.Connection) -> tuple[RunRow, ...]:
+            rows = [run_of(found) for found in connection.execute(statement, (before, limit))]
+            weights = accumulate(row.seq for row in rows)
+            fitting = sum(weight <= limits.RETENTION_BATCH_RECORDS_MAX for weight in weights)
+            return tuple(rows[: max(1, fitting)])
+
+        return await self.database.read(query)
+
+    async def delete_ended(self, *, before: int, limit: int) -> int:
+        """Forget the runs that ended longest ago, in one bounded piece."""
+        chosen = (
+            f"SELECT key, seq FROM runs INDEXED BY runs_ended WHERE {_DELETABLE} AND updated_at < ?"
+            " ORDER BY updated_at LIMIT ?"
+        )
+        statement = f"DELETE FROM runs WHERE key = ? RETURNING {DELETED_COLUMNS}"
+
+        def apply(connection: sqlite3.Connection) -> int:
+            count = records = 0
+            for key, seq in connection.execute(chosen, (before, limit)).fetchall():
+                # A few long histories are as much work as many short ones.
+                if count and records + seq > limits.RETENTION_BATCH_RECORDS_MAX:
+                    break
+                count += delete_run(connection, statement, key, self._state)
+                records += seq
+            return_free_pages(connection)
+            return count
+
+        return await self.database.writer.submit(apply, is_long=True)
+
+    async def _execute(self, statement: str, parameters: Sequence[object]) -> int:
+        return await self.database.writer.submit(lambda connection: connection.execute(statement, parameters).rowcount)
+
+
+def _family(family: str | None) -> dict[str, str]:
+    return {} if family is None else {"family": chain_of(family)}
+
+
+def _first_column(cursor: sqlite3.Cursor) -> tuple[str, ...]:
+    return tuple(str(found) for (found,) in cursor.fetchall())

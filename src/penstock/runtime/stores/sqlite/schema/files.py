@@ -1,0 +1,96 @@
+"""Opening the SQLite file: connections, and the settings under which it is written.
+
+Above it: `database`, `maintenance`. Below it: `migrations`, `sql_functions`, sqlite3.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from penstock.base import limits
+from penstock.base.errors import Unavailable
+from penstock.runtime.stores.sqlite.errors import is_busy
+from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION, identify, migrate
+from penstock.runtime.stores.sqlite.schema.sql_functions import register_functions
+
+__all__ = ["Synchronous", "connect", "open_for_writing"]
+
+Synchronous = Literal["FULL", "NORMAL", "OFF"]
+
+# The WAL is cut back to this size after a burst, so that it does not keep the space for ever.
+_WAL_BYTES_KEPT = 64 * 1024 * 1024
+_BUSY_NAP_SECONDS = 0.005
+
+
+def connect(
+    path: str, *, mode: Literal["ro", "rw", "rwc"], busy_timeout_ms: int = limits.STORE_BUSY_TIMEOUT_MS
+) -> sqlite3.Connection:
+    """A connection that changes nothing by itself; transactions are explicit."""
+    # A path may hold any character; as a URI it must be quoted.
+    address = f"{Path(path).absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(
+        address, uri=True, isolation_level=None, check_same_thread=False, timeout=busy_timeout_ms / 1000
+    )
+
+
+def open_for_writing(
+    path: str, *, synchronous: Synchronous = "FULL", busy_timeout_ms: int = limits.STORE_BUSY_TIMEOUT_MS
+) -> sqlite3.Connection:
+    """Open or create a file, bring it to the current version, and make sure that it can be written."""
+    _make_private(path)
+    connection = connect(path, mode="rwc", busy_timeout_ms=busy_timeout_ms)
+    try:
+        if identify(connection, path) == 0:
+            # Only a file without tables can be told to; see `vacuum`.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        _use_write_ahead_log(connection, path, busy_timeout_ms)
+        connection.execute(f"PRAGMA wal_autocheckpoint = {limits.STORE_CHECKPOINT_PAGES}")
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
+        connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
+        connection.execute("PRAGMA cache_size = -16000")
+        register_functions(connection)
+        migrate(connection, path)
+        _check_writable(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _make_private(path: str) -> None:
+    """Make a file that only its owner can read; its log and the log's index get their permissions from it.
+
+    One that is there already is left as it is: who else may read it is the operator's word.
+    """
+    with suppress(OSError):  # a folder that is not there, or cannot be written: SQLite says so in its own words
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _check_writable(connection: sqlite3.Connection) -> None:
+    """A file without permission to write opens well enough, and even begins a transaction; only a change shows it."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection, path: str, busy_timeout_ms: int) -> None:
+    deadline = time.monotonic() + busy_timeout_ms / 1000
+    mode = ""
+    while not mode:
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            # Two processes that open a new file at once get in each other's way here, and SQLite does not wait.
+            if not is_busy(error) or time.monotonic() >= deadline:
+                raise
+            time.sleep(_BUSY_NAP_SECONDS)
+    if mode != "wal":
+        message = f"{path}: its file system cannot share memory between processes, which the write-ahead log needs"
+        raise Unavailable("STORE_UNSUITABLE", message, "put the file on a local disk")

@@ -1,0 +1,313 @@
+"""The format of the SQLite file: every step from an empty file to the current version, and how a file takes them.
+
+A step that was released is never changed; what comes later is another step. A file of another program is refused before
+anything is changed in it. A file of a newer release is refused; an older one is migrated in one transaction.
+
+Above it: `files`, `vacuum`, `maintenance`. The connection must know `sql_functions`, which two of the steps call.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from penstock.base.errors import Rejected, Unavailable
+
+__all__ = ["MIGRATIONS", "SCHEMA_VERSION", "identify", "migrate"]
+
+SCHEMA_VERSION = 9
+_APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can tell what this is
+# SQLite has one code for everything that is wrong with a statement; only the text tells them apart.
+_LACKING = ("no such module", "no such tokenizer")
+
+# Only `status`, `wake_at` and `owner` change at a step and stand in an index; every other index costs once per run.
+_RUN_TABLES = """
+    CREATE TABLE runs (
+        key INTEGER PRIMARY KEY,
+        run_id TEXT NOT NULL UNIQUE,
+        workflow_name TEXT NOT NULL,
+        workflow_version TEXT NOT NULL,
+        definition_hash TEXT NOT NULL,
+        status TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        created_at INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL,
+        parent_run_id TEXT,
+        labels TEXT,
+        wake_at INTEGER,
+        has_work INTEGER NOT NULL,
+        owner TEXT,
+        terminal INTEGER NOT NULL
+    );
+    CREATE INDEX runs_by_text ON runs (run_id COLLATE NOCASE);
+    CREATE INDEX runs_by_status ON runs (status);
+    CREATE INDEX runs_by_workflow ON runs (workflow_name);
+    CREATE INDEX runs_by_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
+    CREATE INDEX runs_by_wake ON runs (wake_at) WHERE wake_at IS NOT NULL;
+    CREATE INDEX runs_with_work ON runs (owner) WHERE has_work = 1;
+    CREATE INDEX runs_ended ON runs (updated_at) WHERE terminal = 1;
+    CREATE TABLE labels (
+        folded TEXT NOT NULL,
+        name TEXT NOT NULL,
+        run INTEGER NOT NULL,
+        value TEXT NOT NULL,
+        PRIMARY KEY (folded, name, run)
+    ) WITHOUT ROWID;
+    CREATE TABLE history (
+        run INTEGER NOT NULL,
+        first_seq INTEGER NOT NULL,
+        last_seq INTEGER NOT NULL,
+        records BLOB NOT NULL
+    );
+    CREATE UNIQUE INDEX history_by_run ON history (run, first_seq);
+    CREATE TABLE definitions (
+        hash TEXT PRIMARY KEY,
+        name TEXT NOT NULL,
+        version TEXT NOT NULL,
+        document BLOB NOT NULL,
+        created_at INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE workflows (name TEXT PRIMARY KEY, hash TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE schedules (
+        schedule_id TEXT PRIMARY KEY,
+        workflow_name TEXT NOT NULL,
+        spec BLOB NOT NULL,
+        next_at INTEGER,
+        paused INTEGER NOT NULL,
+        last_run_id TEXT
+    ) WITHOUT ROWID;
+    CREATE TABLE workers (worker_id TEXT PRIMARY KEY, expires_at INTEGER NOT NULL) WITHOUT ROWID;
+    """
+_PAYLOAD_TABLES = """
+    CREATE TABLE payloads (hash BLOB PRIMARY KEY, content BLOB NOT NULL);
+    CREATE TABLE payload_uses (run INTEGER NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (run, hash)) WITHOUT ROWID;
+    CREATE INDEX payload_uses_by_hash ON payload_uses (hash);
+    """
+# An audit record is found by its place in its chain; the two indexes serve the questions that would otherwise walk a
+# long chain for a handful of records. Both are partial, so that a record of an ordinary read is written once.
+_PLATFORM_TABLES = """
+    CREATE TABLE api_keys (
+        key_id TEXT PRIMARY KEY,
+        tenant TEXT NOT NULL,
+        name TEXT NOT NULL,
+        secret_hash TEXT NOT NULL,
+        scopes TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        created_by TEXT,
+        expires_at INTEGER,
+        revoked_at INTEGER,
+        last_used_at INTEGER,
+        replaces TEXT
+    ) WITHOUT ROWID;
+    CREATE INDEX api_keys_by_age ON api_keys (created_at, key_id);
+    CREATE INDEX api_keys_by_tenant ON api_keys (tenant, created_at, key_id);
+    CREATE TABLE calls (
+        tenant TEXT NOT NULL,
+        principal TEXT NOT NULL,
+        operation TEXT NOT NULL,
+        key TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        until INTEGER NOT NULL,
+        answer BLOB,
+        PRIMARY KEY (tenant, principal, operation, key)
+    );
+    CREATE INDEX calls_by_end ON calls (until);
+    CREATE TABLE audit (
+        tenant TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        principal TEXT NOT NULL,
+        surface TEXT NOT NULL,
+        operation TEXT NOT NULL,
+        outcome TEXT NOT NULL,
+        code TEXT,
+        subject TEXT,
+        request_id TEXT,
+        arguments_digest TEXT,
+        count INTEGER NOT NULL,
+        details BLOB,
+        previous_hash TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        PRIMARY KEY (tenant, seq)
+    ) WITHOUT ROWID;
+    CREATE INDEX audit_by_subject ON audit (tenant, subject, seq) WHERE subject IS NOT NULL;
+    CREATE INDEX audit_not_allowed ON audit (tenant, outcome, seq) WHERE outcome <> 'allowed';
+    CREATE TABLE resources (
+        kind TEXT NOT NULL,
+        tenant TEXT NOT NULL,
+        resource_id TEXT NOT NULL,
+        body BLOB NOT NULL,
+        etag TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL,
+        updated_by TEXT,
+        PRIMARY KEY (kind, tenant, resource_id)
+    );
+    CREATE TABLE deliveries (
+        number INTEGER PRIMARY KEY,
+        tenant TEXT NOT NULL,
+        delivery_id TEXT NOT NULL,
+        endpoint_id TEXT NOT NULL,
+        run_id TEXT NOT NULL,
+        event BLOB NOT NULL,
+        state TEXT NOT NULL,
+        attempts INTEGER NOT NULL,
+        next_at INTEGER,
+        created_at INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL,
+        last_status INTEGER,
+        last_error TEXT,
+        UNIQUE (tenant, delivery_id)
+    );
+    CREATE INDEX deliveries_by_tenant ON deliveries (tenant);
+    CREATE INDEX deliveries_by_endpoint ON deliveries (tenant, endpoint_id);
+    CREATE INDEX deliveries_by_state ON deliveries (tenant, state);
+    CREATE INDEX deliveries_due ON deliveries (coalesce(next_at, created_at)) WHERE state = 'pending';
+    CREATE INDEX deliveries_ended ON deliveries (updated_at) WHERE state <> 'pending';
+    CREATE TABLE marks (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+    """
+# Tenants, versions of definitions, and the index of texts. What older files hold belongs to the default tenant. A
+# version's number says when it was put. `workflows` has the newest version of each name that is not deleted. In what
+# order older files got their definitions is known by their dates only; the one that a name stands for came last.
+_TENANT_TABLES = """
+    ALTER TABLE runs ADD COLUMN tenant TEXT NOT NULL DEFAULT 'default';
+    DROP INDEX runs_by_text;
+    DROP INDEX runs_by_status;
+    DROP INDEX runs_by_workflow;
+    CREATE INDEX runs_by_tenant ON runs (tenant);
+    CREATE INDEX runs_by_status ON runs (tenant, status);
+    CREATE INDEX runs_by_workflow ON runs (tenant, workflow_name);
+    CREATE VIRTUAL TABLE runs_text USING fts5
+        (text, content = '', columnsize = 0, detail = none, tokenize = 'trigram case_sensitive 1');
+    INSERT INTO runs_text (rowid, text)
+        SELECT key, indexed_text(tenant, run_id, workflow_name, labels) FROM runs ORDER BY key;
+    CREATE TABLE definition_versions (
+        number INTEGER PRIMARY KEY,
+        tenant TEXT NOT NULL,
+        name TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        created_by TEXT
+    );
+    CREATE INDEX definition_versions_by_name ON definition_versions (tenant, name);
+    CREATE INDEX definition_versions_by_hash ON definition_versions (hash, tenant);
+    ALTER TABLE workflows RENAME TO workflows_before;
+    INSERT INTO definition_versions (tenant, name, hash, created_at)
+        SELECT 'default', name, hash, created_at FROM definitions
+        WHERE (name, hash) NOT IN (SELECT name, hash FROM workflows_before)
+        ORDER BY created_at, hash;
+    INSERT INTO definition_versions (tenant, name, hash, created_at)
+        SELECT 'default', w.name, w.hash, d.created_at
+        FROM workflows_before AS w JOIN definitions AS d ON d.hash = w.hash
+        ORDER BY d.created_at, w.name;
+    CREATE TABLE workflows (
+        tenant TEXT NOT NULL,
+        name TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        PRIMARY KEY (tenant, name)
+    ) WITHOUT ROWID;
+    INSERT INTO workflows (tenant, name, hash, number)
+        SELECT 'default', w.name, w.hash, max(v.number) FROM workflows_before AS w
+        JOIN definition_versions AS v ON (v.name, v.hash) = (w.name, w.hash) GROUP BY w.name, w.hash;
+    DROP TABLE workflows_before;
+    ALTER TABLE schedules ADD COLUMN tenant TEXT NOT NULL DEFAULT 'default';
+    """
+# A worker of an older release stays listed: it may be at work, and is struck off when it turns out to be silent.
+_WORKER_COLUMNS = """
+    ALTER TABLE runs ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE workers RENAME COLUMN expires_at TO seen_at;
+    ALTER TABLE workers ADD COLUMN beats INTEGER NOT NULL DEFAULT 0;
+    """
+# In files of older releases several workflows may have a name; it belongs to the one whose first version came first.
+_NAME_TABLE = """
+    CREATE TABLE claimed_names (
+        tenant TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        workflow TEXT NOT NULL,
+        PRIMARY KEY (tenant, kind, name)
+    ) WITHOUT ROWID;
+    CREATE INDEX claimed_names_by_workflow ON claimed_names (tenant, workflow);
+    INSERT OR IGNORE INTO claimed_names (tenant, kind, name, workflow)
+        SELECT w.tenant, json_extract(c.value, '$[0]'), json_extract(c.value, '$[1]'), w.name
+        FROM workflows AS w JOIN definitions AS d ON d.hash = w.hash, json_each(claimed_names(w.name, d.document)) AS c
+        ORDER BY (SELECT min(number) FROM definition_versions AS v WHERE v.tenant = w.tenant AND v.name = w.name);
+    """
+# Older releases cannot read moves, so they must refuse the file; its pages of records stay as they are.
+_SHAPE_TABLE = "CREATE TABLE shapes (number INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, content BLOB NOT NULL);"
+# `audit_unsealed` stands in a file whose chains are from before there were heads.
+_HEADS_TABLE = """
+    CREATE TABLE audit_heads (
+        tenant TEXT PRIMARY KEY,
+        first_seq INTEGER NOT NULL,
+        first_previous_hash TEXT NOT NULL,
+        last_seq INTEGER NOT NULL,
+        last_hash TEXT NOT NULL,
+        seal TEXT NOT NULL
+    ) WITHOUT ROWID;
+    INSERT INTO marks (name, value) SELECT 'audit_unsealed', 'true' WHERE EXISTS (SELECT 1 FROM audit);
+    """
+
+MIGRATIONS: dict[int, str] = {
+    1: _RUN_TABLES,
+    2: _PAYLOAD_TABLES,
+    3: _PLATFORM_TABLES,
+    4: _TENANT_TABLES,
+    5: "ALTER TABLE api_keys ADD COLUMN toolset TEXT",
+    6: _WORKER_COLUMNS,
+    7: _NAME_TABLE,
+    8: _SHAPE_TABLE,
+    9: _HEADS_TABLE,
+}
+
+
+def identify(connection: sqlite3.Connection, path: str) -> int:
+    """The format version of a file, 0 for an empty one; refuses files that are not ours or that are too new."""
+    application, version, objects = _marks(connection)
+    is_empty = (application, version, objects) == (0, 0, 0)
+    if application != _APPLICATION_ID and not is_empty:
+        raise Rejected("STORE_FOREIGN", f"{path} is a database of another program", "choose another file")
+    if version > SCHEMA_VERSION:
+        message = f"{path} was written by a newer release (format {version}; this one knows up to {SCHEMA_VERSION})"
+        raise Rejected("STORE_TOO_NEW", message, "use the newer release, or restore a backup of the older format")
+    return version
+
+
+def _marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
+    """What tells whose file it is, all of one moment: another process may be making it just now."""
+    begins = not connection.in_transaction
+    if begins:
+        connection.execute("BEGIN")
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        return int(application), int(version), int(objects)
+    finally:
+        if begins and connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def migrate(connection: sqlite3.Connection, path: str) -> None:
+    """Bring a file to the current version: all the way, or not at all."""
+    if identify(connection, path) == SCHEMA_VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Asked again: another process may have done it while this one waited for its turn.
+        for number in range(identify(connection, path) + 1, SCHEMA_VERSION + 1):
+            for statement in MIGRATIONS[number].split(";"):
+                if statement.strip():
+                    connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        connection.execute("COMMIT")
+    except BaseException as error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_LACKING):
+            message = f"this Python has SQLite {sqlite3.sqlite_version} without the index of texts that {path} needs"
+            raise Unavailable(
+                "STORE_UNSUITABLE", message, "use a Python whose SQLite has FTS5, 3.34 or later"
+            ) from error
+        raise

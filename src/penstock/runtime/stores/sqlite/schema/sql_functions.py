@@ -1,0 +1,55 @@
+"""Functions of ours that SQL statements call: which text matches, what is indexed of a run, which names a document
+claims.
+
+Above it: `files` and `vacuum`, as the tables of the file need them; `runs.text_index`. Below it: `rules.search`,
+`definitions.claims`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+
+import msgspec
+
+from penstock.base.ids import RUN_ID_TIME_CHARACTERS
+from penstock.definitions.claims import claimed_names
+from penstock.runtime.stores.rules.search import generated_id_in, run_words, search_words, text_matches
+from penstock.runtime.stores.sqlite.codec import encode_json, labels_of
+
+__all__ = ["WORD_MARK", "indexed_text", "register_functions"]
+
+# Not a letter of any word. NUL would end the text for the tokenizer, so it is taken for a mark too.
+WORD_MARK = "\x01"
+
+
+def register_functions(connection: sqlite3.Connection) -> None:
+    """Make the functions known to a connection."""
+
+    def matches(tenant: str, run_id: str, workflow_name: str, labels: str | None, text: str) -> bool:
+        words = run_words(tenant, run_id, workflow_name, labels_of(labels).values())
+        return text_matches(words, search_words(text))
+
+    def indexed(tenant: str, run_id: str, workflow_name: str, labels: str | None) -> str:
+        return indexed_text(tenant, run_id, workflow_name, labels_of(labels).values())
+
+    def claimed(name: str, document: bytes) -> str:
+        found = claimed_names(name, msgspec.json.decode(document, type=dict))
+        return encode_json([list(item) for item in found]).decode()
+
+    connection.create_function("text_matches", 5, matches, deterministic=True)
+    connection.create_function("indexed_text", 4, indexed, deterministic=True)
+    connection.create_function("claimed_names", 2, claimed, deterministic=True)
+
+
+def indexed_text(tenant: str, run_id: str, workflow_name: str, label_values: Iterable[str]) -> str:
+    """What is indexed of a run."""
+    words = run_words(tenant, run_id, workflow_name, label_values)
+    return "".join(map(_indexed, words)).replace("\0", WORD_MARK)
+
+
+def _indexed(word: str) -> str:
+    generated = generated_id_in(word)
+    if generated:
+        return f"{WORD_MARK}{WORD_MARK}{generated[:RUN_ID_TIME_CHARACTERS]}{WORD_MARK}{word[len(generated) :]}"
+    return f"{WORD_MARK}{WORD_MARK}{word}"

@@ -1,0 +1,78 @@
+"""The space that a file takes: free pages go back to the system in pieces, and a whole file is written anew on demand.
+
+A file that this release creates keeps track of its pages (`auto_vacuum = INCREMENTAL`), so that free ones can be moved
+to its end and cut off. One that an older release created does not; `vacuum` changes that, once. A part of the free
+pages stays: what is forgotten today is written tomorrow, and a file that shrinks and grows again costs for nothing.
+
+Above it: `store` when runs are forgotten, `app.maintenance`. Below it: `schema`, which creates files.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.base import limits
+from penstock.base.errors import Conflict, NotFound
+from penstock.runtime.stores.sqlite.errors import explain, is_busy
+from penstock.runtime.stores.sqlite.schema.files import connect
+from penstock.runtime.stores.sqlite.schema.migrations import identify
+from penstock.runtime.stores.sqlite.schema.sql_functions import register_functions
+
+__all__ = ["VacuumResult", "return_free_pages", "vacuum"]
+
+_INCREMENTAL = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumResult:
+    """A file that was written anew: how large it was and is, and how long it took."""
+
+    path: str
+    bytes_before: int
+    bytes_after: int
+    seconds: float
+
+
+def return_free_pages(connection: sqlite3.Connection) -> int:
+    """Cut free pages off the file, in one bounded piece and inside of a transaction; how many."""
+    free, total = _number(connection, "freelist_count"), _number(connection, "page_count")
+    surplus = free - max(limits.STORE_FREE_PAGES_KEPT, total // limits.STORE_FREE_PAGES_KEPT_PART)
+    if surplus <= 0 or _number(connection, "auto_vacuum") != _INCREMENTAL:
+        return 0
+    # One page at a time: Python steps once over a statement without columns, and SQLite gives back a page in each step.
+    for _ in range(min(surplus, limits.STORE_PAGES_RETURNED_MAX)):
+        connection.execute("PRAGMA incremental_vacuum(1)")
+    return free - _number(connection, "freelist_count")
+
+
+def vacuum(path: str | Path) -> VacuumResult:
+    """Write a file anew without free pages, and let it return them by itself from now on; nobody may have it open."""
+    place = Path(path)
+    if not place.is_file():
+        raise NotFound("STORE_NOT_FOUND", f"there is no file {place}", "name the file of a store")
+    connection = connect(str(place), mode="rw", busy_timeout_ms=0)
+    began, before = time.perf_counter(), place.stat().st_size
+    try:
+        identify(connection, str(place))
+        # Leaving the write-ahead log takes that nobody else is there, not even idle; then nobody else can come.
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchone()
+        connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+        register_functions(connection)
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute("VACUUM")
+    except sqlite3.Error as error:
+        if is_busy(error):
+            message = f"{place} is in use by another process"
+            raise Conflict("STORE_IN_USE", message, "stop the processes that use it, then try again") from error
+        raise explain(error, str(place)) from error
+    finally:
+        connection.close()
+    seconds = time.perf_counter() - began
+    return VacuumResult(path=str(place), bytes_before=before, bytes_after=place.stat().st_size, seconds=seconds)
+
+
+def _number(connection: sqlite3.Connection, pragma: str) -> int:
+    return int(connection.execute(f"PRAGMA {pragma}").fetchone()[0])
