@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from penstock.runtime.stores.sqlite.maintenance.copies import check_integrity
 
 from penstock.app.gateway import open_gate
 from penstock.app.penstock import Penstock
 from penstock.operations.gate.audit_log import seal_with
 from penstock.operations.gate.pipeline import Gate
+from penstock.runtime.stores.sqlite.maintenance.backups import check_integrity
 from penstock.runtime.stores.sqlite.schema import migrations
 from tests.outside.test_repeated_calls import call
 from tests.waiting import SECONDS_MAX

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from penstock.runtime.stores.sqlite.maintenance.copies import check_integrity
 
 from penstock import Penstock
 from penstock.base.errors import Conflict, NotFound
@@ -15,6 +14,7 @@ from penstock.engine.fork import fork
 from penstock.runtime.control_plane.functions import ListQuery
 from penstock.runtime.control_plane.hosts import HostControl
 from penstock.runtime.ports.runs import RunQuery
+from penstock.runtime.stores.sqlite.maintenance.backups import check_integrity
 from tests.waiting import SECONDS_MAX
 
 HELLO = """\

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from penstock.runtime.stores.sqlite.maintenance.copies import backup, check_integrity, restore
-from penstock.runtime.stores.sqlite.platform.audit_log import audit_statement
 
 from penstock.base.errors import PenstockError
 from penstock.governance.audit_chain import ChainVerified
 from penstock.runtime.ports.platform import AuditQuery, InFlight
 from penstock.runtime.ports.runs import Appended
+from penstock.runtime.stores.sqlite.maintenance.backups import backup, check_integrity, restore
+from penstock.runtime.stores.sqlite.platform.audit_records import audit_statement
 from penstock.runtime.stores.sqlite.platform.deliveries import deliveries_statement
 from penstock.runtime.stores.sqlite.platform.store import SqlitePlatformStore
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
@@ -37,7 +37,7 @@ from tests.conformance.platform_stores import (
 from tests.conformance.stores import start
 from tests.waiting import SECONDS_MAX
 
-ROOT = Path(__file__).parents[5]
+ROOT = Path(__file__).parents[6]
 BEFORE_PLATFORM_TABLES = 2
 
 
