@@ -12,7 +12,7 @@ import pytest
 
 from penstock.app.gateway import open_gate
 from penstock.app.penstock import Penstock
-from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
+from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.outside.test_repeated_calls import CASES, Case, call, listed, outcome, prepared, written
@@ -52,7 +52,7 @@ def test_nothing_happens_whose_audit_record_cannot_be_written(tmp_path: Path, ca
             assert await written(gate, case) == 0
             # It was as if it had never been made: the same call can be made again, with the same key.
             made = await outcome(gate, case.operation, arguments, key)
-            assert isinstance(made, Answered), made
+            assert isinstance(made, AnsweredCall), made
             assert len(await listed(gate, case)) == len(before) + case.more
             assert await written(gate, case) == 1
 
@@ -67,7 +67,7 @@ def test_a_call_without_a_key_that_changes_something_is_one_commit(tmp_path: Pat
             await gate.flush()
             commits = store.database.writer.commits
             made = await outcome(gate, case.operation, arguments)
-            assert isinstance(made, Answered), made
+            assert isinstance(made, AnsweredCall), made
             assert store.database.writer.commits == commits + 1
             assert await written(gate, case) == 1
 

@@ -16,7 +16,7 @@ from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.base.clock import ManualClock
-from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
+from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.outside.test_audited_changes import fail_audit, opened
@@ -88,7 +88,7 @@ def test_nothing_is_imported_whose_records_cannot_be_written(tmp_path: Path, key
         assert refused.error.code == "AUDIT_UNAVAILABLE"
         fail_audit(tmp_path / "penstock.db", fails=False)
         assert await stored(gate) == {}
-        assert isinstance(await outcome(gate, "workflow.import", {"workflows": ALL}, key), Answered)
+        assert isinstance(await outcome(gate, "workflow.import", {"workflows": ALL}, key), AnsweredCall)
         assert len(await written(gate)) == len(await stored(gate)) == 3
         assert len((await call(gate, "schedule.list"))["items"]) == 1
 

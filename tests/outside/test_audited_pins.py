@@ -17,7 +17,7 @@ from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.base.errors import Unavailable
-from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
+from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.upstreams.board import Upstreams
@@ -116,7 +116,7 @@ def test_nothing_is_accepted_or_revoked_whose_record_cannot_be_written(
         fail_audit(tmp_path / "penstock.db", fails=False)
         assert await there.pinned() == before
         told = await there.written(operation)
-        assert isinstance(await outcome(there.gate, operation, arguments, key), Answered)
+        assert isinstance(await outcome(there.gate, operation, arguments, key), AnsweredCall)
         assert await there.pinned() != before
         assert len(await there.written(operation)) == len(told) + 1
 

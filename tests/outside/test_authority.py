@@ -11,7 +11,7 @@ from typing import Any
 from penstock.app.gateway import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.operations.catalogue.capability import Reply
-from penstock.operations.gate.pipeline import Answered
+from penstock.operations.gate.pipeline import AnsweredCall
 from tests.unit.operations.conftest import Caller
 from tests.waiting import SECONDS_MAX
 
@@ -147,8 +147,8 @@ def test_of_many_rotations_at_once_one_makes_a_key(tmp_path: Path) -> None:
             _, key_id = await made(owner, "workflow:read")
             calls = (owner.outcome("key.rotate", key_id=key_id, overlap=overlap) for _ in range(8))
             outcomes = await asyncio.gather(*calls)
-            answered = [found for found in outcomes if isinstance(found, Answered)]
-            refused = {found.error.code for found in outcomes if not isinstance(found, Answered)}
+            answered = [found for found in outcomes if isinstance(found, AnsweredCall)]
+            refused = {found.error.code for found in outcomes if not isinstance(found, AnsweredCall)}
             assert (len(answered), refused) == (1, {"KEY_NOT_ACTIVE"})
             successors = [item for item in (await owner.call("key.list"))["items"] if item["replaces"] == key_id]
             assert len(successors) == 1

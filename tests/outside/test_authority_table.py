@@ -19,7 +19,7 @@ import pytest
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.scopes import scope_allows
 from penstock.operations.catalogue.capability import Capability
-from penstock.operations.gate.pipeline import Answered
+from penstock.operations.gate.pipeline import AnsweredCall
 from penstock.runtime.ports.platform import KeyRow
 from penstock.runtime.ports.runs import DefinitionRow, RunQuery, ScheduleRow
 from tests.live.tenants import BODIES
@@ -209,7 +209,7 @@ def test_no_operation_brings_about_what_the_key_does_not_allow(name: str, tmp_pa
                     outcome = await caller.outcome(capability.name, **given)
                     now = await seen(owner)
                     assert not wrongs(before, now, kind, own), (capability.name, given)
-                    if isinstance(outcome, Answered):
+                    if isinstance(outcome, AnsweredCall):
                         allowed += 1
                         scopes = capability.governance.scopes
                         assert all(scope_allows(kind.scopes, scope) for scope in scopes), capability.name

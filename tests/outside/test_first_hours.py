@@ -14,7 +14,7 @@ from penstock.app.gateway import local_owner, open_gate
 from penstock.cli.main import app
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Request
-from penstock.operations.gate.pipeline import Answered
+from penstock.operations.gate.pipeline import AnsweredCall
 from tests.cli.processes import GREET, STEPS, Shop
 from tests.waiting import SECONDS_MAX
 
@@ -103,7 +103,7 @@ async def test_a_misspelt_scope_is_taken_with_a_warning_that_names_the_one_that_
                 request_id="test",
             )
             outcome = await gate.call(request)
-            assert isinstance(outcome, Answered), scope
+            assert isinstance(outcome, AnsweredCall), scope
             assert isinstance(outcome.reply, Reply)
             told = " ".join(outcome.reply.value.warnings)
             assert (meant in told) if meant else not told

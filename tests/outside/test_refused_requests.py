@@ -21,7 +21,7 @@ import pytest
 from penstock.app.gateway import open_gate
 from penstock.app.penstock import Penstock
 from penstock.base import limits
-from penstock.operations.gate.audit_log import STRANGERS
+from penstock.operations.gate.audit_log import ANONYMOUS_TENANT
 from penstock.operations.gate.refusals import VARIOUS
 from penstock.runtime.ports.platform import AuditEntry, AuditQuery
 from tests.live.mcp.broken_messages import META
@@ -261,7 +261,7 @@ def recorded(folder: Path) -> list[AuditEntry]:
         async with Penstock.open(folder / "penstock.db", perform=False) as penstock, open_gate(penstock) as gate:
             pages = [
                 await gate.services.platform.audit(AuditQuery(tenant=tenant, limit=1_000))
-                for tenant in (STRANGERS, "default")
+                for tenant in (ANONYMOUS_TENANT, "default")
             ]
             return [record.entry for page in pages for record in page.records if record.entry.outcome != "allowed"]
 
@@ -306,7 +306,7 @@ def test_a_flood_of_refusals_writes_few_rows_and_counts_them_all(tmp_path: Path)
                 while connection.recv(65_536):
                     pass
         server.stop()
-    entries = [entry for entry in recorded(tmp_path) if entry.tenant == STRANGERS]
+    entries = [entry for entry in recorded(tmp_path) if entry.tenant == ANONYMOUS_TENANT]
     assert sum(entry.count for entry in entries) == addresses * each
     # Each is written when it comes and once more at the end of its minute; and the flood may go on into a second one.
     assert len(entries) <= 2 * (2 * limits.AUDIT_REFUSALS_KEPT_MAX + 1)

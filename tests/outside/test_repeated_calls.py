@@ -26,7 +26,7 @@ from penstock.base.clock import ManualClock
 from penstock.base.errors import Conflict
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Credentials, Request
-from penstock.operations.gate.pipeline import Answered, Gate
+from penstock.operations.gate.pipeline import AnsweredCall, Gate
 from penstock.runtime.ports.platform import AuditQuery, IdempotencyClaim
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.conformance.platform_stores import claimed
@@ -120,7 +120,7 @@ async def outcome(gate: Gate, operation: str, arguments: dict[str, Any], key: st
 
 async def call(gate: Gate, operation: str, key: str | None = None, **arguments: Any) -> Any:
     found = await outcome(gate, operation, arguments, key)
-    assert isinstance(found, Answered), found
+    assert isinstance(found, AnsweredCall), found
     assert isinstance(found.reply, Reply)
     return msgspec.to_builtins(found.reply.value)
 
@@ -270,7 +270,7 @@ async def killed_after(folder: Path, case: Case, lives: int) -> bool:
         assert await listed(gate, case) == after
         if "secret" in answer and case.operation.startswith("key."):
             let_in = await outcome(gate, "workflow.list", {}, bearer=answer["secret"])
-            assert isinstance(let_in, Answered), let_in
+            assert isinstance(let_in, AnsweredCall), let_in
     return True
 
 

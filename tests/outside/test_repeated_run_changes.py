@@ -20,7 +20,7 @@ from penstock.app.gateway import open_gate
 from penstock.app.penstock import Penstock
 from penstock.base.clock import ManualClock
 from penstock.operations.catalogue.capability import Reply
-from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
+from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.steps.registry import step
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
@@ -151,7 +151,7 @@ async def prepared(gate: Gate, change: Change) -> None:
 async def said(gate: Gate, change: Change, key: str | None = KEY) -> tuple[bytes, bool]:
     """Everything that a call is answered with, in bytes, and whether it was answered before."""
     found = await outcome(gate, change.operation, change.arguments, key)
-    assert isinstance(found, Answered), found
+    assert isinstance(found, AnsweredCall), found
     assert isinstance(found.reply, Reply)
     reply = found.reply
     return msgspec.json.encode([reply.value, reply.status, reply.etag, reply.location]), found.replayed
@@ -215,7 +215,7 @@ def test_without_a_key_a_repeated_change_is_refused_or_made_again(tmp_path: Path
                 ("execution.resume", {}, "RESUME_NOT_ALLOWED"),
                 ("execution.cancel", {}, "CANCEL_NOT_ALLOWED"),
             ):
-                assert isinstance(await outcome(gate, operation, {**NAMED, **more}), Answered), operation
+                assert isinstance(await outcome(gate, operation, {**NAMED, **more}), AnsweredCall), operation
                 once = await histories(gate)
                 again = await outcome(gate, operation, {**NAMED, **more})
                 assert (again.error.code if isinstance(again, RefusedCall) else None) == code, operation

@@ -17,7 +17,7 @@ from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
 from penstock.cli.main import app
 from penstock.operations.gate.context import Principal
-from penstock.operations.gate.internal_callers import act
+from penstock.operations.gate.internal_callers import internal_call
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.stores.sqlite.maintenance.backups import backup, restore
 from tests.outside.test_audited_changes import fail_audit
@@ -46,7 +46,9 @@ def make_keys(count: int, *who: Principal) -> None:
         async with Penstock.open(DATABASE, perform=False) as penstock, open_gate(penstock) as gate:
             for principal in who or (local_owner(),):
                 for number in range(count):
-                    await act(gate, principal, "key.create", {"name": f"k{number}", "scopes": ["workflow:read"]})
+                    await internal_call(
+                        gate, principal, "key.create", {"name": f"k{number}", "scopes": ["workflow:read"]}
+                    )
 
     asyncio.run(asyncio.wait_for(body(), SECONDS_MAX))
 
@@ -58,7 +60,7 @@ def trail(tenant: str = "default", path: str = DATABASE) -> list[tuple[int, str,
         async with Penstock.open(path, perform=False) as penstock, open_gate(penstock, looks_only=True) as gate:
             owner = Principal(id="key:owner", tenant=tenant, scopes=frozenset({"*"}))
             found = await gate.services.platform.audit(AuditQuery(tenant=tenant, oldest_first=True))
-            verified = await act(gate, owner, "audit.verify", {})
+            verified = await internal_call(gate, owner, "audit.verify", {})
             assert verified.intact, verified
             assert verified.last_seq == found.records[-1].seq
             return [
@@ -143,7 +145,7 @@ def test_a_trail_that_was_put_back_as_a_whole_is_found_by_what_somebody_kept() -
 
     async def body() -> Any:
         async with Penstock.open(DATABASE, perform=False) as penstock, open_gate(penstock) as gate:
-            return await act(gate, local_owner(), "audit.verify", {"seq": seq, "hash": sealed})
+            return await internal_call(gate, local_owner(), "audit.verify", {"seq": seq, "hash": sealed})
 
     verified = asyncio.run(asyncio.wait_for(body(), SECONDS_MAX))
     assert (verified.intact, verified.reason) == (False, "rolled_back")

@@ -13,7 +13,7 @@ from penstock.app.pepper import FINGERPRINT_MARK, fingerprint, read_pepper
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
 from penstock.operations.gate.context import Request
-from penstock.operations.gate.pipeline import Answered
+from penstock.operations.gate.pipeline import AnsweredCall
 from tests.cli.processes import GREET, STEPS, Shop
 
 
@@ -29,7 +29,7 @@ async def call(path: Path, operation: str, arguments: JsonObject, *, looks_only:
             operation=operation, arguments=arguments, principal=local_owner(), surface="cli", request_id="test"
         )
         outcome = await gate.call(request)
-        assert isinstance(outcome, Answered), outcome
+        assert isinstance(outcome, AnsweredCall), outcome
         return outcome.reply
 
 

@@ -30,7 +30,7 @@ from penstock.app.penstock import Penstock
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject
 from penstock.operations.gate.context import GateLimits, Request
-from penstock.operations.gate.pipeline import Answered, Gate
+from penstock.operations.gate.pipeline import AnsweredCall, Gate
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.ports.runs import RunQuery
 from penstock.runtime.upstreams.tools import ImportRules, UpstreamTool
@@ -105,7 +105,7 @@ async def _make(gate: Gate, random: Random, acknowledged: DurableLines, life: st
                 idempotency_key=name if random.random() < 0.5 else None,
             )
         )
-        if isinstance(outcome, Answered):
+        if isinstance(outcome, AnsweredCall):
             for thing in _things(kind, name):
                 acknowledged.append({"kind": kind, "name": thing})
         await asyncio.sleep(random.random() * 0.002)

@@ -30,12 +30,12 @@ from penstock.operations.catalogue.catalogue import Catalogue
 from penstock.operations.exposed.workflows import ExposedWorkflows
 from penstock.operations.gate.authentication import Authenticator
 from penstock.operations.gate.context import GateLimits, Principal, ServerParts, Services
-from penstock.operations.gate.internal_callers import act
+from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.notifier import Notifier
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.keys.operations import NewKey
 from penstock.operations.schedules.starts import fire_through
-from penstock.operations.system.restoring import put_restores_on_record
+from penstock.operations.system.restores import record_restores
 from penstock.operations.upstreams.accepting import accept_through
 from penstock.runtime.guarded.evaluator import GuardedEvaluator
 from penstock.runtime.system import new_key_material, new_run_id
@@ -117,7 +117,7 @@ async def open_gate(
         await _begin(gate, upstreams)
     beside = [
         asyncio.create_task(_flush_regularly(gate, retention or Retention())),
-        asyncio.create_task(gate.key_watch.run()),
+        asyncio.create_task(gate.key_monitor.run()),
     ]
     try:
         async with penstock.upstream.attended(upstreams), _scheduling(penstock, gate):
@@ -137,7 +137,7 @@ async def open_gate(
 async def _begin(gate: Gate, upstreams: Upstreams) -> None:
     """What a gate with the secret of its file does first: from then on what nobody asks for passes it too."""
     upstreams.act = accept_through(gate)
-    await put_restores_on_record(gate)
+    await record_restores(gate)
 
 
 @asynccontextmanager
@@ -182,5 +182,5 @@ async def create_owner_key(gate: Gate) -> str | None:
     """
     if await has_keys(gate):
         return None
-    made: NewKey = await act(gate, local_owner(), "key.create", {"name": "owner", "scopes": ["*"]})
+    made: NewKey = await internal_call(gate, local_owner(), "key.create", {"name": "owner", "scopes": ["*"]})
     return made.secret

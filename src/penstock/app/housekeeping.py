@@ -13,7 +13,7 @@ from itertools import islice
 
 from penstock.base import limits
 from penstock.base.json import JsonValue
-from penstock.operations.gate.internal_callers import act, system_principal
+from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.system.retention import FORGET_AUDIT, FORGET_RUNS, Forgotten
 from penstock.runtime.ports.platform import AuditQuery, PlatformStore
@@ -60,7 +60,7 @@ async def _forget_runs(gate: Gate, before: int) -> int:
     for tenant in dict.fromkeys(row.tenant for row in ended):
         retention = system_principal("retention", "execution:delete", tenant=tenant)
         run_ids: list[JsonValue] = [row.run_id for row in ended if row.tenant == tenant]
-        forgotten: Forgotten = await act(gate, retention, FORGET_RUNS, {"run_ids": run_ids})
+        forgotten: Forgotten = await internal_call(gate, retention, FORGET_RUNS, {"run_ids": run_ids})
         count += forgotten.count
     return count
 
@@ -102,7 +102,7 @@ async def _forget_audit(gate: Gate, tenant: str, before: int) -> None:
     retention = system_principal("retention", "audit:delete", tenant=tenant)
     size, end = limits.RETENTION_BATCH_RECORDS_MAX, old[0].seq + 1
     for before_seq in islice(range(oldest.seq + size, end + size, size), _PIECES_MAX):
-        forgotten: Forgotten = await act(gate, retention, FORGET_AUDIT, {"before_seq": min(before_seq, end)})
+        forgotten: Forgotten = await internal_call(gate, retention, FORGET_AUDIT, {"before_seq": min(before_seq, end)})
         if not forgotten.count:
             return
         await asyncio.sleep(limits.RETENTION_PAUSE_SECONDS)

@@ -15,7 +15,7 @@ from penstock.base.json import JsonObject
 from penstock.base.scopes import EVERYTHING
 from penstock.definitions.model import Workflow
 from penstock.operations.gate.context import Principal, Surface
-from penstock.operations.gate.internal_callers import act, system_principal
+from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["load_workflow_into"]
@@ -40,10 +40,10 @@ async def load_workflow_into(
             return False
         try:
             if known is None:
-                await act(gate, loader, "workflow.create", {"document": workflow.document}, surface=surface)
+                await internal_call(gate, loader, "workflow.create", {"document": workflow.document}, surface=surface)
             else:
                 given: JsonObject = {"workflow_id": workflow.name, "document": workflow.document}
-                await act(gate, loader, "workflow.update", given, surface=surface)
+                await internal_call(gate, loader, "workflow.update", given, surface=surface)
         except (Conflict, NotFound) as error:
             if error.code not in _CHANGED_IN_BETWEEN or attempt == _ATTEMPTS - 1:
                 raise

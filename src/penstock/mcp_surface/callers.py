@@ -13,7 +13,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.tools.tool_list import ToolList
 from penstock.operations.catalogue.capability import EventStream
 from penstock.operations.gate.context import Principal, Request
-from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
+from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 
 __all__ = [
     "IDEMPOTENCY_META",
@@ -106,7 +106,7 @@ async def call_operation(gate: Gate, caller: Caller, operation: str, arguments: 
     return plain_value(outcome)
 
 
-def plain_value(outcome: Answered) -> object:
+def plain_value(outcome: AnsweredCall) -> object:
     """What a call was answered with; a stream is nothing that a tool can answer with."""
     if isinstance(outcome.reply, EventStream):
         raise ProtocolFault(INVALID_PARAMS, "this answers with a stream, which tools cannot")

@@ -15,7 +15,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.openwop.errors import wire_rejected
 from penstock.operations.catalogue.capability import EventStream, Reply
 from penstock.operations.gate.context import Principal, Request
-from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
+from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 from penstock.rest.endpoints import authenticated, note_outcome
 from penstock.rest.requests import headers_of, query_of, read_body
 from penstock.rest.responses import Headers, request_id_of
@@ -99,7 +99,7 @@ class Exchange:
             self._principal = await authenticated(self.gate, self.scope, self.headers, operation)
         return self._principal
 
-    async def _called(self, operation: str, arguments: JsonObject, *, once: bool) -> Answered:
+    async def _called(self, operation: str, arguments: JsonObject, *, once: bool) -> AnsweredCall:
         outcome = await self.gate.call(
             Request(
                 operation=operation,

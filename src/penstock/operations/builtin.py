@@ -11,7 +11,7 @@ from penstock.operations.keys import operations as keys
 from penstock.operations.registries import agents, models, schemas, tools
 from penstock.operations.schedules import operations
 from penstock.operations.schedules import starts as scheduled
-from penstock.operations.system import audits, health, restoring, retention
+from penstock.operations.system import audits, health, restores, retention
 from penstock.operations.upstreams import accepting
 from penstock.operations.upstreams import operations as upstreams
 from penstock.operations.webhooks import disabling, endpoints, triggers
@@ -45,7 +45,7 @@ _MODULES = (
 
 
 # What only the process itself calls.
-_INTERNAL = (scheduled, retention, disabling, accepting, restoring)
+_INTERNAL = (scheduled, retention, disabling, accepting, restores)
 
 
 def internal_operations() -> tuple[Capability, ...]:

@@ -18,7 +18,7 @@ from starlette.types import Scope
 from penstock.base.errors import PenstockError
 from penstock.operations.catalogue.errors import INTERNAL_ERROR
 from penstock.operations.gate.context import Credentials, Principal, Request, Surface
-from penstock.operations.gate.pipeline import NOBODY, Gate
+from penstock.operations.gate.pipeline import ANONYMOUS, Gate
 from penstock.rest.requests import bearer_of
 from penstock.rest.responses import request_id_of
 
@@ -78,7 +78,7 @@ async def _sender(gate: Gate, scope: Scope, code: str) -> Principal:
     """Whose key a request shows."""
     shown = next((value for name, value in scope["headers"] if name == b"authorization"), None)
     if shown is None or code == _BUSY:
-        return NOBODY
+        return ANONYMOUS
     return await gate.identified(Credentials(bearer=bearer_of({"authorization": shown.decode("latin-1")})))
 
 
@@ -87,7 +87,7 @@ def unparsed_recorder(gate: Gate) -> Callable[[PenstockError, str, str | None], 
 
     def note(error: PenstockError, request_id: str, remote: str | None) -> None:
         request = Request(
-            operation=REQUEST, arguments={}, principal=NOBODY, surface="rest", request_id=request_id, remote=remote
+            operation=REQUEST, arguments={}, principal=ANONYMOUS, surface="rest", request_id=request_id, remote=remote
         )
         gate.refused(request, error.code)
 

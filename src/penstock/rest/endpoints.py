@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from penstock.base.errors import Denied, LimitExceeded, PenstockError
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
 from penstock.operations.gate.context import Credentials, Principal, Request
-from penstock.operations.gate.pipeline import NOBODY, Answered, Gate, Outcome, RefusedCall
+from penstock.operations.gate.pipeline import ANONYMOUS, AnsweredCall, Gate, Outcome, RefusedCall
 from penstock.rest.arguments import ArgumentReader
 from penstock.rest.audit import AUDITED
 from penstock.rest.requests import bearer_of, headers_of, query_of, read_body, refuse_strange_path
@@ -94,7 +94,7 @@ async def authenticated(gate: Gate, scope: Scope, headers: Mapping[str, str], op
             remote=scope["client"][0] if scope.get("client") else None,
         )
     except Denied:
-        state["principal"], state[AUDITED] = NOBODY, True
+        state["principal"], state[AUDITED] = ANONYMOUS, True
         raise
     return principal
 
@@ -128,7 +128,7 @@ class Endpoint:
                     scope["state"]["operation"] = wanted.name
                 await send_problem(send, scope, error)
                 return
-            if isinstance(outcome, Answered) and isinstance(outcome.reply, EventStream):
+            if isinstance(outcome, AnsweredCall) and isinstance(outcome.reply, EventStream):
                 # A stream may stay for hours; it has limits of its own.
                 self.busy.leave()
                 held = False
@@ -179,7 +179,7 @@ class Endpoint:
         match outcome:
             case RefusedCall(error=error):
                 await send_problem(send, scope, error)
-            case Answered(reply=reply, capability=capability):
+            case AnsweredCall(reply=reply, capability=capability):
                 if not isinstance(reply, EventStream):
                     await self._reply(reply, capability, send, headers, replayed=outcome.replayed)
                 elif scope["method"] == "HEAD":

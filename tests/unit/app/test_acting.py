@@ -22,9 +22,9 @@ from penstock.base.json import JsonObject
 from penstock.definitions.build.workflow import build_workflow
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import GateLimits, Principal
-from penstock.operations.gate.internal_callers import act
+from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.pipeline import Gate
-from penstock.operations.gate.rate_limits import Admission
+from penstock.operations.gate.rate_limits import RateLimiter
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.ports.runs import RunQuery
 from penstock.runtime.schedules.schedules import NotAllowed, Postponed, Started
@@ -66,7 +66,7 @@ class Night:
     clock: ManualClock
 
     async def call(self, who: Principal, operation: str, /, **arguments: Any) -> Any:
-        return msgspec.to_builtins(await act(self.gate, who, operation, arguments, surface="rest"))
+        return msgspec.to_builtins(await internal_call(self.gate, who, operation, arguments, surface="rest"))
 
     async def holder(self, *scopes: str) -> tuple[Principal, str]:
         """Somebody with a new key, and its id."""
@@ -195,7 +195,7 @@ def test_a_file_is_loaded_by_a_call_and_one_that_says_the_same_leaves_no_record(
 
 
 def test_the_process_itself_is_not_kept_from_asking_much() -> None:
-    admission = Admission(GateLimits(write_per_minute=6, concurrent_per_key=1))
+    admission = RateLimiter(GateLimits(write_per_minute=6, concurrent_per_key=1))
     for principal in ("system:loader", "schedule:daily"):
         for _ in range(3):
             admission.charge(principal, "write", NOON)

@@ -170,7 +170,7 @@ async def test_one_key_cannot_take_every_place(tmp_path: Path) -> None:
         other = await another_key(client)
         session = await new_session(client)
         naps = [Line(client, session, calling("nap", number)).open() for number in range(1, 5)]
-        await until(lambda: sum(client.gate.admission._in_flight.values()) == len(naps))
+        await until(lambda: sum(client.gate.rate_limiter._in_flight.values()) == len(naps))
         headers, body = modern("tools/list", {})
         refused = await client("POST", "/mcp", body, headers={**_HEADERS, **headers})
         assert refused.status == 503
@@ -185,7 +185,7 @@ async def test_a_header_that_nobody_looks_at_takes_no_call_out_of_the_count(tmp_
     async with crowded(tmp_path, max_concurrent_requests=4) as client:
         headers = {**await new_session(client), "mcp-method": "subscriptions/listen"}
         naps = [Line(client, headers, calling("nap", number)).open() for number in range(1, 5)]
-        await until(lambda: sum(client.gate.admission._in_flight.values()) == len(naps))
+        await until(lambda: sum(client.gate.rate_limiter._in_flight.values()) == len(naps))
         refused = await client("POST", "/mcp", rpc("tools/list"), headers={**_HEADERS, **headers})
         assert refused.status == 503
         for line in naps:

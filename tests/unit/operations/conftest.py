@@ -16,7 +16,7 @@ from penstock.app.penstock import Penstock
 from penstock.base.errors import Denied, PenstockError
 from penstock.operations.catalogue.capability import EventStream, Reply
 from penstock.operations.gate.context import Credentials, GateLimits, Principal, Request
-from penstock.operations.gate.pipeline import Answered, Gate, Outcome, RefusedCall
+from penstock.operations.gate.pipeline import AnsweredCall, Gate, Outcome, RefusedCall
 from penstock.runtime.steps.registry import step
 
 
@@ -60,7 +60,7 @@ class Caller:
     async def reply(self, operation: str, /, *, idempotency_key: str | None = None, **arguments: Any) -> Reply[Any]:
         """The reply of a call that must be answered with a value."""
         outcome = await self.outcome(operation, idempotency_key=idempotency_key, **arguments)
-        assert isinstance(outcome, Answered), outcome
+        assert isinstance(outcome, AnsweredCall), outcome
         assert isinstance(outcome.reply, Reply)
         return outcome.reply
 
@@ -71,7 +71,7 @@ class Caller:
     async def stream(self, operation: str, /, **arguments: Any) -> EventStream:
         """The stream of a call that must be answered with one."""
         outcome = await self.outcome(operation, **arguments)
-        assert isinstance(outcome, Answered), outcome
+        assert isinstance(outcome, AnsweredCall), outcome
         assert isinstance(outcome.reply, EventStream)
         return outcome.reply
 

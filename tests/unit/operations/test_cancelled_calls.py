@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from penstock.base.json import JsonObject
-from penstock.operations.gate.pipeline import Answered
+from penstock.operations.gate.pipeline import AnsweredCall
 from tests.outside.test_cancelled_callers import AWAITS_MAX, Cancelled
 from tests.unit.operations.conftest import Caller, OpenGate
 
@@ -56,7 +56,7 @@ async def test_a_call_whose_caller_leaves_is_answered_and_audited_all_the_same(
             again = await caller.outcome(
                 "workflow.execute", workflow_id="quick", input={}, sync=True, idempotency_key=key
             )
-            assert isinstance(again, Answered)
+            assert isinstance(again, AnsweredCall)
             assert again.replayed, f"the call that was cancelled at await {at} has no answer"
             written = (await caller.call("audit.list", operation="workflow.execute"))["items"]
             assert len([item for item in written if item["details"].get("idempotency_key") == key]) == 2

@@ -25,7 +25,7 @@ from penstock.definitions.build.workflow import build_workflow
 from penstock.definitions.durations import parse_instant_ms
 from penstock.definitions.model import Workflow
 from penstock.engine.records import Record
-from penstock.operations.gate.internal_callers import act
+from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.chains import CHAIN_LABEL
 
@@ -41,7 +41,7 @@ def calls_of_gate(gate: Gate) -> AsyncCall:
     """Calls through a gate of this process, as the user of the operating system."""
 
     async def call(operation: str, arguments: JsonObject) -> Any:
-        return msgspec.to_builtins(await act(gate, local_owner(), operation, arguments, surface="cli"))
+        return msgspec.to_builtins(await internal_call(gate, local_owner(), operation, arguments, surface="cli"))
 
     return call
 

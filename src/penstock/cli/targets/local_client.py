@@ -30,7 +30,7 @@ from penstock.client.events import StreamEvent
 from penstock.client.table import find_operation
 from penstock.operations.catalogue.capability import EventStream
 from penstock.operations.gate.context import Request
-from penstock.operations.gate.pipeline import Answered, Gate, RefusedCall
+from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 
 __all__ = ["open_local_client", "warn_without_worker"]
 
@@ -60,7 +60,7 @@ class _FileSurface:
                 await warn_without_worker(self._penstock, changed, self._workshop)
         return value
 
-    async def _ask(self, operation: str, arguments: JsonObject, idempotency_key: str | None) -> Answered:
+    async def _ask(self, operation: str, arguments: JsonObject, idempotency_key: str | None) -> AnsweredCall:
         if not find_operation(operation).read_only:
             # As the client does it: what is repeated after a lost answer is answered alike on a file and on a server.
             idempotency_key = idempotency_key or token_hex(_KEY_BYTES)

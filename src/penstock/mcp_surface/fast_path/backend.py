@@ -51,8 +51,8 @@ from penstock.mcp_surface.tools.tool_list import Tool, ToolList
 from penstock.mcp_surface.wire.http_body import read_body, replayed
 from penstock.operations.catalogue.errors import mapping_of
 from penstock.operations.gate.context import Principal, Request
+from penstock.operations.gate.lru_cache import LruCache
 from penstock.operations.gate.pipeline import Gate, RefusedCall
-from penstock.operations.gate.recent import Recent
 from penstock.operations.runs.views import ExecutionView
 
 __all__ = ["FastPath"]
@@ -87,12 +87,12 @@ class FastPath:
         self._statuses = statuses
         self._metrics = McpMetrics(gate.services.telemetry)
         self._tasks = Tasks(gate, registry, options)
-        self._envelopes: Recent[tuple[str, bytes], bytes] = Recent(limits.MCP_FAST_ENVELOPES_KEPT)
+        self._envelopes: LruCache[tuple[str, bytes], bytes] = LruCache(limits.MCP_FAST_ENVELOPES_KEPT)
         """By method and envelope: what the SDK adds to a result."""
-        self._pages: Recent[tuple[str, bytes, int], tuple[ToolList, bytes]] = Recent(limits.MCP_FAST_PAGES_KEPT)
+        self._pages: LruCache[tuple[str, bytes, int], tuple[ToolList, bytes]] = LruCache(limits.MCP_FAST_PAGES_KEPT)
         """By method, envelope and book: the book, which keeps its id its own, and the answer after its id."""
         self._newest: dict[str, bytes] = {}
-        self._views: Recent[int, tuple[ExecutionView, bytes]] = Recent(limits.MCP_FAST_VIEWS_KEPT)
+        self._views: LruCache[int, tuple[ExecutionView, bytes]] = LruCache(limits.MCP_FAST_VIEWS_KEPT)
         """By the id of a view: the view, which keeps its id its own, and what is shown of it."""
 
     async def stop(self) -> None:

@@ -20,8 +20,8 @@ from penstock.mcp_surface.tools.tool_list import ToolList, listed_tool
 from penstock.mcp_surface.tools.toolsets import toolset_list, trio_names
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.context import Principal
+from penstock.operations.gate.lru_cache import LruCache
 from penstock.operations.gate.pipeline import Gate
-from penstock.operations.gate.recent import Recent
 
 __all__ = ["ToolRegistry", "build_tool_list"]
 
@@ -37,8 +37,8 @@ class ToolRegistry:
     def __init__(self, gate: Gate, options: McpOptions) -> None:
         self._gate = gate
         self._options = options
-        self._books: Recent[Hashable, ToolList] = Recent(_BOOKS_KEPT)
-        self._newest: Recent[Hashable, tuple[Hashable, ToolList]] = Recent(_BOOKS_KEPT)
+        self._books: LruCache[Hashable, ToolList] = LruCache(_BOOKS_KEPT)
+        self._newest: LruCache[Hashable, tuple[Hashable, ToolList]] = LruCache(_BOOKS_KEPT)
         """The book that was given last, with the revisions that it was made of."""
 
     async def of(self, principal: Principal, toolset: str | None = None) -> ToolList:

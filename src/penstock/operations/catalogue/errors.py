@@ -20,12 +20,12 @@ from penstock.base.errors import (
     Unavailable,
 )
 
-__all__ = ["INTERNAL_ERROR", "Mapping", "internal_error", "mapping_of"]
+__all__ = ["INTERNAL_ERROR", "ErrorMapping", "internal_error", "mapping_of"]
 
 INTERNAL_ERROR = "INTERNAL_ERROR"
 
 
-class Mapping(NamedTuple):
+class ErrorMapping(NamedTuple):
     """How an error looks on the wires."""
 
     status: int
@@ -34,45 +34,45 @@ class Mapping(NamedTuple):
     json_rpc: int
 
 
-_BY_CLASS: tuple[tuple[type[PenstockError], Mapping], ...] = (
-    (Rejected, Mapping(422, "The request cannot be accepted", 5, -32602)),
-    (NotFound, Mapping(404, "There is no such thing", 4, -32602)),
-    (Denied, Mapping(403, "Not allowed", 9, -32001)),
-    (Conflict, Mapping(409, "The thing has moved on", 6, -32003)),
-    (LimitExceeded, Mapping(429, "A limit was reached", 7, -32002)),
-    (Unavailable, Mapping(503, "Not available now", 8, -32003)),
-    (CorruptHistory, Mapping(500, "Stored data is damaged", 1, -32603)),
+_BY_CLASS: tuple[tuple[type[PenstockError], ErrorMapping], ...] = (
+    (Rejected, ErrorMapping(422, "The request cannot be accepted", 5, -32602)),
+    (NotFound, ErrorMapping(404, "There is no such thing", 4, -32602)),
+    (Denied, ErrorMapping(403, "Not allowed", 9, -32001)),
+    (Conflict, ErrorMapping(409, "The thing has moved on", 6, -32003)),
+    (LimitExceeded, ErrorMapping(429, "A limit was reached", 7, -32002)),
+    (Unavailable, ErrorMapping(503, "Not available now", 8, -32003)),
+    (CorruptHistory, ErrorMapping(500, "Stored data is damaged", 1, -32603)),
 )
 
-_UNAUTHENTICATED = Mapping(401, "Authentication is needed", 9, -32000)
-_BY_CODE: dict[str, Mapping] = {
+_UNAUTHENTICATED = ErrorMapping(401, "Authentication is needed", 9, -32000)
+_BY_CODE: dict[str, ErrorMapping] = {
     "UNAUTHENTICATED": _UNAUTHENTICATED,
     "KEY_EXPIRED": _UNAUTHENTICATED,
     "KEY_REVOKED": _UNAUTHENTICATED,
     "WEBHOOK_SIGNATURE_MISSING": _UNAUTHENTICATED,
     "WEBHOOK_SIGNATURE_INVALID": _UNAUTHENTICATED,
     "WEBHOOK_SIGNATURE_EXPIRED": _UNAUTHENTICATED,
-    "MALFORMED_JSON": Mapping(400, "The body is not JSON", 5, -32700),
-    "MALFORMED_REQUEST": Mapping(400, "The request cannot be read", 5, -32600),
-    "ARGUMENTS_TOO_DEEP": Mapping(400, "The body is nested too deeply", 5, -32602),
-    "METHOD_NOT_ALLOWED": Mapping(405, "The method is not allowed here", 5, -32601),
-    "NOT_ACCEPTABLE": Mapping(406, "No such representation", 5, -32600),
-    "REQUEST_TIMEOUT": Mapping(408, "The request took too long to arrive", 7, -32002),
-    "PRECONDITION_FAILED": Mapping(412, "It was changed in between", 6, -32003),
-    "PRECONDITION_REQUIRED": Mapping(428, "Say which version you mean", 5, -32602),
-    "BODY_TOO_LARGE": Mapping(413, "The body is too large", 7, -32002),
-    "TARGET_TOO_LONG": Mapping(414, "The path and query are too long", 7, -32002),
-    "HEADERS_TOO_LARGE": Mapping(431, "The headers are too large", 7, -32002),
-    "UNSUPPORTED_MEDIA_TYPE": Mapping(415, "The media type is not supported", 5, -32600),
+    "MALFORMED_JSON": ErrorMapping(400, "The body is not JSON", 5, -32700),
+    "MALFORMED_REQUEST": ErrorMapping(400, "The request cannot be read", 5, -32600),
+    "ARGUMENTS_TOO_DEEP": ErrorMapping(400, "The body is nested too deeply", 5, -32602),
+    "METHOD_NOT_ALLOWED": ErrorMapping(405, "The method is not allowed here", 5, -32601),
+    "NOT_ACCEPTABLE": ErrorMapping(406, "No such representation", 5, -32600),
+    "REQUEST_TIMEOUT": ErrorMapping(408, "The request took too long to arrive", 7, -32002),
+    "PRECONDITION_FAILED": ErrorMapping(412, "It was changed in between", 6, -32003),
+    "PRECONDITION_REQUIRED": ErrorMapping(428, "Say which version you mean", 5, -32602),
+    "BODY_TOO_LARGE": ErrorMapping(413, "The body is too large", 7, -32002),
+    "TARGET_TOO_LONG": ErrorMapping(414, "The path and query are too long", 7, -32002),
+    "HEADERS_TOO_LARGE": ErrorMapping(431, "The headers are too large", 7, -32002),
+    "UNSUPPORTED_MEDIA_TYPE": ErrorMapping(415, "The media type is not supported", 5, -32600),
     # Not a 5xx: asking again does not help, and clients repeat those.
-    "NOT_CONFIGURED": Mapping(409, "Not configured on this server", 8, -32003),
-    "TOO_MANY_REQUESTS_IN_FLIGHT": Mapping(503, "Too busy now", 7, -32002),
-    INTERNAL_ERROR: Mapping(500, "Something went wrong here", 1, -32603),
+    "NOT_CONFIGURED": ErrorMapping(409, "Not configured on this server", 8, -32003),
+    "TOO_MANY_REQUESTS_IN_FLIGHT": ErrorMapping(503, "Too busy now", 7, -32002),
+    INTERNAL_ERROR: ErrorMapping(500, "Something went wrong here", 1, -32603),
 }
 _INTERNAL = _BY_CODE[INTERNAL_ERROR]
 
 
-def mapping_of(error: PenstockError) -> Mapping:
+def mapping_of(error: PenstockError) -> ErrorMapping:
     """How an error looks on the wires."""
     named = _BY_CODE.get(error.code)
     if named is not None:

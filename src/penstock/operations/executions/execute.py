@@ -13,7 +13,7 @@ from penstock.operations.executions.reads import ended_view, execution_view
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.runs.handles import handle, seconds_to_wait, visible_run
-from penstock.operations.runs.results import ExecutionResult, attended
+from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, new_run_id, row_of, started_run
 from penstock.operations.runs.views import ExecutionHandle, ExecutionView
 from penstock.runtime.ports.runs import RunRow
@@ -55,7 +55,7 @@ async def workflow_execute(context: Context, given: ExecuteWorkflow) -> Reply[Ex
     with host.transcribed(chosen[0]) as transcript:
         row = await started_run(context, given, chosen=chosen)
         run_id, seconds = row.run_id, seconds_to_wait(context, given.wait_seconds)
-        state = await context.presence.while_there(lambda: host.wait_for_end(run_id, timeout_seconds=seconds))
+        state = await context.caller.while_connected(lambda: host.wait_for_end(run_id, timeout_seconds=seconds))
         if state is None or not state.terminal or state.continued_as is not None:
             return _reply(context, await host.row(run_id if state is None else state.run_id) or row)
         stored = transcript.stored(state.seq) if state.run_id == run_id else None
@@ -90,7 +90,7 @@ async def execution_wait(context: Context, given: WaitForExecution) -> Execution
     row = await visible_run(context, given.execution_id)
     asked, patience = given.wait_seconds, context.request.patience_seconds
     seconds = patience if asked is None and patience is not None else seconds_to_wait(context, asked)
-    return await attended(context, row.run_id, seconds, after_sequence=given.after_sequence or 0)
+    return await wait_for_result(context, row.run_id, seconds, after_sequence=given.after_sequence or 0)
 
 
 OPERATIONS: tuple[Capability, ...] = (workflow_execute, execution_wait)

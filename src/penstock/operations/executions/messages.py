@@ -102,7 +102,7 @@ async def execution_update(context: Context, given: UpdateExecution) -> Reply[Up
         return msgspec.structs.replace(answer, taken=True, value=value)
 
     try:
-        found = await context.presence.while_there(taken)
+        found = await context.caller.while_connected(taken)
     except TimeoutError:
         found = None
     return Reply(value=answer, status=202) if found is None else Reply(value=found)

@@ -203,7 +203,7 @@ async def execution_history(context: Context, given: ReadHistory) -> HistoryPage
     after = given.after if given.cursor is None else _sequence(given.cursor)
     if given.wait_seconds and row.seq <= after and not row.terminal:
         run_id, seconds = row.run_id, seconds_to_wait(context, given.wait_seconds)
-        await context.presence.while_there(lambda: host.wait(run_id, after_seq=after, timeout_seconds=seconds))
+        await context.caller.while_connected(lambda: host.wait(run_id, after_seq=after, timeout_seconds=seconds))
         row = await visible_run(context, given.execution_id)
     records = await host.history(row.run_id, after_seq=after, limit=given.limit)
     more = bool(records) and records[-1].seq < row.seq

@@ -25,14 +25,14 @@ from penstock.operations.gate.idempotency import arguments_digest
 from penstock.operations.gate.refusals import GatheredRefusals
 from penstock.runtime.ports.platform import AuditEntry, AuditOutcome, Seal
 
-__all__ = ["STRANGERS", "AuditTrail", "Place", "place_of", "seal_with"]
+__all__ = ["ANONYMOUS_TENANT", "AuditKey", "AuditLog", "audit_key", "seal_with"]
 
 
 # The tenant of records of whoever showed no valid key; no tenant is called so.
-STRANGERS = "-"
+ANONYMOUS_TENANT = "-"
 
 
-class Place(NamedTuple):
+class AuditKey(NamedTuple):
     """What makes reads equal."""
 
     tenant: str
@@ -48,10 +48,10 @@ def seal_with(key: bytes) -> Seal:
     return ChainSeal(key)
 
 
-def place_of(request: Request, principal: Principal, capability: Capability | None, code: str | None) -> Place:
+def audit_key(request: Request, principal: Principal, capability: Capability | None, code: str | None) -> AuditKey:
     """Where a call belongs in the trail."""
     subject = capability.authorization(request.arguments).resource_id if capability else None
-    return Place(
+    return AuditKey(
         principal.tenant,
         principal.id,
         request.surface,
@@ -61,14 +61,14 @@ def place_of(request: Request, principal: Principal, capability: Capability | No
     )
 
 
-class AuditTrail:
+class AuditLog:
     """Writes entries, gathering those of equal reads."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self.seal = seal_with(services.pepper)
-        self._gathered: dict[Place, AuditEntry] = {}
-        self._again: dict[Place, int] = {}
+        self._gathered: dict[AuditKey, AuditEntry] = {}
+        self._again: dict[AuditKey, int] = {}
         """How often what is gathered came again."""
         self._gathered_since = 0
         self._refusals = GatheredRefusals()
@@ -76,7 +76,7 @@ class AuditTrail:
         """Whether the last attempt to write failed: then nothing is put off any more."""
 
     def entry(
-        self, place: Place, request: Request, outcome: AuditOutcome, *, reads: bool, replayed: bool = False
+        self, place: AuditKey, request: Request, outcome: AuditOutcome, *, reads: bool, replayed: bool = False
     ) -> AuditEntry:
         """What is written down about a call; of a read no digest, so that equal ones can be gathered."""
         details: JsonObject = {}
@@ -102,7 +102,7 @@ class AuditTrail:
             details=details,
         )
 
-    def refused(self, place: Place, request: Request, *, outcome: AuditOutcome = "refused") -> None:
+    def refused(self, place: AuditKey, request: Request, *, outcome: AuditOutcome = "refused") -> None:
         """Note a refusal that anybody can cause, to be written with others like it; nothing is written now."""
         if not self._services.audited:
             return
@@ -125,7 +125,7 @@ class AuditTrail:
         if not gather:
             await self._append([entry])
             return
-        place = Place(entry.tenant, entry.principal, entry.surface, entry.operation, entry.subject, entry.code)
+        place = AuditKey(entry.tenant, entry.principal, entry.surface, entry.operation, entry.subject, entry.code)
         if self.counted(place):
             if self._is_over(entry.at):
                 await self._flush_reads()
@@ -136,14 +136,14 @@ class AuditTrail:
         if self._is_over(entry.at) or len(self._gathered) >= limits.AUDIT_READS_GATHERED_MAX:
             await self._flush_reads()
 
-    def counted(self, place: Place) -> bool:
+    def counted(self, place: AuditKey) -> bool:
         """Count what is gathered already and came again; False for what is not, which has to be written."""
         if place not in self._gathered:
             return False
         self._again[place] = self._again.get(place, 0) + 1
         return True
 
-    def counted_in_time(self, place: Place, now_ms: int) -> bool:
+    def counted_in_time(self, place: AuditKey, now_ms: int) -> bool:
         """The same of what need not be written now either; False, and nothing counted, if there is more to do."""
         return not self._is_over(now_ms) and self.counted(place)
 

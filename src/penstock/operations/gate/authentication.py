@@ -18,7 +18,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Denied
 from penstock.governance.keys import parse_key, secret_matches
 from penstock.operations.gate.context import Credentials, Principal
-from penstock.operations.gate.recent import Recent
+from penstock.operations.gate.lru_cache import LruCache
 from penstock.runtime.ports.platform import KeyRow, PlatformStore
 
 __all__ = ["Authenticator", "principal_of"]
@@ -51,9 +51,9 @@ class Authenticator:
         self._pepper = pepper
         self._used_at: dict[str, int] = {}
         self._written_at = 0
-        self._proven: Recent[bytes, _Proven] = Recent(limits.KEYS_PROVEN_KEPT)
+        self._proven: LruCache[bytes, _Proven] = LruCache(limits.KEYS_PROVEN_KEPT)
         """By the digest of what was shown: the key whose secret that is, as it was when it was read."""
-        self._looked_up: Recent[str, KeyRow] = Recent(limits.KEYS_PROVEN_KEPT)
+        self._looked_up: LruCache[str, KeyRow] = LruCache(limits.KEYS_PROVEN_KEPT)
         """By their ids, as they are since the store was changed last; streams ask before each event."""
         self._mark: int | None = None
 
@@ -101,7 +101,7 @@ class Authenticator:
         mark = self._platform.change_mark()
         if mark is None or mark != self._mark:
             self._mark = mark
-            self._looked_up = Recent(limits.KEYS_PROVEN_KEPT)
+            self._looked_up = LruCache(limits.KEYS_PROVEN_KEPT)
 
     async def _key(self, bearer: str, proven: _Proven | None) -> KeyRow:
         """The key that is shown, with its secret. What was proven holds for as long as the key has that secret."""

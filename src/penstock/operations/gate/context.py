@@ -22,10 +22,10 @@ from penstock.definitions.start_needs import StartNeeds
 from penstock.engine.starters import Starter
 from penstock.governance.keys import ParsedKey
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
+from penstock.operations.gate.caller import Caller
+from penstock.operations.gate.lru_cache import LruCache
 from penstock.operations.gate.notifier import Notifier
 from penstock.operations.gate.open_streams import OpenStreams
-from penstock.operations.gate.presence import Presence
-from penstock.operations.gate.recent import Recent
 from penstock.operations.telemetry.metrics import Telemetry
 from penstock.runtime.guarded.documents import DocumentChecks
 from penstock.runtime.guarded.threads import FairThreads
@@ -211,9 +211,9 @@ class Services:
     still_valid: Callable[[Principal], Awaitable[bool]] = field(default=_always)
     """Whether somebody who was let in may stay: asked again and again while a stream is open."""
     open_streams: OpenStreams = field(default_factory=OpenStreams)
-    execution_views: Recent[Hashable, Any] = field(default_factory=lambda: Recent(limits.EXECUTION_VIEWS_KEPT))
+    execution_views: LruCache[Hashable, Any] = field(default_factory=lambda: LruCache(limits.EXECUTION_VIEWS_KEPT))
     """Views of executions, by everything that they depend on: whoever polls a run that does not move reads little."""
-    start_needs: Recent[str, StartNeeds] = field(default_factory=lambda: Recent(limits.START_NEEDS_KEPT))
+    start_needs: LruCache[str, StartNeeds] = field(default_factory=lambda: LruCache(limits.START_NEEDS_KEPT))
     """What starting a version of a workflow needs, by its hash."""
     webhooks: WebhookChoices = field(default_factory=WebhookChoices)
     hook_evaluator: Evaluator | None = None
@@ -242,7 +242,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     capability: Capability
     call: CallRecord = msgspec.field(default_factory=CallRecord)
     """What the call leaves behind: handlers hand it to the store with their changes; see `once.answered`."""
-    presence: Presence = msgspec.field(default_factory=Presence)
+    caller: Caller = msgspec.field(default_factory=Caller)
     """Whether the caller still waits for the answer."""
 
     @property

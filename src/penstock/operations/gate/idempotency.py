@@ -28,7 +28,7 @@ from penstock.operations.catalogue.capability import Capability, EventStream, Re
 from penstock.operations.gate.context import Context, Principal, Request, Services
 from penstock.runtime.ports.platform import CallRecord, Claimed, Finished, IdempotencyClaim, InFlight
 
-__all__ = ["DecidedAnswer", "KeyedCalls", "answered", "answered_by", "arguments_digest", "derived_id"]
+__all__ = ["DecidedAnswer", "IdempotentCalls", "answered", "answered_by", "arguments_digest", "derived_id"]
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 _IN_FLIGHT = "IDEMPOTENCY_IN_FLIGHT"
@@ -98,7 +98,7 @@ def answered_by(
     return answer
 
 
-class KeyedCalls:
+class IdempotentCalls:
     """The calls with idempotency keys of one process."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Principal, Request, Surface
 from penstock.operations.gate.pipeline import Gate, RefusedCall
 
-__all__ = ["act", "system_principal"]
+__all__ = ["internal_call", "system_principal"]
 
 
 def system_principal(name: str, *scopes: str, tenant: str = DEFAULT_TENANT) -> Principal:
@@ -25,7 +25,7 @@ def system_principal(name: str, *scopes: str, tenant: str = DEFAULT_TENANT) -> P
     return Principal(id=f"system:{name}", tenant=tenant, scopes=frozenset(scopes), name=name)
 
 
-async def act(
+async def internal_call(
     gate: Gate, principal: Principal, operation: str, arguments: JsonObject, *, surface: Surface = "system"
 ) -> Any:
     """The answer to a call that the process itself makes; raises the error of one that is refused."""

@@ -19,14 +19,14 @@ from penstock.base.errors import PenstockError
 from penstock.operations.gate.authentication import Authenticator
 from penstock.operations.gate.context import Services
 
-__all__ = ["KeyWatch"]
+__all__ = ["KeyMonitor"]
 
 _LOGGER = logging.getLogger("penstock.gate")
 # A key is looked at this often although nothing was stored: it may have expired.
 _LOOK_ANYWAY_SECONDS = 1.0
 
 
-class KeyWatch:
+class KeyMonitor:
     """Ends what is under way with keys that do not hold any more."""
 
     def __init__(self, services: Services, authenticator: Authenticator) -> None:

@@ -24,26 +24,26 @@ from penstock.operations.catalogue.capability import Capability, EventStream, Re
 from penstock.operations.catalogue.catalogue import Catalogue
 from penstock.operations.catalogue.errors import internal_error
 from penstock.operations.catalogue.exposure import Exposures
-from penstock.operations.gate.audit_log import STRANGERS, AuditTrail, place_of
+from penstock.operations.gate.audit_log import ANONYMOUS_TENANT, AuditLog, audit_key
 from penstock.operations.gate.authentication import Authenticator
+from penstock.operations.gate.caller import Caller
 from penstock.operations.gate.context import Context, Credentials, Principal, Request, Services, Surface
-from penstock.operations.gate.idempotency import KeyedCalls
-from penstock.operations.gate.key_expiry import KeyWatch
-from penstock.operations.gate.presence import Presence
-from penstock.operations.gate.rate_limits import Admission
-from penstock.runtime.ports.commits import CarriedThrough
+from penstock.operations.gate.idempotency import IdempotentCalls
+from penstock.operations.gate.key_expiry import KeyMonitor
+from penstock.operations.gate.rate_limits import RateLimiter
+from penstock.runtime.ports.commits import ShieldedTasks
 from penstock.runtime.ports.platform import AuditOutcome, CallRecord
 
-__all__ = ["NOBODY", "Answered", "Gate", "Outcome", "RefusedCall"]
+__all__ = ["ANONYMOUS", "AnsweredCall", "Gate", "Outcome", "RefusedCall"]
 
 _LOGGER = logging.getLogger("penstock.gate")
 # Whoever is above these can go on calling as fast as the network allows.
 _LIMITED = frozenset({"RATE_LIMITED", "CONCURRENCY_LIMITED"})
-NOBODY = Principal(id="anonymous", tenant=STRANGERS, scopes=frozenset())
+ANONYMOUS = Principal(id="anonymous", tenant=ANONYMOUS_TENANT, scopes=frozenset())
 """Whoever showed no valid key."""
 
 
-class Answered(msgspec.Struct, frozen=True, kw_only=True):
+class AnsweredCall(msgspec.Struct, frozen=True, kw_only=True):
     """The call was made; `replayed` says that it was made before, and this is its answer again."""
 
     capability: Capability
@@ -62,7 +62,7 @@ class RefusedCall(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it was let in, and then something went wrong here."""
 
 
-Outcome: TypeAlias = Answered | RefusedCall
+Outcome: TypeAlias = AnsweredCall | RefusedCall
 
 
 class Gate:
@@ -75,17 +75,17 @@ class Gate:
         self.services = services
         self.exposed = exposed
         self.authenticator = authenticator
-        self.admission = Admission(services.limits)
-        self.trail = AuditTrail(services)
-        self.keyed = KeyedCalls()
-        self._carried = CarriedThrough()
-        self.key_watch = KeyWatch(services, authenticator)
+        self.rate_limiter = RateLimiter(services.limits)
+        self.audit_log = AuditLog(services)
+        self.idempotency = IdempotentCalls()
+        self._shielded = ShieldedTasks()
+        self.key_monitor = KeyMonitor(services, authenticator)
         services.definitions_changed.listen(self.exposed.changed)
         services.keys_changed.listen(self._keys_changed)
 
     def _keys_changed(self) -> None:
         self.services.open_streams.wake()
-        self.key_watch.look_now()
+        self.key_monitor.look_now()
 
     async def authenticate(
         self,
@@ -107,7 +107,7 @@ class Gate:
             request = Request(
                 operation=operation,
                 arguments={},
-                principal=NOBODY,
+                principal=ANONYMOUS,
                 surface=surface,
                 request_id=request_id,
                 remote=remote,
@@ -129,7 +129,7 @@ class Gate:
         request = Request(
             operation="authenticate",
             arguments={},
-            principal=NOBODY,
+            principal=ANONYMOUS,
             surface=surface,
             request_id=request_id,
             remote=remote,
@@ -149,15 +149,15 @@ class Gate:
         Anybody can send such requests without end, so that they are gathered: this does nothing but count. `operation`
         is the surface's word for what was wanted, and never what a caller wrote in full.
         """
-        place = place_of(request, request.principal, None, code)
-        self.trail.refused(place, request, outcome="failed" if failed else "refused")
+        place = audit_key(request, request.principal, None, code)
+        self.audit_log.refused(place, request, outcome="failed" if failed else "refused")
 
     async def identified(self, credentials: Credentials) -> Principal:
-        """Who shows these credentials, for the record of a request that is refused anyway; `NOBODY` if nobody does."""
+        """Who shows these credentials, for the audit record of a request that is refused anyway."""
         try:
-            return await self.authenticator.authenticate(credentials) if credentials.bearer else NOBODY
+            return await self.authenticator.authenticate(credentials) if credentials.bearer else ANONYMOUS
         except PenstockError:
-            return NOBODY
+            return ANONYMOUS
 
     async def call(self, request: Request) -> Outcome:
         """Take a call of a known principal to an audited outcome. Never raises but for cancellation.
@@ -166,23 +166,23 @@ class Gate:
         answer of its idempotency key, its audit record) is not lost. It only waits for nothing any more. So it is with
         a caller whose key is revoked meanwhile: they are refused at once.
         """
-        known, caller = self.catalogue.get(request.operation), asyncio.current_task()
-        presence = Presence(caller)
+        known, task = self.catalogue.get(request.operation), asyncio.current_task()
+        caller = Caller(task)
         try:
             if known is not None and known.only_reads:
-                return await self._call(request, known, presence)
-            return await self._carried.run(self._call(request, known, presence))
+                return await self._call(request, known, caller)
+            return await self._shielded.run(self._call(request, known, caller))
         except asyncio.CancelledError:
-            if not presence.revoked or caller is None or caller.uncancel() > 0:
+            if not caller.revoked or task is None or task.uncancel() > 0:
                 raise
             error = _revoked()
             if known is not None and known.only_reads:
                 self.refused(request, error.code)  # what may change something is carried through, and on record
             return RefusedCall(error=error, capability=known)
         finally:
-            presence.leave()
+            caller.disconnect()
 
-    async def _call(self, request: Request, known: Capability | None, presence: Presence) -> Outcome:
+    async def _call(self, request: Request, known: Capability | None, caller: Caller) -> Outcome:
         """`known` is the operation of the catalogue that has this name."""
         principal, capability, call = request.principal, None, CallRecord()
         began, began_at = time.perf_counter(), self.services.clock.now_ms()
@@ -196,13 +196,13 @@ class Gate:
                 given = await asyncio.to_thread(capability.convert, request.arguments)
             else:
                 given = capability.convert(request.arguments)
-            self.admission.charge(principal.id, capability.governance.bucket, began_at)
-            self.admission.enter(principal.id)
+            self.rate_limiter.charge(principal.id, capability.governance.bucket, began_at)
+            self.rate_limiter.enter(principal.id)
             try:
                 # A read stores nothing that could take a record along.
                 begun = CallRecord() if capability.only_reads else await self._begun(request, capability)
                 if isinstance(begun, Reply):
-                    outcome = Answered(capability=capability, principal=principal, reply=begun, replayed=True)
+                    outcome = AnsweredCall(capability=capability, principal=principal, reply=begun, replayed=True)
                 else:
                     call = begun
                     context = Context(
@@ -211,15 +211,15 @@ class Gate:
                         request=request,
                         capability=capability,
                         call=call,
-                        presence=presence,
+                        caller=caller,
                     )
                     if capability.only_reads:
                         reply = await self._executed(context, given)
-                        outcome = Answered(capability=capability, principal=principal, reply=reply)
+                        outcome = AnsweredCall(capability=capability, principal=principal, reply=reply)
                     else:
                         outcome = await self._made(context, given)
             finally:
-                self.admission.leave(principal.id)
+                self.rate_limiter.leave(principal.id)
         except PenstockError as error:
             outcome = RefusedCall(error=error, capability=capability, principal=principal)
         except Exception:
@@ -231,8 +231,8 @@ class Gate:
         outcome = await self._audit(request, outcome, call, now_ms)
         code = outcome.error.code if isinstance(outcome, RefusedCall) else None
         self.services.telemetry.call(capability.name if capability else None, code, time.perf_counter() - began)
-        if presence.gone and request.after_leaving is not None:
-            request.after_leaving(outcome.reply if isinstance(outcome, Answered) else outcome.error)
+        if caller.is_gone and request.after_leaving is not None:
+            request.after_leaving(outcome.reply if isinstance(outcome, AnsweredCall) else outcome.error)
         return outcome
 
     async def _made(self, context: Context, given: Any) -> Outcome:
@@ -241,27 +241,27 @@ class Gate:
         try:
             reply = await self._executed(context, given)
             if not capability.annotations.read_only:
-                await self.keyed.complete(context.services, call, reply)
+                await self.idempotency.complete(context.services, call, reply)
         except PenstockError as error:
-            await self.keyed.release(context.services, call)
-            known = await self.keyed.repeated(context, error)
+            await self.idempotency.release(context.services, call)
+            known = await self.idempotency.repeated(context, error)
             if known is None:
                 raise
-            return Answered(capability=capability, principal=principal, reply=known, replayed=True)
+            return AnsweredCall(capability=capability, principal=principal, reply=known, replayed=True)
         finally:
             if call.claim is not None:
-                self.keyed.end(call.claim)
-        return Answered(capability=capability, principal=principal, reply=reply)
+                self.idempotency.end(call.claim)
+        return AnsweredCall(capability=capability, principal=principal, reply=reply)
 
     async def _begun(self, request: Request, capability: Capability) -> CallRecord | Reply[Any]:
         """What a call leaves that is let in, for the store to take with its change; or the answer that it had."""
         principal = request.principal
-        claim = await self.keyed.begin(self.services, capability, principal, request)
+        claim = await self.idempotency.begin(self.services, capability, principal, request)
         if isinstance(claim, Reply) or not self.services.audited:
             return claim if isinstance(claim, Reply) else CallRecord(claim=claim)
-        place, reads = place_of(request, principal, capability, None), capability.annotations.read_only
-        entry = self.trail.entry(place, request, "allowed", reads=reads)
-        return CallRecord(entry=entry, seal=self.trail.seal, claim=claim)
+        place, reads = audit_key(request, principal, capability, None), capability.annotations.read_only
+        entry = self.audit_log.entry(place, request, "allowed", reads=reads)
+        return CallRecord(entry=entry, seal=self.audit_log.seal, claim=claim)
 
     async def _executed(self, context: Context, given: Any) -> Reply[Any] | EventStream:
         """What the handler answers. The caller is sent away when the key does not hold any more.
@@ -272,12 +272,12 @@ class Gate:
         if key_id is None or capability.governance.bucket == "admin":
             answer = await capability.handler(context, given)
         else:
-            revoke = context.presence.revoke
-            self.key_watch.hold(key_id, revoke)
+            revoke = context.caller.revoke
+            self.key_monitor.hold(key_id, revoke)
             try:
                 answer = await capability.handler(context, given)
             finally:
-                self.key_watch.release(key_id, revoke)
+                self.key_monitor.release(key_id, revoke)
         return answer if isinstance(answer, (Reply, EventStream)) else Reply(value=answer)
 
     async def visible(self, principal: Principal) -> tuple[Capability, ...]:
@@ -299,11 +299,11 @@ class Gate:
 
     async def finish(self) -> None:
         """Wait for the calls that go on without their callers; for a process that stops."""
-        await self._carried.finish()
+        await self._shielded.finish()
 
     async def flush(self, *, final: bool = False) -> None:
         """Write what was gathered: audit counts and uses of keys; `final` for a process that stops."""
-        await self.trail.flush(final=final)
+        await self.audit_log.flush(final=final)
         await self.authenticator.flush()
 
     async def _audit(self, request: Request, outcome: Outcome, call: CallRecord, now_ms: int) -> Outcome:
@@ -316,22 +316,22 @@ class Gate:
         if call.stored and error is None:
             return outcome
         reads = capability is not None and capability.annotations.read_only
-        place = place_of(request, principal, capability, error.code if error else None)
+        place = audit_key(request, principal, capability, error.code if error else None)
         gather = reads and error is None
         if error is not None:
             error.on_record = True
             if error.code in _LIMITED:
-                self.trail.refused(place, request)
+                self.audit_log.refused(place, request)
                 return outcome
         try:
-            if gather and self.trail.counted_in_time(place, now_ms):
+            if gather and self.audit_log.counted_in_time(place, now_ms):
                 return outcome
-            replayed = isinstance(outcome, Answered) and outcome.replayed
+            replayed = isinstance(outcome, AnsweredCall) and outcome.replayed
             kept: AuditOutcome = "allowed" if error is None else "refused"
             if call.stored or (isinstance(outcome, RefusedCall) and outcome.failed):
                 kept = "failed"
-            entry = self.trail.entry(place, request, kept, reads=reads, replayed=replayed)
-            await self.trail.write(entry, gather=gather)
+            entry = self.audit_log.entry(place, request, kept, reads=reads, replayed=replayed)
+            await self.audit_log.write(entry, gather=gather)
         except PenstockError as failure:
             _LOGGER.exception("request %s has no audit record", request.request_id)
             if call.stored or isinstance(error, Unavailable):

@@ -16,7 +16,7 @@ from penstock.base.errors import LimitExceeded
 from penstock.operations.catalogue.capability import Bucket
 from penstock.operations.gate.context import GateLimits
 
-__all__ = ["Admission"]
+__all__ = ["RateLimiter"]
 
 _BURST_SECONDS = 10.0
 # Parts of the process itself: nobody outside can be one of them, and nobody has to be kept from asking too much.
@@ -24,7 +24,7 @@ _INSIDE = ("system:", "schedule:")
 _MS_PER_MINUTE = 60_000
 
 
-class Admission:
+class RateLimiter:
     """Counts calls of principals."""
 
     def __init__(self, chosen: GateLimits) -> None:

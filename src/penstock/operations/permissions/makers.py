@@ -26,7 +26,7 @@ from penstock.runtime.schedules.schedules import made_by, origin_of
 __all__ = [
     "PROGRAM",
     "SCHEDULE",
-    "Made",
+    "TriggerKind",
     "check_maker",
     "maker_id",
     "maker_of_trigger",
@@ -41,22 +41,22 @@ _KEY = "key:"
 _EVERYTHING, _RUN = frozenset({"*"}), frozenset({"workflow:run"})
 
 
-class Made(NamedTuple):
+class TriggerKind(NamedTuple):
     """What somebody made that acts in their name: what it is called, and how it comes to act for somebody else."""
 
-    called: str
-    unknown: str
+    label: str
+    unknown_code: str
     """The code of one whose maker is nobody that is known."""
     hint: str
 
 
-SCHEDULE = Made(
+SCHEDULE = TriggerKind(
     "the schedule",
     "SCHEDULE_MAKER_UNKNOWN",
     "somebody who may start the workflow changes the schedule, or stores a new version of the workflow that asks for "
     "it, and it goes on in their name",
 )
-WEBHOOK = Made(
+WEBHOOK = TriggerKind(
     "the webhook",
     "WEBHOOK_MAKER_UNKNOWN",
     "somebody who may start the workflow stores a new version of it, and the webhook goes on in their name",
@@ -82,7 +82,9 @@ def maker_of_trigger(row: DefinitionRow) -> str:
     return PROGRAM if row.created_by is None else row.created_by
 
 
-async def rights_of_maker(services: Services, maker: str | None, tenant: str, made: Made = SCHEDULE) -> Principal:
+async def rights_of_maker(
+    services: Services, maker: str | None, tenant: str, kind: TriggerKind = SCHEDULE
+) -> Principal:
     """Somebody who made something, with the scopes that they have now; `Denied` if they have none any more.
 
     An older file does not say who made a schedule: then it may start what needs no scope of its own.
@@ -93,19 +95,19 @@ async def rights_of_maker(services: Services, maker: str | None, tenant: str, ma
         return Principal(id=maker, tenant=tenant, scopes=_EVERYTHING)
     key = await services.platform.key(maker.removeprefix(_KEY)) if maker.startswith(_KEY) else None
     if key is None or key.tenant != tenant:
-        raise Denied(made.unknown, f"{made.called} was made by {maker}, who is not known any more", made.hint)
-    return principal_of(await _valid(services, key, made))
+        raise Denied(kind.unknown_code, f"{kind.label} was made by {maker}, who is not known any more", kind.hint)
+    return principal_of(await _valid(services, key, kind))
 
 
 async def check_maker(
-    services: Services, maker: Principal, newest: DefinitionRow | None, made: Made
+    services: Services, maker: Principal, newest: DefinitionRow | None, kind: TriggerKind
 ) -> tuple[str, ...]:
     """The scopes that starting a workflow needs; `Denied` if whoever made something that starts it lacks one."""
     versions = [] if newest is None else [needs_of(services, newest)]
     needed = await scopes_to_start(services, maker.tenant, versions)
     missing = first_missing(maker, needed)
     if missing is not None:
-        told = f"{maker.id}, who made {made.called}, does not have the scope {missing}"
+        told = f"{maker.id}, who made {kind.label}, does not have the scope {missing}"
         raise Denied("SCOPE_REQUIRED", told, "ask the owner for it", {"scope": missing})
     return needed
 
@@ -120,7 +122,7 @@ async def trigger_scopes(services: Services, row: DefinitionRow, *, starts: bool
     return frozenset(needed) if starts else _SIGNAL
 
 
-async def _valid(services: Services, key: KeyRow, made: Made) -> KeyRow:
+async def _valid(services: Services, key: KeyRow, kind: TriggerKind) -> KeyRow:
     now = services.clock.now_ms()
     while key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
         successor = await _successor(services, key)
@@ -128,7 +130,7 @@ async def _valid(services: Services, key: KeyRow, made: Made) -> KeyRow:
             code, told = (
                 ("KEY_REVOKED", "was revoked") if key.revoked_at is not None else ("KEY_EXPIRED", "has expired")
             )
-            raise Denied(code, f"the key {key.name}, with which {made.called} was made, {told}", made.hint)
+            raise Denied(code, f"the key {key.name}, with which {kind.label} was made, {told}", kind.hint)
         key = successor
     return key
 

@@ -16,7 +16,7 @@ from penstock.definitions.schemas.compiled import CompiledSchema, is_prompt, loa
 from penstock.operations.catalogue.capability import Annotations, Authorization, Governance
 from penstock.operations.gate.context import Context
 from penstock.operations.runs.handles import seconds_to_wait
-from penstock.operations.runs.results import ExecutionResult, attended
+from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, started_run
 
 __all__ = [
@@ -161,7 +161,7 @@ async def execute(workflow_id: str, definition_hash: str, context: Context, give
         row = await started_run(context, ExecuteWorkflow(workflow_id=workflow_id, hash=definition_hash, input=given))
     patience = context.request.patience_seconds
     seconds = seconds_to_wait(context, None) if patience is None else patience
-    return await attended(context, row.run_id, seconds)
+    return await wait_for_result(context, row.run_id, seconds)
 
 
 _CLIENT = "client"

@@ -13,11 +13,11 @@ from penstock.base import limits
 from penstock.engine.state import RunState
 from penstock.runtime.ports.host import Moved, RunReader
 
-__all__ = ["Family", "Kin"]
+__all__ = ["ChildRunWatcher", "ChildRuns"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kin:
+class ChildRuns:
     """Those that have not ended, what to wait for to see them move, and whether they have since the last look."""
 
     states: tuple[RunState, ...] = ()
@@ -26,13 +26,13 @@ class Kin:
 
 
 @dataclass(slots=True)
-class Family:
+class ChildRunWatcher:
     """The children of one execution, as they were seen last."""
 
     host: RunReader
     _seen: dict[str, int] = field(default_factory=dict)
 
-    async def look(self, state: RunState, watching: ExitStack) -> Kin:
+    async def look(self, state: RunState, watching: ExitStack) -> ChildRuns:
         """Look at everybody; `watching` lasts as long as somebody waits for them to move."""
         states: list[RunState] = []
         waits: list[Moved] = []
@@ -50,7 +50,7 @@ class Family:
             if not child.terminal:
                 states.append(child)
                 names.extend(_children(child))
-        return Kin(tuple(states), tuple(waits), moved)
+        return ChildRuns(tuple(states), tuple(waits), moved)
 
 
 def _children(state: RunState) -> list[str]:

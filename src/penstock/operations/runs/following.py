@@ -17,7 +17,7 @@ from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.ids import id_in_tenant
 from penstock.operations.gate.context import Services
-from penstock.operations.runs.children import Family, Kin
+from penstock.operations.runs.children import ChildRuns, ChildRunWatcher
 from penstock.runtime.ports.runs import RunRow
 
 __all__ = ["Position", "execution_position", "follow_execution"]
@@ -46,7 +46,7 @@ async def follow_execution(
 ) -> None:
     """Say whenever an execution has moved, or a child of it, until it has ended or is gone."""
     run_id, seen = begun.run_id, begun.sequence
-    family = Family(services.host)
+    family = ChildRunWatcher(services.host)
     while True:
         try:
             with ExitStack() as watching:
@@ -70,6 +70,6 @@ async def follow_execution(
         seen = row.seq
 
 
-async def _kin(services: Services, family: Family, row: RunRow, watching: ExitStack) -> Kin:
+async def _kin(services: Services, family: ChildRunWatcher, row: RunRow, watching: ExitStack) -> ChildRuns:
     state = await services.host.read(row.run_id) if row.status.startswith("waiting_") else None
-    return await family.look(state, watching) if state is not None and state.children else Kin()
+    return await family.look(state, watching) if state is not None and state.children else ChildRuns()

@@ -28,7 +28,7 @@ from penstock.operations.gate.context import Context, Services
 from penstock.operations.permissions.starting import UPSTREAM_RUN_SCOPE
 from penstock.operations.runs.capabilities import converted, nested_schema, object_at, object_schema
 from penstock.operations.runs.handles import seconds_to_wait
-from penstock.operations.runs.results import ExecutionResult, attended
+from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, started_run
 from penstock.runtime.upstreams.board import DEFINE_CALL, QUARANTINED, Standing
 from penstock.runtime.upstreams.tools import ImportRules, ToolRule, UpstreamTool
@@ -181,7 +181,7 @@ async def _execute(server: str, tool: str, context: Context, given: JsonValue) -
         )
     patience = context.request.patience_seconds
     seconds = seconds_to_wait(context, None) if patience is None else patience
-    return await attended(context, row.run_id, seconds)
+    return await wait_for_result(context, row.run_id, seconds)
 
 
 async def _defined(context: Context, server: str, tool: str) -> Workflow:

@@ -23,7 +23,7 @@ from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.engine.transitions import RunStatus
 from penstock.operations.gate.context import Context
-from penstock.operations.runs.children import Family, Kin
+from penstock.operations.runs.children import ChildRuns, ChildRunWatcher
 from penstock.operations.runs.events import progress_data
 from penstock.operations.runs.views import ErrorView, error_of
 from penstock.operations.runs.waits import QuestionView, question_views
@@ -31,7 +31,7 @@ from penstock.runtime.activities.progress import ProgressNews
 from penstock.runtime.host.waiters import moved_within
 from penstock.runtime.ports.host import Moved
 
-__all__ = ["ExecutionResult", "attended"]
+__all__ = ["ExecutionResult", "wait_for_result"]
 
 
 # Nothing happens in these by itself: a person, or another call, has the next word.
@@ -56,20 +56,20 @@ class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     questions: list[QuestionView] = []
 
 
-async def attended(context: Context, run_id: str, seconds: float, *, after_sequence: int = 0) -> ExecutionResult:
+async def wait_for_result(context: Context, run_id: str, seconds: float, *, after_sequence: int = 0) -> ExecutionResult:
     """The execution once there is something to say about it: it ended, asks something, or time is up.
 
     With `after_sequence` a question that was open at that point is nothing to say.
     """
     observe = context.request.observe
-    attendance = _Attendance(context=context, run_id=run_id, observe=observe, known=after_sequence)
+    waiter = _ResultWaiter(context=context, run_id=run_id, observe=observe, known=after_sequence)
     deadline = asyncio.get_running_loop().time() + seconds
-    state = await context.presence.while_there(lambda: attendance.until(deadline))
+    state = await context.caller.while_connected(lambda: waiter.until(deadline))
     if state is None:
-        state = await context.services.host.read(attendance.run_id)
+        state = await context.services.host.read(waiter.run_id)
     if state is None:
         raise _deleted()
-    return _result(context, state, attendance.kin)
+    return _result(context, state, waiter.kin)
 
 
 def _deleted() -> NotFound:
@@ -93,7 +93,7 @@ def _result(context: Context, state: RunState, kin: tuple[RunState, ...]) -> Exe
 
 
 @dataclass(slots=True, kw_only=True)
-class _Attendance:
+class _ResultWaiter:
     """One caller who waits with one execution, and with those that continue it."""
 
     context: Context
@@ -122,7 +122,7 @@ class _Attendance:
 
     async def _with_one(self, deadline: float, news: ProgressNews) -> RunState:
         host, seen = self.context.services.host, 0
-        family = Family(host)
+        family = ChildRunWatcher(host)
         wanted = _is_worth_a_look if self.observe is None else None
         ended: RunState | None = None
         while True:
@@ -131,7 +131,7 @@ class _Attendance:
                 state = ended or await host.watched_state(self.run_id)
                 if state is None:
                     raise _deleted()
-                kin = Kin() if state.terminal or not state.children else await family.look(state, watching)
+                kin = ChildRuns() if state.terminal or not state.children else await family.look(state, watching)
                 self.kin = kin.states
                 await self._tell(state, news, moved=state.seq > seen)
                 if state.terminal or await self._at_rest(state) or not self._may_wait(deadline):

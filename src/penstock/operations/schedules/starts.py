@@ -15,7 +15,7 @@ from penstock.base.ids import id_for_callers
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context, Principal
-from penstock.operations.gate.internal_callers import act
+from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.permissions.makers import SCHEDULE, check_maker, maker_id, rights_of_maker
 from penstock.operations.permissions.starting import RUN_SCOPE
@@ -77,7 +77,9 @@ def fire_through(gate: Gate) -> Fire:
             on_behalf_of=await maker_id(gate.services, row),
         )
         try:
-            await act(gate, principal, START, {"schedule_id": row.schedule_id, "mark": mark}, surface="schedule")
+            await internal_call(
+                gate, principal, START, {"schedule_id": row.schedule_id, "mark": mark}, surface="schedule"
+            )
         except _FINAL as error:
             return NotAllowed(error.code, error.message)
         return Started(scheduled_run_id(row, mark))

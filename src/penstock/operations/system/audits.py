@@ -19,7 +19,7 @@ from penstock.governance.audit_chain import ChainBroken, ChainHead, ChainVerifie
 from penstock.operations.catalogue.capability import Capability, Example, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Limit, instant, milliseconds
-from penstock.operations.gate.audit_log import STRANGERS, seal_with
+from penstock.operations.gate.audit_log import ANONYMOUS_TENANT, seal_with
 from penstock.operations.gate.context import Context
 from penstock.runtime.ports.platform import AuditQuery, AuditRecord
 
@@ -161,7 +161,7 @@ async def audit_list(context: Context, given: ListAudit) -> AuditPageView:
         raise Denied("SCOPE_REQUIRED", told, "leave `strangers` out", {"scope": "*"})
     page = await context.services.platform.audit(
         AuditQuery(
-            tenant=STRANGERS if given.strangers else context.tenant,
+            tenant=ANONYMOUS_TENANT if given.strangers else context.tenant,
             before_seq=_before(given.cursor),
             operation=given.operation,
             principal=given.principal,

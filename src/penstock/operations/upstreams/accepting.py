@@ -18,7 +18,7 @@ from penstock.base.json import JsonObject
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context
-from penstock.operations.gate.internal_callers import act, system_principal
+from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.runs.imported_tools import CALLS_OWNER, call_workflow
 from penstock.runtime.upstreams.board import ACCEPT_FIRST, DEFINE_CALL, KEEP_LISTING, Act, Upstreams
@@ -87,7 +87,7 @@ def accept_through(gate: Gate) -> Act:
 
     async def act_as_upstream(tenant: str, operation: str, arguments: JsonObject) -> Any:
         upstream = system_principal("upstream", "upstream:admin", "workflow:write", tenant=tenant)
-        return await act(gate, upstream, operation, arguments)
+        return await internal_call(gate, upstream, operation, arguments)
 
     return act_as_upstream
 

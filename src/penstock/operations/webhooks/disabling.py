@@ -16,7 +16,7 @@ from penstock.base.errors import Conflict
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context
-from penstock.operations.gate.internal_callers import act, system_principal
+from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.deliveries.endpoints import ENDPOINT_KIND, endpoint_of
 from penstock.runtime.ports.platform import ResourceChanged, ResourceRow, body_etag
@@ -62,7 +62,9 @@ def disable_through(gate: Gate) -> Callable[[ResourceRow, str], Awaitable[None]]
     async def disable(row: ResourceRow, reason: str) -> None:
         deliveries = system_principal("deliveries", "webhook:write", tenant=row.tenant)
         try:
-            await act(gate, deliveries, _DISABLE, {"endpoint_id": row.resource_id, "etag": row.etag, "reason": reason})
+            await internal_call(
+                gate, deliveries, _DISABLE, {"endpoint_id": row.resource_id, "etag": row.etag, "reason": reason}
+            )
         except Conflict:
             return
 

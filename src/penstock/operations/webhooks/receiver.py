@@ -26,9 +26,9 @@ from penstock.base.json import JsonObject
 from penstock.governance.webhook_signatures import Unverified, Verified, verify_request
 from penstock.operations.catalogue.errors import internal_error
 from penstock.operations.gate.context import Principal, Request
-from penstock.operations.gate.pipeline import Answered, Gate
+from penstock.operations.gate.pipeline import AnsweredCall, Gate
 from penstock.operations.permissions.makers import maker_of_trigger, trigger_scopes
-from penstock.operations.webhooks.requests import HookRequest, Understood, understood
+from penstock.operations.webhooks.requests import HookRequest, InterpretedRequest, interpret
 from penstock.operations.webhooks.table import Hook, HookTable
 from penstock.runtime.ports.platform import AuditEntry, CallRecord, Claimed, Finished, IdempotencyClaim, InFlight
 from penstock.runtime.secrets import secret_name
@@ -97,7 +97,7 @@ class WebhookReceiver:
         principal, services = await self._principal(hook), self.gate.services
         evaluator = services.hook_evaluator or services.host.evaluator
         # What an expression makes of a stranger's data may take its time; nobody else waits for it.
-        meant = await services.hook_threads.run(hook.tenant, understood, hook.trigger, request, evaluator)
+        meant = await services.hook_threads.run(hook.tenant, interpret, hook.trigger, request, evaluator)
         if not meant.passes:
             return HookAnswer(status="filtered")
         unique = meant.dedupe or identity
@@ -139,7 +139,7 @@ class WebhookReceiver:
                 assert_never(found)
 
     async def _once(
-        self, hook: Hook, request: HookRequest, meant: Understood, principal: Principal, unique: str
+        self, hook: Hook, request: HookRequest, meant: InterpretedRequest, principal: Principal, unique: str
     ) -> HookAnswer:
         """Dispatch a request unless it was before; a refusal lets it be sent again."""
         services, now = self.gate.services, self.gate.services.clock.now_ms()
@@ -177,7 +177,7 @@ class WebhookReceiver:
         return answer
 
     async def _dispatch(
-        self, hook: Hook, request: HookRequest, meant: Understood, principal: Principal, unique: str | None
+        self, hook: Hook, request: HookRequest, meant: InterpretedRequest, principal: Principal, unique: str | None
     ) -> HookAnswer:
         """Call the gate as the trigger. Ids are made from what makes the request unique: a crash repeats nothing."""
         trigger = hook.trigger
@@ -202,7 +202,7 @@ class WebhookReceiver:
                 remote=request.remote,
             )
         )
-        if isinstance(outcome, Answered):
+        if isinstance(outcome, AnsweredCall):
             value = getattr(outcome.reply, "value", None)
             return HookAnswer(status="accepted", execution_id=getattr(value, "execution_id", None))
         if outcome.error.code == "EXECUTION_ID_TAKEN" and meant.run_id is None:
@@ -262,10 +262,10 @@ class WebhookReceiver:
             details=details,
         )
         if refused is not None:
-            self.gate.trail.refused_entry(entry)
+            self.gate.audit_log.refused_entry(entry)
             return
         try:
-            await self.gate.trail.write(entry, gather=True)
+            await self.gate.audit_log.write(entry, gather=True)
         except PenstockError:
             _LOGGER.exception("request %s has no audit record", request.request_id)
 

@@ -25,7 +25,7 @@ from penstock.definitions.jq.templates import render
 from penstock.definitions.webhooks import WebhookTrigger
 from penstock.operations.runs.fields import CHOSEN_ID
 
-__all__ = ["HookRequest", "Understood", "understood"]
+__all__ = ["HookRequest", "InterpretedRequest", "interpret"]
 
 _RUN_ID = re.compile(CHOSEN_ID)
 # What must not end in a history: credentials, and signatures that open the door once more.
@@ -78,7 +78,7 @@ class HookRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Understood:
+class InterpretedRequest:
     """What a trigger makes of a request; `passes` is false for one that its filter leaves out."""
 
     passes: bool
@@ -87,14 +87,14 @@ class Understood:
     payload: JsonValue = None
 
 
-def understood(trigger: WebhookTrigger, request: HookRequest, evaluator: Evaluator) -> Understood:
+def interpret(trigger: WebhookTrigger, request: HookRequest, evaluator: Evaluator) -> InterpretedRequest:
     """Read a request and evaluate what the trigger says about it; `Rejected` when it does not fit."""
     root = _root(trigger, request)
     _check_body(trigger, root["body"], evaluator)
     if trigger.filter is not None and _value("filter", trigger.filter, root, evaluator) in (False, None):
-        return Understood(passes=False)
+        return InterpretedRequest(passes=False)
     dedupe = None if trigger.dedupe is None else _value("dedupe", trigger.dedupe, root, evaluator)
-    return Understood(
+    return InterpretedRequest(
         passes=True,
         dedupe=None if dedupe is None else hashlib.sha256(canonical_json(dedupe, exact_integers=True)).hexdigest(),
         run_id=_run_id(trigger, root, evaluator),

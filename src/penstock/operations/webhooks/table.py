@@ -16,7 +16,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Rejected
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.definitions.webhooks import WebhookTrigger, hook_path, webhook_triggers
-from penstock.operations.gate.recent import Recent
+from penstock.operations.gate.lru_cache import LruCache
 from penstock.runtime.ports.runs import DefinitionRow, StoreReader
 
 __all__ = ["Hook", "HookTable", "hooks_of"]
@@ -74,7 +74,7 @@ class HookTable:
     def __init__(self, store: StoreReader, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._tenants: Recent[str, _Loaded] = Recent(_TENANTS_KEPT)
+        self._tenants: LruCache[str, _Loaded] = LruCache(_TENANTS_KEPT)
 
     async def find(self, path: str) -> tuple[Hook, ...]:
         """The webhooks at a path below /hooks: of the tenant that it begins with after `@`, else of the default one."""

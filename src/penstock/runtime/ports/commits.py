@@ -4,7 +4,7 @@ A caller may be cancelled at any `await`: a client hangs up, a timeout runs out.
 stored all the same, and so what follows from it has to happen all the same. A `Commit` is a future that cannot be
 cancelled: a task that is cancelled while it waits for one learns of it when the commit is settled, which takes as long
 as the disk takes. It costs no task and no turn of the loop. What follows from a commit is said with it (`and_then`) and
-happens in one piece with it, whoever waits. `CarriedThrough` is for what takes several steps, and has a task.
+happens in one piece with it, whoever waits. `ShieldedTasks` is for what takes several steps, and has a task.
 
 Above it: the stores make commits, the host waits for them. Below it: asyncio.
 """
@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import copy_context
 from typing import Any, Generic, TypeVar
 
-__all__ = ["CarriedThrough", "Commit", "commit_of", "in_this_context", "settled"]
+__all__ = ["Commit", "ShieldedTasks", "commit_of", "in_this_context", "settled"]
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ def commit_of(appending: Awaitable[T]) -> Commit[T]:
     return commit
 
 
-class CarriedThrough:
+class ShieldedTasks:
     """Work of several steps that is done to its end although its caller may be cancelled."""
 
     def __init__(self) -> None:

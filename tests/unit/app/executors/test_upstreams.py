@@ -22,7 +22,7 @@ from penstock.app.settings.model import Settings
 from penstock.base.json import JsonObject
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Request
-from penstock.operations.gate.pipeline import Answered, Gate
+from penstock.operations.gate.pipeline import AnsweredCall, Gate
 from penstock.runtime.executors.mcp.config import command_name
 from penstock.runtime.run_handle import RunFailed
 from penstock.runtime.upstreams.tools import ServerState, ToolGuard, ToolRefusal, UpstreamTool
@@ -206,11 +206,11 @@ async def test_a_call_that_fails_takes_long_or_gives_too_much_says_so(tmp_path: 
             request_id="test",
             observe=observe,
         )
-        assert isinstance(await caller.gate.call(request), Answered)
+        assert isinstance(await caller.gate.call(request), AnsweredCall)
         assert [message for message in heard if message] == ["step 1", "step 2", "step 3"]
         request = msgspec.structs.replace(request, operation="upstream:shop.hold", patience_seconds=0.0)
         held = await caller.gate.call(request)
-        assert isinstance(held, Answered)
+        assert isinstance(held, AnsweredCall)
         assert isinstance(held.reply, Reply)
         execution_id = held.reply.value.execution_id
         await caller.call("execution.cancel", execution_id=execution_id)

@@ -17,7 +17,7 @@ from penstock.app.settings.model import McpSettings, ServerSettings, Settings
 from penstock.base import limits
 from penstock.mcp_surface.options import McpOptions
 from penstock.operations.gate.context import Request
-from penstock.operations.gate.pipeline import Answered
+from penstock.operations.gate.pipeline import AnsweredCall
 from tests.waiting import SECONDS_MAX
 
 
@@ -65,7 +65,7 @@ async def test_what_assistants_need_is_loaded_early_if_there_is_something_for_th
             surface="sdk",
             request_id="test",
         )
-        assert isinstance(await gate.call(request), Answered)
+        assert isinstance(await gate.call(request), AnsweredCall)
         async with McpMount(gate, McpOptions()) as mount:
             assert mount._warming is not None
             await asyncio.wait_for(asyncio.shield(mount._warming), SECONDS_MAX)

@@ -23,7 +23,7 @@ from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.tools.tool_list import ToolList
 from penstock.operations.gate.context import Principal, Request, Surface
-from penstock.operations.gate.pipeline import Answered, Gate
+from penstock.operations.gate.pipeline import AnsweredCall, Gate
 
 pytestmark = pytest.mark.anyio
 
@@ -87,7 +87,7 @@ class Both:
             operation=operation, arguments=arguments, principal=local_owner(), surface=surface, request_id="test"
         )
         outcome = await self.gate.call(request)
-        assert isinstance(outcome, Answered), outcome
+        assert isinstance(outcome, AnsweredCall), outcome
         return outcome.reply.value  # type: ignore[union-attr]
 
     async def post(self, body: Any, headers: dict[str, str], *, fast: bool, key: str | None = None) -> Answer:

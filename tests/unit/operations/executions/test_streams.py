@@ -13,7 +13,7 @@ from penstock.base import limits
 from penstock.base.errors import LimitExceeded
 from penstock.operations.catalogue.capability import StreamEvent
 from penstock.operations.gate.context import Credentials, Request, Surface
-from penstock.operations.gate.pipeline import Answered
+from penstock.operations.gate.pipeline import AnsweredCall
 from penstock.runtime.activities.performing import ActivityCall
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import workflow
@@ -281,7 +281,7 @@ def test_progress_is_told_live_without_an_id_and_marked_if_a_model_began_it(
                 request_id="test",
             )
         )
-        assert isinstance(begun, Answered)
+        assert isinstance(begun, AnsweredCall)
         await status(caller, "x", "waiting_activity")
         (activity,) = await caller.penstock.run("x").activities()
         call = ActivityCall(run_id="x", workflow_name="double", activity=activity)

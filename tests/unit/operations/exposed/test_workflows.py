@@ -15,7 +15,7 @@ from penstock.base.errors import NotFound, Rejected
 from penstock.base.json import JsonObject
 from penstock.operations.exposed.workflows import ExposedWorkflows
 from penstock.operations.gate.context import Request
-from penstock.operations.gate.pipeline import Answered
+from penstock.operations.gate.pipeline import AnsweredCall
 from penstock.operations.runs.capabilities import object_schema
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import ASK, DOUBLE, WAIT
@@ -39,7 +39,7 @@ async def result(caller: Caller, name: str, arguments: JsonObject, **more: Any) 
             **more,
         )
     )
-    assert isinstance(outcome, Answered), outcome
+    assert isinstance(outcome, AnsweredCall), outcome
     return msgspec.to_builtins(outcome.reply.value)  # type: ignore[union-attr]
 
 

@@ -21,7 +21,7 @@ SECONDS_TO_END = 10.0
 
 
 async def until_held(caller: Caller, calls: int) -> None:
-    watch = caller.gate.key_watch
+    watch = caller.gate.key_monitor
     await until(lambda: sum(map(len, watch._calls.values())) >= calls)
 
 
@@ -59,7 +59,7 @@ def test_calls_end_with_their_key_and_their_executions_go_on(open_caller: OpenGa
         assert [item["status"] for item in runs] == ["waiting_timer"] * 2
         stays.cancel()
         await asyncio.wait([stays])
-        assert not owner.gate.key_watch._calls
+        assert not owner.gate.key_monitor._calls
 
     async def body() -> None:
         async with open_caller() as owner:

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Credentials
-from penstock.operations.gate.pipeline import Answered
+from penstock.operations.gate.pipeline import AnsweredCall
 from tests.unit.operations.conftest import Caller, OpenGate
 
 GREET: dict[str, Any] = {
@@ -107,7 +107,7 @@ def test_every_violation_of_the_arguments_is_told_at_once(open_caller: OpenGate)
 def test_a_rate_is_refused_with_the_time_to_wait(open_caller: OpenGate) -> None:
     async def test(caller: Caller) -> None:
         refused = [
-            outcome for _ in range(20) if not isinstance(outcome := await caller.outcome("workflow.list"), Answered)
+            outcome for _ in range(20) if not isinstance(outcome := await caller.outcome("workflow.list"), AnsweredCall)
         ]
         assert refused
         assert refused[0].error.code == "RATE_LIMITED"
@@ -120,8 +120,8 @@ def test_an_idempotent_call_happens_once_and_is_answered_twice(open_caller: Open
     async def test(caller: Caller) -> None:
         first = await caller.outcome("workflow.create", idempotency_key="a", document=GREET)
         again = await caller.outcome("workflow.create", idempotency_key="a", document=GREET)
-        assert isinstance(first, Answered)
-        assert isinstance(again, Answered)
+        assert isinstance(first, AnsweredCall)
+        assert isinstance(again, AnsweredCall)
         assert isinstance(first.reply, Reply)
         assert isinstance(again.reply, Reply)
         assert (first.replayed, again.replayed) == (False, True)

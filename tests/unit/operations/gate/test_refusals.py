@@ -8,7 +8,7 @@ import pytest
 
 from penstock.base import limits
 from penstock.base.errors import Denied
-from penstock.operations.gate.audit_log import STRANGERS
+from penstock.operations.gate.audit_log import ANONYMOUS_TENANT
 from penstock.operations.gate.context import Credentials
 from penstock.operations.gate.refusals import VARIOUS, GatheredRefusals, RefusalKey
 from penstock.runtime.ports.platform import AuditEntry, AuditQuery
@@ -106,7 +106,7 @@ def test_a_key_that_is_revoked_while_its_holder_is_asked_is_on_record_with_the_a
             await gate.recheck(who, surface="mcp", request_id="r", remote="192.0.2.7")
         assert refused.value.on_record
         await gate.flush()
-        (record,) = (await gate.services.platform.audit(AuditQuery(tenant=STRANGERS))).records
+        (record,) = (await gate.services.platform.audit(AuditQuery(tenant=ANONYMOUS_TENANT))).records
         entry = record.entry
         assert (entry.outcome, entry.code, entry.details["remote"]) == ("refused", "KEY_REVOKED", "192.0.2.7")
 
@@ -116,7 +116,7 @@ def test_a_key_that_is_revoked_while_its_holder_is_asked_is_on_record_with_the_a
 def test_calls_above_the_rate_are_gathered(open_caller: OpenGate) -> None:
     async def test(caller: Caller) -> None:
         gate = caller.gate
-        gate.admission = type(gate.admission)(replace(gate.services.limits, admin_per_minute=6))
+        gate.rate_limiter = type(gate.rate_limiter)(replace(gate.services.limits, admin_per_minute=6))
         for _ in range(50):
             await caller.outcome("key.list")
         await gate.flush()

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from penstock.base.errors import PenstockError
-from penstock.operations.gate.pipeline import Answered, RefusedCall
+from penstock.operations.gate.pipeline import AnsweredCall, RefusedCall
 from tests.unit.operations.conftest import Caller, OpenGate
 
 pytestmark = pytest.mark.anyio
@@ -137,7 +137,7 @@ def refusal(outcome: Any) -> PenstockError:
 @pytest.mark.parametrize("way", [*DENIED, *STORED])
 async def test_whoever_may_read_workflows_hears_which_scope_is_missing(open_caller: OpenGate, way: str) -> None:
     allowed, denied = await with_and_without(open_caller, {**DENIED, **STORED}[way], *RIGHTS)
-    assert isinstance(allowed, Answered), allowed
+    assert isinstance(allowed, AnsweredCall), allowed
     assert refusal(denied).code == "SCOPE_REQUIRED"
     assert SCOPE in refusal(denied).message
 
@@ -145,7 +145,7 @@ async def test_whoever_may_read_workflows_hears_which_scope_is_missing(open_call
 @pytest.mark.parametrize("way", list(DENIED))
 async def test_for_whoever_may_not_read_workflows_it_does_not_exist(open_caller: OpenGate, way: str) -> None:
     allowed, denied = await with_and_without(open_caller, DENIED[way], *BLIND)
-    assert isinstance(allowed, Answered), allowed
+    assert isinstance(allowed, AnsweredCall), allowed
     assert refusal(denied).code == "WORKFLOW_NOT_FOUND"
     assert SCOPE not in str(refusal(denied))
 
@@ -156,7 +156,7 @@ async def test_what_is_offered_does_not_exist_for_whoever_may_not_start_it(
     open_caller: OpenGate, way: str, rights: tuple[str, ...]
 ) -> None:
     allowed, denied = await with_and_without(open_caller, UNKNOWN[way], *rights)
-    assert isinstance(allowed, Answered), allowed
+    assert isinstance(allowed, AnsweredCall), allowed
     assert refusal(denied).code == "OPERATION_NOT_FOUND"
 
 

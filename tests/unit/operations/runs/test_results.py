@@ -10,7 +10,7 @@ import pytest
 
 from penstock.base.json import JsonObject
 from penstock.operations.gate.context import Request
-from penstock.operations.gate.pipeline import Answered
+from penstock.operations.gate.pipeline import AnsweredCall
 from penstock.runtime.ports.runs import StoredRun
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.running import run
@@ -56,7 +56,7 @@ async def called(caller: Caller, observe: Callable[[JsonObject], Awaitable[None]
         observe=observe,
     )
     outcome = await caller.gate.call(request)
-    assert isinstance(outcome, Answered), outcome
+    assert isinstance(outcome, AnsweredCall), outcome
     return outcome.reply
 
 

@@ -21,11 +21,11 @@ from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import instant
 from penstock.operations.gate.context import Context, Principal
-from penstock.operations.gate.internal_callers import act
+from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.ports.platform import RESTORED_MARK, AuditEntry
 
-__all__ = ["OPERATIONS", "put_restores_on_record"]
+__all__ = ["OPERATIONS", "record_restores"]
 
 _LOGGER = logging.getLogger("penstock")
 _RESTORE = "store.restore"
@@ -47,14 +47,14 @@ class Restores(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     restores: list[Restore]
 
 
-class OnRecord(msgspec.Struct, frozen=True, kw_only=True):
+class RestoresRecorded(msgspec.Struct, frozen=True, kw_only=True):
     """How many trails say so."""
 
     trails: int
 
 
 @operation(_RESTORE, route=None, scopes=("store:restore",), destructive=True, risk="critical")
-async def store_restore(context: Context, given: Restores) -> OnRecord:
+async def store_restore(context: Context, given: Restores) -> RestoresRecorded:
     """Say in every audit trail of a file that it was put in the place of another one."""
     platform, entry = context.services.platform, context.call.entry
     replaced = (tenant for restore in given.restores for tenant in restore.replaced)
@@ -64,7 +64,7 @@ async def store_restore(context: Context, given: Restores) -> OnRecord:
         context.call.entry, context.call.more = entries[0], tuple(entries[1:])
     if not await platform.drop_mark(RESTORED_MARK, call=context.call):
         raise Conflict("PRECONDITION_FAILED", "another process has put it on record")
-    return OnRecord(trails=len(tenants))
+    return RestoresRecorded(trails=len(tenants))
 
 
 def _told(entry: AuditEntry, restore: Restore, tenant: str) -> AuditEntry:
@@ -79,7 +79,7 @@ def _told(entry: AuditEntry, restore: Restore, tenant: str) -> AuditEntry:
     )
 
 
-async def put_restores_on_record(gate: Gate) -> None:
+async def record_restores(gate: Gate) -> None:
     """Put on record that the file of a gate was restored, if it says so and nobody has done it yet."""
     notes = await gate.services.platform.mark(RESTORED_MARK)
     if not isinstance(notes, list) or not notes:
@@ -88,7 +88,7 @@ async def put_restores_on_record(gate: Gate) -> None:
     by = str(last.get("by")) if isinstance(last, dict) else "unknown"
     restorer = Principal(id=by, tenant=DEFAULT_TENANT, scopes=frozenset({"store:restore"}), name=by)
     try:
-        await act(gate, restorer, _RESTORE, {"restores": notes})
+        await internal_call(gate, restorer, _RESTORE, {"restores": notes})
     except Conflict:
         return
     except PenstockError:
