@@ -28,8 +28,8 @@ from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
 from penstock.definitions.source.findings import Severity
 from penstock.engine import inputs
+from penstock.engine.inputs import PROGRAM
 from penstock.engine.outcomes import Refused
-from penstock.engine.starters import PROGRAM
 from penstock.runtime.activities.performing import AsyncPerformer
 from penstock.runtime.activities.routing import Router, SecretResolver
 from penstock.runtime.executors.step.executor import StepExecutor
@@ -63,7 +63,7 @@ else:
 __all__ = ["Penstock"]
 
 _LOGGER = logging.getLogger("penstock")
-_PROGRAM_TOLD = PROGRAM.told()
+_PROGRAM_TOLD = PROGRAM.to_json()
 
 
 class Penstock:

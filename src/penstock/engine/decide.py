@@ -78,9 +78,9 @@ def _refuse_after_end(state: RunState, given: inputs.Input) -> Refused:
     }
     code = codes.get(type(given), "RUN_ENDED")
     if state.continued_as is not None:
-        told = f"run {state.run_id} has ended and continued as {state.continued_as}"
+        message = f"run {state.run_id} has ended and continued as {state.continued_as}"
         hint = f"look at {state.continued_as}, or at the run that it continued as"
-        return Refused(code, told, hint, {"continued_as": state.continued_as})
+        return Refused(code, message, hint, {"continued_as": state.continued_as})
     return Refused(code, f"run {state.run_id} is {state.status} already; nothing can change it any more")
 
 
@@ -119,8 +119,8 @@ def _signal(turn: Turn, given: inputs.SendSignal) -> Refused | None:
         )
         return None
     if len(state.signals) >= limits.SIGNALS_BUFFERED_MAX:
-        told = f"{limits.SIGNALS_BUFFERED_MAX} signals wait already and nobody takes them"
-        return Refused("SIGNAL_LIMIT_EXCEEDED", told, "let the workflow wait for this signal, or send fewer")
+        message = f"{limits.SIGNALS_BUFFERED_MAX} signals wait already and nobody takes them"
+        return Refused("SIGNAL_LIMIT_EXCEEDED", message, "let the workflow wait for this signal, or send fewer")
     turn.record(events.SignalBuffered(given.name, given.payload, given.signal_id, given.by, given.note, untrusted))
     return None
 
@@ -175,8 +175,8 @@ def _acknowledge(turn: Turn, given: inputs.AcknowledgeEmit) -> Refused | None:
         return Refused("EMIT_NOT_AWAITED", f"{given.node_id} (visit {given.visit}) has no signal under way")
     emitted = events.SignalEmitted(given.node_id, given.visit, delivered=given.delivered)
     if not given.delivered:
-        told = given.error or "the signal could not be delivered"
-        emitted = replace(emitted, code=given.code or "SIGNAL_TARGET_NOT_FOUND", error=told)
+        message = given.error or "the signal could not be delivered"
+        emitted = replace(emitted, code=given.code or "SIGNAL_TARGET_NOT_FOUND", error=message)
     turn.record(emitted)
     return None
 

@@ -14,8 +14,8 @@ from typing import Any
 from penstock.base.errors import CorruptHistory, Rejected
 from penstock.base.ids import chain_of, next_in_chain
 from penstock.base.json import JsonObject
+from penstock.engine.inputs import Initiator
 from penstock.engine.records import Record, changed, events
-from penstock.engine.starters import Starter
 
 __all__ = ["fork"]
 
@@ -26,7 +26,7 @@ def fork(
     at_seq: int,
     run_id: str,
     at: int | None = None,
-    by: Starter | None = None,
+    by: Initiator | None = None,
     untrusted: bool = False,
 ) -> tuple[Record, ...]:
     """The records of a new run: those of another up to and including `at_seq`.
@@ -39,8 +39,8 @@ def fork(
         last = records[-1].seq if records else 0
         raise Rejected("FORK_POINT_INVALID", f"row {at_seq} does not exist", f"choose a row from 1 to {last}")
     if chain_of(run_id) != run_id:
-        told = f"the run id {run_id} ends in ~ and a number, as only runs do that continue others"
-        raise Rejected("VALIDATION_ERROR", told, "choose another id")
+        message = f"the run id {run_id} ends in ~ and a number, as only runs do that continue others"
+        raise Rejected("VALIDATION_ERROR", message, "choose another id")
     first = records[0].body
     if not isinstance(first, events.ExecutionStarted):
         raise CorruptHistory("HISTORY_IMPOSSIBLE", f"the history begins with {records[0].name}")
@@ -49,7 +49,7 @@ def fork(
         carried = [_later(record, at - carried[-1].at) for record in carried]
     carried[0] = changed(carried[0], **_origin(records[0], first, at_seq=at_seq, at=at))
     if by is not None:
-        carried[0] = changed(carried[0], started_by=by.principal, starter=by.told())
+        carried[0] = changed(carried[0], started_by=by.principal, starter=by.to_json())
     if untrusted:
         carried[0] = changed(carried[0], untrusted=True)
     return tuple(carried)

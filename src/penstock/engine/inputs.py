@@ -17,6 +17,7 @@ from penstock.base.json import JsonObject, JsonValue
 
 __all__ = [
     "HANDED_ON",
+    "PROGRAM",
     "AcknowledgeEmit",
     "AnswerInterrupt",
     "AskInActivity",
@@ -26,6 +27,7 @@ __all__ = [
     "FailActivity",
     "FinishChild",
     "FireTimer",
+    "Initiator",
     "Input",
     "LeaseActivity",
     "PauseRun",
@@ -36,6 +38,38 @@ __all__ = [
     "SendSignal",
     "StartRun",
 ]
+
+
+class Initiator(msgspec.Struct, frozen=True, kw_only=True):
+    """Who starts a run, as its first record says it.
+
+    The principal stands in `startedBy`, the rest in `starter`. Child runs and the next runs of a chain take both over;
+    a fork belongs to whoever made it.
+    """
+
+    principal: str
+    credential: str | None = None
+    """Which credential they showed: the id of a key, the name of a webhook's secret; never a secret itself."""
+    on_behalf_of: str | None = None
+    """The principal whose rights counted, if they act for somebody."""
+
+    @property
+    def kind(self) -> str:
+        """What sort of principal: key, local, schedule, webhook, system, program."""
+        return self.principal.partition(":")[0]
+
+    def to_json(self) -> JsonObject:
+        """What the first record says beside the principal."""
+        found: JsonObject = {"kind": self.kind}
+        if self.credential is not None:
+            found["credential"] = self.credential
+        if self.on_behalf_of is not None:
+            found["onBehalfOf"] = self.on_behalf_of
+        return found
+
+
+# The program that embeds Penstock: it has the host in its hands.
+PROGRAM = Initiator(principal="program")
 
 
 class Predecessor(msgspec.Struct, frozen=True, kw_only=True):

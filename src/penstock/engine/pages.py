@@ -115,8 +115,8 @@ def shape_of(content: bytes) -> Shape:
     try:
         return _SHAPE.decode(content)
     except msgspec.DecodeError as error:
-        told = f"the shape of a move cannot be read ({error})"
-        raise CorruptHistory("STORE_CORRUPT", told, "restore a backup with `penstock restore`") from None
+        message = f"the shape of a move cannot be read ({error})"
+        raise CorruptHistory("STORE_CORRUPT", message, "restore a backup with `penstock restore`") from None
 
 
 def expand(shape: Shape, run_id: str, first_seq: int, at: int, values: Sequence[JsonValue]) -> tuple[Record, ...]:
@@ -129,8 +129,8 @@ def expand(shape: Shape, run_id: str, first_seq: int, at: int, values: Sequence[
             ]
         )
     except (LookupError, TypeError, AttributeError) as error:
-        told = f"row {first_seq} lacks what its shape asks for ({type(error).__name__}: {error})"
-        raise CorruptHistory("STORE_CORRUPT", told, "restore a backup with `penstock restore`") from None
+        message = f"row {first_seq} lacks what its shape asks for ({type(error).__name__}: {error})"
+        raise CorruptHistory("STORE_CORRUPT", message, "restore a backup with `penstock restore`") from None
 
 
 def _content(record: RecordShape, run_id: str, at: int, values: Sequence[Any]) -> Body | JsonObject:

@@ -28,7 +28,7 @@ from penstock.engine.decide import decide
 from penstock.engine.folding.evolve import apply
 from penstock.engine.folding.reading import secrets_of
 from penstock.engine.outcomes import Refused
-from penstock.engine.records import Body, OfAVisit, Record, commands, events, given, identity
+from penstock.engine.records import Body, Record, VisitBody, commands, events, given, identity
 from penstock.engine.state import RunState
 from penstock.engine.transitions import Phase
 from penstock.engine.walk.activities import without_own_keys
@@ -256,7 +256,7 @@ class _At(NamedTuple):
         return self.record.at
 
 
-def _visit(walk: _Walk, body: OfAVisit) -> int:
+def _visit(walk: _Walk, body: VisitBody) -> int:
     return walk.state.visits.get(body.node_id, 0) if body.visit is None else body.visit
 
 

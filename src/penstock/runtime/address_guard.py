@@ -164,4 +164,4 @@ def _not_public(address: Address) -> str | None:
         (not address.is_global or address.is_reserved, "an address that is not public"),
         (_within(address, _UNUSABLE_NETWORKS), "an address that is not public"),
     )
-    return next((told for is_kind, told in kinds if is_kind), None)
+    return next((message for is_kind, message in kinds if is_kind), None)

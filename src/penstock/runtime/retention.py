@@ -33,8 +33,8 @@ class Retention:
 
     def __post_init__(self) -> None:
         if self.keep_ms < 0:
-            told = f"runs cannot be kept for {self.keep_ms} ms"
-            raise Rejected("INVALID_RETENTION", told, "give a time of zero or more")
+            message = f"runs cannot be kept for {self.keep_ms} ms"
+            raise Rejected("INVALID_RETENTION", message, "give a time of zero or more")
 
     async def sweep(self) -> int:
         """Forget every run that ended longer ago than they are kept; how many there were.

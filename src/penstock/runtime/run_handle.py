@@ -21,10 +21,10 @@ from penstock.engine import inputs
 from penstock.engine.effects import PerformActivity
 from penstock.engine.folding.trust import from_outside
 from penstock.engine.fork import fork
+from penstock.engine.inputs import Initiator
 from penstock.engine.outcomes import Accepted, Refused
 from penstock.engine.pending import pending_activities
 from penstock.engine.records import Record, commands
-from penstock.engine.starters import Starter
 from penstock.engine.state import RunState, Scope
 from penstock.engine.status import run_status
 from penstock.engine.transitions import RunStatus
@@ -104,15 +104,15 @@ class Run(msgspec.Struct, frozen=True):
                 break
             run_id = state.run_id
             if deadline is not None and deadline <= loop.time():
-                told = f"run {run_id} is still {run_status(state)} after {timeout_seconds} s"
-                raise Unavailable("RUN_NOT_FINISHED", told, "wait again, or look at what it waits for")
+                message = f"run {run_id} is still {run_status(state)} after {timeout_seconds} s"
+                raise Unavailable("RUN_NOT_FINISHED", message, "wait again, or look at what it waits for")
         if state.status is RunStatus.COMPLETED:
             return state.result
         failure = state.failure
         code = failure.code if failure else "CANCELLED"
-        told = failure.message if failure else (state.cancel_reason or "cancelled")
+        message = failure.message if failure else (state.cancel_reason or "cancelled")
         details: JsonObject = {"run_id": state.run_id, "node_id": failure.node_id if failure else state.last_node_id}
-        raise RunFailed(code, f"run {state.run_id} {state.status}: {told}", details=details)
+        raise RunFailed(code, f"run {state.run_id} {state.status}: {message}", details=details)
 
     async def newest(self) -> Run:
         """The last run of the chain that began with this one, or goes through it; often the run itself."""
@@ -348,7 +348,7 @@ class Run(msgspec.Struct, frozen=True):
             raise Rejected("JQ_FAILED", outcome.message)
         return outcome.value
 
-    async def fork(self, *, at_seq: int, run_id: str | None = None, by: Starter | None = None) -> Run:
+    async def fork(self, *, at_seq: int, run_id: str | None = None, by: Initiator | None = None) -> Run:
         """A new run that begins where this one was after a record, with the same labels, and with all of its time."""
         row = await self.host.row(self.id)
         if row is None:

@@ -168,8 +168,8 @@ class AnswerSeals:
             text = cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], tenant.encode())
             value: JsonValue = msgspec.json.decode(text)
         except (exceptions.InvalidTag, ValueError, binascii.Error):
-            told = "a secret answer cannot be read: it was not sealed by this server"
-            raise Unavailable("SECRET_ANSWER_UNREADABLE", told, "ask again in a new run") from None
+            message = "a secret answer cannot be read: it was not sealed by this server"
+            raise Unavailable("SECRET_ANSWER_UNREADABLE", message, "ask again in a new run") from None
         return value
 
     async def _opened(self) -> aead.AESGCM:

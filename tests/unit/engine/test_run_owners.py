@@ -7,9 +7,9 @@ from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import inputs
 from penstock.engine.folding.evolve import fold
 from penstock.engine.fork import fork
+from penstock.engine.inputs import Initiator
 from penstock.engine.records import Record
 from penstock.engine.replay import Replayed, replay
-from penstock.engine.starters import Starter
 from penstock.engine.walk.starting import successor_start
 from penstock.runtime.control_plane.hosts import _owned
 from penstock.runtime.host.memory import MemoryHost
@@ -53,11 +53,11 @@ def test_a_run_that_continues_another_is_on_behalf_of_the_same_principal() -> No
 
 def test_a_fork_is_on_behalf_of_whoever_forks() -> None:
     records = begun(ASKS, "ada")
-    assert fold(fork(records, at_seq=1, run_id="f", by=Starter(principal="bob"))).started_by == "bob"
+    assert fold(fork(records, at_seq=1, run_id="f", by=Initiator(principal="bob"))).started_by == "bob"
     assert fold(fork(records, at_seq=1, run_id="f")).started_by == "ada"
 
 
 def test_a_history_from_elsewhere_is_on_behalf_of_whoever_brings_it() -> None:
     first = begun(ASKS, "ada")[0]
-    assert _owned(first, "globex", Starter(principal="bob")).payload["startedBy"] == "bob"
+    assert _owned(first, "globex", Initiator(principal="bob")).payload["startedBy"] == "bob"
     assert "startedBy" not in _owned(first, "globex", None).payload

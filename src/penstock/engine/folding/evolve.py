@@ -21,7 +21,7 @@ from penstock.engine.folding.reading import Handler, corrupt, failure_of, locate
 from penstock.engine.folding.scopes import book, close_scope, drop_bodies, drop_scope, open_scope
 from penstock.engine.folding.trust import says_untrusted
 from penstock.engine.folding.waits import WAIT_HANDLERS, plain
-from penstock.engine.records import Body, OfAVisit, Record, commands, events, given
+from penstock.engine.records import Body, Record, VisitBody, commands, events, given
 from penstock.engine.state import (
     COMPENSATION_PREFIX,
     Activation,
@@ -153,8 +153,8 @@ def _execution_completed(draft: RunState, record: Record, body: events.Execution
 
 
 def _execution_failed(draft: RunState, record: Record, body: events.ExecutionFailed) -> None:
-    told = body.error if body.message is None else body.message
-    failure = failure_of(body.code, told, reason=body.reason or "failed", details=body.details)
+    message = body.error if body.message is None else body.message
+    failure = failure_of(body.code, message, reason=body.reason or "failed", details=body.details)
     ending = draft.ending.failure if draft.ending else None
     draft.failure = ending or replace(failure, node_id=body.node_id)
     _execution_ended(draft, record, body)
@@ -357,7 +357,7 @@ def _loop_started(draft: RunState, record: Record, body: events.LoopStarted) -> 
     _open_frame(draft, record, body, Frame(kind="loop", total=body.max_iterations or 0), body.deadline)
 
 
-def _open_frame(draft: RunState, record: Record, body: OfAVisit, frame: Frame, deadline: int | None) -> None:
+def _open_frame(draft: RunState, record: Record, body: VisitBody, frame: Frame, deadline: int | None) -> None:
     scope, activation = located(draft, record, body)
     changed = replace(activation, phase=moved(activation, record, body), frame=frame, deadline=deadline)
     book(draft, replace(scope, activation=changed))

@@ -13,7 +13,7 @@ import msgspec
 
 from penstock.base.errors import CorruptHistory
 from penstock.base.json import JsonValue
-from penstock.engine.records import Body, OfAVisit, Record, events
+from penstock.engine.records import Body, Record, VisitBody, events
 from penstock.engine.state import Activation, BufferedSignal, Failure, RunState, Scope
 from penstock.engine.transitions import ACTIVATION_TRANSITIONS, Phase
 
@@ -64,7 +64,7 @@ def corrupt(record: Record, why: str) -> CorruptHistory:
     return CorruptHistory("HISTORY_IMPOSSIBLE", f"row {record.seq} ({record.name}) {why}")
 
 
-def located(draft: RunState, record: Record, body: OfAVisit) -> tuple[Scope, Activation]:
+def located(draft: RunState, record: Record, body: VisitBody) -> tuple[Scope, Activation]:
     """The scope and the activation that a record names."""
     node_id, visit = body.node_id, body.visit
     key = (node_id, draft.visits.get(node_id, 0) if visit is None else visit)

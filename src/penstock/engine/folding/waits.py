@@ -12,14 +12,14 @@ from penstock.base.json import JsonObject
 from penstock.definitions.model import NodeType
 from penstock.engine.folding.reading import Handler, corrupt, failure_of, located, moved, on, secrets_of, signal_of
 from penstock.engine.folding.scopes import abandon_child, book, drop_bodies
-from penstock.engine.records import Body, OfAVisit, Record, commands, events, given
+from penstock.engine.records import Body, Record, VisitBody, commands, events, given
 from penstock.engine.state import Child, Dialogue, Ending, Failure, Lease, RunState
 from penstock.engine.transitions import Phase
 
 __all__ = ["WAIT_HANDLERS", "plain"]
 
 
-def plain(draft: RunState, record: Record, body: OfAVisit) -> None:
+def plain(draft: RunState, record: Record, body: VisitBody) -> None:
     """A record that only moves the phase."""
     scope, activation = located(draft, record, body)
     book(draft, replace(scope, activation=replace(activation, phase=moved(activation, record, body))))
@@ -174,9 +174,9 @@ def _resume_interrupt(draft: RunState, record: Record, body: commands.ResumeInte
     scope, activation = located(draft, record, body)
     answer, sealed = given(body.answer), secrets_of(body.secrets)
     if activation.phase is Phase.ASKING and activation.dialogue is not None:
-        told = replace(activation.dialogue, answer=answer, sealed=sealed)
+        message = replace(activation.dialogue, answer=answer, sealed=sealed)
         phase = moved(activation, record, body, "activity")
-        book(draft, replace(scope, activation=replace(activation, phase=phase, dialogue=told, deadline=None)))
+        book(draft, replace(scope, activation=replace(activation, phase=phase, dialogue=message, deadline=None)))
         return
     phase = moved(activation, record, body, "node")
     changed = replace(activation, phase=phase, result=answer, sealed=sealed, deadline=None)

@@ -19,11 +19,11 @@ from penstock.definitions.schemas.compiled import CompiledSchema
 from penstock.engine.effects import PerformActivity
 from penstock.engine.folding.reading import size_of
 from penstock.engine.folding.trust import is_outside
-from penstock.engine.moves.probing import BEGIN_VALUES, MADE, MOVE_VALUES, Found, probe_begin, probe_move
+from penstock.engine.moves.probing import BEGIN_VALUES, MADE, MOVE_VALUES, Probe, probe_begin, probe_move
 from penstock.engine.pages import Field, Shape
 from penstock.engine.state import RunState
 
-__all__ = ["Opening", "Plan", "Size", "Step"]
+__all__ = ["Plan", "Size", "StartTemplate", "Step"]
 
 
 class Size(msgspec.Struct, frozen=True, gc=False):
@@ -60,13 +60,13 @@ class Step(msgspec.Struct, frozen=True, gc=False):
         return self.effect is None
 
 
-class Opening(msgspec.Struct, frozen=True, gc=False):
-    """What all starts under the same circumstances have in common, which are told the same way."""
+class StartTemplate(msgspec.Struct, frozen=True, gc=False):
+    """What all starts under the same circumstances have in common."""
 
     state: RunState  # after the start, but for its id, input and time
-    told: JsonObject
+    circumstances: JsonObject  # as the first record says them
     mode: bytes  # as JSON
-    encoded: bytes  # what is told, as JSON
+    encoded: bytes  # the circumstances, as JSON
 
 
 class Plan:
@@ -77,7 +77,9 @@ class Plan:
         self._steps: dict[str, Step | None] = {}
         self._begun: Step | None = None
         self._is_begin_known = False
-        self.openings: dict[bytes, Opening] = {}  # by circumstances: a start without its id, input and time, as JSON
+        self.start_templates: dict[
+            bytes, StartTemplate
+        ] = {}  # by circumstances: a start without its id, input and time, as JSON
 
     def step(self, node_id: str) -> Step | None:
         """The move that a result of an activity makes; None where that is no plain one."""
@@ -168,7 +170,7 @@ def _with_markers(workflow: Workflow, node: Node, target: Node) -> Workflow:
     return replace(workflow, nodes=nodes, output_schema=None)
 
 
-def _step(found: Found, workflow: Workflow, node: Node | None, target: Node) -> Step | None:
+def _step(found: Probe, workflow: Workflow, node: Node | None, target: Node) -> Step | None:
     before, after, effects = found.before, found.after, found.effects
     effect = effects[0] if effects else None
     if len(effects) > 1 or (effect is not None and not isinstance(effect, PerformActivity)):

@@ -27,7 +27,7 @@ from penstock.engine.records import Record, commands, events
 from penstock.engine.state import Activation, BufferedSignal, CompensationEntry, RunState, Scope
 from penstock.engine.transitions import Phase, RunStatus
 
-__all__ = ["BEGIN_VALUES", "MADE", "MOVE_VALUES", "Found", "Markers", "probe_begin", "probe_move"]
+__all__ = ["BEGIN_VALUES", "MADE", "MOVE_VALUES", "Markers", "Probe", "probe_begin", "probe_move"]
 
 # The values of a move, in the order in which a page has them. `made`: arguments or an output that were worked out.
 MOVE_VALUES = ("visit", "attempt", "next_visit", "result", "made")
@@ -79,7 +79,7 @@ _FIRST, _SECOND = (
 )
 
 
-class Found(msgspec.Struct, frozen=True):
+class Probe(msgspec.Struct, frozen=True):
     """What a probe found: the shape of the records, the states before and after, and the effects that are due then."""
 
     shape: Shape
@@ -145,9 +145,9 @@ def _state(node: Node, target: str, markers: Markers, *, first: bool) -> RunStat
     )
 
 
-def probe_move(workflow: Workflow, node: Node, target: str) -> Found | None:
+def probe_move(workflow: Workflow, node: Node, target: str) -> Probe | None:
     """What becomes of a result of an activity that leads to a node; None where that is no plain move."""
-    found: list[Found] = []
+    found: list[Probe] = []
     for markers in (_FIRST, _SECOND):
         state = _state(node, target, markers, first=markers is _FIRST)
         next_visit = state.visits[target] + 1  # an activity may follow itself
@@ -164,13 +164,13 @@ def probe_move(workflow: Workflow, node: Node, target: str) -> Found | None:
             return None
         shape = _shape(decision.records, markers, values)
         effects = tuple(pending(workflow, decision.state, markers.at))
-        found.append(Found(shape, state, decision.state, effects))
+        found.append(Probe(shape, state, decision.state, effects))
     return found[0] if _agree(*found) else None
 
 
-def probe_begin(workflow: Workflow) -> Found | None:
+def probe_begin(workflow: Workflow) -> Probe | None:
     """What becomes of a start; None where that is no plain move."""
-    found: list[Found] = []
+    found: list[Probe] = []
     for markers in (_FIRST, _SECOND):
         given = StartRun(at=markers.at, run_id=markers.run_id, input=markers.input, mode=markers.mode)
         if markers is _SECOND:
@@ -191,7 +191,7 @@ def probe_begin(workflow: Workflow) -> Found | None:
         if shape is None:
             return None
         effects = tuple(pending(workflow, decision.state, markers.at))
-        found.append(Found(shape, RunState(), decision.state, effects))
+        found.append(Probe(shape, RunState(), decision.state, effects))
     return found[0] if _agree(*found) else None
 
 
@@ -199,11 +199,11 @@ def _is_plain(decision: Accepted) -> bool:
     return not decision.state.unsettled and all(record.body_type in _PLAIN for record in decision.records)
 
 
-def _agree(one: Found, other: Found) -> bool:
+def _agree(one: Probe, other: Probe) -> bool:
     return one.shape == other.shape and _steps(one) == _steps(other) and len(one.effects) == len(other.effects)
 
 
-def _steps(found: Found) -> tuple[int, ...]:
+def _steps(found: Probe) -> tuple[int, ...]:
     before, after = found.before, found.after
     return (
         after.seq - before.seq,

@@ -21,7 +21,7 @@ from penstock.definitions.jq.expressions import EvaluationFailed, Evaluator
 from penstock.definitions.model import EndDetail, Node
 from penstock.engine.effects import PerformActivity
 from penstock.engine.inputs import CompleteActivity, Input, StartRun
-from penstock.engine.moves.plan import Opening, Plan, Size, Step
+from penstock.engine.moves.plan import Plan, Size, StartTemplate, Step
 from penstock.engine.outcomes import Accepted, Refused
 from penstock.engine.pages import Move
 from penstock.engine.pending import in_tenant
@@ -122,21 +122,21 @@ def _begin(plan: Plan, given: StartRun, evaluator: Evaluator) -> Accepted | None
     step, at = plan.begin, given.at
     if step is None or step.effect is None or (not is_flat(given.input) and not _is_small_json(given.input)):
         return None
-    opening = _opening(plan, step, given, evaluator)
+    template = _start_template(plan, step, given, evaluator)
     value = prepared_input(plan.workflow, given.input, evaluator)
-    if opening is None or isinstance(value, Refused) or unfit_id(given.run_id) is not None:
+    if template is None or isinstance(value, Refused) or unfit_id(given.run_id) is not None:
         return None
-    state = replace(opening.state, run_id=given.run_id, input=value, started_at=at, updated_at=at)
+    state = replace(template.state, run_id=given.run_id, input=value, started_at=at, updated_at=at)
     made = _worked_out(step, Turn(plan.workflow, state, at, evaluator), state.scopes[0])
     if made is None or (state.deadline is not None and state.deadline <= at):
         return None
-    values: tuple[JsonValue, ...] = (value, state.mode, opening.told)
-    encoded = [_encode(value), opening.mode, opening.encoded]
+    values: tuple[JsonValue, ...] = (value, state.mode, template.circumstances)
+    encoded = [_encode(value), template.mode, template.encoded]
     if step.made is not None:
         values = (*values, *made)
         encoded.append(_encode(made[0]))
     names = len(_encode(list(value))) if isinstance(value, dict) else len("[]")
-    members = len(opening.encoded) - len("{}") + bool(opening.told)
+    members = len(template.encoded) - len("{}") + bool(template.circumstances)
     state.history_bytes = _size(step.size, given.run_id, at, encoded) + names + members
     if state.history_bytes >= limits.HISTORY_BYTES_ADVISED:
         return None
@@ -148,26 +148,26 @@ def _begin(plan: Plan, given: StartRun, evaluator: Evaluator) -> Accepted | None
     return Accepted(move, state, _enter(step, step.effect, state, entered))
 
 
-def _opening(plan: Plan, step: Step, given: StartRun, evaluator: Evaluator) -> Opening | None:
+def _start_template(plan: Plan, step: Step, given: StartRun, evaluator: Evaluator) -> StartTemplate | None:
     """What all starts under the circumstances of this one have in common; None for one that is refused."""
     # What is said of deadlines and of a predecessor is said of this run alone.
     is_shared = given.timeout_ms is None and given.predecessor is None and plan.workflow.timeout_ms is None
     circumstances = _encode(replace(given, at=0, run_id="", input=None))
-    if is_shared and (known := plan.openings.get(circumstances)) is not None:
+    if is_shared and (known := plan.start_templates.get(circumstances)) is not None:
         return known
     turn = Turn(plan.workflow, RunState(), given.at, evaluator)
     if start_run(turn, given) is not None or len(turn.records) != 1:
         return None
     state = turn.state
-    told = {name: value for name, value in turn.records[0].payload.items() if name not in step.usual_keys}
+    message = {name: value for name, value in turn.records[0].payload.items() if name not in step.usual_keys}
     state.seq, state.commands, state.steps = step.records, step.commands, step.steps
     state.ready.clear()
-    opening = Opening(state, told, _encode(state.mode), _encode(told))
+    template = StartTemplate(state, message, _encode(state.mode), _encode(message))
     if is_shared:
-        if len(plan.openings) >= limits.OPENINGS_KEPT_MAX:
-            plan.openings.clear()
-        plan.openings[circumstances] = opening
-    return opening
+        if len(plan.start_templates) >= limits.OPENINGS_KEPT_MAX:
+            plan.start_templates.clear()
+        plan.start_templates[circumstances] = template
+    return template
 
 
 def _worked_out(step: Step, turn: Turn, scope: Scope) -> tuple[JsonValue] | None:

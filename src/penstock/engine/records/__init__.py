@@ -4,7 +4,7 @@ Above it: everything in the engine makes or folds records; stores keep rows; vie
 """
 
 from penstock.engine.records import commands, events
-from penstock.engine.records.body import Body, Kind, OfAVisit, given
+from penstock.engine.records.body import Body, Kind, VisitBody, given
 from penstock.engine.records.record import (
     COMMANDS,
     EVENTS,
@@ -28,8 +28,8 @@ __all__ = [
     "TYPES",
     "Body",
     "Kind",
-    "OfAVisit",
     "Record",
+    "VisitBody",
     "changed",
     "commands",
     "events",

@@ -27,7 +27,7 @@ else:  # msgspec cannot read into a recursive type; what JSON gives is a JSON va
     Value = Any
     Object = dict[str, Any]
 
-__all__ = ["Body", "Command", "Event", "Kind", "Object", "OfAVisit", "Value", "given", "is_always_written", "written"]
+__all__ = ["Body", "Command", "Event", "Kind", "Object", "Value", "VisitBody", "given", "is_always_written", "written"]
 
 Kind = Literal["command", "event"]
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Event(Body, frozen=True):
     record_kind: ClassVar[Kind] = "event"
 
 
-class OfAVisit(Protocol):
+class VisitBody(Protocol):
     """A body that is about one visit of one node; without a number, about the newest."""
 
     @property

@@ -36,19 +36,19 @@ __all__ = [
 ]
 
 
-class _OfAVisit(Command, frozen=True):
+class _VisitBody(Command, frozen=True):
     node_id: str
     visit: int | None = written()
 
 
-class ScheduleNode(_OfAVisit, frozen=True):
+class ScheduleNode(_VisitBody, frozen=True):
     """The walk goes to a node."""
 
     scope: int = 0
     compensates: int | None = None
 
 
-class CompleteNode(_OfAVisit, frozen=True):
+class CompleteNode(_VisitBody, frozen=True):
     """A visit is over; `next` is where the walk goes."""
 
     output: Value = written()
@@ -58,7 +58,7 @@ class CompleteNode(_OfAVisit, frozen=True):
     timed_out: bool = False
 
 
-class FailNode(_OfAVisit, frozen=True):
+class FailNode(_VisitBody, frozen=True):
     """A visit failed: towards `next` if an error route took it, for good otherwise."""
 
     reason: str | None = written()
@@ -70,13 +70,13 @@ class FailNode(_OfAVisit, frozen=True):
     fatal: bool = False
 
 
-class RaiseInterrupt(_OfAVisit, frozen=True):
+class RaiseInterrupt(_VisitBody, frozen=True):
     """A person is to be asked."""
 
     prompt: Value = written()
 
 
-class ResumeInterrupt(_OfAVisit, frozen=True):
+class ResumeInterrupt(_VisitBody, frozen=True):
     """The question was answered."""
 
     answer: Value | UnsetType = written(UNSET)
@@ -87,7 +87,7 @@ class ResumeInterrupt(_OfAVisit, frozen=True):
     untrusted: bool = False
 
 
-class StartParallel(_OfAVisit, frozen=True):
+class StartParallel(_VisitBody, frozen=True):
     """Branches are to be started."""
 
     join: str | None = written()
@@ -95,20 +95,20 @@ class StartParallel(_OfAVisit, frozen=True):
     n: int | None = None
 
 
-class CancelParallelBranch(_OfAVisit, frozen=True):
+class CancelParallelBranch(_VisitBody, frozen=True):
     """A branch is no longer needed."""
 
     branch_name: str | None = written()
     index: int | None = written()
 
 
-class JoinParallel(_OfAVisit, frozen=True):
+class JoinParallel(_VisitBody, frozen=True):
     """Enough branches completed."""
 
     join: str | None = written()
 
 
-class StartTimer(_OfAVisit, frozen=True):
+class StartTimer(_VisitBody, frozen=True):
     """The run is to sleep."""
 
     kind: str | None = written()
@@ -116,13 +116,13 @@ class StartTimer(_OfAVisit, frozen=True):
     until: Value = None
 
 
-class StartSignalWait(_OfAVisit, frozen=True):
+class StartSignalWait(_VisitBody, frozen=True):
     """The run is to wait for a signal."""
 
     signal_name: str | None = written()
 
 
-class DeliverSignal(_OfAVisit, frozen=True):
+class DeliverSignal(_VisitBody, frozen=True):
     """A signal goes to the node that waits for it."""
 
     signal_name: str | None = written()
@@ -134,7 +134,7 @@ class DeliverSignal(_OfAVisit, frozen=True):
     untrusted: bool = False
 
 
-class EmitSignal(_OfAVisit, frozen=True):
+class EmitSignal(_VisitBody, frozen=True):
     """A signal is to be sent to another run."""
 
     derived_ids: ClassVar[tuple[str, ...]] = ("target_execution_id",)
@@ -144,7 +144,7 @@ class EmitSignal(_OfAVisit, frozen=True):
     payload: Value = written()
 
 
-class StartSubworkflow(_OfAVisit, frozen=True):
+class StartSubworkflow(_VisitBody, frozen=True):
     """A child run is to be started."""
 
     derived_ids: ClassVar[tuple[str, ...]] = ("child_execution_id",)
@@ -154,7 +154,7 @@ class StartSubworkflow(_OfAVisit, frozen=True):
     input: Value = written()
 
 
-class CompleteSubworkflow(_OfAVisit, frozen=True):
+class CompleteSubworkflow(_VisitBody, frozen=True):
     """The child's result is taken over."""
 
     derived_ids: ClassVar[tuple[str, ...]] = ("child_execution_id",)

@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 
-class _OfAVisit(Event, frozen=True):
+class _VisitBody(Event, frozen=True):
     node_id: str
     visit: int | None = written()
 
@@ -123,7 +123,7 @@ class ExecutionCancelled(Event, frozen=True):
     reason: str | None = None
 
 
-class ExecutionContinued(_OfAVisit, frozen=True):
+class ExecutionContinued(_VisitBody, frozen=True):
     """The run is over, and another one goes on in its place with this input."""
 
     successor_execution_id: str | None = written()
@@ -153,11 +153,11 @@ class ExecutionResumed(Event, frozen=True):
 # --- a visit -------------------------------------------------------------------------------------
 
 
-class NodeScheduled(_OfAVisit, frozen=True):
+class NodeScheduled(_VisitBody, frozen=True):
     """The node is the next to be worked on."""
 
 
-class StateUpdated(_OfAVisit, frozen=True):
+class StateUpdated(_VisitBody, frozen=True):
     """The state changed; this is all of it."""
 
     state: Value = written()
@@ -179,7 +179,7 @@ class CheckpointWritten(Event, frozen=True):
 # --- activities ----------------------------------------------------------------------------------
 
 
-class ActivityRequested(_OfAVisit, frozen=True):
+class ActivityRequested(_VisitBody, frozen=True):
     """Work is waiting for an executor."""
 
     times_out: ClassVar[bool] = True
@@ -199,7 +199,7 @@ class ActivityRequested(_OfAVisit, frozen=True):
     idempotency_key: str | None = None
 
 
-class ActivityCompleted(_OfAVisit, frozen=True):
+class ActivityCompleted(_VisitBody, frozen=True):
     """The work was done. What the executor brought along stands beside the result, under any key."""
 
     derived_ids: ClassVar[tuple[str, ...]] = ("delegate_correlation_id",)
@@ -214,7 +214,7 @@ class ActivityCompleted(_OfAVisit, frozen=True):
     untrusted: bool = False
 
 
-class ActivityFailed(_OfAVisit, frozen=True):
+class ActivityFailed(_VisitBody, frozen=True):
     """An attempt failed; `willRetry` says that another follows. What the executor adds stands behind the error."""
 
     theirs: ClassVar[tuple[str, ...]] = ("message", "reason")
@@ -234,7 +234,7 @@ class ActivityFailed(_OfAVisit, frozen=True):
     retry_at: int | None = None
 
 
-class ActivityAsked(_OfAVisit, frozen=True):
+class ActivityAsked(_VisitBody, frozen=True):
     """The work cannot go on until a person has answered; then the same attempt does."""
 
     times_out: ClassVar[bool] = True
@@ -249,7 +249,7 @@ class ActivityAsked(_OfAVisit, frozen=True):
     deadline: int | None = None
 
 
-class ActivityLeased(_OfAVisit, frozen=True):
+class ActivityLeased(_VisitBody, frozen=True):
     """A host has the work for a while; it is given back when `leaseUntil` is now."""
 
     attempt: int | None = written()
@@ -257,13 +257,13 @@ class ActivityLeased(_OfAVisit, frozen=True):
     lease_until: int | None = written()
 
 
-class ActivityOutcomeUnknown(_OfAVisit, frozen=True):
+class ActivityOutcomeUnknown(_VisitBody, frozen=True):
     """Nobody knows whether an at-most-once attempt took effect."""
 
     attempt: int | None = written()
 
 
-class ActivityRetried(_OfAVisit, frozen=True):
+class ActivityRetried(_VisitBody, frozen=True):
     """Somebody decided to try again after an unknown outcome."""
 
     decided_by: str | None = None
@@ -273,7 +273,7 @@ class ActivityRetried(_OfAVisit, frozen=True):
 # --- waiting -------------------------------------------------------------------------------------
 
 
-class InterruptRaised(_OfAVisit, frozen=True):
+class InterruptRaised(_VisitBody, frozen=True):
     """The question is open."""
 
     times_out: ClassVar[bool] = True
@@ -289,13 +289,13 @@ class InterruptRaised(_OfAVisit, frozen=True):
     checkpoint: bool = False
 
 
-class InterruptResumed(_OfAVisit, frozen=True):
+class InterruptResumed(_VisitBody, frozen=True):
     """The answer was taken; an activity that asked goes on with it."""
 
     deadline: int | None = None
 
 
-class TimerStarted(_OfAVisit, frozen=True):
+class TimerStarted(_VisitBody, frozen=True):
     """The run sleeps until `deadline`."""
 
     kind: str | None = written()
@@ -310,7 +310,7 @@ class TimerFired(Event, frozen=True):
     kind: str | None = written()
 
 
-class SignalWaitStarted(_OfAVisit, frozen=True):
+class SignalWaitStarted(_VisitBody, frozen=True):
     """The run waits for a signal."""
 
     times_out: ClassVar[bool] = True
@@ -319,7 +319,7 @@ class SignalWaitStarted(_OfAVisit, frozen=True):
     deadline: int | None = None
 
 
-class SignalReceived(_OfAVisit, frozen=True):
+class SignalReceived(_VisitBody, frozen=True):
     """The signal was taken."""
 
     signal_name: str | None = written()
@@ -337,7 +337,7 @@ class SignalBuffered(Event, frozen=True):
     untrusted: bool = False
 
 
-class SignalEmitted(_OfAVisit, frozen=True):
+class SignalEmitted(_VisitBody, frozen=True):
     """The signal to another run was delivered, or refused."""
 
     delivered: bool | None = written()
@@ -348,7 +348,7 @@ class SignalEmitted(_OfAVisit, frozen=True):
 # --- bodies inside a node ------------------------------------------------------------------------
 
 
-class ParallelForked(_OfAVisit, frozen=True):
+class ParallelForked(_VisitBody, frozen=True):
     """The branches may start."""
 
     times_out: ClassVar[bool] = True
@@ -360,20 +360,20 @@ class ParallelForked(_OfAVisit, frozen=True):
     deadline: int | None = None
 
 
-class ParallelJoined(_OfAVisit, frozen=True):
+class ParallelJoined(_VisitBody, frozen=True):
     """The branches came together."""
 
     join: str | None = written()
 
 
-class ParallelBranchCancelled(_OfAVisit, frozen=True):
+class ParallelBranchCancelled(_VisitBody, frozen=True):
     """A branch was dropped."""
 
     branch_name: str | None = written()
     index: int | None = written()
 
 
-class ForEachStarted(_OfAVisit, frozen=True):
+class ForEachStarted(_VisitBody, frozen=True):
     """The items are known."""
 
     times_out: ClassVar[bool] = True
@@ -384,7 +384,7 @@ class ForEachStarted(_OfAVisit, frozen=True):
     deadline: int | None = None
 
 
-class LoopStarted(_OfAVisit, frozen=True):
+class LoopStarted(_VisitBody, frozen=True):
     """The rounds begin."""
 
     times_out: ClassVar[bool] = True
@@ -393,7 +393,7 @@ class LoopStarted(_OfAVisit, frozen=True):
     deadline: int | None = None
 
 
-class ScopeOpened(_OfAVisit, frozen=True):
+class ScopeOpened(_VisitBody, frozen=True):
     """A branch, an item or a round begins."""
 
     index: int | None = written()
@@ -404,7 +404,7 @@ class ScopeOpened(_OfAVisit, frozen=True):
     item_name: str | None = None
 
 
-class ScopeCompleted(_OfAVisit, frozen=True):
+class ScopeCompleted(_VisitBody, frozen=True):
     """A branch, an item or a round is done."""
 
     index: int | None = written()
@@ -412,7 +412,7 @@ class ScopeCompleted(_OfAVisit, frozen=True):
     output: Value | UnsetType = UNSET
 
 
-class ScopeFailed(_OfAVisit, frozen=True):
+class ScopeFailed(_VisitBody, frozen=True):
     """A branch, an item or a round failed; the node around it decides what that means."""
 
     index: int | None = written()
@@ -427,7 +427,7 @@ class ScopeFailed(_OfAVisit, frozen=True):
 # --- child runs ----------------------------------------------------------------------------------
 
 
-class SubworkflowStarted(_OfAVisit, frozen=True):
+class SubworkflowStarted(_VisitBody, frozen=True):
     """The child run is asked for."""
 
     times_out: ClassVar[bool] = True
@@ -441,7 +441,7 @@ class SubworkflowStarted(_OfAVisit, frozen=True):
     deadline: int | None = None
 
 
-class SubworkflowCompleted(_OfAVisit, frozen=True):
+class SubworkflowCompleted(_VisitBody, frozen=True):
     """The child run ended."""
 
     derived_ids: ClassVar[tuple[str, ...]] = ("parent_execution_id", "child_execution_id")

@@ -13,18 +13,18 @@ from typing import TypeAlias
 from penstock.engine.records import commands, events
 
 __all__ = [
+    "ActivityBody",
     "AnyBody",
-    "OfAChildRun",
-    "OfAQuestion",
-    "OfAScope",
-    "OfASignal",
-    "OfATimer",
-    "OfAnActivity",
-    "OfTheRun",
-    "OfTheWalk",
+    "ChildRunBody",
+    "QuestionBody",
+    "RunBody",
+    "ScopeBody",
+    "SignalBody",
+    "TimerBody",
+    "WalkBody",
 ]
 
-OfTheRun: TypeAlias = (
+RunBody: TypeAlias = (
     events.ExecutionStarted
     | events.ExecutionCompleted
     | events.ExecutionFailed
@@ -38,7 +38,7 @@ OfTheRun: TypeAlias = (
     | commands.ResumeExecution
     | commands.StartCompensation
 )
-OfTheWalk: TypeAlias = (
+WalkBody: TypeAlias = (
     commands.ScheduleNode
     | commands.CompleteNode
     | commands.FailNode
@@ -46,7 +46,7 @@ OfTheWalk: TypeAlias = (
     | events.StateUpdated
     | events.CheckpointWritten
 )
-OfAnActivity: TypeAlias = (
+ActivityBody: TypeAlias = (
     events.ActivityRequested
     | events.ActivityLeased
     | events.ActivityAsked
@@ -55,11 +55,11 @@ OfAnActivity: TypeAlias = (
     | events.ActivityOutcomeUnknown
     | events.ActivityRetried
 )
-OfAQuestion: TypeAlias = (
+QuestionBody: TypeAlias = (
     commands.RaiseInterrupt | commands.ResumeInterrupt | events.InterruptRaised | events.InterruptResumed
 )
-OfATimer: TypeAlias = commands.StartTimer | events.TimerStarted | events.TimerFired
-OfASignal: TypeAlias = (
+TimerBody: TypeAlias = commands.StartTimer | events.TimerStarted | events.TimerFired
+SignalBody: TypeAlias = (
     commands.StartSignalWait
     | commands.DeliverSignal
     | commands.EmitSignal
@@ -68,7 +68,7 @@ OfASignal: TypeAlias = (
     | events.SignalBuffered
     | events.SignalEmitted
 )
-OfAScope: TypeAlias = (
+ScopeBody: TypeAlias = (
     commands.StartParallel
     | commands.CancelParallelBranch
     | commands.JoinParallel
@@ -81,7 +81,9 @@ OfAScope: TypeAlias = (
     | events.ScopeCompleted
     | events.ScopeFailed
 )
-OfAChildRun: TypeAlias = (
+ChildRunBody: TypeAlias = (
     commands.StartSubworkflow | commands.CompleteSubworkflow | events.SubworkflowStarted | events.SubworkflowCompleted
 )
-AnyBody: TypeAlias = OfTheRun | OfTheWalk | OfAnActivity | OfAQuestion | OfATimer | OfASignal | OfAScope | OfAChildRun
+AnyBody: TypeAlias = (
+    RunBody | WalkBody | ActivityBody | QuestionBody | TimerBody | SignalBody | ScopeBody | ChildRunBody
+)

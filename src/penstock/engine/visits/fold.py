@@ -14,15 +14,15 @@ from typing import Final, assert_never, cast
 from penstock.engine.folding.evolve import apply_body
 from penstock.engine.records import Body, Record, commands, events
 from penstock.engine.records.union import (
+    ActivityBody,
     AnyBody,
-    OfAChildRun,
-    OfAnActivity,
-    OfAQuestion,
-    OfAScope,
-    OfASignal,
-    OfATimer,
-    OfTheRun,
-    OfTheWalk,
+    ChildRunBody,
+    QuestionBody,
+    RunBody,
+    ScopeBody,
+    SignalBody,
+    TimerBody,
+    WalkBody,
 )
 from penstock.engine.state import RunState
 from penstock.engine.visits import handlers
@@ -91,26 +91,26 @@ def _choose(name: str, body: Body) -> Handler:
 
 
 def _handler(body: AnyBody) -> Handler:
-    if isinstance(body, OfTheWalk):
-        return _of_the_walk(body)
-    if isinstance(body, OfAnActivity):
-        return _of_an_activity(body)
-    if isinstance(body, OfAScope):
-        return _of_a_scope(body)
-    if isinstance(body, OfTheRun):
-        return _of_the_run(body)
-    if isinstance(body, OfAQuestion):
-        return _of_a_question(body)
-    if isinstance(body, OfATimer):
-        return _of_a_timer(body)
-    if isinstance(body, OfASignal):
-        return _of_a_signal(body)
-    if isinstance(body, OfAChildRun):
-        return _of_a_child_run(body)
+    if isinstance(body, WalkBody):
+        return _walk_handler(body)
+    if isinstance(body, ActivityBody):
+        return _activity_handler(body)
+    if isinstance(body, ScopeBody):
+        return _scope_handler(body)
+    if isinstance(body, RunBody):
+        return _run_handler(body)
+    if isinstance(body, QuestionBody):
+        return _question_handler(body)
+    if isinstance(body, TimerBody):
+        return _timer_handler(body)
+    if isinstance(body, SignalBody):
+        return _signal_handler(body)
+    if isinstance(body, ChildRunBody):
+        return _child_run_handler(body)
     assert_never(body)
 
 
-def _of_the_run(body: OfTheRun) -> Handler:
+def _run_handler(body: RunBody) -> Handler:
     match body:
         case events.ExecutionStarted():
             return on(body, handlers.run_started)
@@ -135,7 +135,7 @@ def _of_the_run(body: OfTheRun) -> Handler:
             assert_never(body)
 
 
-def _of_the_walk(body: OfTheWalk) -> Handler:
+def _walk_handler(body: WalkBody) -> Handler:
     match body:
         case commands.ScheduleNode():
             return on(body, handlers.visit_begun)
@@ -151,7 +151,7 @@ def _of_the_walk(body: OfTheWalk) -> Handler:
             assert_never(body)
 
 
-def _of_an_activity(body: OfAnActivity) -> Handler:
+def _activity_handler(body: ActivityBody) -> Handler:
     match body:
         case events.ActivityRequested():
             return on(body, handlers.attempt_requested)
@@ -171,7 +171,7 @@ def _of_an_activity(body: OfAnActivity) -> Handler:
             assert_never(body)
 
 
-def _of_a_question(body: OfAQuestion) -> Handler:
+def _question_handler(body: QuestionBody) -> Handler:
     match body:
         case events.InterruptRaised():
             return on(body, handlers.asked)
@@ -185,7 +185,7 @@ def _of_a_question(body: OfAQuestion) -> Handler:
             assert_never(body)
 
 
-def _of_a_timer(body: OfATimer) -> Handler:
+def _timer_handler(body: TimerBody) -> Handler:
     match body:
         case events.TimerStarted():
             return on(body, handlers.timer_started)
@@ -197,7 +197,7 @@ def _of_a_timer(body: OfATimer) -> Handler:
             assert_never(body)
 
 
-def _of_a_signal(body: OfASignal) -> Handler:
+def _signal_handler(body: SignalBody) -> Handler:
     match body:
         case events.SignalWaitStarted():
             return on(body, handlers.signal_awaited)
@@ -215,7 +215,7 @@ def _of_a_signal(body: OfASignal) -> Handler:
             assert_never(body)
 
 
-def _of_a_scope(body: OfAScope) -> Handler:
+def _scope_handler(body: ScopeBody) -> Handler:
     match body:
         case events.ParallelForked() | events.ForEachStarted() | events.LoopStarted():
             return on(body, handlers.fanned_out)
@@ -238,7 +238,7 @@ def _of_a_scope(body: OfAScope) -> Handler:
             assert_never(body)
 
 
-def _of_a_child_run(body: OfAChildRun) -> Handler:
+def _child_run_handler(body: ChildRunBody) -> Handler:
     match body:
         case commands.StartSubworkflow():
             return on(body, handlers.child_requested)

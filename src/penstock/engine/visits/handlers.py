@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from msgspec import UNSET
 
 from penstock.definitions.model import NodeType
-from penstock.engine.records import Body, OfAVisit, Record, commands, events, given
+from penstock.engine.records import Body, Record, VisitBody, commands, events, given
 from penstock.engine.transitions import RUN_TRANSITIONS
 from penstock.engine.visits.model import (
     FanOut,
@@ -53,7 +53,7 @@ def nothing(draft: RunVisits, record: Record, body: Body) -> None:
     """The record changes nothing about any visit."""
 
 
-def _open_visit(draft: RunVisits, body: OfAVisit) -> Visit | None:
+def _open_visit(draft: RunVisits, body: VisitBody) -> Visit | None:
     """The visit that a record is about, if it is not over; without a number, the newest of its node."""
     ordinal = body.visit
     if ordinal is None:

@@ -58,8 +58,8 @@ def _addressed(state: RunState, given: _Result) -> Activation | Refused:
             return lost
     asked = _rounds(activation)
     if given.round not in (None, asked):
-        told = f"{given.node_id} has asked {asked} questions by now; this is what came before of it"
-        return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", told)
+        message = f"{given.node_id} has asked {asked} questions by now; this is what came before of it"
+        return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", message)
     return activation
 
 
@@ -84,8 +84,8 @@ def _pending(state: RunState, node_id: str, visit: int | None, attempt: int | No
     # One that asks a person is meant only where no other is at work.
     activation = min(named, key=lambda item: item.phase is Phase.ASKING)
     if attempt is not None and attempt != activation.attempt:
-        told = f"attempt {attempt} of {node_id} is over; attempt {activation.attempt} is under way"
-        return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", told)
+        message = f"attempt {attempt} of {node_id} is over; attempt {activation.attempt} is under way"
+        return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", message)
     return activation
 
 
@@ -108,9 +108,9 @@ def complete_activity(turn: Turn, given: CompleteActivity) -> Refused | None:
     undo = activation.node_id.startswith(COMPENSATION_PREFIX)
     schema = None if undo else node.output_schema
     if schema is not None and (found := turn.evaluator.violations(schema, given.result)):
-        told = f"the result of {node.id} does not fit: {describe_violations(found)}"
+        message = f"the result of {node.id} does not fit: {describe_violations(found)}"
         failed = FailActivity(
-            at=given.at, node_id=given.node_id, error=told, code="OUTPUT_SCHEMA_VIOLATION", extra=given.extra
+            at=given.at, node_id=given.node_id, error=message, code="OUTPUT_SCHEMA_VIOLATION", extra=given.extra
         )
         _record_failure(turn, activation, failed)
         return None
@@ -168,14 +168,16 @@ def ask_in_activity(turn: Turn, given: AskInActivity) -> Refused | None:
 def _questions_exceeded(turn: Turn, given: AskInActivity, asked: int) -> FailActivity | None:
     """The failure of an attempt that asks too often, or in a run that has asked its client too often."""
     if asked > limits.ACTIVITY_QUESTIONS_MAX:
-        told = f"{given.node_id} asked more than {limits.ACTIVITY_QUESTIONS_MAX} questions; the last: {given.question}"
+        message = (
+            f"{given.node_id} asked more than {limits.ACTIVITY_QUESTIONS_MAX} questions; the last: {given.question}"
+        )
         code = "ACTIVITY_QUESTIONS_EXCEEDED"
     elif given.ask is not None and turn.state.client_questions >= limits.CLIENT_QUESTIONS_MAX:
-        told = f"the run has asked its client {limits.CLIENT_QUESTIONS_MAX} times, which is as often as it may"
+        message = f"the run has asked its client {limits.CLIENT_QUESTIONS_MAX} times, which is as often as it may"
         code = "CLIENT_QUESTIONS_EXCEEDED"
     else:
         return None
-    return FailActivity(at=given.at, node_id=given.node_id, error=told, code=code, retryable=False)
+    return FailActivity(at=given.at, node_id=given.node_id, error=message, code=code, retryable=False)
 
 
 def _unfit_question(given: AskInActivity) -> str | None:

@@ -83,24 +83,24 @@ def _stop_at_limit(turn: Turn, scope: Scope) -> None:
         scope, activation = parent, parent.activation
     if activation is None:
         raise CorruptHistory("ENGINE_STUCK", "a limit was reached before the first node")
-    told = (
+    message = (
         f"the run made {turn.state.steps} node visits, and {limits.STEPS_PER_RUN_MAX} are allowed (is there an endless "
         "loop? a run that lives long should go on with `continue_as_new`)"
     )
-    failure = Failure("RUN_LIMIT_EXCEEDED", told, "limit_exceeded", activation.node_id)
+    failure = Failure("RUN_LIMIT_EXCEEDED", message, "limit_exceeded", activation.node_id)
     fail(turn, scope, node_of(turn.workflow, activation), failure, fatal=True)
 
 
 def _stop_at_full_history(turn: Turn) -> None:
     """Fail a run that no more can be recorded of; what was recorded stays, and what must be undone is undone."""
     state = turn.state
-    told = (
+    message = (
         f"the history has {state.seq} records and {state.history_bytes} bytes; "
         f"{limits.HISTORY_ROWS_MAX} records and {limits.HISTORY_BYTES_MAX} bytes are allowed. "
         "Let the workflow go on with `continue_as_new` when `.run.continue_suggested` is true"
     )
     turn.record(
-        events.HistoryLimitReached(records=state.seq, bytes=state.history_bytes, code="HISTORY_LIMIT", error=told)
+        events.HistoryLimitReached(records=state.seq, bytes=state.history_bytes, code="HISTORY_LIMIT", error=message)
     )
 
 

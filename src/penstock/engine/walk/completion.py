@@ -112,11 +112,13 @@ def _merged_state(turn: Turn, node: Node, output: JsonValue) -> JsonObject | Fai
         return state.values
     merged = merge_state(state.values, produced, workflow.reducers)
     if workflow.state_schema is not None and (found := turn.evaluator.violations(workflow.state_schema, merged)):
-        told = describe_violations(found)
-        return Failure("STATE_SCHEMA_VIOLATION", f"the state no longer fits its schema: {told}", "orchestration_error")
+        message = describe_violations(found)
+        return Failure(
+            "STATE_SCHEMA_VIOLATION", f"the state no longer fits its schema: {message}", "orchestration_error"
+        )
     if len(_ENCODER.encode(merged)) > limits.STATE_BYTES_MAX:
-        told = f"the state grew beyond {limits.STATE_BYTES_MAX} bytes"
-        return Failure("STATE_LIMIT_EXCEEDED", told, "orchestration_error")
+        message = f"the state grew beyond {limits.STATE_BYTES_MAX} bytes"
+        return Failure("STATE_LIMIT_EXCEEDED", message, "orchestration_error")
     return merged
 
 

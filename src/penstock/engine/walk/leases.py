@@ -35,8 +35,8 @@ def lease_activity(turn: Turn, given: LeaseActivity) -> Refused | None:
         return _lost(activation, given.holder)
     if held is not None and held.holder != given.holder:
         if given.at < held.until:
-            told = f"{activation.node_id} is leased by {held.holder} until {format_instant(held.until)}"
-            return Refused("ACTIVITY_LEASED", told, "take another activity, or try again then", _details(held))
+            message = f"{activation.node_id} is leased by {held.holder} until {format_instant(held.until)}"
+            return Refused("ACTIVITY_LEASED", message, "take another activity, or try again then", _details(held))
         if happens_at_most_once(turn.workflow, activation):
             # Whoever had it may have done it: that is for somebody to decide, not for another to repeat.
             turn.record(events.ActivityOutcomeUnknown(*activation.key, attempt=activation.attempt))
@@ -58,11 +58,11 @@ def refuse_lost_lease(activation: Activation, holder: str | None) -> Refused | N
 
 def _unfit(turn: Turn, given: LeaseActivity) -> Refused | None:
     if turn.state.mode != "host_mediated":
-        told = f"run {turn.state.run_id} has its activities performed; only those of a host-mediated run are leased"
-        return Refused("ACTIVITY_LEASE_NOT_ALLOWED", told)
+        message = f"run {turn.state.run_id} has its activities performed; only those of a host-mediated run are leased"
+        return Refused("ACTIVITY_LEASE_NOT_ALLOWED", message)
     if not given.holder or len(given.holder) > limits.LEASE_HOLDER_CHARACTERS_MAX:
-        told = f"a holder has a name of 1 to {limits.LEASE_HOLDER_CHARACTERS_MAX} characters"
-        return Refused("VALIDATION_ERROR", told)
+        message = f"a holder has a name of 1 to {limits.LEASE_HOLDER_CHARACTERS_MAX} characters"
+        return Refused("VALIDATION_ERROR", message)
     if not 0 <= given.lease_ms <= limits.ACTIVITY_LEASE_MS_MAX:
         return Refused("VALIDATION_ERROR", f"a lease lasts from 0 to {limits.ACTIVITY_LEASE_MS_MAX} ms; extend it then")
     return None
@@ -75,8 +75,8 @@ def _chosen(turn: Turn, given: LeaseActivity) -> Activation | Refused:
     named = [item for item in requested if item.node_id == given.node_id and given.visit in (None, item.visit)]
     if not named:
         waiting = ", ".join(sorted({item.node_id for item in requested})) or "nothing"
-        told = f"{given.node_id} is not waiting for somebody to do it; waiting: {waiting}"
-        return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", told)
+        message = f"{given.node_id} is not waiting for somebody to do it; waiting: {waiting}"
+        return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", message)
     own = [item for item in named if item.lease is not None and item.lease.holder == given.holder]
     if given.extend or not given.lease_ms:
         return (own or named)[0]
@@ -87,10 +87,10 @@ def _chosen(turn: Turn, given: LeaseActivity) -> Activation | Refused:
 def _lost(activation: Activation, holder: str) -> Refused:
     held = activation.lease
     if held is None:
-        told = f"{holder} has no lease on attempt {activation.attempt} of {activation.node_id}"
-        return Refused("ACTIVITY_LEASE_LOST", told, "lease the activity first, or name no holder")
-    told = f"{holder} lost {activation.node_id} to {held.holder}, who has it until {format_instant(held.until)}"
-    return Refused("ACTIVITY_LEASE_LOST", told, "drop this work: somebody else does it", _details(held))
+        message = f"{holder} has no lease on attempt {activation.attempt} of {activation.node_id}"
+        return Refused("ACTIVITY_LEASE_LOST", message, "lease the activity first, or name no holder")
+    message = f"{holder} lost {activation.node_id} to {held.holder}, who has it until {format_instant(held.until)}"
+    return Refused("ACTIVITY_LEASE_LOST", message, "drop this work: somebody else does it", _details(held))
 
 
 def _details(held: Lease) -> JsonObject:

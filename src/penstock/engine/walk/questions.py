@@ -147,9 +147,9 @@ def _kept(turn: Turn, question: OpenQuestion, given: AnswerInterrupt) -> _Kept |
         return Refused("INVALID_RESUME_PAYLOAD", error.message, error.hint)
     found = turn.evaluator.violations(schema, given.answer)
     if found:
-        told = describe_violations(without_values_of(found, secrets))
+        message = describe_violations(without_values_of(found, secrets))
         hint = "correct the answer and send it again; the run is still waiting"
-        return Refused("INVALID_RESUME_PAYLOAD", f"the answer to {question.node_id} does not fit: {told}", hint)
+        return Refused("INVALID_RESUME_PAYLOAD", f"the answer to {question.node_id} does not fit: {message}", hint)
     if not secrets:
         return given.answer, None
     sealed = given.sealed or {}
@@ -182,17 +182,17 @@ def _refuse_answerer(turn: Turn, question: OpenQuestion, given: AnswerInterrupt)
     """Why somebody may not answer a question, however well the answer fits."""
     named: JsonObject = {"interrupt_id": question.interrupt_id}
     if given.by_model and not _is_open_to_models(turn, question):
-        told = f"{question.interrupt_id} is a question to a person, which no call of a tool answers"
+        message = f"{question.interrupt_id} is a question to a person, which no call of a tool answers"
         hint = "a person answers in a form of the client, over REST, or with `penstock runs answer`"
-        return Refused("PERSON_REQUIRED", told, hint, named)
+        return Refused("PERSON_REQUIRED", message, hint, named)
     approvers = question.approvers if isinstance(question.approvers, dict) else {}
     group = approvers.get("group")
     if isinstance(group, str) and given.groups is not None and not {group, "*"} & {*given.groups}:
         hint = f"somebody whose key has the scope approve:{group} answers"
         return Refused("APPROVER_REQUIRED", f"{question.interrupt_id} is answered by the group {group}", hint, named)
     if approvers.get("not_requester") is True and given.by is not None and given.by in _requesters(turn.state):
-        told = f"{question.interrupt_id} is not answered by whoever started the run"
-        return Refused("APPROVER_REQUIRED", told, "somebody else answers, with a key of their own", named)
+        message = f"{question.interrupt_id} is not answered by whoever started the run"
+        return Refused("APPROVER_REQUIRED", message, "somebody else answers, with a key of their own", named)
     return None
 
 

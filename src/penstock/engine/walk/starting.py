@@ -79,8 +79,8 @@ def unfit_id(run_id: str) -> Refused | None:
     """The refusal of an id that looks like one of a run that continues another."""
     if chain_of(run_id) == run_id:
         return None
-    told = f"the run id {run_id} ends in ~ and a number, as only runs do that continue others"
-    return Refused("VALIDATION_ERROR", told, "choose another id")
+    message = f"the run id {run_id} ends in ~ and a number, as only runs do that continue others"
+    return Refused("VALIDATION_ERROR", message, "choose another id")
 
 
 def prepared_input(workflow: Workflow, given: JsonValue, evaluator: Evaluator) -> JsonValue | Refused:
@@ -95,15 +95,15 @@ def prepared_input(workflow: Workflow, given: JsonValue, evaluator: Evaluator) -
         except Rejected as refused:
             return Refused("VALIDATION_ERROR", f"the input does not fit {workflow.name}: {refused}", refused.hint)
     if workflow.input_schema is not None and (found := evaluator.violations(workflow.input_schema, value)):
-        told = describe_violations(found)
+        message = describe_violations(found)
         hint = "look at the workflow's input schema and correct the input"
-        return Refused("VALIDATION_ERROR", f"the input does not fit {workflow.name}: {told}", hint)
+        return Refused("VALIDATION_ERROR", f"the input does not fit {workflow.name}: {message}", hint)
     if not workflow.native:
         if not isinstance(value, dict):
             return Refused("VALIDATION_ERROR", "the input must be an object: it becomes the state")
         if workflow.state_schema is not None and (found := evaluator.violations(workflow.state_schema, value)):
-            told = describe_violations(found)
-            return Refused("VALIDATION_ERROR", f"the input does not fit the state schema: {told}")
+            message = describe_violations(found)
+            return Refused("VALIDATION_ERROR", f"the input does not fit the state schema: {message}")
     return value
 
 

@@ -81,14 +81,14 @@ def fire_timer(turn: Turn, given: FireTimer) -> Refused | None:
         return None
     activation = turn.state.activation(given.node_id, given.visit)
     if activation is not None and activation.phase in AT_WORK:
-        told = f"attempt {activation.attempt} of {given.node_id} took longer than its timeout allows"
+        message = f"attempt {activation.attempt} of {given.node_id} took longer than its timeout allows"
         if activation.phase is Phase.ASKING:
-            told = f"nobody answered what attempt {activation.attempt} of {given.node_id} asked within its timeout"
+            message = f"nobody answered what attempt {activation.attempt} of {given.node_id} asked within its timeout"
         failed = FailActivity(
             at=given.at,
             node_id=given.node_id,
             visit=given.visit,
-            error=told,
+            error=message,
             code="TIMEOUT",
             # It may still take effect, so an activity that must not happen twice is not tried again.
             retryable=not happens_at_most_once(turn.workflow, activation),

@@ -19,7 +19,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.base.scopes import EVERYTHING, scope_allows
 from penstock.definitions.jq.expressions import Evaluator
 from penstock.definitions.start_needs import StartNeeds
-from penstock.engine.starters import Starter
+from penstock.engine.inputs import Initiator
 from penstock.governance.keys import ParsedKey
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
 from penstock.operations.gate.caller import Caller
@@ -76,9 +76,9 @@ class Principal:
     """What they showed instead of a key: the name of a secret, never the secret."""
 
     @property
-    def starter(self) -> Starter:
+    def starter(self) -> Initiator:
         """What the first record of a run says of them."""
-        return Starter(principal=self.id, credential=self.key_id or self.credential, on_behalf_of=self.on_behalf_of)
+        return Initiator(principal=self.id, credential=self.key_id or self.credential, on_behalf_of=self.on_behalf_of)
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from penstock.base import limits
 from penstock.base.errors import Denied
-from penstock.engine import starters
+from penstock.engine import inputs
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import Principal, Services
 from penstock.operations.permissions.starting import first_missing, needs_of, scopes_to_start
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 # The program that has this library in it, and whoever owns the process or the file: users of the operating system too.
-PROGRAM = starters.PROGRAM.principal
+PROGRAM = inputs.PROGRAM.principal
 _OWNERS = ("local:", "os:", "system:")
 _KEY = "key:"
 _EVERYTHING, _RUN = frozenset({"*"}), frozenset({"workflow:run"})

@@ -114,7 +114,7 @@ async def started_run(
         timeout_ms=_timeout(given.timeout),
         client_kinds=context.request.client_kinds,
         started_by=context.principal.id,
-        starter=context.principal.starter.told(),
+        starter=context.principal.starter.to_json(),
         untrusted=context.request.from_outside,
     )
     labels = with_origin(context, given.labels)

@@ -15,8 +15,8 @@ from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonValue
 from penstock.definitions.durations import format_instant
 from penstock.definitions.model import Workflow
+from penstock.engine.inputs import Initiator
 from penstock.engine.records import Record, events
-from penstock.engine.starters import Starter
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.engine.transitions import RunStatus
@@ -376,7 +376,7 @@ def started_by(state: RunState) -> StartedBy | None:
     told = state.starter or {}
     return StartedBy(
         principal=state.started_by,
-        kind=_text(told.get("kind")) or Starter(principal=state.started_by).kind,
+        kind=_text(told.get("kind")) or Initiator(principal=state.started_by).kind,
         credential=_text(told.get("credential")),
         on_behalf_of=_text(told.get("onBehalfOf")),
     )

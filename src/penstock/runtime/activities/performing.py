@@ -184,5 +184,5 @@ class Unconfigured:
 
     def perform(self, state: RunState, activity: PerformActivity) -> ActivityOutcome:
         """Refuse, for good: trying again cannot help."""
-        told = f"no executor is configured for {activity.node_type} (node {activity.node_id})"
-        return ActivityError(told, "COMPOSITE_EXECUTOR_NOT_CONFIGURED", retryable=False)
+        message = f"no executor is configured for {activity.node_type} (node {activity.node_id})"
+        return ActivityError(message, "COMPOSITE_EXECUTOR_NOT_CONFIGURED", retryable=False)

@@ -50,7 +50,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> JsonObject:
         """The news as JSON, in the words of the history."""
-        told: JsonObject = {
+        message: JsonObject = {
             "executionId": self.run_id,
             "nodeId": self.node_id,
             "visit": self.visit,
@@ -59,8 +59,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         }
         for name, value in (("value", self.value), ("message", self.message), ("details", self.details)):
             if value is not None:
-                told[name] = value
-        return told
+                message[name] = value
+        return message
 
 
 @dataclass(slots=True, eq=False)

@@ -59,8 +59,8 @@ class Router:
     async def _prepared(self, executor: AsyncPerformer | None, call: ActivityCall) -> ActivityOutcome:
         activity = call.activity
         if executor is None:
-            told = f"no executor is configured for {activity.node_type} (node {activity.node_id})"
-            return ActivityError(told, "COMPOSITE_EXECUTOR_NOT_CONFIGURED", retryable=False)
+            message = f"no executor is configured for {activity.node_type} (node {activity.node_id})"
+            return ActivityError(message, "COMPOSITE_EXECUTOR_NOT_CONFIGURED", retryable=False)
         filled = await self._filled(activity.arguments, activity.secrets or {}, call.tenant)
         if isinstance(filled, ActivityError):
             return filled
@@ -94,8 +94,8 @@ class Router:
         answers: dict[str, JsonValue] = {}
         for seal in (seal for text in places.values() for seal in ANSWER_REFERENCE.findall(text)):
             if not seal or self.seals is None:
-                told = "a secret answer was given where none is kept; ask again in a run of a server"
-                return ActivityError(told, "SECRET_ANSWER_NOT_KEPT", retryable=False)
+                message = "a secret answer was given where none is kept; ask again in a run of a server"
+                return ActivityError(message, "SECRET_ANSWER_NOT_KEPT", retryable=False)
             answers[seal] = await self.seals.open(tenant, seal)
         return answers
 
@@ -161,8 +161,8 @@ def _composed(
     for name in SECRET_REFERENCE.findall(text):
         value = resolve(name)
         if value is None:
-            told = f"the secret {name} is not set; give it to the process that runs activities"
-            return ActivityError(told, "SECRET_NOT_SET", retryable=False)
+            message = f"the secret {name} is not set; give it to the process that runs activities"
+            return ActivityError(message, "SECRET_NOT_SET", retryable=False)
         values[f"${{secret:{name}}}"] = value
         used.append(value)
     for seal in ANSWER_REFERENCE.findall(text):

@@ -182,8 +182,8 @@ class ControlPlane:
             if arguments.get("allow_existing_execution_id") is not True:
                 return Problem("DUPLICATE_EXECUTION_ID", f"run {run_id} exists already", {"execution_id": run_id})
             if existing.state.definition_hash != workflow.hash:
-                told = f"run {run_id} was started with another definition"
-                return Problem("SUBMIT_VALIDATION_ERROR", told, {"execution_id": run_id})
+                message = f"run {run_id} was started with another definition"
+                return Problem("SUBMIT_VALIDATION_ERROR", message, {"execution_id": run_id})
             return await self._drive(run_id, arguments)
         given = inputs.StartRun(
             at=self.host.now_ms(),
@@ -308,8 +308,8 @@ class ControlPlane:
             return run if missing is None or run.code == code else Problem(missing, run.message, run.details)
         definition = arguments.get("definition")
         if isinstance(definition, dict) and definition_hash(definition) != run.state.definition_hash:
-            told = f"run {run.state.run_id} was started with another definition (its hash differs)"
-            return Problem(code, told, {"execution_id": run.state.run_id})
+            message = f"run {run.state.run_id} was started with another definition (its hash differs)"
+            return Problem(code, message, {"execution_id": run.state.run_id})
         return run
 
     async def _send(self, run: ControlledRun, given: inputs.Input, arguments: JsonObject) -> Reply:
@@ -353,14 +353,14 @@ def _compiled(definition: JsonValue) -> Workflow | Problem:
     if findings:
         listed: list[JsonValue] = [item.to_json() for item in findings]
         first = findings[0]
-        told = f"the definition has {len(findings)} mistakes; first: {first.path or '/'}: {first.message}"
+        message = f"the definition has {len(findings)} mistakes; first: {first.path or '/'}: {first.message}"
         details: JsonObject = {"findings": listed}
         if not is_native(definition):
             details["errors"] = [
                 {"instancePath": item.instance_path, "keyword": item.keyword, "message": item.message}
                 for item in published_diagnostics(definition)
             ]
-        return Problem("VALIDATION_ERROR", told, details)
+        return Problem("VALIDATION_ERROR", message, details)
     try:
         return build_workflow(definition)
     except PenstockError as error:

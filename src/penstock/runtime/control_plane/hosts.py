@@ -20,9 +20,9 @@ from penstock.definitions.durations import format_instant, parse_instant_ms
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.folding.trust import from_outside
+from penstock.engine.inputs import Initiator
 from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.records import Record, changed, events
-from penstock.engine.starters import Starter
 from penstock.engine.state import RunState
 from penstock.engine.status import published_phase
 from penstock.engine.transitions import Phase
@@ -148,7 +148,7 @@ class HostControl:
     tenant: str = DEFAULT_TENANT
     labels: Mapping[str, str] = field(default_factory=dict)
     """What runs are labelled with that are started here."""
-    starter: Starter | None = None
+    starter: Initiator | None = None
     """Who starts them, if that is known."""
     untrusted: bool = False
     """Whether what is brought here comes from outside, see `engine.trust`."""
@@ -163,7 +163,7 @@ class HostControl:
 
     @property
     def _told(self) -> JsonObject | None:
-        return None if self.starter is None else self.starter.told()
+        return None if self.starter is None else self.starter.to_json()
 
     def now_ms(self) -> int:
         """The present instant."""
@@ -274,13 +274,13 @@ class HostControl:
                 return Listing([_listed_row(row) for row in rows], cursor)
 
 
-def _owned(record: Record, tenant: str, starter: Starter | None) -> Record:
+def _owned(record: Record, tenant: str, starter: Initiator | None) -> Record:
     if record.name != events.ExecutionStarted.__name__:
         return record
     theirs = None if tenant == DEFAULT_TENANT else tenant
     if starter is None:
         return changed(record, tenant=theirs, started_by=None, starter=None)
-    return changed(record, tenant=theirs, started_by=starter.principal, starter=starter.told())
+    return changed(record, tenant=theirs, started_by=starter.principal, starter=starter.to_json())
 
 
 def _busy(state: RunState, known: set[str]) -> bool:

@@ -53,8 +53,8 @@ def leased(decision: Accepted, given: inputs.LeaseActivity) -> events.ActivityLe
         body = record.body_as(events.ActivityLeased)
         if body is not None:
             return body
-    told = f"whoever had {given.node_id} may have done it, and it must not happen twice"
-    return Refused("ACTIVITY_OUTCOME_UNKNOWN", told, "report what came of it, or decide that it is tried again")
+    message = f"whoever had {given.node_id} may have done it, and it must not happen twice"
+    return Refused("ACTIVITY_OUTCOME_UNKNOWN", message, "report what came of it, or decide that it is tried again")
 
 
 def leased_activity(workflow: Workflow, state: RunState, lease: events.ActivityLeased) -> PerformActivity:

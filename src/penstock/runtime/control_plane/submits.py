@@ -47,8 +47,8 @@ def read_submit(arguments: JsonObject) -> Submit | Refused:
     node_id, given = arguments.get("node_id"), arguments.get("outcome")
     outcome = camel_case(given) if isinstance(given, dict) else {}
     if not isinstance(node_id, str) or not node_id or not isinstance(outcome.get("ok"), bool):
-        told = "node_id and outcome {ok: true, result} or {ok: false, error} are required"
-        return Refused(_INVALID, told)
+        message = "node_id and outcome {ok: true, result} or {ok: false, error} are required"
+        return Refused(_INVALID, message)
     numbers: dict[str, int | None] = {}
     for name in ("visit", "attempt"):
         number = arguments.get(name)
@@ -84,11 +84,11 @@ def refuse_misfit(workflow: Workflow, state: RunState, submit: Submit) -> Refuse
     if activity is None:
         return None  # the engine knows what to say about it
     if submit.span != activity.parallel_span:
-        told = f"parallel_span does not fit {submit.node_id}" if submit.span else "parallel_span is missing"
+        message = f"parallel_span does not fit {submit.node_id}" if submit.span else "parallel_span is missing"
         if activity.parallel_span is None:
-            told = f"{submit.node_id} is not on a branch, so parallel_span must be left out"
+            message = f"{submit.node_id} is not on a branch, so parallel_span must be left out"
         expected: JsonObject = {"expected": snake_case(activity.parallel_span)}
-        return Refused("ACTIVITY_SUBMIT_PARALLEL_MISMATCH", told, details=expected)
+        return Refused("ACTIVITY_SUBMIT_PARALLEL_MISMATCH", message, details=expected)
     if activity.delegate is not None and submit.ok:
         correlation = activity.delegate.get("delegateCorrelationId")
         if correlation not in (None, submit.extra.get("delegateCorrelationId")):

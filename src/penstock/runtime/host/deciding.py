@@ -33,7 +33,7 @@ from penstock.engine.walk.questions import may_be_secret, secrets_of_answer
 from penstock.runtime.guarded.threads import FairThreads
 from penstock.runtime.secrets import Sealer
 
-__all__ = ["Decider", "Folding"]
+__all__ = ["Decider", "SlicedFold"]
 
 
 class Decider:
@@ -109,7 +109,7 @@ def _value_of(given: Input) -> JsonValue:
             return None
 
 
-class Folding:
+class SlicedFold:
     """Folds histories for one event loop."""
 
     def __init__(self) -> None:

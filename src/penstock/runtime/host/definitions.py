@@ -107,7 +107,7 @@ _WHERE = {
 
 def name_taken(workflow_name: str, taken: DefinitionNameTaken) -> Conflict:
     """The refusal, with the owner named."""
-    told = f"{workflow_name} asks for the {taken.kind} {taken.name}, which belongs to the workflow {taken.owner}"
+    message = f"{workflow_name} asks for the {taken.kind} {taken.name}, which belongs to the workflow {taken.owner}"
     other = f"choose another in {_WHERE[taken.kind]}" if taken.kind in _WHERE else "leave it out"
     hint = f"{other}, or change or delete {taken.owner} first"
-    return Conflict("NAME_TAKEN", told, hint, {"kind": taken.kind, "name": taken.name, "workflow_id": taken.owner})
+    return Conflict("NAME_TAKEN", message, hint, {"kind": taken.kind, "name": taken.name, "workflow_id": taken.owner})

@@ -51,7 +51,7 @@ _STORE_RETRY_SECONDS_MAX = 5.0
 
 
 @dataclass(slots=True, eq=False)
-class _Courier:
+class _ActivityTask:
     """A task that stores a result, and takes over the next activity of its run without a new task."""
 
     task: asyncio.Task[None] | None
@@ -72,7 +72,7 @@ class Driver:
     _slots: FairSemaphore = field(default_factory=lambda: FairSemaphore(limits.ACTIVITIES_AT_ONCE_MAX))
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     # By the result that is being stored (its identity): who stores it.
-    _couriers: dict[int, _Courier] = field(default_factory=dict)
+    _activity_tasks: dict[int, _ActivityTask] = field(default_factory=dict)
     _stopping: bool = False
     _draining: bool = False
     _loops: set[asyncio.Task[None]] = field(default_factory=set)
@@ -171,16 +171,16 @@ class Driver:
             return
         live = committed.live
         if live.row.owner == self.host.worker_id or not live.row.has_work:
-            courier = self._couriers.get(id(committed.given))
-            if courier is None or not self._hand_over(live, committed.effects, courier):
-                self._dispatch(live, committed.effects, courier)
+            activity_task = self._activity_tasks.get(id(committed.given))
+            if activity_task is None or not self._hand_over(live, committed.effects, activity_task):
+                self._dispatch(live, committed.effects, activity_task)
         if live.row.wake_at is not None:
             self._timers.committed(live.row)
         if live.row.terminal and live.state.parent_run_id is not None and live.state.continuation is None:
             tell = partial(self._effects.ended, live.state)
             self._spawn("parent", partial(self._patiently, "parent", tell))
 
-    def _dispatch(self, live: LiveRun, effects: Sequence[Effect], courier: _Courier | None = None) -> None:
+    def _dispatch(self, live: LiveRun, effects: Sequence[Effect], activity_task: _ActivityTask | None = None) -> None:
         if live.tasks or live.deferred:
             wanted = {effect.effect_id for effect in effects}
             if live.tasks:
@@ -193,13 +193,13 @@ class Driver:
                 continue  # timers have their own loop; host-mediated work is done by whoever asked for it
             if self._draining or effect.effect_id in live.tasks or effect.effect_id in live.deferred:
                 continue
-            if courier is not None and courier.task is not None and isinstance(effect, PerformActivity):
-                courier.following, task, courier = effect, courier.task, None
+            if activity_task is not None and activity_task.task is not None and isinstance(effect, PerformActivity):
+                activity_task.following, task, activity_task = effect, activity_task.task, None
                 live.tasks[effect.effect_id] = task
             else:
                 live.tasks[effect.effect_id] = self._begin(live, effect)
 
-    def _hand_over(self, live: LiveRun, effects: Sequence[Effect], courier: _Courier) -> bool:
+    def _hand_over(self, live: LiveRun, effects: Sequence[Effect], activity_task: _ActivityTask) -> bool:
         """The usual case, in one go: one activity follows another, or nothing does, and nothing else is under way.
 
         Whoever stored the result goes on with what it made due. False, and nothing done, in any other case.
@@ -208,12 +208,12 @@ class Driver:
             return False  # the one that is deferred is the activity whose result was stored
         if effects:
             effect = effects[0]
-            if type(effect) is not PerformActivity or courier.task is None or live.state.mode == "host_mediated":
+            if type(effect) is not PerformActivity or activity_task.task is None or live.state.mode == "host_mediated":
                 return False
             if effect.effect_id in live.deferred:
                 return False
-            courier.following = effect
-            live.tasks[effect.effect_id] = courier.task
+            activity_task.following = effect
+            live.tasks[effect.effect_id] = activity_task.task
         live.deferred.clear()
         return True
 
@@ -241,27 +241,27 @@ class Driver:
 
     async def _perform_activities(self, live: LiveRun, first: PerformActivity) -> None:
         """Perform an activity, store its result, and go on with what the result made due."""
-        courier = _Courier(asyncio.current_task(), first)
+        activity_task = _ActivityTask(asyncio.current_task(), first)
         try:
-            while (effect := courier.following) is not None:
-                courier.following = None
+            while (effect := activity_task.following) is not None:
+                activity_task.following = None
                 outcome = await self._attempt(live, effect)
                 # From here on the result is being stored: a commit must not cancel the task that makes it.
                 live.tasks.pop(effect.effect_id, None)
                 live.deferred.add(effect.effect_id)
                 if isinstance(outcome, ActivityDeferred):
                     return
-                await self._store(live, effect, input_of(self.host.clock.now_ms(), effect, outcome), courier)
+                await self._store(live, effect, input_of(self.host.clock.now_ms(), effect, outcome), activity_task)
         except Exception as error:  # a fault in one run must not stop the others
             self.report(first.effect_id, error)
 
-    async def _store(self, live: LiveRun, effect: Effect, given: inputs.Input, courier: _Courier) -> None:
+    async def _store(self, live: LiveRun, effect: Effect, given: inputs.Input, activity_task: _ActivityTask) -> None:
         """Store an outcome; the work is done and must not be done twice."""
         wanted: inputs.Input | None = given
         live.users += 1  # it stays in memory until the outcome is stored
         try:
             while wanted is not None:
-                self._couriers[id(wanted)] = courier
+                self._activity_tasks[id(wanted)] = activity_task
                 try:
                     commit = self.host.try_move(live, wanted)
                     if commit is not None and isinstance(await commit, Appended):
@@ -270,7 +270,7 @@ class Driver:
                 except Unavailable as error:
                     decision = await self._insist(live.state.run_id, wanted, error)
                 finally:
-                    del self._couriers[id(wanted)]
+                    del self._activity_tasks[id(wanted)]
                 wanted = unfit_outcome(wanted, decision)
         except Exception:
             live.deferred.discard(effect.effect_id)  # nobody has it any more, and whoever looks for that finds it
@@ -342,8 +342,8 @@ class Driver:
     def _drop_everything(self, lost: str) -> None:
         """This process was silent for too long: others have what it owned, so it goes on as after a restart."""
         self.host.worker_id = self._lease.worker_id
-        told = "this process gave no sign of life for too long; others took over its runs"
-        self.report("lease", Conflict("WORKER_LEASE_LOST", told, "was it suspended, or the machine overloaded?"))
+        message = "this process gave no sign of life for too long; others took over its runs"
+        self.report("lease", Conflict("WORKER_LEASE_LOST", message, "was it suspended, or the machine overloaded?"))
         for live in self.host.live_runs():
             if live.row.owner == lost:
                 self._dispatch(live, ())

@@ -36,7 +36,7 @@ from penstock.engine.state import RunState
 from penstock.runtime.activities.progress import ProgressBroadcast
 from penstock.runtime.chains import latest_in_chain, start_successor
 from penstock.runtime.guarded.threads import FairThreads
-from penstock.runtime.host.deciding import Decider, Folding
+from penstock.runtime.host.deciding import Decider, SlicedFold
 from penstock.runtime.host.definitions import StoredWorkflows
 from penstock.runtime.host.live_runs import LiveRuns
 from penstock.runtime.host.waiters import RunWatch, Transcripts, moved_within
@@ -80,7 +80,7 @@ class EmbeddedHost(StoredWorkflows):
     evaluator: Evaluator = field(default_factory=InProcessEvaluator)
     query_evaluator: Evaluator | None = None  # for what people ask about runs, beside the one that runs need
     query_threads: FairThreads = field(default_factory=lambda: FairThreads.for_workers("penstock-queries"))
-    folding: Folding = field(default_factory=Folding)
+    folding: SlicedFold = field(default_factory=SlicedFold)
     performs: bool = True
     family: str | None = None  # a run id: only it and its child runs are performed here
     seals: Sealer = field(default_factory=AnswerSeals)  # for what is secret in answers
@@ -334,8 +334,8 @@ class EmbeddedHost(StoredWorkflows):
             return None
         workflow = await self.workflow(stored.row.definition_hash)
         if workflow is None:
-            told = f"the definition {stored.row.definition_hash[:12]} of run {run_id} is not in the store"
-            raise CorruptHistory("DEFINITION_MISSING", told, "restore a backup that has it")
+            message = f"the definition {stored.row.definition_hash[:12]} of run {run_id} is not in the store"
+            raise CorruptHistory("DEFINITION_MISSING", message, "restore a backup that has it")
         return self._live.keep(LiveRun(workflow, state, stored.row))
 
     async def reloaded(self, run_id: str) -> LiveRun | None:

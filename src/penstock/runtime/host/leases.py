@@ -114,7 +114,7 @@ class HeldLease:
 
 
 @dataclass(slots=True)
-class _Heard:
+class _Heartbeats:
     beats: int
     silent_ms: int = 0
 
@@ -124,7 +124,7 @@ class DeadWorkerDetector:
     """What was heard of each worker so far."""
 
     clock: Clock
-    _heard: dict[str, _Heard] = field(default_factory=dict)
+    _heartbeats: dict[str, _Heartbeats] = field(default_factory=dict)
     _looked_at: int | None = None
 
     def look(self, workers: Iterable[WorkerRow]) -> list[WorkerRow]:
@@ -132,14 +132,14 @@ class DeadWorkerDetector:
         now = self.clock.elapsed_ms()
         passed = 0 if self._looked_at is None else min(now - self._looked_at, limits.WORKER_LEASE_MS // 2)
         self._looked_at = now
-        before, self._heard, silent = self._heard, {}, []
+        before, self._heartbeats, silent = self._heartbeats, {}, []
         for worker in workers:
-            heard = before.get(worker.worker_id)
-            if heard is None or heard.beats != worker.beats:
-                heard = _Heard(worker.beats)
+            heartbeats = before.get(worker.worker_id)
+            if heartbeats is None or heartbeats.beats != worker.beats:
+                heartbeats = _Heartbeats(worker.beats)
             else:
-                heard.silent_ms += passed
-            self._heard[worker.worker_id] = heard
-            if heard.silent_ms >= limits.WORKER_LEASE_MS:
+                heartbeats.silent_ms += passed
+            self._heartbeats[worker.worker_id] = heartbeats
+            if heartbeats.silent_ms >= limits.WORKER_LEASE_MS:
                 silent.append(worker)
         return silent

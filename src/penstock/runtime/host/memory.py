@@ -256,8 +256,8 @@ class MemoryHost:
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no workflow {effect.workflow_ref}")
         if effect.version_pin is not None and workflow.hash != effect.version_pin:
-            told = f"{effect.workflow_ref} is not the pinned version {effect.version_pin[:12]}…"
-            return Refused("VERSION_PIN_MISMATCH", told)
+            message = f"{effect.workflow_ref} is not the pinned version {effect.version_pin[:12]}…"
+            return Refused("VERSION_PIN_MISMATCH", message)
         given = inputs.StartRun(
             at=self.clock(),
             run_id=effect.child_id,

@@ -28,7 +28,7 @@ _LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Late:
+class _LateTimer:
     """A timer that lies in the future only because the clock did: its moment, and when it is due by the other clock."""
 
     wake_at: int
@@ -44,7 +44,7 @@ class TimerLoop:
     is_draining: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _next_wake_at: int | None = None
-    _late: dict[str, _Late] = field(default_factory=dict)
+    _late: dict[str, _LateTimer] = field(default_factory=dict)
     _looked_at: int | None = None
 
     def nudge(self) -> None:
@@ -109,7 +109,7 @@ class TimerLoop:
     def _note_late(self, row: RunRow) -> None:
         if row.wake_at is not None and row.wake_at >= row.updated_at and self.host.may_perform(row.run_id):
             due_elapsed_ms = self.host.clock.elapsed_ms() + row.wake_at - row.updated_at
-            self._late[row.run_id] = _Late(row.wake_at, due_elapsed_ms)
+            self._late[row.run_id] = _LateTimer(row.wake_at, due_elapsed_ms)
             self._wake.set()
 
     def _due_late(self) -> dict[str, int]:

@@ -91,8 +91,8 @@ class AbandonedRuns:
         self._tried[run_id] = (seq, tries)
         self.found += tries == 1
         waiting = ", ".join(effect.effect_id for effect in lost[:3])
-        told = f"run {run_id} had work that nobody did ({waiting}); it is gone on with now"
-        self.report(run_id, Unavailable("RUN_ABANDONED", told, "report this: it should not happen"))
+        message = f"run {run_id} had work that nobody did ({waiting}); it is gone on with now"
+        self.report(run_id, Unavailable("RUN_ABANDONED", message, "report this: it should not happen"))
         await self.pick_up(live)
 
     async def _is_with_children(self, lost: list[Effect]) -> bool:

@@ -49,8 +49,8 @@ class Commit(asyncio.Future[T], Generic[T]):
         try:
             self._follow(outcome)
         except Exception as error:  # what was stored is stored, and others were stored with it
-            told = {"message": "what follows from a commit failed", "exception": error, "future": self}
-            self.get_loop().call_exception_handler(told)
+            context = {"message": "what follows from a commit failed", "exception": error, "future": self}
+            self.get_loop().call_exception_handler(context)
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Refuse: what was handed to the store cannot be taken back."""

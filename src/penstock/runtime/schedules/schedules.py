@@ -26,12 +26,12 @@ from penstock.base.json import JsonObject
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.folding.trust import UNTRUSTED
+from penstock.engine.inputs import PROGRAM, Initiator
 from penstock.engine.outcomes import Refused
-from penstock.engine.starters import PROGRAM, Starter
 from penstock.runtime.ports.host import RunHost
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import DefinitionReader, ScheduleChanges, ScheduleReader, ScheduleRow
-from penstock.runtime.schedules.timetables import Placing, Timetable, next_fire_at, timetable_of
+from penstock.runtime.schedules.timetables import ClockStepRepair, Timetable, next_fire_at, timetable_of
 
 __all__ = [
     "Fire",
@@ -103,8 +103,8 @@ def check_schedules(workflow: Workflow) -> None:
                 place = f"/triggers/{number}/schedule"
                 finding: JsonObject = {"code": error.code, "severity": "error", "path": place}
                 finding.update({"message": error.message, "hint": error.hint})
-                told = f"the schedule at {place} cannot be kept: {error.message}"
-                raise Rejected("INVALID_DOCUMENT", told, error.hint, {"findings": [finding]}) from None
+                message = f"the schedule at {place} cannot be kept: {error.message}"
+                raise Rejected("INVALID_DOCUMENT", message, error.hint, {"findings": [finding]}) from None
 
 
 def origin_of(row: ScheduleRow) -> str:
@@ -155,7 +155,7 @@ class Scheduler:
     """Starts a run of a schedule that is due; without one the program that has this library in it does so itself."""
     _task: asyncio.Task[None] | None = None
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
-    _placing: Placing = field(default_factory=Placing)
+    _clock_steps: ClockStepRepair = field(default_factory=ClockStepRepair)
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a run is started: whether another one still goes on is asked before, and must be true after."""
 
@@ -193,8 +193,8 @@ class Scheduler:
         while True:
             known = await self.find(schedule_id)
             if known is not None and known.tenant != tenant:
-                told = f"the id {schedule_id} is taken by a schedule of another tenant"
-                raise Conflict("SCHEDULE_ID_TAKEN", told, "choose another id")
+                message = f"the id {schedule_id} is taken by a schedule of another tenant"
+                raise Conflict("SCHEDULE_ID_TAKEN", message, "choose another id")
             if known is not None and _asked_for(known.spec) == spec and known.workflow_name == workflow_name:
                 return known
             row = replace(
@@ -267,8 +267,8 @@ class Scheduler:
                 continue
             there = known.get(schedule_id)
             if there is not None and not _is_of(there, workflow.name):
-                told = f"{workflow.name} asks for the schedule {schedule_id}, which another workflow or person made"
-                self.report("schedules", Conflict("SCHEDULE_ID_TAKEN", told, "give the trigger another id"))
+                message = f"{workflow.name} asks for the schedule {schedule_id}, which another workflow or person made"
+                self.report("schedules", Conflict("SCHEDULE_ID_TAKEN", message, "give the trigger another id"))
                 continue
             spec: JsonObject = {**schedule, "input": trigger.get("input"), "origin": "document"}
             rows.append(await self.put(schedule_id, workflow.name, spec, tenant=tenant))
@@ -339,7 +339,7 @@ class Scheduler:
         schedule_id: str,
         *,
         mark: str | None = None,
-        starter: Starter = PROGRAM,
+        starter: Initiator = PROGRAM,
         call: CallRecord | None = None,
     ) -> str:
         """Start a run of a schedule at once; its timetable stays as it is. The same `mark` starts it once."""
@@ -348,8 +348,8 @@ class Scheduler:
             mark = mark or str(self.host.clock.now_ms())
             outcome = await self._hindered(row, mark) or await self.begin(row, mark, starter, call=call)
             if not isinstance(outcome, Started):
-                told = f"schedule {id_for_callers(row.tenant, schedule_id)} did not start: {_why(outcome)}"
-                raise Conflict("SCHEDULE_NOT_STARTED", told, "wait for the previous run, or cancel it")
+                message = f"schedule {id_for_callers(row.tenant, schedule_id)} did not start: {_why(outcome)}"
+                raise Conflict("SCHEDULE_NOT_STARTED", message, "wait for the previous run, or cancel it")
             await self._note(row, next_at=row.next_at, last_run_id=outcome.run_id)
             return outcome.run_id
 
@@ -402,15 +402,17 @@ class Scheduler:
         outcomes: dict[str, FireOutcome] = {}
         async with self._starting:
             for listed in await self.store.schedules():
-                row = listed if listed.paused or self._placing.fits(listed, now) else await self._placed(listed, now)
+                row = (
+                    listed if listed.paused or self._clock_steps.fits(listed, now) else await self._placed(listed, now)
+                )
                 if not row.paused and row.next_at is not None and row.next_at <= now:
                     outcomes[row.schedule_id] = await self._fire(row, row.next_at, now)
-            self._placing.looked(now)
+            self._clock_steps.looked(now)
         return outcomes
 
     async def _placed(self, row: ScheduleRow, now: int) -> ScheduleRow:
         """A schedule whose next moment was found by a clock that was ahead, with the one that it has by this clock."""
-        placed = replace(row, next_at=self._placing.next_at(row, now))
+        placed = replace(row, next_at=self._clock_steps.next_at(row, now))
         return placed if await self.store.put_schedule(placed, expected=row) else row
 
     async def _fire(self, row: ScheduleRow, moment: int, now: int) -> FireOutcome:
@@ -449,10 +451,10 @@ class Scheduler:
 
     async def _by_itself(self, row: ScheduleRow, mark: str) -> FireOutcome:
         schedule = f"schedule:{id_for_callers(row.tenant, row.schedule_id)}"
-        return await self.begin(row, mark, Starter(principal=schedule, on_behalf_of=PROGRAM.principal))
+        return await self.begin(row, mark, Initiator(principal=schedule, on_behalf_of=PROGRAM.principal))
 
     async def begin(
-        self, row: ScheduleRow, mark: str, starter: Starter, *, call: CallRecord | None = None
+        self, row: ScheduleRow, mark: str, starter: Initiator, *, call: CallRecord | None = None
     ) -> FireOutcome:
         """Start a run of a schedule that nothing hinders; one that goes on is cancelled if the schedule says so."""
         timetable: Timetable = timetable_of(row.spec)
@@ -470,7 +472,7 @@ class Scheduler:
             input=timetable.input,
             tenant=row.tenant,
             started_by=starter.principal,
-            starter=starter.told(),
+            starter=starter.to_json(),
             untrusted=row.spec.get(UNTRUSTED) is True,
         )
         labels = {"schedule": id_for_callers(row.tenant, row.schedule_id)}

@@ -20,7 +20,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import parse_native_duration_ms
 from penstock.runtime.ports.runs import ScheduleRow
 
-__all__ = ["Placing", "Timetable", "next_fire_at", "timetable_of"]
+__all__ = ["ClockStepRepair", "Timetable", "next_fire_at", "timetable_of"]
 
 _CATCH_UP_MS = 60_000  # a start that was missed by more than a minute is skipped unless the schedule says otherwise
 # Looks that are remembered: of a clock that was ahead for longer than they took, the starts meanwhile are lost.
@@ -54,8 +54,8 @@ def timetable_of(spec: JsonObject) -> Timetable:
     try:
         known = ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):  # a folder of zones is no zone, and says so by an OSError
-        told = f"{zone!r} is no time zone"
-        raise Rejected("SCHEDULE_INVALID", told, "use a name such as Europe/Berlin or UTC") from None
+        message = f"{zone!r} is no time zone"
+        raise Rejected("SCHEDULE_INVALID", message, "use a name such as Europe/Berlin or UTC") from None
     return Timetable(
         cron=cron,
         zone=known,
@@ -90,7 +90,7 @@ def next_fire_at(schedule_id: str, timetable: Timetable, after_ms: int) -> int |
 
 
 @dataclass(slots=True)
-class Placing:
+class ClockStepRepair:
     """Finds schedules whose next moment was computed by a clock that was ahead, and where they belong.
 
     The next moment of a schedule cannot be later than the next one after now. One that was found to be right stays

@@ -31,8 +31,8 @@ class Difference:
 
     def to_json(self) -> JsonObject:
         """The difference as JSON."""
-        told: JsonObject = {"place": self.place, "expected": self.expected, "actual": self.actual}
-        return told if self.note is None else {**told, "note": self.note}
+        message: JsonObject = {"place": self.place, "expected": self.expected, "actual": self.actual}
+        return message if self.note is None else {**message, "note": self.note}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

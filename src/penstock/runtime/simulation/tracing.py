@@ -67,10 +67,10 @@ def trace_lines(
         if visits.end is not None:
             del runs[run_id]
         teller = _TELLERS.get(type(body))
-        told = teller(body, workflows[run_id]) if teller is not None else None
-        if told is None:
+        message = teller(body, workflows[run_id]) if teller is not None else None
+        if message is None:
             continue
-        mark, text = told
+        mark, text = message
         node_id = str(getattr(body, "node_id", None) or "")
         visit = visits.visit(node_id, getattr(body, "visit", None))
         index = None if visit is None else visits.item_index(visit)
@@ -120,8 +120,8 @@ def _completed(body: commands.CompleteNode, workflow: Workflow) -> _Told:
 
 def _error(code: str | None, message: JsonValue) -> str:
     """An error by its code and its message; a message that only repeats the code is left out."""
-    code, told = code or "FAILED", str(message or "")
-    return code if told in ("", code) else f"{code} {told}"
+    code, text = code or "FAILED", str(message or "")
+    return code if text in ("", code) else f"{code} {text}"
 
 
 def _attempt_failed(body: events.ActivityFailed, workflow: Workflow) -> _Told:

@@ -101,7 +101,7 @@ class Signature:
             arguments.update((name, value) for name, value in given.items() if name not in arguments)
         return arguments
 
-    def _explained(self, given: Arguments, told: str) -> BindingProblem:
+    def _explained(self, given: Arguments, message: str) -> BindingProblem:
         missing = [name for name in self.names if name in self.required and name not in given]
         if missing:
             return BindingProblem(f"{self.label} needs the argument {_listed(missing)}, which `with` does not give")
@@ -110,7 +110,7 @@ class Signature:
             hint = suggestion(unknown[0], self.names)
             takes = f"it takes {_listed(self.names)}" if self.names else "it takes none"
             return BindingProblem(f"{self.label} has no parameter {_listed(unknown)}; {hint or takes}")
-        complaint, _, place = told.partition(" - at `$.")
+        complaint, _, place = message.partition(" - at `$.")
         return BindingProblem(f"the argument `{place.rstrip('`')}` of {self.label} does not fit: {complaint}")
 
     def input_schema(self) -> JsonObject:
@@ -186,8 +186,8 @@ def _model(fields: list[Any], label: str, *, forbid_unknown_fields: bool) -> typ
     return model
 
 
-def _invalid(label: str, told: str) -> Rejected:
-    return Rejected("STEP_INVALID", f"{label} cannot be a step: {told}", "change the function's parameters")
+def _invalid(label: str, message: str) -> Rejected:
+    return Rejected("STEP_INVALID", f"{label} cannot be a step: {message}", "change the function's parameters")
 
 
 def _known(annotation: Any) -> Any:
@@ -217,8 +217,8 @@ def to_json(value: Any) -> JsonValue:
     except RecursionError:
         raise NotJson("it contains itself, or nests too deep") from None
     # The encoder writes null for what is no finite number; where there is no null, there was none.
-    if b"null" in text and (told := _not_finite(msgspec.to_builtins(value, enc_hook=_encode, str_keys=True))):
-        raise NotJson(told)
+    if b"null" in text and (message := _not_finite(msgspec.to_builtins(value, enc_hook=_encode, str_keys=True))):
+        raise NotJson(message)
     if len(text) > limits.STATE_BYTES_MAX:
         raise NotJson(f"it has {len(text)} bytes, more than the {limits.STATE_BYTES_MAX} that a run can keep")
     if len(text) > _SHALLOW_BYTES and exceeds_depth(result, limits.JSON_DEPTH_MAX):

@@ -22,8 +22,8 @@ def finished(step: RegisteredStep, value: Any) -> ActivityOutcome:
     try:
         result: JsonValue = to_json(value)
     except NotJson as error:
-        told = f"{step.name} returned a {type(value).__name__} that is not JSON: {error}"
-        return ActivityError(_bounded(told), NOT_JSON, retryable=False)
+        message = f"{step.name} returned a {type(value).__name__} that is not JSON: {error}"
+        return ActivityError(_bounded(message), NOT_JSON, retryable=False)
     return ActivityDone(result)
 
 
@@ -35,13 +35,13 @@ def failed(error: BaseException) -> ActivityError:
         case StepCancelled():
             return ActivityError(str(error), "ACTIVITY_CANCELLED", retryable=False)
         case _:
-            told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return ActivityError(_bounded(told), "HANDLER_ERROR")
+            message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            return ActivityError(_bounded(message), "HANDLER_ERROR")
 
 
-def bad_arguments(told: str) -> ActivityError:
+def bad_arguments(message: str) -> ActivityError:
     """The outcome of a step that could not be called."""
-    return ActivityError(_bounded(told), "STEP_CONFIG_INVALID", retryable=False)
+    return ActivityError(_bounded(message), "STEP_CONFIG_INVALID", retryable=False)
 
 
 def _bounded(text: str) -> str:

@@ -267,8 +267,8 @@ class StepContext:
         """A logger that puts run, node and attempt beside every message."""
         if self._logger is None:
             known: JsonObject = {"run_id": self.run_id, "workflow": self.workflow_name, "node_id": self.node_id}
-            told: JsonObject = {**known, "visit": self.visit, "attempt": self.attempt}
-            self._logger = _StepLogger(self._call, self._observer, told)
+            message: JsonObject = {**known, "visit": self.visit, "attempt": self.attempt}
+            self._logger = _StepLogger(self._call, self._observer, message)
         return self._logger
 
     def heartbeat(self, details: JsonValue = None) -> None:
@@ -323,8 +323,8 @@ class RegisteredStep:
         options = _options(function) or _Options()
         name = options.name or _reference(function)
         if name is None:
-            told = f"{function!r} has no name that a document could write"
-            raise Rejected("STEP_INVALID", told, "declare it with @step(name=...)")
+            message = f"{function!r} has no name that a document could write"
+            raise Rejected("STEP_INVALID", message, "declare it with @step(name=...)")
         kind = _kind(function, options, name)
         context = _context_parameter(function, name)
         return cls(
@@ -370,12 +370,12 @@ def _kind(function: StepFunction, options: _Options, name: str) -> StepKind:
     if not options.process:
         return StepKind.LOOP if is_async else StepKind.THREAD
     if is_async:
-        told = f"{name} is async and asks for a process; a process is for functions that compute"
-        raise Rejected("STEP_INVALID", told, "write it as a plain function, or leave out process=True")
+        message = f"{name} is async and asks for a process; a process is for functions that compute"
+        raise Rejected("STEP_INVALID", message, "write it as a plain function, or leave out process=True")
     reference = _reference(function)
     if reference is None or "<locals>" in reference:
-        told = f"{name} is not a function of a module, so another process cannot find it"
-        raise Rejected("STEP_INVALID", told, "move it to the top of its module")
+        message = f"{name} is not a function of a module, so another process cannot find it"
+        raise Rejected("STEP_INVALID", message, "move it to the top of its module")
     return StepKind.PROCESS
 
 
@@ -404,8 +404,8 @@ class StepRegistry:
         for name in names:
             known = self._steps.get(name)
             if known is not None and known.function != function:
-                told = f"two steps are called {name}: {_reference(known.function)} and {_reference(function)}"
-                raise Conflict("STEP_NAME_TAKEN", told, "give one of them another name with @step(name=...)")
+                message = f"two steps are called {name}: {_reference(known.function)} and {_reference(function)}"
+                raise Conflict("STEP_NAME_TAKEN", message, "give one of them another name with @step(name=...)")
         self._steps.update(dict.fromkeys(names, made))
         return made
 

@@ -49,11 +49,11 @@ def _problem(turn: Turn, detail: ContinueDetail, given: JsonValue) -> Failure | 
     if isinstance(prepared, Refused):
         return Failure("CONTINUE_INPUT_INVALID", f"the next run cannot start: {prepared.message}", "continue_failed")
     if runs_without_wait(turn.workflow, turn.state) > limits.CONTINUATIONS_WITHOUT_WAIT_MAX:
-        told = (
+        message = (
             f"{limits.CONTINUATIONS_WITHOUT_WAIT_MAX} runs continued each other without waiting for anything or asking"
             " for work (is there an endless loop?)"
         )
-        return Failure("CONTINUE_WITHOUT_WAIT", told, "limit_exceeded")
+        return Failure("CONTINUE_WITHOUT_WAIT", message, "limit_exceeded")
     return None
 
 

@@ -54,8 +54,8 @@ def result_violation(turn: Turn, detail: EndDetail, result: JsonValue) -> Failur
     """Why a run may not end with a result, or None."""
     for schema in (detail.output_schema, turn.workflow.output_schema):
         if schema is not None and (found := turn.evaluator.violations(schema, result)):
-            told = f"the result does not fit the output schema: {describe_violations(found)}"
-            return Failure("OUTPUT_SCHEMA_VIOLATION", told, "output_invalid")
+            message = f"the result does not fit the output schema: {describe_violations(found)}"
+            return Failure("OUTPUT_SCHEMA_VIOLATION", message, "output_invalid")
     return None
 
 
@@ -78,8 +78,8 @@ def _switch(turn: Turn, scope: Scope, node: Node, detail: SwitchDetail) -> None:
     if detail.has_default:
         complete_towards(turn, scope, node, {}, detail.default)
         return
-    told = f"no case of switch {node.id} matches and it has no default"
-    fail(turn, scope, node, Failure("SWITCH_NO_MATCH", told, "switch_routing_failed", node.id))
+    message = f"no case of switch {node.id} matches and it has no default"
+    fail(turn, scope, node, Failure("SWITCH_NO_MATCH", message, "switch_routing_failed", node.id))
 
 
 def _set_state(turn: Turn, scope: Scope, node: Node, detail: SetStateDetail) -> None:

@@ -37,12 +37,12 @@ def _begin(turn: Turn, scope: Scope, node: Node, detail: ForEachDetail) -> None:
         return
     items = rendered.value
     if not isinstance(items, list):
-        told = f"`items` of {node.id} must give a list, not {type(items).__name__}"
-        fail(turn, scope, node, Failure("ITEMS_NOT_A_LIST", told, "for_each_failed", node.id))
+        message = f"`items` of {node.id} must give a list, not {type(items).__name__}"
+        fail(turn, scope, node, Failure("ITEMS_NOT_A_LIST", message, "for_each_failed", node.id))
         return
     if len(items) > limits.FOR_EACH_ITEMS_MAX:
-        told = f"`items` of {node.id} has {len(items)} items; at most {limits.FOR_EACH_ITEMS_MAX} are allowed"
-        fail(turn, scope, node, Failure("ITEMS_LIMIT_EXCEEDED", told, "for_each_failed", node.id))
+        message = f"`items` of {node.id} has {len(items)} items; at most {limits.FOR_EACH_ITEMS_MAX} are allowed"
+        fail(turn, scope, node, Failure("ITEMS_LIMIT_EXCEEDED", message, "for_each_failed", node.id))
         return
     turn.record(
         events.ForEachStarted(
@@ -59,8 +59,8 @@ def _advance(turn: Turn, scope: Scope, node: Node, activation: Activation) -> No
     detail, frame = detail_of(node, ForEachDetail), frame_of(node, activation)
     if frame.failed > 0 and detail.on_item_error is ItemErrorPolicy.FAIL:
         first = frame.failure
-        code, told = (first.code, first.message) if first else ("ITEM_FAILED", "an item failed")
-        fail(turn, scope, node, Failure(code, f"an item of {node.id} failed: {told}", "for_each_failed", node.id))
+        code, message = (first.code, first.message) if first else ("ITEM_FAILED", "an item failed")
+        fail(turn, scope, node, Failure(code, f"an item of {node.id} failed: {message}", "for_each_failed", node.id))
     elif frame.started < frame.total:
         item = opened(turn, activation, frame.started, detail.body)
         turn.record(replace(item, item_name=detail.item_name))

@@ -34,8 +34,8 @@ def _advance(turn: Turn, scope: Scope, node: Node, activation: Activation) -> No
     detail, frame = detail_of(node, LoopDetail), frame_of(node, activation)
     if frame.failed:
         first = frame.failure
-        code, told = (first.code, first.message) if first else ("ITERATION_FAILED", "an iteration failed")
-        fail(turn, scope, node, Failure(code, told, "loop_failed", node.id))
+        code, message = (first.code, first.message) if first else ("ITERATION_FAILED", "an iteration failed")
+        fail(turn, scope, node, Failure(code, message, "loop_failed", node.id))
         return
     output: JsonObject = {"iterations": frame.completed, "last": frame.results.get(0)}
     if not detail.until or frame.completed > 0:
@@ -49,8 +49,8 @@ def _advance(turn: Turn, scope: Scope, node: Node, activation: Activation) -> No
     if frame.completed < detail.iterations_max:
         turn.record(opened(turn, activation, frame.started, detail.body))
     elif detail.fail_when_exhausted:
-        told = f"loop {node.id} did not finish within {detail.iterations_max} iterations"
-        fail(turn, scope, node, Failure("LOOP_LIMIT_REACHED", told, "loop_failed", node.id))
+        message = f"loop {node.id} did not finish within {detail.iterations_max} iterations"
+        fail(turn, scope, node, Failure("LOOP_LIMIT_REACHED", message, "loop_failed", node.id))
     else:
         complete(turn, scope, node, output)
 

@@ -76,8 +76,8 @@ def _cancel_branch(turn: Turn, activation: Activation, detail: ParallelDetail, i
 def _fail(turn: Turn, scope: Scope, node: Node, detail: ParallelDetail, frame: Frame) -> None:
     first = frame.failure
     code = first.code if first else "PARALLEL_JOIN_FAILED"
-    told = first.message if first else "no branch completed"
-    message = f"{frame.failed} of {frame.total} branches failed, {frame.needed} must complete; first: {told}"
+    text = first.message if first else "no branch completed"
+    message = f"{frame.failed} of {frame.total} branches failed, {frame.needed} must complete; first: {text}"
     details: JsonObject = {"failedNodeId": first.node_id if first else None}
     fail(turn, scope, node, Failure(code, message, "parallel_join_failed", node.id, details=details))
 

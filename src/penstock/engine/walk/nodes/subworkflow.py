@@ -39,8 +39,8 @@ def _begin(turn: Turn, scope: Scope, node: Node, detail: SubworkflowDetail) -> N
         turn.record(replace(child, input=activation.arguments))
         return
     if state.depth >= limits.SUBWORKFLOW_DEPTH_MAX:
-        told = f"child runs nest deeper than {limits.SUBWORKFLOW_DEPTH_MAX}"
-        fail(turn, scope, node, Failure("SUBWORKFLOW_DEPTH_EXCEEDED", told, "subworkflow_failed", node.id))
+        message = f"child runs nest deeper than {limits.SUBWORKFLOW_DEPTH_MAX}"
+        fail(turn, scope, node, Failure("SUBWORKFLOW_DEPTH_EXCEEDED", message, "subworkflow_failed", node.id))
         return
     rendered = turn.render(detail.input, scope)
     if isinstance(rendered, EvaluationFailed):
@@ -91,8 +91,8 @@ def _child_done(turn: Turn, scope: Scope, node: Node, activation: Activation) ->
 def _merged(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
     schema = node.output_schema
     if schema is not None and (found := turn.evaluator.violations(schema, activation.result)):
-        told = f"the child's result does not fit: {describe_violations(found)}"
-        fail(turn, scope, node, Failure("OUTPUT_SCHEMA_VIOLATION", told, "subworkflow_failed", node.id))
+        message = f"the child's result does not fit: {describe_violations(found)}"
+        fail(turn, scope, node, Failure("OUTPUT_SCHEMA_VIOLATION", message, "subworkflow_failed", node.id))
         return
     complete(turn, scope, node, activation.result)
 
