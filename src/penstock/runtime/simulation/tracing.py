@@ -66,11 +66,11 @@ def trace_lines(
         apply(visits, record, body)
         if visits.end is not None:
             del runs[run_id]
-        teller = _TELLERS.get(type(body))
-        message = teller(body, workflows[run_id]) if teller is not None else None
-        if message is None:
+        line_of = _LINES.get(type(body))
+        shown = line_of(body, workflows[run_id]) if line_of is not None else None
+        if shown is None:
             continue
-        mark, text = message
+        mark, text = shown
         node_id = str(getattr(body, "node_id", None) or "")
         visit = visits.visit(node_id, getattr(body, "visit", None))
         index = None if visit is None else visits.item_index(visit)
@@ -78,14 +78,14 @@ def trace_lines(
         yield TraceLine(record.at, run_id, run_id.count(":sub:"), mark, node_id, numbered)
 
 
-_Told = tuple[str, str] | None
+_Shown = tuple[str, str] | None
 
 
-def _started(body: events.ExecutionStarted, workflow: Workflow) -> _Told:
+def _started(body: events.ExecutionStarted, workflow: Workflow) -> _Shown:
     return "go", f"{workflow.name} {workflow.version} started with {shorten(given(body.input))}"
 
 
-def _requested(body: events.ActivityRequested, workflow: Workflow) -> _Told:
+def _requested(body: events.ActivityRequested, workflow: Workflow) -> _Shown:
     node_id = body.node_id
     detail = workflow.nodes[node_id.removeprefix(COMPENSATION_PREFIX)].detail
     if isinstance(detail, ActivityDetail) and detail.compensate and node_id.startswith(COMPENSATION_PREFIX):
@@ -105,7 +105,7 @@ def _requested(body: events.ActivityRequested, workflow: Workflow) -> _Told:
     return "go", text if attempt == 1 else f"{text} (attempt {attempt})"
 
 
-def _completed(body: commands.CompleteNode, workflow: Workflow) -> _Told:
+def _completed(body: commands.CompleteNode, workflow: Workflow) -> _Shown:
     node_id = body.node_id
     node = workflow.nodes.get(node_id.removeprefix(COMPENSATION_PREFIX))
     if node is None or node.type == "start":
@@ -124,28 +124,20 @@ def _error(code: str | None, message: JsonValue) -> str:
     return code if text in ("", code) else f"{code} {text}"
 
 
-def _attempt_failed(body: events.ActivityFailed, workflow: Workflow) -> _Told:
+def _attempt_failed(body: events.ActivityFailed, workflow: Workflow) -> _Shown:
     if not body.will_retry:
         return None
     return "retry", f"attempt {body.attempt} failed: {_error(body.code, body.error)}; trying again"
 
 
-def _failed(body: commands.FailNode, workflow: Workflow) -> _Told:
+def _failed(body: commands.FailNode, workflow: Workflow) -> _Shown:
     where = "" if body.next is UNSET else f" → {body.next or 'end of body'}"
     return "fail", f"failed: {_error(body.code, body.message)}{where}"
 
 
-def _run_failed(body: events.ExecutionFailed, workflow: Workflow) -> _Told:
-    return "fail", f"failed: {_error(body.code, body.error)}"
-
-
-def _interrupted(body: events.InterruptRaised, workflow: Workflow) -> _Told:
+def _interrupted(body: events.InterruptRaised, workflow: Workflow) -> _Shown:
     whom = "a person" if body.approvers is None else "an approval"
     return "wait", f"waiting for {whom}: {body.prompt or body.prompt_ref}"
-
-
-def _asked(body: events.ActivityAsked, workflow: Workflow) -> _Told:
-    return "wait", f"waiting for a person: {body.prompt}"
 
 
 def _note(note: str | None) -> str:
@@ -153,36 +145,24 @@ def _note(note: str | None) -> str:
     return f" (note: {note})" if note else ""
 
 
-def _answered(body: commands.ResumeInterrupt, workflow: Workflow) -> _Told:
+def _answered(body: commands.ResumeInterrupt, workflow: Workflow) -> _Shown:
     by = "" if body.answered_by is None else f" by {body.answered_by}"
     return "go", f"answered{by}{_note(body.note)}: {shorten(given(body.answer))}"
 
 
-def _leased(body: events.ActivityLeased, workflow: Workflow) -> _Told:
-    return "info", f"leased by {body.holder}"
-
-
-def _timer(body: commands.StartTimer, workflow: Workflow) -> _Told:
+def _timer(body: commands.StartTimer, workflow: Workflow) -> _Shown:
     if body.wait_ms is not None:
         return "wait", f"waiting for {format_duration(body.wait_ms)}"
     return "wait", f"waiting until {body.until}"
 
 
-def _signal_wait(body: events.SignalWaitStarted, workflow: Workflow) -> _Told:
-    return "wait", f"waiting for the signal {body.signal_name}"
-
-
-def _signalled(body: events.SignalReceived, workflow: Workflow) -> _Told:
-    return "go", f"signal {body.signal_name} {shorten(body.payload)}"
-
-
-def _delivered(body: commands.DeliverSignal, workflow: Workflow) -> _Told:
+def _delivered(body: commands.DeliverSignal, workflow: Workflow) -> _Shown:
     if body.sent_by is None:
         return None
     return "info", f"signal {body.signal_name} sent by {body.sent_by}{_note(body.note)}"
 
 
-def _buffered(body: events.SignalBuffered, workflow: Workflow) -> _Told:
+def _buffered(body: events.SignalBuffered, workflow: Workflow) -> _Shown:
     by = "" if body.sent_by is None else f" by {body.sent_by}"
     return "info", f"signal {body.signal_name} sent{by}{_note(body.note)}, kept until somebody waits for it"
 
@@ -191,17 +171,9 @@ def _listed(names: JsonValue) -> str:
     return ", ".join(str(name) for name in names) if isinstance(names, list) else ""
 
 
-def _forked(body: events.ParallelForked, workflow: Workflow) -> _Told:
-    return "go", f"branches {_listed(body.branch_names)} (join {body.join})"
-
-
-def _for_each(body: events.ForEachStarted, workflow: Workflow) -> _Told:
+def _for_each(body: events.ForEachStarted, workflow: Workflow) -> _Shown:
     count = len(body.items) if isinstance(body.items, list) else 0
     return "go", f"{count} items, {body.concurrency} at a time"
-
-
-def _scope(body: events.ScopeOpened, workflow: Workflow) -> _Told:
-    return "info", f"{_scope_name(body)} begins"
 
 
 def _scope_name(body: events.ScopeOpened | events.ScopeFailed) -> str:
@@ -209,73 +181,58 @@ def _scope_name(body: events.ScopeOpened | events.ScopeFailed) -> str:
     return body.branch_name or f"#{body.index + 1 if body.index is not None else None}"
 
 
-def _scope_failed(body: events.ScopeFailed, workflow: Workflow) -> _Told:
-    return "fail", f"{_scope_name(body)} failed: {_error(body.code, body.error)}"
-
-
-def _branch_cancelled(body: events.ParallelBranchCancelled, workflow: Workflow) -> _Told:
-    return "info", f"{body.branch_name} cancelled"
-
-
-def _child(body: events.SubworkflowStarted, workflow: Workflow) -> _Told:
+def _child(body: events.SubworkflowStarted, workflow: Workflow) -> _Shown:
     return "go", f"child run of {body.workflow_ref} with {shorten(body.input)}"
 
 
-def _emitted(body: commands.EmitSignal, workflow: Workflow) -> _Told:
+def _emitted(body: commands.EmitSignal, workflow: Workflow) -> _Shown:
     return "go", f"signal {body.signal_name} to run {body.target_execution_id}"
 
 
-def _compensating(body: commands.StartCompensation, workflow: Workflow) -> _Told:
-    return "info", f"undoing {_listed(body.node_ids)}"
-
-
-def _continued(body: events.ExecutionContinued, workflow: Workflow) -> _Told:
-    return "done", f"continued as {body.successor_execution_id} with {shorten(body.input)}"
-
-
-def _run_completed(body: events.ExecutionCompleted, workflow: Workflow) -> _Told:
-    return "done", f"completed with {shorten(body.result)}"
-
-
-def _run_cancelled(body: events.ExecutionCancelled, workflow: Workflow) -> _Told:
-    return "fail", f"cancelled: {shorten(body.reason)}"
-
-
-_Teller = Callable[[Any, Workflow], _Told]
+_Line = Callable[[Any, Workflow], _Shown]
 B = TypeVar("B", bound=Body)
 
 
-def _on(kind: type[B], teller: Callable[[B, Workflow], _Told]) -> tuple[type[Body], _Teller]:
-    return kind, teller
+def _on(kind: type[B], line_of: Callable[[B, Workflow], _Shown]) -> tuple[type[Body], _Line]:
+    return kind, line_of
 
 
-_TELLERS: dict[type[object], _Teller] = dict(
+def _plain(kind: type[B], mark: str, text_of: Callable[[B], str]) -> tuple[type[Body], _Line]:
+    """A line that needs nothing but its record."""
+    return kind, lambda body, workflow: (mark, text_of(body))
+
+
+_LINES: dict[type[object], _Line] = dict(
     (
         _on(events.ExecutionStarted, _started),
         _on(events.ActivityRequested, _requested),
-        _on(events.ActivityLeased, _leased),
+        _plain(events.ActivityLeased, "info", lambda body: f"leased by {body.holder}"),
         _on(events.ActivityFailed, _attempt_failed),
         _on(commands.CompleteNode, _completed),
         _on(commands.FailNode, _failed),
         _on(events.InterruptRaised, _interrupted),
-        _on(events.ActivityAsked, _asked),
+        _plain(events.ActivityAsked, "wait", lambda body: f"waiting for a person: {body.prompt}"),
         _on(commands.ResumeInterrupt, _answered),
         _on(commands.StartTimer, _timer),
-        _on(events.SignalWaitStarted, _signal_wait),
+        _plain(events.SignalWaitStarted, "wait", lambda body: f"waiting for the signal {body.signal_name}"),
         _on(commands.DeliverSignal, _delivered),
-        _on(events.SignalReceived, _signalled),
+        _plain(events.SignalReceived, "go", lambda body: f"signal {body.signal_name} {shorten(body.payload)}"),
         _on(events.SignalBuffered, _buffered),
-        _on(events.ParallelForked, _forked),
+        _plain(events.ParallelForked, "go", lambda body: f"branches {_listed(body.branch_names)} (join {body.join})"),
         _on(events.ForEachStarted, _for_each),
-        _on(events.ScopeOpened, _scope),
-        _on(events.ScopeFailed, _scope_failed),
-        _on(events.ParallelBranchCancelled, _branch_cancelled),
+        _plain(events.ScopeOpened, "info", lambda body: f"{_scope_name(body)} begins"),
+        _plain(events.ScopeFailed, "fail", lambda body: f"{_scope_name(body)} failed: {_error(body.code, body.error)}"),
+        _plain(events.ParallelBranchCancelled, "info", lambda body: f"{body.branch_name} cancelled"),
         _on(events.SubworkflowStarted, _child),
         _on(commands.EmitSignal, _emitted),
-        _on(commands.StartCompensation, _compensating),
-        _on(events.ExecutionCompleted, _run_completed),
-        _on(events.ExecutionContinued, _continued),
-        _on(events.ExecutionFailed, _run_failed),
-        _on(events.ExecutionCancelled, _run_cancelled),
+        _plain(commands.StartCompensation, "info", lambda body: f"undoing {_listed(body.node_ids)}"),
+        _plain(events.ExecutionCompleted, "done", lambda body: f"completed with {shorten(body.result)}"),
+        _plain(
+            events.ExecutionContinued,
+            "done",
+            lambda body: f"continued as {body.successor_execution_id} with {shorten(body.input)}",
+        ),
+        _plain(events.ExecutionFailed, "fail", lambda body: f"failed: {_error(body.code, body.error)}"),
+        _plain(events.ExecutionCancelled, "fail", lambda body: f"cancelled: {shorten(body.reason)}"),
     )
 )
