@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import Shop, read_until
+from tests.live.cli.processes import Shop, read_until
 from tests.waiting import SECONDS_MAX
 from tests.zygote import piped_folder
 

@@ -18,10 +18,10 @@ LONG_MODULES: dict[str, str] = {}
 # Files of the tests that may sleep, each with its reason. Waiting for something is none: see tests/waiting.py.
 MAY_SLEEP: dict[str, str] = {
     "tests/waiting.py": "the one place that looks again after a pause",
-    "tests/mcp_pack/steps.py": "steps that the official suite watches at work",
-    "tests/outside/abuse/clients.py": "clients that hang up after a moment",
-    "tests/outside/hostile_answers.py": "a server that drips",
-    "tests/outside/hostile_upstream.py": "a server that drips",
+    "tests/conformance/mcp_suite/steps.py": "steps that the official suite watches at work",
+    "tests/scenarios/abuse/clients.py": "clients that hang up after a moment",
+    "tests/scenarios/hostile_answers.py": "a server that drips",
+    "tests/scenarios/hostile_upstream.py": "a server that drips",
     "tests/torture/audited.py": "work at times that are drawn by lot",
     "tests/torture/pair.py": "work at times that are drawn by lot",
     "tests/torture/suspended.py": "work that takes a while, and the operator who looks now and then",

@@ -34,8 +34,8 @@ def test_a_module_that_is_imported_for_types_and_loaded_later_is_reached(graph: 
 
 
 def test_settings_of_a_folder_reach_its_tests_and_no_others(graph: dict[str, frozenset[str]]) -> None:
-    found = distances(roots_of(["tests/cli/conftest.py"], graph), graph)
-    assert found["tests/cli/test_run.py"] == 1
+    found = distances(roots_of(["tests/live/cli/conftest.py"], graph), graph)
+    assert found["tests/live/cli/test_run.py"] == 1
     assert "tests/live/test_races.py" not in found
 
 

@@ -7,7 +7,7 @@
 
 People, type checkers and the import contracts see the first branch, an import like any other; the second is what runs.
 Use it for modules that few calls need and that take long to import: checks of documents, HTTP clients, terminal output.
-`tests/unit/cli/test_start.py` lists what a server must not import when it starts.
+`tests/unit/cli/test_cli_start.py` lists what a server must not import when it starts.
 
 `importlib.util.LazyLoader` does less. It imports the packages above the module at once (`cryptography` for
 `cryptography.exceptions`), searches the disk at start, puts a stand-in into `sys.modules` where others find it, and in

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp_pack.node import node_programs
+from tests.conformance.mcp_suite.node import node_programs
 from tests.waiting import SECONDS_MAX
 
 __all__ = ["Browser", "browsing"]

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
-from tests.cli.processes import Shop
-from tests.cli.test_terminal import at_terminal
+from tests.live.cli.processes import Shop
+from tests.live.cli.test_terminal import at_terminal
 from tests.live.mcp.workflows import ALL
 from tests.live.rest.servers import LiveServer
 from tests.live.test_command_line import Place

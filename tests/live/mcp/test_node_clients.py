@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.mcp_suite.node import node_programs
 from tests.live.mcp.workflows import ALL
 from tests.live.rest.servers import LiveServer
-from tests.mcp_pack.node import node_programs
 from tests.waiting import SECONDS_MAX
 from tests.zygote import piped_command
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.mcp_pack.suite import REVISIONS, Outcome, run_suite, scenario_of
+from tests.conformance.mcp_suite.suite import REVISIONS, Outcome, run_suite, scenario_of
 
 # What the suite itself skips at the pinned version: it has not yet been written for the stream that carries these.
 SKIPPED_BY_THE_SUITE = {"tasks-status-notifications"}

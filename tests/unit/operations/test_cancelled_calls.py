@@ -9,7 +9,7 @@ import pytest
 
 from penstock.base.json import JsonObject
 from penstock.operations.gate.pipeline import AnsweredCall
-from tests.outside.test_cancelled_callers import AWAITS_MAX, Cancelled
+from tests.scenarios.test_cancelled_callers import AWAITS_MAX, Cancelled
 from tests.unit.operations.conftest import Caller, OpenGate
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.outside.loop_stalls import STALL_SECONDS_MAX, Stalls, watched_loop
+from tests.scenarios.loop_stalls import STALL_SECONDS_MAX, Stalls, watched_loop
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.running import run, status
 

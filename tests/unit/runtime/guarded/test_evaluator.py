@@ -29,7 +29,7 @@ from penstock.definitions.schemas.compiled import CompiledSchema, compile_schema
 from penstock.runtime.guarded import worker as guarded_worker
 from penstock.runtime.guarded.documents import DocumentChecks
 from penstock.runtime.guarded.evaluator import GuardedEvaluator
-from tests.outside.loop_stalls import watched_loop
+from tests.scenarios.loop_stalls import watched_loop
 from tests.waiting import SECONDS_MAX
 
 BUDGET_MS = 500

@@ -15,8 +15,8 @@ from penstock.base import limits
 from penstock.runtime.executors.mcp.config import McpServerConfig
 from penstock.runtime.executors.outbound import tls_trust as trust_module
 from penstock.runtime.executors.outbound.tls_trust import trusted_certificates
-from tests.outside.hostile_upstream import hostile_http
-from tests.outside.test_upstream_isolation import called, executor_of
+from tests.scenarios.hostile_upstream import hostile_http
+from tests.scenarios.test_upstream_isolation import called, executor_of
 from tests.unit.runtime.executors.calls import done
 from tests.waiting import SECONDS_MAX
 

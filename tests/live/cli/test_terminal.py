@@ -1,0 +1,151 @@
+"""The command line at a terminal: the live view, questions asked on the spot, and Ctrl-C."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tests.live.cli.processes import APPROVE, GREET, STEPS, Shop
+from tests.waiting import SECONDS_MAX
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+@dataclass
+class Terminal:
+    """A process with a terminal of its own."""
+
+    process: subprocess.Popen[bytes]
+    master: int
+    seen: str = ""
+    position: int = field(default=0)
+
+    def expect(self, text: str) -> str:
+        """Wait until the process has shown a text, after what was expected before."""
+        deadline = time.monotonic() + SECONDS_MAX
+        while (found := self.seen.find(text, self.position)) < 0:
+            assert self._read(deadline), f"{text!r} was not shown:\n{self.seen[self.position :]}"
+        shown, self.position = self.seen[self.position : found], found + len(text)
+        return shown
+
+    def _read(self, deadline: float) -> bool:
+        ready, _, _ = select.select([self.master], [], [], max(deadline - time.monotonic(), 0))
+        try:
+            data = os.read(self.master, 65536) if ready else b""
+        except OSError:  # the other side is closed
+            data = b""
+        self.seen += ESCAPES.sub("", data.decode(errors="replace"))
+        return bool(data)
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def end(self) -> int:
+        """Read to the end and give the exit code."""
+        deadline = time.monotonic() + SECONDS_MAX
+        while self._read(deadline):
+            pass
+        return self.process.wait(timeout=SECONDS_MAX)
+
+
+@contextmanager
+def at_terminal(shop: Shop, *arguments: str) -> Iterator[Terminal]:
+    master, slave = pty.openpty()
+    environment = {**shop.environment(), "TERM": "xterm", "LINES": "40", "COLUMNS": "120"}
+    process = subprocess.Popen(
+        shop.command(*arguments),
+        cwd=shop.folder,
+        env=environment,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+        preexec_fn=None,
+    )
+    os.close(slave)
+    try:
+        yield Terminal(process, master)
+    finally:
+        process.kill()
+        process.wait(timeout=SECONDS_MAX)
+        os.close(master)
+
+
+def test_a_question_is_asked_at_the_terminal_until_the_answer_fits(shop: Shop) -> None:
+    shop.write("approve.yaml", APPROVE)
+    command = ("run", "approve.yaml", "--steps", str(STEPS), "--input", '{"name": "you"}', "--run-id", "r1")
+    with at_terminal(shop, *command) as terminal:
+        terminal.expect("● approve 0.0.0  run r1  waiting for a person")
+        terminal.expect('◌ ask       waiting for a person: "Greet you?"')
+        terminal.expect("Approve it [y/N]: ")
+        terminal.type("perhaps\n")
+        terminal.expect("answer y or n; ? tells more")
+        terminal.type("?\n")
+        terminal.expect('"type": "boolean"')
+        terminal.expect("Approve it [y/N]: ")
+        terminal.type("y\n")
+        terminal.expect("times (may be left out): ")
+        terminal.type("0\n")
+        terminal.expect("must be >= 1")
+        terminal.type("2\n")
+        terminal.expect("✓ ask       answered by")
+        terminal.expect("✓ hello     step steps:greet")
+        terminal.expect('✓ done      {"said": "Hello you"}')
+        terminal.expect("completed in ")
+        assert terminal.end() == 0
+    assert shop.json("runs", "query", "r1", ".ask")["value"] == {"approve": True, "times": 2}
+
+
+def test_the_end_of_input_leaves_the_question_open(shop: Shop) -> None:
+    shop.write("approve.yaml", APPROVE)
+    with at_terminal(shop, "run", "approve.yaml", "--input", '{"name": "you"}', "--run-id", "r1") as terminal:
+        terminal.expect("Approve it [y/N]: ")
+        terminal.type("\x04")
+        terminal.expect("answer it   penstock runs answer r1 --db penstock.db approve=true")
+        assert terminal.end() == 3
+    with at_terminal(shop, "runs", "answer", "r1") as terminal:
+        terminal.expect("Greet you?")
+        terminal.expect("Approve it [y/N]: ")
+        terminal.type("\n")
+        terminal.expect("times (may be left out): ")
+        terminal.type("\n")
+        terminal.expect("answered ask; the run is now completed")
+        assert terminal.end() == 0
+
+
+def test_a_question_that_is_answered_elsewhere_is_no_longer_asked(shop: Shop) -> None:
+    shop.write("approve.yaml", APPROVE)
+    with at_terminal(shop, "run", "approve.yaml", "--input", '{"name": "you"}', "--run-id", "r1") as terminal:
+        terminal.expect("Approve it [y/N]: ")
+        assert shop.json("runs", "answer", "r1", "approve=false")["status"] == "completed"
+        terminal.expect("This is no longer asked")
+        terminal.expect('✓ refused   {"said": "nothing"}')
+        assert terminal.end() == 0
+
+
+def test_ctrl_c_at_a_question_says_how_to_go_on(shop: Shop) -> None:
+    shop.write("approve.yaml", APPROVE)
+    with at_terminal(shop, "run", "approve.yaml", "--input", '{"name": "you"}', "--run-id", "r1") as terminal:
+        terminal.expect("Approve it [y/N]: ")
+        os.killpg(terminal.process.pid, 2)
+        terminal.expect("left · the run is safe in penstock.db")
+        terminal.expect("go on here         penstock runs watch r1 --db penstock.db --perform")
+        assert terminal.end() == 130
+
+
+def test_a_run_is_drawn_in_place(shop: Shop) -> None:
+    shop.write("greet.yaml", GREET)
+    command = ("run", "greet.yaml", "--steps", str(STEPS), "--input", '{"name": "you"}', "--run-id", "r1")
+    with at_terminal(shop, *command) as terminal:
+        terminal.expect("● greet 1.2.0  run r1")
+        terminal.expect("completed in ")
+        assert terminal.end() == 0
+    last = terminal.seen[terminal.seen.rindex("● greet") :].replace("\r", "").splitlines()
+    assert last[0].startswith("● greet 1.2.0  run r1  completed  00:0")
+    assert last[1].split()[:4] == ["✓", "hello", "step", "steps:greet"]
+    assert last[2].split(maxsplit=2) == ["✓", "done", '{"said": "Hello you"}']
