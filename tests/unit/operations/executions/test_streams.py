@@ -193,7 +193,7 @@ def test_what_another_process_does_to_an_execution_is_told_too(open_caller: Open
     async def test(caller: Caller) -> None:
         await caller.call("workflow.execute", workflow_id="ask", execution_id="x")
         seen = (await status(caller, "x", "waiting_input"))["sequence"]
-        path = caller.penstock.store.path  # type: ignore[attr-defined]
+        path = caller.penstock.store.database.path  # type: ignore[attr-defined]
         async with (
             streaming(caller, execution_id="x", after=seen, events="status,complete") as events,
             Penstock.open(path, perform=False) as other,

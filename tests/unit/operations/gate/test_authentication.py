@@ -35,7 +35,7 @@ async def test_a_key_that_another_process_revokes_fails_on_the_next_request(open
         for _ in range(3):
             await reader.call("workflow.list")
             await other.call("workflow.list")
-        elsewhere = sqlite3.connect(str(caller.penstock.store.path), isolation_level=None)  # type: ignore[attr-defined]
+        elsewhere = sqlite3.connect(str(caller.penstock.store.database.path), isolation_level=None)  # type: ignore[attr-defined]
         try:
             elsewhere.execute("UPDATE api_keys SET revoked_at = 1 WHERE key_id = ?", (key_id,))
         finally:
