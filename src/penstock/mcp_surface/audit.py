@@ -10,25 +10,20 @@ Above it: everything that refuses a message. Below it: the gate. Nothing here kn
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
 from contextlib import suppress
-from typing import Any, TypeAlias
 
 import msgspec
 from starlette.types import Message
 
+from penstock.asgi import CODE, State
 from penstock.base.errors import PenstockError
 from penstock.mcp_surface.callers import Caller, ProtocolFault
 from penstock.operations.catalogue.errors import INTERNAL_ERROR
 from penstock.operations.gate.context import Request
 from penstock.operations.gate.pipeline import Gate
 
-__all__ = ["AUDITED", "CODE", "MESSAGE", "State", "heard", "reason_in", "reason_of", "record_error", "record_refusal"]
+__all__ = ["MESSAGE", "heard", "reason_in", "reason_of", "record_error", "record_refusal"]
 
-AUDITED = "audited"
-"""Where the state of a request says that the audit trail knows of its refusal."""
-CODE = "code"
-"""Where it says why it was refused."""
 MESSAGE = "mcp.message"
 """The operation of a message that has no method which there is."""
 _HEARD = "mcp_error"
@@ -45,8 +40,6 @@ _REASONS = {
     -32021: "CAPABILITY_REQUIRED",
     -32022: "PROTOCOL_VERSION_UNSUPPORTED",
 }
-
-State: TypeAlias = MutableMapping[str, Any]
 
 
 def reason_of(code: object) -> str:

@@ -19,13 +19,13 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 from starlette.types import Receive, Scope, Send
 
+from penstock.asgi import AUDITED, CODE, State, read_messages, remote_of, replayed, request_id_of, send_body
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.audit import AUDITED, CODE, State, reason_of
+from penstock.mcp_surface.audit import reason_of
 from penstock.mcp_surface.callers import Caller
 from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.wire.http_body import read_body, replayed
 from penstock.mcp_surface.wire.versions import (
     UNSUPPORTED,
     id_in,
@@ -129,9 +129,8 @@ class McpEndpoint:
         return is_full and self._places.of_one.get(principal.id, 0) >= self._share
 
     async def _authenticate(self, headers: _Headers, scope: Scope, receive: Receive, send: Send) -> None:
-        credentials, client, state = Credentials(bearer=_bearer(headers)), scope.get("client"), scope["state"]
-        request_id = str(state.get("request_id", ""))
-        remote = client[0] if client else None
+        credentials, state = Credentials(bearer=_bearer(headers)), scope["state"]
+        request_id, remote = request_id_of(scope), remote_of(scope)
         try:
             principal = self._gate.recognised(credentials) or await self._gate.authenticate(
                 credentials, surface="mcp", request_id=request_id, remote=remote
@@ -307,7 +306,7 @@ def _text(headers: _Headers, wanted: bytes) -> str | None:
 
 
 async def _send_version_error(only: str, wrong: str, receive: Receive, send: Send) -> None:
-    _, body = await read_body(receive)
+    _, body = await read_messages(receive)
     error: JsonObject = {"code": UNSUPPORTED, "message": only_message(only), "data": unsupported(only, wrong)}
     await _send_answer(send, 400, {"jsonrpc": "2.0", "id": id_in(body), "error": error})
 
@@ -316,7 +315,7 @@ async def _pinned(only: str, scope: Scope, receive: Receive) -> Receive:
     """What comes, with the one revision that there is where a client proposes another one."""
     if is_modern(only) or scope["method"] != "POST" or b"mcp-session-id" in _headers(scope):
         return receive
-    came, body = await read_body(receive)
+    came, body = await read_messages(receive)
     changed = pinned_body(only, body) if body is not None else None
     return replayed(came if changed is None else [changed], receive)
 
@@ -378,5 +377,4 @@ async def _send_answer(
     own = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
     if status == 405:  # noqa: PLR2004
         own.append((b"allow", _METHODS.encode()))
-    await send({"type": "http.response.start", "status": status, "headers": own})
-    await send({"type": "http.response.body", "body": body})
+    await send_body(send, status, own, body)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from penstock.asgi import READS
 from penstock.mcp_surface.methods import CALL, LISTEN, known_method, reads_only
 from penstock.mcp_surface.tools.tool_list import Tool
 from penstock.operations.telemetry.metrics import Telemetry
@@ -84,7 +85,7 @@ class McpMetrics:
             if method == CALL:
                 self.called(tool, called)
             if ctx.request is not None and reads_only(method, tool):
-                ctx.request.scope.setdefault("state", {})["reads"] = True
+                ctx.request.scope.setdefault("state", {})[READS] = True
 
 
 def _call_status(result: object) -> str:

@@ -16,7 +16,8 @@ from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
 
-from penstock.mcp_surface.audit import AUDITED, record_refusal
+from penstock.asgi import AUDITED
+from penstock.mcp_surface.audit import record_refusal
 from penstock.mcp_surface.callers import TASKS_EXTENSION, Caller
 from penstock.mcp_surface.calls.calls import ToolCalls
 from penstock.mcp_surface.calls.methods import ToolMethods

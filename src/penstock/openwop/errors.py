@@ -10,10 +10,11 @@ from typing import NamedTuple
 import msgspec
 from starlette.types import Scope, Send
 
+from penstock.asgi import CODE, request_id_of
 from penstock.base.errors import LimitExceeded, NotFound, PenstockError, Rejected
 from penstock.base.json import JsonObject
 from penstock.rest.problems import problem_headers, problem_status
-from penstock.rest.responses import CLIENT_LEFT, request_id_of, send_response
+from penstock.rest.responses import CLIENT_LEFT, send_response
 
 __all__ = ["Published", "published", "send_envelope", "wire_rejected"]
 
@@ -74,7 +75,7 @@ def published(error: PenstockError) -> Published:
 
 async def send_envelope(send: Send, scope: Scope, error: PenstockError) -> None:
     """Send an error; whoever has left is sent nothing."""
-    scope["state"]["code"] = error.code
+    scope["state"][CODE] = error.code
     if error.code == CLIENT_LEFT:
         return
     found = published(error)

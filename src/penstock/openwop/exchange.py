@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from starlette.types import Receive, Scope, Send
 
+from penstock.asgi import Headers, remote_of, request_id_of
 from penstock.base.json import JsonObject, JsonValue
 from penstock.openwop.errors import wire_rejected
 from penstock.operations.catalogue.capability import EventStream, Reply
@@ -18,7 +19,6 @@ from penstock.operations.gate.context import Principal, Request
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 from penstock.rest.endpoints import authenticated, note_outcome
 from penstock.rest.requests import headers_of, query_of, read_body
-from penstock.rest.responses import Headers, request_id_of
 
 __all__ = ["Exchange"]
 
@@ -108,7 +108,7 @@ class Exchange:
                 surface="rest",
                 request_id=request_id_of(self.scope),
                 idempotency_key=self.headers.get("idempotency-key") if once else None,
-                remote=self.scope["client"][0] if self.scope.get("client") else None,
+                remote=remote_of(self.scope),
             )
         )
         note_outcome(self.scope, outcome)

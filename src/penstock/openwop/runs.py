@@ -14,6 +14,7 @@ import msgspec
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from penstock.asgi import send_body
 from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.openwop.errors import published, send_envelope, wire_rejected
@@ -24,7 +25,7 @@ from penstock.openwop.views import run_arguments, snapshot_of, standing_of, stat
 from penstock.operations.catalogue.capability import EventStream
 from penstock.operations.gate.pipeline import Gate
 from penstock.rest.endpoints import ConcurrencyLimit
-from penstock.rest.responses import method_not_allowed, send_empty, send_options, send_response
+from penstock.rest.responses import method_not_allowed, send_options, send_response
 from penstock.rest.sse import STREAM_HEADERS, close_stream, send_events
 
 __all__ = ["openwop_routes"]
@@ -96,7 +97,7 @@ def _refuse_other_versions(exchange: Exchange) -> None:
 async def _send_stream(exchange: Exchange, stream: EventStream) -> None:
     if exchange.scope["method"] == "HEAD":
         await close_stream(stream)
-        await send_empty(exchange.send, 200, list(STREAM_HEADERS))
+        await send_body(exchange.send, 200, list(STREAM_HEADERS))
         return
     exchange.scope["state"]["stream"] = True
     telemetry = exchange.gate.services.telemetry

@@ -15,17 +15,15 @@ from typing import TypeAlias
 
 from starlette.types import Scope
 
+from penstock.asgi import AUDITED, CODE, remote_of, request_id_of
 from penstock.base.errors import PenstockError
 from penstock.operations.catalogue.errors import INTERNAL_ERROR
 from penstock.operations.gate.context import Credentials, Principal, Request, Surface
 from penstock.operations.gate.pipeline import ANONYMOUS, Gate
 from penstock.rest.requests import bearer_of
-from penstock.rest.responses import request_id_of
 
-__all__ = ["AUDITED", "REQUEST", "RecordRefusal", "refusal_recorder", "unparsed_recorder"]
+__all__ = ["REQUEST", "RecordRefusal", "refusal_recorder", "unparsed_recorder"]
 
-AUDITED = "audited"
-"""Where the state of a request says that the audit trail knows of its refusal."""
 REQUEST = "http.request"
 """The operation of a request for which none was found."""
 
@@ -57,17 +55,16 @@ def refusal_recorder(gate: Gate) -> RecordRefusal:
         state = scope["state"]
         if AUDITED in state:
             return
-        code: str = state.get("code") or _CODES.get(status, _OTHER)
+        code: str = state.get(CODE) or _CODES.get(status, _OTHER)
         route = scope.get("route")
         surface: Surface = getattr(getattr(route, "endpoint", None), "surface", "rest")
-        client = scope.get("client")
         request = Request(
             operation=state.get("operation", REQUEST),
             arguments={},
             principal=state.get("principal") or await _sender(gate, scope, code),
             surface=surface,
             request_id=request_id_of(scope),
-            remote=client[0] if client else None,
+            remote=remote_of(scope),
         )
         gate.refused(request, code, failed=code == INTERNAL_ERROR)
 

@@ -15,36 +15,23 @@ from typing import assert_never
 import msgspec
 from starlette.types import Receive, Scope, Send
 
+from penstock.asgi import AUDITED, Headers, remote_of, request_id_of, send_body
 from penstock.base.errors import Denied, LimitExceeded, PenstockError
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
 from penstock.operations.gate.context import Credentials, Principal, Request
 from penstock.operations.gate.pipeline import ANONYMOUS, AnsweredCall, Gate, Outcome, RefusedCall
 from penstock.rest.arguments import ArgumentReader
-from penstock.rest.audit import AUDITED
 from penstock.rest.requests import bearer_of, headers_of, query_of, read_body, refuse_strange_path
 from penstock.rest.responses import (
-    Headers,
     etag_matches,
     method_not_allowed,
-    request_id_of,
-    send_empty,
     send_options,
     send_problem,
     send_response,
 )
 from penstock.rest.sse import STREAM_HEADERS, close_stream, send_events
 
-__all__ = [
-    "ConcurrencyLimit",
-    "Endpoint",
-    "authenticated",
-    "bearer_of",
-    "note_outcome",
-    "read_body",
-    "request_id_of",
-    "send_problem",
-    "send_response",
-]
+__all__ = ["ConcurrencyLimit", "Endpoint", "authenticated", "note_outcome"]
 
 _encode = msgspec.json.Encoder().encode
 _JSON = (b"content-type", b"application/json")
@@ -91,7 +78,7 @@ async def authenticated(gate: Gate, scope: Scope, headers: Mapping[str, str], op
             surface="rest",
             request_id=request_id_of(scope),
             operation=operation,
-            remote=scope["client"][0] if scope.get("client") else None,
+            remote=remote_of(scope),
         )
     except Denied:
         state["principal"], state[AUDITED] = ANONYMOUS, True
@@ -158,7 +145,7 @@ class Endpoint:
                 surface="rest",
                 request_id=request_id_of(scope),
                 idempotency_key=headers.get("idempotency-key"),
-                remote=scope["client"][0] if scope.get("client") else None,
+                remote=remote_of(scope),
             )
         )
         note_outcome(scope, outcome)
@@ -184,7 +171,7 @@ class Endpoint:
                     await self._reply(reply, capability, send, headers, replayed=outcome.replayed)
                 elif scope["method"] == "HEAD":
                     await close_stream(reply)
-                    await send_empty(send, 200, list(STREAM_HEADERS))
+                    await send_body(send, 200, list(STREAM_HEADERS))
                 else:
                     scope["state"]["stream"] = True
                     await send_events(reply, receive, send, self.gate.services.telemetry)
@@ -198,7 +185,7 @@ class Endpoint:
         if reply.etag is not None:
             headers.append((b"etag", f'"{reply.etag}"'.encode()))
             if capability.annotations.read_only and etag_matches(asked.get("if-none-match", ""), reply.etag):
-                await send_empty(send, 304, headers[1:])
+                await send_body(send, 304, headers[1:])
                 return
         if reply.location is not None:
             headers.append((b"location", (self.base_path + reply.location).encode()))

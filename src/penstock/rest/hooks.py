@@ -12,13 +12,15 @@ import msgspec
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from penstock.asgi import AUDITED, remote_of, request_id_of
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded, PenstockError
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.webhooks.receiver import HookAnswer, WebhookReceiver
 from penstock.operations.webhooks.requests import HookRequest
-from penstock.rest.audit import AUDITED
-from penstock.rest.endpoints import ConcurrencyLimit, read_body, request_id_of, send_problem, send_response
+from penstock.rest.endpoints import ConcurrencyLimit
+from penstock.rest.requests import read_body
+from penstock.rest.responses import send_problem, send_response
 
 __all__ = ["hook_pages"]
 
@@ -67,7 +69,7 @@ class _Hooks:
                 query_string=scope["query_string"].decode("latin-1"),
                 body=body,
                 request_id=request_id_of(scope),
-                remote=scope["client"][0] if scope.get("client") else None,
+                remote=remote_of(scope),
             )
         )
         scope["state"][AUDITED] = True  # the receiver, or the gate, has written down what became of it

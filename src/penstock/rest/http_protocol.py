@@ -1,16 +1,18 @@
-"""HTTP/1.1 with bounds that the server library leaves open: how long and how large the head of a request may be.
+"""HTTP/1.1 on uvicorn, with bounds that uvicorn leaves open, and less work for the usual answer.
 
-A head that does not end, a body that trickles and a connection that says nothing would each hold memory or a place for
-ever. Nothing is measured for requests that arrive in one piece, as nearly all do. What cannot be read as HTTP is
-answered with a problem document too.
+A head that does not end, a body that trickles and a connection that sends nothing would each hold memory or a
+connection for ever; here they are refused with a problem document, and so is what cannot be read as HTTP. Nothing is
+measured for requests that arrive in one piece, as nearly all do. The usual answer (known headers, a length, one body)
+is written in one piece; everything else goes uvicorn's own way.
 
-Above it: `app.serving` hands it to uvicorn. Below it: uvicorn's protocol on httptools, `problems`.
+uvicorn offers no hook for either, so this module subclasses its protocol and its request cycle. It is the only one that
+knows uvicorn's insides: `test_http_protocol.py` notices when they change, and pyproject.toml bounds the version.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from secrets import token_hex
 from typing import Any, TypeAlias, cast
@@ -25,9 +27,30 @@ from penstock.base.errors import LimitExceeded, PenstockError, Rejected
 from penstock.rest.coalesced_writes import CoalescedWrites
 from penstock.rest.problems import PROBLEM_MEDIA_TYPE, problem_body, problem_status
 from penstock.rest.requests import note_arrival
-from penstock.rest.response_cycle import ResponseCycle
 
 __all__ = ["BoundedHttpProtocol", "RecordUnparsed"]
+
+_KNOWN_NAMES = frozenset(
+    {
+        b"allow",
+        b"cache-control",
+        b"content-length",
+        b"content-type",
+        b"date",
+        b"etag",
+        b"idempotency-replayed",
+        b"location",
+        b"retry-after",
+        b"vary",
+        b"x-content-type-options",
+        b"x-request-id",
+    }
+)
+# What uvicorn refuses in a value; a tab may stand in one.
+_CONTROLS = bytes([*range(0x09), *range(0x0A, 0x20), 0x7F])
+_LINE_END = b"\r\n"
+# What is larger is sent by itself: to copy it would cost more than the call that is saved.
+_JOINED_BYTES_MAX = 16_384
 
 # The application answers with 408 when a body does not arrive; this much later nobody is waited for any more.
 _GRACE_SECONDS = 5.0
@@ -49,12 +72,81 @@ class _Phase(Enum):
     BODY = "body"
 
 
-# By these names: to look a member up in its class takes ten times as long, and every request does so several times.
+# Bound to names: looking a member up in its class takes ten times as long, and every request does so several times.
 _NOTHING, _HEAD, _BODY = _Phase.NOTHING, _Phase.HEAD, _Phase.BODY
 _SECONDS = {
     _HEAD: limits.REQUEST_HEAD_SECONDS_MAX,
     _BODY: limits.REQUEST_BODY_SECONDS_MAX + _GRACE_SECONDS,
 }
+
+
+class ResponseCycle(RequestResponseCycle):
+    """One request and its answer, as uvicorn has it."""
+
+    transport: CoalescedWrites  # type: ignore[assignment]  # as its protocol has it
+    _head = b""
+    """The head of a usual answer, until its body comes."""
+
+    async def send(self, message: Any) -> None:
+        """Send a part of the answer."""
+        if self.flow.write_paused or self.disconnected:
+            self._send_head()
+            await super().send(message)
+        elif not self.response_started:
+            head = self._usual_head(message)
+            if head is None:
+                await super().send(message)
+                return
+            self.response_started = True
+            self.waiting_for_100_continue = False
+            self.chunked_encoding = False
+            self._head = head
+        elif self._head and self._is_whole(message):
+            self.transport.write_now(self._head + message["body"])
+            self._head = b""
+            self.expected_content_length = 0
+            self.response_complete = True
+            self.message_event.set()
+            self.on_response()
+        else:
+            self._send_head()
+            await super().send(message)
+
+    def _send_head(self) -> None:
+        if self._head and not self.disconnected:
+            self.transport.write(self._head)
+        self._head = b""
+
+    def _usual_head(self, message: Any) -> bytes | None:
+        """Status and headers as they go over the wire; None for those of another than the usual answer."""
+        if message["type"] != "http.response.start" or not self.keep_alive or self.scope["method"] == "HEAD":
+            return None
+        headers: Iterable[tuple[bytes, bytes]] = (*self.default_headers, *message["headers"])
+        parts, lines, length = [STATUS_LINE[message["status"]]], 2, None
+        for name, value in headers:
+            if name not in _KNOWN_NAMES:
+                return None
+            if name == b"content-length":
+                if length is not None or not value.isdigit():
+                    return None
+                length = int(value)
+            parts += (name, b": ", value, _LINE_END)
+            lines += 1
+        parts.append(_LINE_END)
+        head = b"".join(parts)
+        if length is None or len(head.translate(None, _CONTROLS)) != len(head) - lines * len(_LINE_END):
+            return None
+        self.expected_content_length = length
+        return head
+
+    def _is_whole(self, message: Any) -> bool:
+        """Whether this is all of the body that a usual head has promised, and little enough to be sent with it."""
+        return (
+            message["type"] == "http.response.body"
+            and not message.get("more_body", False)
+            and len(message.get("body", b"")) == self.expected_content_length <= _JOINED_BYTES_MAX
+            and "body" in message
+        )
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):

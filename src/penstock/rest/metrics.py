@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from starlette.routing import BaseRoute
 from starlette.types import Scope
 
+from penstock.asgi import remote_of, request_id_of
 from penstock.operations.gate.context import Request
 from penstock.operations.gate.pipeline import Gate, RefusedCall
 from penstock.operations.telemetry.metrics import Telemetry
 from penstock.rest.endpoints import authenticated, note_outcome
 from penstock.rest.pages import PageAnswer, page
 from penstock.rest.requests import headers_of
-from penstock.rest.responses import request_id_of
 
 if TYPE_CHECKING:
     from penstock.rest.prometheus import PrometheusRenderer
@@ -65,7 +65,7 @@ def metrics_page(gate: Gate, metrics: Metrics, *, public: bool) -> BaseRoute:
                     principal=principal,
                     surface="rest",
                     request_id=request_id,
-                    remote=scope["client"][0] if scope.get("client") else None,
+                    remote=remote_of(scope),
                 )
             )
             note_outcome(scope, outcome)

@@ -17,12 +17,13 @@ from collections.abc import Awaitable, Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from penstock.asgi import READS, Headers, remote_of
 from penstock.base.json import JsonObject
 from penstock.operations.catalogue.errors import internal_error
 from penstock.operations.telemetry.log_events import log_event
 from penstock.operations.telemetry.metrics import Telemetry
 from penstock.rest.audit import RecordRefusal
-from penstock.rest.responses import Headers, send_problem
+from penstock.rest.responses import send_problem
 
 __all__ = ["RequestMiddleware"]
 
@@ -88,7 +89,7 @@ class RequestMiddleware:
         if "stream" not in state:
             telemetry.http_seconds.add(seconds, (route,))
         # A surface whose every request is a POST says itself which of them only read.
-        reads = method in _READS or "reads" in state
+        reads = method in _READS or READS in state
         level = logging.DEBUG if status < _CLIENT_ERROR and reads else logging.INFO
         if status >= _SERVER_ERROR:
             level = logging.WARNING
@@ -99,8 +100,9 @@ class RequestMiddleware:
             fields["principal"] = state["principal"].id
         fields.update({name: state[name] for name in ("operation", "code") if name in state})
         fields.update({"status": status, "ms": round(seconds * 1000, 1)})
-        if scope.get("client"):
-            fields["remote"] = scope["client"][0]
+        remote = remote_of(scope)
+        if remote is not None:
+            fields["remote"] = remote
         log_event(_ACCESS, level, "request", fields)
 
 

@@ -16,15 +16,13 @@ import msgspec
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from penstock.asgi import AUDITED, Headers, send_body
 from penstock.base.errors import PenstockError
 from penstock.operations.system.health import is_ready
-from penstock.rest.audit import AUDITED
 from penstock.rest.responses import (
-    Headers,
     etag_matches,
-    header,
+    joined_header,
     method_not_allowed,
-    send_empty,
     send_options,
     send_problem,
     send_response,
@@ -77,8 +75,8 @@ class Page:
             headers.append((b"etag", f'"{answer.etag}"'.encode()))
             if not any(name == b"cache-control" for name, _ in headers):
                 headers.append((b"cache-control", b"no-cache"))
-            if etag_matches(header(scope, b"if-none-match"), answer.etag):
-                await send_empty(send, 304, headers[1:])
+            if etag_matches(joined_header(scope, b"if-none-match"), answer.etag):
+                await send_body(send, 304, headers[1:])
                 return
         await send_response(send, answer.status, answer.body, headers)
 

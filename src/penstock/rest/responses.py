@@ -6,27 +6,23 @@ Above it: `endpoints`, `pages`, `application`. Below it: `problems`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
 
 from starlette.types import Scope, Send
 
+from penstock.asgi import CODE, Headers, request_id_of, send_body
 from penstock.base.errors import PenstockError, Rejected
 from penstock.rest.problems import PROBLEM_MEDIA_TYPE, problem_body, problem_headers, problem_status
 
 __all__ = [
     "CLIENT_LEFT",
-    "Headers",
     "etag_matches",
-    "header",
+    "joined_header",
     "method_not_allowed",
-    "request_id_of",
-    "send_empty",
     "send_options",
     "send_problem",
     "send_response",
 ]
 
-Headers: TypeAlias = list[tuple[bytes, bytes]]
 CLIENT_LEFT = "CLIENT_DISCONNECTED"
 # After these the rest of the request is not read, so the connection cannot be used for another one.
 _HANGS_UP = frozenset({"BODY_TOO_LARGE", "REQUEST_TIMEOUT"})
@@ -35,24 +31,17 @@ _HANGS_UP = frozenset({"BODY_TOO_LARGE", "REQUEST_TIMEOUT"})
 async def send_response(send: Send, status: int, body: bytes, headers: Headers) -> None:
     """Send a whole response."""
     headers.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def send_empty(send: Send, status: int, headers: Headers) -> None:
-    """Send a response without a body: 204, 304, or the head of a stream."""
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})
+    await send_body(send, status, headers, body)
 
 
 async def send_options(send: Send, allowed: str) -> None:
     """Say which methods are possible."""
-    await send_empty(send, 204, [(b"allow", allowed.encode())])
+    await send_body(send, 204, [(b"allow", allowed.encode())])
 
 
 async def send_problem(send: Send, scope: Scope, error: PenstockError) -> None:
     """Send an error as a problem document; whoever has left is sent nothing."""
-    scope.setdefault("state", {})["code"] = error.code
+    scope.setdefault("state", {})[CODE] = error.code
     if error.code == CLIENT_LEFT:
         return
     path: str = scope["path"]
@@ -69,14 +58,8 @@ def method_not_allowed(method: str, allowed: str) -> Rejected:
     return Rejected("METHOD_NOT_ALLOWED", told, f"use {allowed}", {"allow": allowed})
 
 
-def request_id_of(scope: Scope) -> str:
-    """The id that the outermost layer gave the request."""
-    found: str = scope.get("state", {}).get("request_id", "")
-    return found
-
-
-def header(scope: Scope, name: bytes) -> str:
-    """The value of a header, several joined by commas; empty without."""
+def joined_header(scope: Scope, name: bytes) -> str:
+    """The values of a header, joined by commas; empty if there is none."""
     values: Iterable[bytes] = (value for key, value in scope["headers"] if key == name)
     return b", ".join(values).decode("latin-1")
 

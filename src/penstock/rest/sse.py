@@ -13,6 +13,7 @@ from contextlib import suppress
 import msgspec
 from starlette.types import Receive, Send
 
+from penstock.asgi import client_left
 from penstock.base import limits
 from penstock.operations.catalogue.capability import EventStream, StreamEvent
 from penstock.operations.telemetry.metrics import Telemetry
@@ -52,7 +53,7 @@ async def send_events(
     """Send a stream until it ends or its reader is gone; `kind` is what it is counted as."""
     began = time.perf_counter()
     sending = asyncio.ensure_future(_send_all(stream, send, telemetry, kind))
-    leaving = asyncio.ensure_future(_left(receive))
+    leaving = asyncio.ensure_future(client_left(receive))
     try:
         await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -72,11 +73,6 @@ async def send_events(
             raise
         finally:
             telemetry.stream_seconds.add(time.perf_counter() - began, (kind,))
-
-
-async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _send_all(stream: EventStream, send: Send, telemetry: Telemetry, kind: str) -> None:

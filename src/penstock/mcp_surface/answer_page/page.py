@@ -21,10 +21,10 @@ from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
+from penstock.asgi import AUDITED, CODE, remote_of, request_id_of, send_body
 from penstock.base.errors import Denied, NotFound, PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.answer_page.html_form import AnswerForm, UnreadableField, answer_form
-from penstock.mcp_surface.audit import AUDITED, CODE
 from penstock.mcp_surface.callers import Caller, call_operation
 from penstock.mcp_surface.content.results import plain_text
 from penstock.mcp_surface.options import McpOptions
@@ -111,12 +111,6 @@ def _told(error: PenstockError) -> _Page:
     return _Page(503, "Not now", f"<p>{escape(error.message)}. Try again in a moment.</p>")
 
 
-def _sender(scope: Scope) -> tuple[str, str | None]:
-    """The id of a request, and the address that it came from."""
-    client = scope.get("client")
-    return str(scope.get("state", {}).get("request_id", "")), client[0] if client else None
-
-
 class AnswerPage:
     """The pages of all questions."""
 
@@ -158,7 +152,7 @@ class AnswerPage:
         wanted = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         execution_id, named = wanted.get("execution", [""])[0], wanted.get("question", [""])[0]
         credentials = Credentials(bearer=given.get("key", [""])[0].strip())
-        request_id, remote = _sender(scope)
+        request_id, remote = request_id_of(scope), remote_of(scope)
         try:
             principal = await self._gate.authenticate(credentials, surface="mcp", request_id=request_id, remote=remote)
         except Denied as error:
@@ -193,7 +187,7 @@ class AnswerPage:
         if not await self._gate.authenticator.still_valid(principal):
             return None
         scope["state"]["principal"] = principal
-        request_id, remote = _sender(scope)
+        request_id, remote = request_id_of(scope), remote_of(scope)
         return Caller(principal=principal, request_id=request_id, remote=remote)
 
     async def _answered(self, asked: _Asked, scope: Scope, receive: Receive) -> _Page:
@@ -309,5 +303,4 @@ async def _send(send: Send, said: _Page, *, head: bool) -> None:
         headers.append((b"allow", b"GET, HEAD, POST"))
     if said.location is not None:
         headers.append((b"location", said.location.encode("ascii")))
-    await send({"type": "http.response.start", "status": said.status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if head else page})
+    await send_body(send, said.status, headers, b"" if head else page)

@@ -22,6 +22,7 @@ from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import Message, Receive, Scope, Send
 
+from penstock.asgi import header
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
@@ -202,7 +203,7 @@ class SdkHttpBackend:
         scope["user"] = AuthenticatedUser(token)
         # Some HTTP parsers leave blanks at the end of a value, and the SDK compares these with the body.
         scope["headers"] = [(name, value.strip()) for name, value in scope["headers"]]
-        version = _header(scope, _VERSION)
+        version = header(scope, _VERSION)
         if scope["method"] == "POST" and (version is None or version in HANDSHAKE_PROTOCOL_VERSIONS):
             lists = version in (None, BATCHING) and not self._legacy.serves(_path(scope), scope)
             frames = HttpMessages(
@@ -222,7 +223,7 @@ class SdkHttpBackend:
             await self._legacy.handle(path, scope, receive, send)
             return
         manager = self._without if self._is_without_session(scope) else self._with_sessions
-        named = _header(scope, _SESSION)
+        named = header(scope, _SESSION)
         await manager.asgi_app(scope, receive, send)
         if scope["method"] == "DELETE" and named and not self._with_sessions.is_open(named):
             self._note_end(named)
@@ -233,7 +234,7 @@ class SdkHttpBackend:
 
     def _is_without_session(self, scope: Scope) -> bool:
         """Whether a request of the handshake era names a session that was begun elsewhere or before."""
-        version, named = _header(scope, _VERSION), _header(scope, _SESSION)
+        version, named = header(scope, _VERSION), header(scope, _SESSION)
         if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
             return False
         unknown = named is not None and not self._with_sessions.is_open(named)
@@ -247,7 +248,3 @@ class SdkHttpBackend:
 
 def _path(scope: Scope) -> str:
     return str(scope["path"]).removeprefix(scope.get("root_path", ""))
-
-
-def _header(scope: Scope, wanted: bytes) -> str | None:
-    return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), None)

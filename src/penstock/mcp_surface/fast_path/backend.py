@@ -21,9 +21,10 @@ import msgspec
 from msgspec import structs
 from starlette.types import Receive, Scope, Send
 
+from penstock.asgi import AUDITED, READS, State, read_messages, replayed
 from penstock.base import limits
 from penstock.base.errors import PenstockError
-from penstock.mcp_surface.audit import AUDITED, State, record_error
+from penstock.mcp_surface.audit import record_error
 from penstock.mcp_surface.callers import Caller, ProtocolFault, plain_value
 from penstock.mcp_surface.content.blocks import ERROR_META, UNTRUSTED_META
 from penstock.mcp_surface.content.results import answer_result, error_result, is_untrusted
@@ -48,7 +49,6 @@ from penstock.mcp_surface.questions.client_questions import Kind, declared_kinds
 from penstock.mcp_surface.tasks.tasks import Tasks
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.tools.tool_list import Tool, ToolList
-from penstock.mcp_surface.wire.http_body import read_body, replayed
 from penstock.operations.catalogue.errors import mapping_of
 from penstock.operations.gate.context import Principal, Request
 from penstock.operations.gate.lru_cache import LruCache
@@ -106,7 +106,7 @@ class FastPath:
         if said is None:
             await self._engine.handle(principal, scope, receive, send)
             return
-        came, body = await read_body(receive)
+        came, body = await read_messages(receive)
         hot = None if body is None else parse_request(said, body)
         if hot is None:
             await self._engine.handle(principal, scope, replayed(came, receive), send)
@@ -116,7 +116,7 @@ class FastPath:
             principal, caller.toolset
         )
         if await self._answered(hot, caller, tool_list, send, state):
-            state["reads"] = True
+            state[READS] = True
             return
         # One look at the tools for a request, whoever answers it.
         state[CALLER_STATE] = structs.replace(caller, tool_list=tool_list)

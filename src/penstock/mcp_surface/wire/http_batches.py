@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
+from penstock.asgi import read_messages, replayed, send_body
 from penstock.base import limits
 from penstock.base.json import JsonObject
-from penstock.mcp_surface.wire.http_body import replayed
 from penstock.mcp_surface.wire.messages import (
     BATCHING,
     INVALID_REQUEST,
@@ -52,7 +52,7 @@ class HttpMessages:
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request of the handshake era whose body is a message, or several; refuse any other."""
-        came, body = await _read(receive, self.bytes_max)
+        came, body = await read_messages(receive, self.bytes_max)
         is_json, value = decoded(body) if body is not None else (False, None)
         if not is_json:
             # Too large, not whole, or not JSON at all: the SDK says so.
@@ -79,25 +79,10 @@ def _refusal(value: Any, *, has_version: bool) -> JsonObject | None:
     return refused
 
 
-async def _read(receive: Receive, bytes_max: int) -> tuple[list[Message], bytes | None]:
-    """What came, and the body if it is whole and not too large."""
-    came: list[Message] = []
-    size, more = 0, True
-    while more:
-        message = await receive()
-        came.append(message)
-        size += len(message.get("body", b""))
-        if message["type"] != "http.request" or size > bytes_max:
-            return came, None
-        more = message.get("more_body", False)
-    return came, b"".join(item.get("body", b"") for item in came)
-
-
 async def _send_json(send: Send, answer: JsonObject, status: int = _WRONG) -> None:
     body = msgspec.json.encode(answer)
     headers = [_JSON, (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send_body(send, status, headers, body)
 
 
 class _Batch:
@@ -130,8 +115,7 @@ class _Batch:
         if self._begun:
             await self._send({"type": "http.response.body", "body": b""})
         else:
-            await self._send({"type": "http.response.start", "status": _ACCEPTED, "headers": []})
-            await self._send({"type": "http.response.body", "body": b""})
+            await send_body(self._send, _ACCEPTED, [])
 
     async def _watch(self) -> None:
         while not self._left.is_set():

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from starlette.types import Message, Scope
 
+from penstock.asgi import header
 from penstock.base.json import JsonObject
 
 __all__ = [
@@ -53,7 +54,7 @@ def refused_version(only: str, scope: Scope) -> str | None:
 
     Who opens a session may propose any revision of the handshake era, and then uses the one that was agreed on.
     """
-    named, opens = _header(scope, _VERSION), _header(scope, _SESSION) is None
+    named, opens = header(scope, _VERSION), header(scope, _SESSION) is None
     if named == only:
         return None
     if is_modern(only):
@@ -65,7 +66,7 @@ def refused_version(only: str, scope: Scope) -> str | None:
 
 def with_header(only: str, scope: Scope) -> Scope:
     """A request of the handshake era, in the one revision that there is."""
-    if _header(scope, _VERSION) in (None, only):
+    if header(scope, _VERSION) in (None, only):
         return scope
     headers = [(name, only.encode() if name == _VERSION else value) for name, value in scope["headers"]]
     return {**scope, "headers": headers}
@@ -96,7 +97,3 @@ def id_in(body: bytes | None) -> int | str | None:
         return None
     found = sent.get("id") if isinstance(sent, dict) else None
     return found if isinstance(found, int | str) and not isinstance(found, bool) else None
-
-
-def _header(scope: Scope, wanted: bytes) -> str | None:
-    return next((value.decode("latin-1").strip() for name, value in scope["headers"] if name == wanted), None)

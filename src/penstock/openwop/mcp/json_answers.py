@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.mcp_surface.wire.http_body import read_body, replayed
+from penstock.asgi import header, read_messages, replayed
 
 __all__ = ["Spoken", "as_json_only", "spoken_to"]
 
@@ -29,20 +29,20 @@ class _Named(msgspec.Struct):
 
 async def spoken_to(scope: Scope, receive: Receive) -> tuple[Spoken, Receive]:
     """Whether a request is a plain one; what was read of it is received again."""
-    version, takes_streams = _header(scope, b"mcp-protocol-version"), _STREAM in (_header(scope, b"accept") or "")
+    version, takes_streams = header(scope, b"mcp-protocol-version"), _STREAM in (header(scope, b"accept") or "")
     if scope["method"] != "POST":
         # Looking for a stream, or ending a session; without either it is a mistake, which the plain side tells.
-        wanted = takes_streams or _header(scope, b"mcp-session-id") is not None
+        wanted = takes_streams or header(scope, b"mcp-session-id") is not None
         return ("strict" if wanted else "plain"), receive
     if version is not None and version not in _HANDSHAKE_ERA:
         # Who only listens wants a stream, and is told so; there would be no end to wait for.
-        listens = _header(scope, b"mcp-method") == _LISTEN
+        listens = header(scope, b"mcp-method") == _LISTEN
         return ("strict" if takes_streams or listens else "strict_json"), receive
     if not takes_streams:
         return "plain", receive
-    if version is not None or _header(scope, b"mcp-session-id") is not None:
+    if version is not None or header(scope, b"mcp-session-id") is not None:
         return "strict", receive
-    came, body = await read_body(receive)
+    came, body = await read_messages(receive)
     return ("strict" if _shakes_hands(body) else "plain"), replayed(came, receive)
 
 
@@ -51,10 +51,6 @@ def _shakes_hands(body: bytes | None) -> bool:
         return body is not None and msgspec.json.decode(body, type=_Named).method == "initialize"
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
-
-
-def _header(scope: Scope, wanted: bytes) -> str | None:
-    return next((value.decode("latin-1").strip() for name, value in scope["headers"] if name == wanted), None)
 
 
 async def as_json_only(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:

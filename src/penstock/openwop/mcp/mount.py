@@ -20,8 +20,9 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 import msgspec
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from penstock.asgi import READS, client_left, send_body
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.audit import MESSAGE, reason_of, record_error, record_refusal
@@ -189,7 +190,7 @@ class _PlainBackend:
             if method == CALL:
                 self._metrics.called(tool, called)
             if reads_only(method, tool):
-                state["reads"] = True
+                state[READS] = True
         return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
     async def _dispatched(self, caller: Caller, method: str, params: JsonObject) -> JsonObject:
@@ -326,7 +327,7 @@ class _ClientLeft:
 async def _unless_left(work: Awaitable[JsonObject | None], receive: Receive) -> JsonObject | _ClientLeft | None:
     """What some work gives; it is cancelled when the client hangs up first, or when this is."""
     working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_left(receive))
+    leaving = asyncio.ensure_future(client_left(receive))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         return working.result() if working.done() else _ClientLeft()
@@ -338,16 +339,9 @@ async def _unless_left(work: Awaitable[JsonObject | None], receive: Receive) -> 
                     await task
 
 
-async def _left(receive: Receive) -> None:
-    message: Message = {"type": "http.request"}
-    while message["type"] != "http.disconnect":
-        message = await receive()
-
-
 async def _send(send: Send, status: int, answer: JsonObject | None, *headers: tuple[bytes, bytes]) -> None:
     body = b"" if answer is None else msgspec.json.encode(answer)
     own = [(b"content-length", b"%d" % len(body)), *headers]
     if answer is not None:
         own.append((b"content-type", b"application/json"))
-    await send({"type": "http.response.start", "status": status, "headers": own})
-    await send({"type": "http.response.body", "body": body})
+    await send_body(send, status, own, body)

@@ -11,7 +11,7 @@ from starlette.types import Message
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from penstock.rest.response_cycle import ResponseCycle
+from penstock.rest.http_protocol import ResponseCycle
 
 pytestmark = pytest.mark.anyio
 
