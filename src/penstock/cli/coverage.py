@@ -36,7 +36,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.main import app as command_line
 from penstock.cli.operations.resources import group_of
 from penstock.cli.terminal.console import console_for
-from penstock.cli.terminal.exits import exit_with, print_json
+from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
 from penstock.client.asynchronous.client import AsyncClient
 from penstock.client.errors import CLIENT_REASONS
 from penstock.client.sync.client import Client
@@ -323,9 +323,6 @@ def _undocumented(page: Path, what: str, marks: Iterable[str]) -> Iterator[str]:
 
 
 # --- the command ---------------------------------------------------------------------------------
-
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 def coverage_command(

@@ -17,29 +17,23 @@ from penstock.app.settings.loading import DEFAULT_FILE, load_settings
 from penstock.app.step_modules import StepModules
 from penstock.cli.dev.output import DevOutput
 from penstock.cli.dev.reload import Reloader
+from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.server.logs import configure_logging
+from penstock.cli.server.options import ServingOptions
 from penstock.cli.server.process import open_server, when_begun
-from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption, command_settings
-from penstock.cli.targets.workspace import SecretsOption, StepsOption, Workspace
+from penstock.cli.targets.settings import command_settings
+from penstock.cli.targets.workspace import Workspace
 from penstock.cli.terminal.console import console_for
 from penstock.cli.terminal.event_loop import exit_with_async
 
 __all__ = ["dev_command"]
 
 
-def dev_command(  # noqa: PLR0913  # every option is one the user can give
+@expand_option_groups
+def dev_command(
     context: typer.Context,
     *,
-    config: ConfigOption = None,
-    database: ChosenDatabaseOption = None,
-    host: Annotated[str | None, typer.Option("--host", help="The address to listen on (server.host).")] = None,
-    port: Annotated[int | None, typer.Option("--port", help="The port to listen on (server.port).")] = None,
-    steps: StepsOption = None,
-    workflows: Annotated[
-        list[str] | None,
-        typer.Option("--workflows", metavar="PATH", help="Workflow files or folders to make known; repeatable."),
-    ] = None,
-    secret_folder: SecretsOption = None,
+    options: ServingOptions,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
 ) -> None:
     """Serve a project while you write it: workflows, steps and settings are taken up as you save them.
@@ -50,27 +44,23 @@ def dev_command(  # noqa: PLR0913  # every option is one the user can give
     """
     began = when_begun(context)
     flags = {
-        "storage.path": None if database is None else str(database),
-        "server.host": host,
-        "server.port": port,
-        "steps.modules": steps or None,
-        "workflows.paths": workflows or None,
+        **options.flags(),
         "logging.level": "debug" if verbose else None,
     }
 
     async def work() -> int:
-        settings = command_settings(config, flags).settings
+        settings = command_settings(options.config, flags).settings
         configure_logging(settings.logging)
         if not verbose:
             # Lines of this command say the same in fewer words.
             for name in ("penstock.server", "penstock.access"):
                 logging.getLogger(name).setLevel(logging.WARNING)
-        workspace = Workspace.configured(settings, config=config, secret_folder=secret_folder)
+        workspace = options.workspace(settings)
         lines = DevOutput(console=console_for(sys.stderr), workspace=workspace)
         reloader = Reloader(
             settings=settings,
-            settings_file=config or Path(DEFAULT_FILE),
-            load=lambda: load_settings(config, flags=flags).settings,
+            settings_file=options.config or Path(DEFAULT_FILE),
+            load=lambda: load_settings(options.config, flags=flags).settings,
             lines=lines,
             modules=StepModules(settings.steps.modules),
         )

@@ -3,7 +3,7 @@
 Progress goes to standard error, the result to standard output. A server that makes a task of the call is asked until
 the task has ended; questions are asked at the terminal if somebody sits there.
 
-Above it: the command line. Below it: `where` says where the server is, `app.mcp_client` connects.
+Below it: `servers` says which server is meant, `tool_call` connects to it.
 Exit codes: 0 for a result, 1 for a tool that answered with an error, 3 for what still waits or goes on.
 """
 
@@ -27,15 +27,12 @@ from penstock.cli.mcp.answers import print_content, silence_sdk_logs
 from penstock.cli.mcp.servers import (
     ERAS,
     EraOption,
-    HeaderOption,
-    KeyVariableOption,
     ServerChoice,
+    ServerOptions,
     ToolsetOption,
-    UrlOption,
-    WorkflowsOption,
     resolve_server,
 )
-from penstock.cli.targets.selection import ProfileOption, ServerOption, TargetFileOption
+from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.terminal.console import console_for
 from penstock.cli.terminal.conversation import can_ask
 from penstock.cli.terminal.event_loop import Interrupted, until_interrupted
@@ -53,6 +50,7 @@ __all__ = ["CALL", "call_command", "tool_arguments"]
 _ENDED = ("completed", "failed", "cancelled")
 
 
+@expand_option_groups
 def call_command(  # noqa: PLR0913  # every option is one the user can give
     ctx: typer.Context,
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool, by its name.")],
@@ -69,13 +67,7 @@ def call_command(  # noqa: PLR0913  # every option is one the user can give
         float | None, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Give up after this long.")
     ] = None,
     no_input: Annotated[bool, typer.Option("--no-input", help="Ask nobody, even at a terminal.")] = False,
-    server: ServerOption = None,
-    profile: ProfileOption = None,
-    url: UrlOption = None,
-    header: HeaderOption = None,
-    key_env: KeyVariableOption = None,
-    database: TargetFileOption = None,
-    workflows: WorkflowsOption = None,
+    options: ServerOptions,
     as_json: JsonOption = False,
 ) -> None:
     """Call a tool of an MCP server; progress is shown and questions are asked right here.
@@ -83,29 +75,19 @@ def call_command(  # noqa: PLR0913  # every option is one the user can give
     The server is one of ours (--server, --profile, a file), any address (--url), or a program after --. A task is
     followed to its end. With --json: ok, tool, protocol_version, task and result.
     """
-    where = ServerChoice(
-        server=server,
-        profile=profile,
-        url=url,
-        headers=tuple(header or ()),
-        key_variable=key_env,
-        database=database,
-        workflows=tuple(workflows or ()),
-        toolset=toolset,
-        command=trailing_arguments(ctx),
-    )
+    choice = options.choice(toolset, trailing_arguments(ctx))
 
     def work() -> int:
         silence_sdk_logs()
         given = _given(arguments, pairs or ())
         call = tool_call.ToolCall(
-            place=resolve_server(where),
+            place=resolve_server(choice),
             tool=tool,
             arguments=lambda schema: tool_arguments(given, schema),
             era=ERAS[era],
             asks=can_ask() and not no_input and not as_json,
             quiet=as_json,
-            answer_options=_answer_options(where),
+            answer_options=_answer_options(choice),
         )
         return asyncio.run(_carried_out(call, timeout, as_json=as_json))
 
@@ -228,9 +210,9 @@ def _tell_waiting(call: tool_call.ToolCall, waiting: tool_call.ToolWaiting, *, a
     return STILL_WAITING
 
 
-def _answer_options(where: ServerChoice) -> tuple[str, ...] | None:
+def _answer_options(choice: ServerChoice) -> tuple[str, ...] | None:
     """How `penstock runs answer` finds the server; None for one that is not ours."""
-    if where.command or where.url is not None:
+    if choice.command or choice.url is not None:
         return None
-    named = (("--server", where.server), ("--profile", where.profile), ("--db", where.database))
+    named = (("--server", choice.server), ("--profile", choice.profile), ("--db", choice.database))
     return tuple(word for name, value in named if value is not None for word in (name, str(value)))

@@ -18,6 +18,7 @@ from penstock.base.lazy_import import lazy_import
 from penstock.cli.lazy_commands import LazyCommand, lazy_group
 from penstock.cli.mcp.servers import ManagementOption, ToolsetOption, chosen_toolset
 from penstock.cli.server.logs import configure_logging, log_commit
+from penstock.cli.server.options import WorkflowsOption
 from penstock.cli.server.workflows import read_workflow_files, register_workflows, valid_workflows
 from penstock.cli.targets.selection import ProfileOption, ServerOption, ServerTarget, choose_target
 from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption, command_settings
@@ -73,10 +74,7 @@ def mcp_command(  # noqa: PLR0913  # every option is one the user can give
     config: ConfigOption = None,
     database: ChosenDatabaseOption = None,
     steps: StepsOption = None,
-    workflows: Annotated[
-        list[str] | None,
-        typer.Option("--workflows", metavar="PATH", help="Workflow files or folders to make known; repeatable."),
-    ] = None,
+    workflows: WorkflowsOption = None,
     secret_folder: SecretsOption = None,
     toolset: ToolsetOption = None,
     management: ManagementOption = False,

@@ -21,17 +21,13 @@ from penstock.cli.mcp.answers import silence_sdk_logs
 from penstock.cli.mcp.install.command import install_environment
 from penstock.cli.mcp.install.entries import entry_checks
 from penstock.cli.mcp.servers import (
-    HeaderOption,
     HttpServer,
-    KeyVariableOption,
     McpServer,
-    ServerChoice,
+    ServerOptions,
     ToolsetOption,
-    UrlOption,
-    WorkflowsOption,
     resolve_server,
 )
-from penstock.cli.targets.selection import ProfileOption, ServerOption, TargetFileOption
+from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.terminal.checks import Check, is_well, print_check, print_summary
 from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
 
@@ -43,17 +39,12 @@ else:
 __all__ = ["DOCTOR", "doctor_command"]
 
 
-def doctor_command(  # noqa: PLR0913  # every option is one the user can give
+@expand_option_groups
+def doctor_command(
     ctx: typer.Context,
     *,
     toolset: ToolsetOption = None,
-    server: ServerOption = None,
-    profile: ProfileOption = None,
-    url: UrlOption = None,
-    header: HeaderOption = None,
-    key_env: KeyVariableOption = None,
-    database: TargetFileOption = None,
-    workflows: WorkflowsOption = None,
+    options: ServerOptions,
     as_json: JsonOption = False,
 ) -> None:
     """Check a connection to an MCP server end to end, step by step, and say what to do.
@@ -61,23 +52,12 @@ def doctor_command(  # noqa: PLR0913  # every option is one the user can give
     Looks at the address, its names, the key, the clock, both eras of the protocol, the size of the catalogue, a call
     that changes nothing, and the entries of assistants on this machine. With --json: ok, server and checks.
     """
-    where = ServerChoice(
-        server=server,
-        profile=profile,
-        url=url,
-        headers=tuple(header or ()),
-        key_variable=key_env,
-        database=database,
-        workflows=tuple(workflows or ()),
-        toolset=toolset,
-        command=trailing_arguments(ctx),
-        looks_only=True,
-    )
+    choice = options.choice(toolset, trailing_arguments(ctx), looks_only=True)
 
     def work() -> int:
         silence_sdk_logs()
-        place = resolve_server(where)
-        ours = url is None and not where.command
+        place = resolve_server(choice)
+        ours = choice.url is None and not choice.command
         checks = asyncio.run(_examined(place, ours=ours, quiet=as_json))
         if as_json:
             named = place.url if isinstance(place, HttpServer) else " ".join((place.command, *place.arguments))

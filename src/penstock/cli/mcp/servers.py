@@ -25,7 +25,14 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import typer
 
-from penstock.cli.targets.selection import FileTarget, ServerTarget, choose_target
+from penstock.cli.targets.selection import (
+    FileTarget,
+    ProfileOption,
+    ServerOption,
+    ServerTarget,
+    TargetFileOption,
+    choose_target,
+)
 from penstock.cli.targets.settings import command_settings, is_store
 from penstock.cli.terminal.values import UsageError
 from penstock.client.options import KEY_VARIABLE
@@ -40,6 +47,7 @@ __all__ = [
     "ManagementOption",
     "McpServer",
     "ServerChoice",
+    "ServerOptions",
     "StdioServer",
     "ToolsetOption",
     "UrlOption",
@@ -129,6 +137,34 @@ class ServerChoice:
     command: tuple[str, ...] = ()
     looks_only: bool = False
     """Nothing shall be left behind: a database that is not there is made elsewhere, and is gone afterwards."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """The options that say which MCP server a command talks to."""
+
+    server: ServerOption = None
+    profile: ProfileOption = None
+    url: UrlOption = None
+    header: HeaderOption = None
+    key_env: KeyVariableOption = None
+    database: TargetFileOption = None
+    workflows: WorkflowsOption = None
+
+    def choice(self, toolset: str | None, command: tuple[str, ...], *, looks_only: bool = False) -> ServerChoice:
+        """What was said about the server; `command` is the program that stood after `--`."""
+        return ServerChoice(
+            server=self.server,
+            profile=self.profile,
+            url=self.url,
+            headers=tuple(self.header or ()),
+            key_variable=self.key_env,
+            database=self.database,
+            workflows=tuple(self.workflows or ()),
+            toolset=toolset,
+            command=command,
+            looks_only=looks_only,
+        )
 
 
 def resolve_server(where: ServerChoice, variables: Mapping[str, str] | None = None) -> McpServer:

@@ -1,6 +1,6 @@
 """`penstock mcp tools`: what an MCP server offers, and how much of a model's room the list takes.
 
-Above it: the command line. Below it: `where` says where the server is, `listing` asks it.
+Below it: `servers` says which server is meant, `client` asks it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,11 @@ from penstock.cli.mcp.answers import BYTES_PER_TOKEN, silence_sdk_logs, size_tex
 from penstock.cli.mcp.servers import (
     ERAS,
     EraOption,
-    HeaderOption,
-    KeyVariableOption,
-    ServerChoice,
+    ServerOptions,
     ToolsetOption,
-    UrlOption,
-    WorkflowsOption,
     resolve_server,
 )
-from penstock.cli.targets.selection import ProfileOption, ServerOption, TargetFileOption
+from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.terminal.console import console_for, count_words
 from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
 from penstock.cli.terminal.values import UsageError
@@ -46,19 +42,14 @@ __all__ = ["TOOLS", "tools_command"]
 _TITLE_CHARACTERS_MAX = 60
 
 
-def tools_command(  # noqa: PLR0913  # every option is one the user can give
+@expand_option_groups
+def tools_command(
     ctx: typer.Context,
     tool: Annotated[str | None, typer.Argument(metavar="TOOL", help="Show this one in full.")] = None,
     *,
     toolset: ToolsetOption = None,
     era: EraOption = "auto",
-    server: ServerOption = None,
-    profile: ProfileOption = None,
-    url: UrlOption = None,
-    header: HeaderOption = None,
-    key_env: KeyVariableOption = None,
-    database: TargetFileOption = None,
-    workflows: WorkflowsOption = None,
+    options: ServerOptions,
     as_json: JsonOption = False,
 ) -> None:
     """List the tools of an MCP server with their sizes, or show one.
@@ -66,22 +57,11 @@ def tools_command(  # noqa: PLR0913  # every option is one the user can give
     The size is what the list costs a model, about one token for four bytes. With --json: protocol_version, server,
     tools, bytes and tokens.
     """
-    where = ServerChoice(
-        server=server,
-        profile=profile,
-        url=url,
-        headers=tuple(header or ()),
-        key_variable=key_env,
-        database=database,
-        workflows=tuple(workflows or ()),
-        toolset=toolset,
-        command=trailing_arguments(ctx),
-        looks_only=True,
-    )
+    choice = options.choice(toolset, trailing_arguments(ctx), looks_only=True)
 
     def work() -> int:
         silence_sdk_logs()
-        listing = asyncio.run(mcp_client.list_tools(resolve_server(where), ERAS[era]))
+        listing = asyncio.run(mcp_client.list_tools(resolve_server(choice), ERAS[era]))
         chosen = _chosen(listing, tool)
         if as_json:
             print_json(_report(listing, chosen))

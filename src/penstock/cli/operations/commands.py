@@ -19,9 +19,15 @@ import typer
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.operations.options import parameter_signature, read_arguments, words_of
 from penstock.cli.targets.clients import OperationClient, open_client
-from penstock.cli.targets.selection import ProfileOption, ServerOption, TargetFileOption, choose_target
+from penstock.cli.targets.selection import (
+    IdempotencyOption,
+    ProfileOption,
+    ServerOption,
+    TargetFileOption,
+    choose_target,
+)
 from penstock.cli.terminal.answers import print_answer, print_event
-from penstock.cli.terminal.exits import STILL_WAITING, exit_with, print_json
+from penstock.cli.terminal.exits import STILL_WAITING, JsonOption, exit_with, print_json
 from penstock.client.table import Operation, find_operation
 
 __all__ = ["call_and_show", "call_operation", "every_page", "operation_command", "show_call"]
@@ -36,14 +42,7 @@ _VERDICTS: Final[Mapping[str, tuple[str, bool]]] = {
 _RUNS: Final = "execution"
 _FAILED: Final = frozenset({"failed", "cancelled"})
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 AllOption = Annotated[bool, typer.Option("--all", help="Every page, not only one.")]
-IdempotencyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--idempotency-key", metavar="KEY", help="The same key makes the call happen once, however often it is made."
-    ),
-]
 
 
 def operation_command(name: str) -> Callable[..., None]:

@@ -17,22 +17,19 @@ import typer
 from penstock.base.errors import Conflict, PenstockError, Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
+from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.runs.client import (
     IdempotencyOption,
-    JsonOption,
     NodeOption,
     NoteOption,
-    ProfileOption,
     RunArgument,
     RunClient,
-    ServerOption,
-    TargetFileOption,
-    TargetOptions,
+    RunOptions,
     VisitOption,
+    exit_with_runs,
     find_run,
-    on_runs,
     present,
-    tell,
+    print_change,
 )
 from penstock.cli.terminal.conversation import TerminalConversation, can_ask
 from penstock.cli.terminal.prompts import AnswerAbandoned, ask_answer
@@ -43,6 +40,7 @@ __all__ = ["answer_command"]
 _CHILDREN_LOOKED_AT_MAX = 50  # of those that have not ended; more ask by their own ids
 
 
+@expand_option_groups
 def answer_command(  # noqa: PLR0913  # every option is one the user can give
     execution_id: RunArgument,
     answer: Annotated[
@@ -58,10 +56,7 @@ def answer_command(  # noqa: PLR0913  # every option is one the user can give
     note: NoteOption = None,
     decline: Annotated[bool, typer.Option("--decline", help="Decline, as the document says that is done.")] = False,
     idempotency_key: IdempotencyOption = None,
-    database: TargetFileOption = None,
-    server: ServerOption = None,
-    profile: ProfileOption = None,
-    as_json: JsonOption = False,
+    options: RunOptions,
 ) -> None:
     """Answer a question that a run asks.
 
@@ -71,9 +66,9 @@ def answer_command(  # noqa: PLR0913  # every option is one the user can give
     With --json: the handle of the run that asked, as `execution.answer` answers.
     """
 
-    def work(calls: RunClient) -> int:
+    def work(client: RunClient) -> int:
         named = present({"node_id": node_id, "visit": visit, "interrupt_id": interrupt_id})
-        questions = list(_questions(calls, execution_id))
+        questions = list(_questions(client, execution_id))
         meant = [item for item in questions if all(item[name] == value for name, value in named.items())]
         if len(meant) == 1:
             place: JsonObject = {"execution_id": meant[0]["execution_id"], "interrupt_id": meant[0]["interrupt_id"]}
@@ -84,18 +79,18 @@ def answer_command(  # noqa: PLR0913  # every option is one the user can give
         question = meant[0] if meant else {}
         value = _declined(answer, question) if decline else asyncio.run(_answer_of(answer, question))
         given: JsonObject = {**place, "answer": value, **present({"note": note})}
-        told = calls.call("execution.answer", given, idempotency_key=idempotency_key)
-        tell(told, lambda _: f"answered {question['node_id']}", as_json=as_json)
+        run = client.call("execution.answer", given, idempotency_key=idempotency_key)
+        print_change(run, lambda _: f"answered {question['node_id']}", as_json=options.as_json)
         return 0
 
-    on_runs(TargetOptions(server=server, profile=profile, database=database), "execution.answer", work, as_json=as_json)
+    exit_with_runs(options, "execution.answer", work)
 
 
-def _questions(calls: RunClient, run: str) -> Iterator[JsonObject]:
+def _questions(client: RunClient, run: str) -> Iterator[JsonObject]:
     """The open questions of a run, and of its child runs, each with the id of the run that asks."""
     waiting, seen = [run], 0
     while waiting and seen <= _CHILDREN_LOOKED_AT_MAX:
-        view, seen = find_run(calls, waiting.pop(0)), seen + 1
+        view, seen = find_run(client, waiting.pop(0)), seen + 1
         for question in view["waiting_for"]["questions"]:
             yield {**question, "execution_id": view["execution_id"]}
         waiting += [child["execution_id"] for child in view["waiting_for"]["children"]]

@@ -14,23 +14,20 @@ from typing import Annotated, Any
 import typer
 
 from penstock.base.json import JsonObject
+from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.runs.client import (
     IdempotencyOption,
-    JsonOption,
     NodeOption,
     NoteOption,
-    ProfileOption,
     RunArgument,
     RunClient,
-    ServerOption,
-    TargetFileOption,
-    TargetOptions,
+    RunOptions,
     VisitOption,
-    call_and_tell,
+    exit_with_call,
+    exit_with_runs,
     find_run,
-    on_runs,
     present,
-    tell,
+    print_change,
 )
 from penstock.cli.terminal.console import console_for
 from penstock.cli.terminal.exits import command_text
@@ -55,77 +52,69 @@ NewRunOption = Annotated[
 _LEASE_SECONDS_DEFAULT = 300.0  # long enough for most work of a person or a script, short enough to be lost
 
 
-def cancel_command(  # noqa: PLR0913  # every option is one the user can give
+@expand_option_groups
+def cancel_command(
     execution_id: RunArgument,
     *,
     reason: ReasonOption = None,
     idempotency_key: IdempotencyOption = None,
-    database: TargetFileOption = None,
-    server: ServerOption = None,
-    profile: ProfileOption = None,
-    as_json: JsonOption = False,
+    options: RunOptions,
 ) -> None:
     """Cancel a run; what must be undone is undone first.
 
     With --json: the handle of the run, as `execution.cancel` answers.
     """
-    call_and_tell(
-        TargetOptions(server=server, profile=profile, database=database),
+    exit_with_call(
+        options,
         "execution.cancel",
         lambda: {"execution_id": execution_id, "reason": reason},
         lambda answer: f"cancelled {answer['execution_id']}",
         idempotency_key=idempotency_key,
-        as_json=as_json,
     )
 
 
-def pause_command(  # noqa: PLR0913  # every option is one the user can give
+@expand_option_groups
+def pause_command(
     execution_id: RunArgument,
     *,
     reason: ReasonOption = None,
     idempotency_key: IdempotencyOption = None,
-    database: TargetFileOption = None,
-    server: ServerOption = None,
-    profile: ProfileOption = None,
-    as_json: JsonOption = False,
+    options: RunOptions,
 ) -> None:
     """Pause a run: it makes no new moves until it is resumed.
 
     With --json: the handle of the run, as `execution.pause` answers.
     """
-    call_and_tell(
-        TargetOptions(server=server, profile=profile, database=database),
+    exit_with_call(
+        options,
         "execution.pause",
         lambda: {"execution_id": execution_id, "reason": reason},
         lambda answer: f"paused {answer['execution_id']}",
         idempotency_key=idempotency_key,
-        as_json=as_json,
     )
 
 
+@expand_option_groups
 def resume_command(
     execution_id: RunArgument,
     *,
     idempotency_key: IdempotencyOption = None,
-    database: TargetFileOption = None,
-    server: ServerOption = None,
-    profile: ProfileOption = None,
-    as_json: JsonOption = False,
+    options: RunOptions,
 ) -> None:
     """Let a paused run go on.
 
     With --json: the handle of the run, as `execution.resume` answers.
     """
-    call_and_tell(
-        TargetOptions(server=server, profile=profile, database=database),
+    exit_with_call(
+        options,
         "execution.resume",
         lambda: {"execution_id": execution_id},
         lambda answer: f"resumed {answer['execution_id']}",
         idempotency_key=idempotency_key,
-        as_json=as_json,
     )
 
 
+@expand_option_groups
 def signal_command(  # noqa: PLR0913  # every option is one the user can give
     execution_id: RunArgument,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The signal's name.")],
@@ -139,10 +128,7 @@ def signal_command(  # noqa: PLR0913  # every option is one the user can give
     ] = None,
     note: NoteOption = None,
     idempotency_key: IdempotencyOption = None,
-    database: TargetFileOption = None,
-    server: ServerOption = None,
-    profile: ProfileOption = None,
-    as_json: JsonOption = False,
+    options: RunOptions,
 ) -> None:
     """Send a signal to a run; it is kept until the run waits for it.
 
@@ -153,19 +139,19 @@ def signal_command(  # noqa: PLR0913  # every option is one the user can give
         value = None if payload is None else parse_value(payload, "the payload")
         return {"execution_id": execution_id, "name": name, "payload": value, "signal_id": signal_id, "note": note}
 
-    call_and_tell(
-        TargetOptions(server=server, profile=profile, database=database),
+    exit_with_call(
+        options,
         "execution.signal",
         sent,
         lambda answer: f"sent {name} to {answer['execution_id']}",
         idempotency_key=idempotency_key,
-        as_json=as_json,
     )
 
 
 # --- activities ----------------------------------------------------------------------------------
 
 
+@expand_option_groups
 def submit_command(  # noqa: PLR0913  # every option is one the user can give
     execution_id: RunArgument,
     node_id: Annotated[str, typer.Argument(metavar="NODE", help="The activity's node.")],
@@ -181,10 +167,7 @@ def submit_command(  # noqa: PLR0913  # every option is one the user can give
         str | None, typer.Option("--holder", metavar="NAME", help="Who leased it; refused if somebody else has it now.")
     ] = None,
     idempotency_key: IdempotencyOption = None,
-    database: TargetFileOption = None,
-    server: ServerOption = None,
-    profile: ProfileOption = None,
-    as_json: JsonOption = False,
+    options: RunOptions,
 ) -> None:
     """Report what came of an activity that was done elsewhere, or whose outcome was unknown.
 
@@ -198,16 +181,16 @@ def submit_command(  # noqa: PLR0913  # every option is one the user can give
         told: JsonObject = {"ok": error is None, "result": value, "error": error, "code": code, "visit": visit}
         return {**told, "execution_id": execution_id, "node_id": node_id, "attempt": attempt, "holder": holder}
 
-    call_and_tell(
-        TargetOptions(server=server, profile=profile, database=database),
+    exit_with_call(
+        options,
         "execution.submit_activity",
         outcome,
         lambda _: f"took the {'failure' if error is not None else 'result'} of {node_id}",
         idempotency_key=idempotency_key,
-        as_json=as_json,
     )
 
 
+@expand_option_groups
 def lease_command(  # noqa: PLR0913  # every option is one the user can give
     execution_id: RunArgument,
     node_id: Annotated[str, typer.Argument(metavar="NODE", help="The activity's node.")],
@@ -222,10 +205,7 @@ def lease_command(  # noqa: PLR0913  # every option is one the user can give
     extend: Annotated[bool, typer.Option("--extend", help="Only if it is the holder's already.")] = False,
     visit: VisitOption = None,
     idempotency_key: IdempotencyOption = None,
-    database: TargetFileOption = None,
-    server: ServerOption = None,
-    profile: ProfileOption = None,
-    as_json: JsonOption = False,
+    options: RunOptions,
 ) -> None:
     """Take an activity of a host-mediated run for a while, so that nobody else does it.
 
@@ -241,20 +221,20 @@ def lease_command(  # noqa: PLR0913  # every option is one the user can give
             return f"{node_id} is free again"
         return f"{activity['leased_to']} has {node_id} until {activity['leased_until']}"
 
-    call_and_tell(
-        TargetOptions(server=server, profile=profile, database=database),
+    exit_with_call(
+        options,
         "execution.lease_activity",
         asked,
         held,
         idempotency_key=idempotency_key,
-        as_json=as_json,
     )
 
 
 # --- new runs from old ones ----------------------------------------------------------------------
 
 
-def fork_command(  # noqa: PLR0913  # every option is one the user can give
+@expand_option_groups
+def fork_command(
     execution_id: RunArgument,
     *,
     at_sequence: Annotated[
@@ -265,28 +245,24 @@ def fork_command(  # noqa: PLR0913  # every option is one the user can give
     ],
     new_execution_id: NewRunOption = None,
     idempotency_key: IdempotencyOption = None,
-    database: TargetFileOption = None,
-    server: ServerOption = None,
-    profile: ProfileOption = None,
-    as_json: JsonOption = False,
+    options: RunOptions,
 ) -> None:
     """Start a new run that begins where another one was after a record; `runs history` shows the records.
 
     With --json: the handle of the new run, as `execution.fork` answers.
     """
-    where = TargetOptions(server=server, profile=profile, database=database)
 
-    def work(calls: RunClient) -> int:
+    def work(client: RunClient) -> int:
         given: JsonObject = {"execution_id": execution_id, "at_sequence": at_sequence}
         given.update(present({"new_execution_id": new_execution_id}))
-        forked = calls.call("execution.fork", given, idempotency_key=idempotency_key)
-        told = f"forked {execution_id} after record {at_sequence}: {forked['execution_id']}"
-        _tell_new(forked, told, where, as_json=as_json)
+        forked = client.call("execution.fork", given, idempotency_key=idempotency_key)
+        _print_new(forked, f"forked {execution_id} after record {at_sequence}: {forked['execution_id']}", options)
         return 0
 
-    on_runs(where, "execution.fork", work, as_json=as_json)
+    exit_with_runs(options, "execution.fork", work)
 
 
+@expand_option_groups
 def retry_command(  # noqa: PLR0913  # every option is one the user can give
     execution_id: RunArgument,
     *,
@@ -295,10 +271,7 @@ def retry_command(  # noqa: PLR0913  # every option is one the user can give
     new_execution_id: NewRunOption = None,
     note: NoteOption = None,
     idempotency_key: IdempotencyOption = None,
-    database: TargetFileOption = None,
-    server: ServerOption = None,
-    profile: ProfileOption = None,
-    as_json: JsonOption = False,
+    options: RunOptions,
 ) -> None:
     """Try again what failed.
 
@@ -307,23 +280,22 @@ def retry_command(  # noqa: PLR0913  # every option is one the user can give
 
     With --json: the handle of the run that goes on, as `execution.retry` answers.
     """
-    where = TargetOptions(server=server, profile=profile, database=database)
 
-    def work(calls: RunClient) -> int:
-        run_id = find_run(calls, execution_id)["execution_id"]
+    def work(client: RunClient) -> int:
+        run_id = find_run(client, execution_id)["execution_id"]
         given = present({"node_id": node_id, "visit": visit, "new_execution_id": new_execution_id, "note": note})
-        told = calls.call("execution.retry", {**given, "execution_id": run_id}, idempotency_key=idempotency_key)
-        if told["execution_id"] == run_id:
-            tell(told, lambda _: f"trying again in {told['execution_id']}", as_json=as_json)
+        run = client.call("execution.retry", {**given, "execution_id": run_id}, idempotency_key=idempotency_key)
+        if run["execution_id"] == run_id:
+            print_change(run, lambda _: f"trying again in {run_id}", as_json=options.as_json)
         else:
-            _tell_new(told, f"a new run tries again what failed: {told['execution_id']}", where, as_json=as_json)
+            _print_new(run, f"a new run tries again what failed: {run['execution_id']}", options)
         return 0
 
-    on_runs(where, "execution.retry", work, as_json=as_json)
+    exit_with_runs(options, "execution.retry", work)
 
 
-def _tell_new(answer: Any, told: str, where: TargetOptions, *, as_json: bool) -> None:
-    tell(answer, lambda _: told, as_json=as_json)
-    if not as_json:
-        watch = command_text("runs", "watch", answer["execution_id"], *where.arguments())
+def _print_new(run: Any, message: str, options: RunOptions) -> None:
+    print_change(run, lambda _: message, as_json=options.as_json)
+    if not options.as_json:
+        watch = command_text("runs", "watch", run["execution_id"], *options.target_arguments())
         console_for(sys.stdout).print(f"  watch it  {watch}")

@@ -20,17 +20,14 @@ from rich.text import Text
 from penstock.base.errors import Denied, NotFound
 from penstock.base.ids import chain_of, generation_of
 from penstock.base.json import JsonObject
+from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.run.source import record_of
 from penstock.cli.runs.client import (
-    JsonOption,
-    ProfileOption,
     RunArgument,
     RunClient,
-    ServerOption,
-    TargetFileOption,
-    TargetOptions,
+    RunOptions,
+    exit_with_runs,
     find_run,
-    on_runs,
     present,
 )
 from penstock.cli.runs.reports import RunContext, print_row_table, print_run
@@ -54,6 +51,7 @@ _PAGE: Final = 500
 _LOOK_SECONDS: Final = 20.0
 
 
+@expand_option_groups
 def list_command(  # noqa: PLR0913  # every option is one the user can give
     *,
     status: Annotated[
@@ -88,10 +86,7 @@ def list_command(  # noqa: PLR0913  # every option is one the user can give
         str | None, typer.Option("--cursor", metavar="CURSOR", help="Where to go on, as the last list said.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every page, not only one.")] = False,
-    database: TargetFileOption = None,
-    server: ServerOption = None,
-    profile: ProfileOption = None,
-    as_json: JsonOption = False,
+    options: RunOptions,
 ) -> None:
     """List runs, newest first.
 
@@ -99,7 +94,7 @@ def list_command(  # noqa: PLR0913  # every option is one the user can give
     created_at, updated_at, parent_id, labels) and next_cursor, as `execution.list` answers.
     """
 
-    def work(calls: RunClient) -> int:
+    def work(client: RunClient) -> int:
         now = time.time_ns() // 1_000_000
         asked = present(
             {
@@ -114,9 +109,9 @@ def list_command(  # noqa: PLR0913  # every option is one the user can give
                 "cursor": cursor,
             }
         )
-        pages = list(calls.pages("execution.list", asked)) if every else [calls.call("execution.list", asked)]
+        pages = list(client.pages("execution.list", asked)) if every else [client.call("execution.list", asked)]
         found = {**pages[-1], "items": [item for page in pages for item in page["items"]]}
-        if as_json:
+        if options.as_json:
             print_json(found)
             return 0
         print_row_table(found["items"], now)
@@ -124,52 +119,50 @@ def list_command(  # noqa: PLR0913  # every option is one the user can give
             console_for(sys.stdout).print(Text(f"more: --cursor {found['next_cursor']}", style="dim"))
         return 0
 
-    on_runs(TargetOptions(server=server, profile=profile, database=database), "execution.list", work, as_json=as_json)
+    exit_with_runs(options, "execution.list", work)
 
 
 def _moment(given: str | None, now: int) -> str | None:
     return None if given is None else format_instant(parse_since(given, now))
 
 
+@expand_option_groups
 def show_command(
     execution_id: RunArgument,
     *,
-    database: TargetFileOption = None,
-    server: ServerOption = None,
-    profile: ProfileOption = None,
-    as_json: JsonOption = False,
+    options: RunOptions,
 ) -> None:
     """Show a run: its status, what it waits for, pending activities, children, error and result.
 
     With --json: the run with everything that is known about it but its history, as `execution.status` answers.
     """
-    where = TargetOptions(server=server, profile=profile, database=database)
 
-    def work(calls: RunClient) -> int:
-        view = find_run(calls, execution_id)
-        if as_json:
+    def work(client: RunClient) -> int:
+        view = find_run(client, execution_id)
+        if options.as_json:
             print_json(view)
             return 0
         run_id = view["execution_id"]
-        children = calls.call("execution.list", {"parent_id": run_id, "limit": _CHILDREN_SHOWN})["items"]
+        children = client.call("execution.list", {"parent_id": run_id, "limit": _CHILDREN_SHOWN})["items"]
         now = time.time_ns() // 1_000_000
-        around = RunContext(now=now, where=where.arguments(), children=children, latest=_latest(calls, view))
+        around = RunContext(now=now, where=options.target_arguments(), children=children, latest=_latest(client, view))
         print_run(view, around)
         return 0
 
-    on_runs(where, "execution.status", work, as_json=as_json)
+    exit_with_runs(options, "execution.status", work)
 
 
-def _latest(calls: RunClient, view: Any) -> str | None:
+def _latest(client: RunClient, view: Any) -> str | None:
     """The newest run of the chain that a run was continued by."""
     if view["continued_as"] is None:
         return None
     chain = chain_of(view["execution_id"])
-    page = calls.call("execution.list", {"label": f"{CHAIN_LABEL}={chain}", "limit": _CHAIN_LOOKED_AT})
+    page = client.call("execution.list", {"label": f"{CHAIN_LABEL}={chain}", "limit": _CHAIN_LOOKED_AT})
     names = [item["execution_id"] for item in page["items"] if chain_of(item["execution_id"]) == chain]
     return max(names, key=generation_of, default=None)
 
 
+@expand_option_groups
 def history_command(  # noqa: PLR0913  # every option is one the user can give
     execution_id: RunArgument,
     *,
@@ -184,10 +177,7 @@ def history_command(  # noqa: PLR0913  # every option is one the user can give
     cursor: Annotated[
         str | None, typer.Option("--cursor", metavar="CURSOR", help="Where to go on, as the last page said.")
     ] = None,
-    database: TargetFileOption = None,
-    server: ServerOption = None,
-    profile: ProfileOption = None,
-    as_json: JsonOption = False,
+    options: RunOptions,
 ) -> None:
     """Show the history of a run.
 
@@ -195,35 +185,33 @@ def history_command(  # noqa: PLR0913  # every option is one the user can give
     --follow one record per line.
     """
 
-    def work(calls: RunClient) -> int:
+    def work(client: RunClient) -> int:
         asked = present({"execution_id": execution_id, "after": after, "limit": limit or _PAGE, "cursor": cursor})
         if follow:
-            records = _followed(calls, execution_id, after)
+            records = _followed(client, execution_id, after)
         else:
             pages = (
-                list(calls.pages("execution.history", asked))
+                list(client.pages("execution.history", asked))
                 if limit is None
-                else [calls.call("execution.history", asked)]
+                else [client.call("execution.history", asked)]
             )
             found = [item for page in pages for item in page["items"]]
-            if as_json:
+            if options.as_json:
                 print_json({**pages[-1], "items": found})
                 return 0
             records = iter(found)
-        _print_records(calls, execution_id, records, every=every, as_json=as_json)
+        _print_records(client, execution_id, records, every=every, as_json=options.as_json)
         return 0
 
-    on_runs(
-        TargetOptions(server=server, profile=profile, database=database), "execution.history", work, as_json=as_json
-    )
+    exit_with_runs(options, "execution.history", work)
 
 
-def _followed(calls: RunClient, run: str, after: int) -> Iterator[JsonObject]:
+def _followed(client: RunClient, run: str, after: int) -> Iterator[JsonObject]:
     """The records of a run as they are stored, until it has ended."""
-    run_id = find_run(calls, run)["execution_id"]
+    run_id = find_run(client, run)["execution_id"]
     while True:
         asked: JsonObject = {"execution_id": run_id, "after": after, "limit": _PAGE, "wait_seconds": _LOOK_SECONDS}
-        page = calls.call("execution.history", asked)
+        page = client.call("execution.history", asked)
         for item in page["items"]:
             after = item["seq"]
             yield item
@@ -231,14 +219,14 @@ def _followed(calls: RunClient, run: str, after: int) -> Iterator[JsonObject]:
             return
 
 
-def _print_records(calls: RunClient, run: str, records: Iterator[JsonObject], *, every: bool, as_json: bool) -> None:
+def _print_records(client: RunClient, run: str, records: Iterator[JsonObject], *, every: bool, as_json: bool) -> None:
     if as_json:
         for item in records:
             typer.echo(json.dumps(item, ensure_ascii=False))
         return
-    view = find_run(calls, run)
+    view = find_run(client, run)
     run_id, began_at = view["execution_id"], parse_instant_ms(view["created_at"]) or 0
-    workflow = None if every else workflow_of(calls, view)
+    workflow = None if every else workflow_of(client, view)
     console, runs = console_for(sys.stdout), dict[str, RunVisits]()
     width = max((len(node) for node in workflow.nodes), default=0) if workflow is not None else 0
     for item in records:
@@ -251,11 +239,11 @@ def _print_records(calls: RunClient, run: str, records: Iterator[JsonObject], *,
             console.print(Text.assemble((f"{record.seq:>5}", "dim"), text))
 
 
-def workflow_of(calls: RunClient, view: Any) -> Workflow | None:
+def workflow_of(client: RunClient, view: Any) -> Workflow | None:
     """The workflow of a run in the version that it is pinned to; None if it is gone, or not for the caller to read."""
     asked: JsonObject = {"workflow_id": view["workflow_id"], "hash": view["definition_hash"]}
     try:
-        return build_workflow(calls.call("workflow.get", asked)["document"])
+        return build_workflow(client.call("workflow.get", asked)["document"])
     except (Denied, NotFound):
         return None
 
@@ -272,23 +260,21 @@ def _print_record(console: Console, record: Record, began_at: int) -> None:
     console.print(text)
 
 
+@expand_option_groups
 def query_command(
     execution_id: RunArgument,
     expression: Annotated[str, typer.Argument(metavar="JQ", help="A jq expression, for example '.order.total'.")],
     *,
-    database: TargetFileOption = None,
-    server: ServerOption = None,
-    profile: ProfileOption = None,
-    as_json: JsonOption = False,
+    options: RunOptions,
 ) -> None:
     """Evaluate jq where a run stands: input, state and what its nodes gave.
 
     With --json: value, as `execution.query` answers.
     """
 
-    def work(calls: RunClient) -> int:
-        answer = calls.call("execution.query", {"execution_id": execution_id, "expression": expression})
-        print_json(answer if as_json else answer["value"])
+    def work(client: RunClient) -> int:
+        answer = client.call("execution.query", {"execution_id": execution_id, "expression": expression})
+        print_json(answer if options.as_json else answer["value"])
         return 0
 
-    on_runs(TargetOptions(server=server, profile=profile, database=database), "execution.query", work, as_json=as_json)
+    exit_with_runs(options, "execution.query", work)

@@ -1,6 +1,6 @@
 """`penstock runs watch`: follow a run to its end; its questions are asked right here.
 
-Above it: `commands`. Below it: `following`, `watching`; on a server the stream of the run's events.
+Above it: `group`. Below it: `run.follower` and `run.watch_loop`, which work on a file and on a server.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import Annotated, Final
 import typer
 
 from penstock.app.gateway import open_gate
+from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.run.command import finish_watching
 from penstock.cli.run.display import display_for
 from penstock.cli.run.follower import Follower
 from penstock.cli.run.source import RunSource, calls_of_client, calls_of_gate
 from penstock.cli.run.watch_loop import WatchedTarget, watch
-from penstock.cli.runs.client import JsonOption, ProfileOption, RunArgument, ServerOption, TargetFileOption
+from penstock.cli.runs.client import RunArgument, RunOptions
 from penstock.cli.targets.clients import open_client
 from penstock.cli.targets.local_client import warn_without_worker
 from penstock.cli.targets.selection import FileTarget, ServerTarget, choose_target
@@ -34,6 +35,7 @@ __all__ = ["watch_command"]
 _LOOK_SECONDS: Final = 1.0
 
 
+@expand_option_groups
 def watch_command(  # noqa: PLR0913  # every option is one the user can give
     execution_id: RunArgument,
     *,
@@ -44,10 +46,7 @@ def watch_command(  # noqa: PLR0913  # every option is one the user can give
     steps: StepsOption = None,
     secret_folder: SecretsOption = None,
     config: ConfigOption = None,
-    database: TargetFileOption = None,
-    server: ServerOption = None,
-    profile: ProfileOption = None,
-    as_json: JsonOption = False,
+    options: RunOptions,
 ) -> None:
     """Watch a run until it ends, whoever performs it; its questions are asked right here.
 
@@ -57,62 +56,62 @@ def watch_command(  # noqa: PLR0913  # every option is one the user can give
     Exits with 0 when the run completed, 1 when it failed or was cancelled, 130 when it was left with Ctrl-C.
     """
 
-    wish = _Wish(execution_id, asks=ask and not as_json, as_json=as_json)
+    request = _WatchRequest(run=execution_id, asks=ask and not options.as_json, as_json=options.as_json)
 
-    async def elsewhere(target: ServerTarget) -> int:
+    async def on_server(target: ServerTarget) -> int:
         if perform:
             raise UsageError("--perform does the work of a file; a server performs its own runs")
-        options = ("--profile", profile) if profile else ("--server", target.server)
-        place = WatchedTarget(name=target.server, options=options, performing=options)
-        with open_client(target, find_operation("execution.answer")) as surface:
-            source = RunSource(call=calls_of_client(surface), look_seconds=_LOOK_SECONDS)
-            return await wish.carried_out(source, place)
+        named = ("--profile", options.profile) if options.profile else ("--server", target.server)
+        watched = WatchedTarget(name=target.server, options=named, performing=named)
+        with open_client(target, find_operation("execution.answer")) as client:
+            source = RunSource(call=calls_of_client(client), look_seconds=_LOOK_SECONDS)
+            return await request.watch(source, watched)
 
-    async def here() -> int:
-        flags = {"storage.path": database, "steps.modules": steps or None}
-        settings = command_settings(config, flags, as_json=as_json).settings
+    async def on_file() -> int:
+        flags = {"storage.path": options.database, "steps.modules": steps or None}
+        settings = command_settings(config, flags, as_json=options.as_json).settings
         workspace = Workspace.configured(settings, config=config, secret_folder=secret_folder)
-        run_id = await _run_of_file(workspace, execution_id)
+        run_id = await _newest_in_file(workspace, execution_id)
         async with (
             open_workspace(workspace, perform=perform, family=run_id) as penstock,
-            open_gate(penstock, pepper_file=workspace.pepper_file, looks_only=not wish.asks) as gate,
+            open_gate(penstock, pepper_file=workspace.pepper_file, looks_only=not request.asks) as gate,
         ):
-            if not as_json:
+            if not options.as_json:
                 await warn_without_worker(penstock, run_id, workspace)
             source = RunSource(call=calls_of_gate(gate), performs=perform)
-            return await wish.carried_out(source, WatchedTarget.of(workspace))
+            return await request.watch(source, WatchedTarget.of(workspace))
 
     def work() -> int:
-        match choose_target(server, profile, database):
+        match choose_target(options.server, options.profile, options.database):
             case ServerTarget() as target:
-                return asyncio.run(elsewhere(target))
+                return asyncio.run(on_server(target))
             case FileTarget():
-                return asyncio.run(here())
+                return asyncio.run(on_file())
 
-    exit_with(work, as_json=as_json)
+    exit_with(work, as_json=options.as_json)
 
 
-async def _run_of_file(workspace: Workspace, named: str) -> str:
-    """The run of a file that is to be watched: only its work is done here."""
+async def _newest_in_file(workspace: Workspace, named: str) -> str:
+    """The run of a file that is to be watched. It must be known before its work, and only its work, is performed."""
     async with (
-        open_workspace(workspace) as looking,
-        open_gate(looking, pepper_file=workspace.pepper_file, looks_only=True) as gate,
+        open_workspace(workspace) as penstock,
+        open_gate(penstock, pepper_file=workspace.pepper_file, looks_only=True) as gate,
     ):
         return await RunSource(call=calls_of_gate(gate)).newest(named)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wish:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WatchRequest:
     """What was asked for on the command line."""
 
     run: str
     asks: bool
     as_json: bool
 
-    async def carried_out(self, source: RunSource, place: WatchedTarget) -> int:
-        """Watch the run, or the one that goes on in its place."""
+    async def watch(self, source: RunSource, watched: WatchedTarget) -> int:
+        """Watch the run, or the one that continues it."""
         follower = await Follower.of(source, await source.newest(self.run))
         await follower.catch_up()
         display = display_for(SystemClock(), silent=self.as_json)
         ending = await watch(follower, display, asks=self.asks, stays=True)
-        return await finish_watching(follower, place, ending, json_extra={} if self.as_json else None)
+        return await finish_watching(follower, watched, ending, json_extra={} if self.as_json else None)

@@ -20,7 +20,7 @@ from penstock.app.settings.secrets import (
 from penstock.base.json import JsonValue
 from penstock.cli.targets.profiles import Profile, profiles_path, read_profiles, write_profiles
 from penstock.cli.terminal.answers import print_answer
-from penstock.cli.terminal.exits import exit_with, print_json
+from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
 from penstock.cli.terminal.values import UsageError
 from penstock.client.options import ClientOptions
 
@@ -29,7 +29,6 @@ __all__ = ["profile_app"]
 profile_app = typer.Typer(name="profile", help="Name the servers that you work with.", no_args_is_help=True)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The profile's name.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 @profile_app.command("list")

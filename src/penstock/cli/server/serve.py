@@ -13,29 +13,23 @@ import typer
 from penstock import __version__
 from penstock.app.loops import server_loop
 from penstock.app.serving.server import ServerOptions
+from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.server.logs import configure_logging, log_commit
+from penstock.cli.server.options import ServingOptions
 from penstock.cli.server.process import Started, key_advice, log_started, open_server, when_begun
 from penstock.cli.server.workflows import read_workflow_files, register_workflows, valid_workflows
-from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption, command_settings
-from penstock.cli.targets.workspace import SecretsOption, StepsOption, Workspace
+from penstock.cli.targets.settings import command_settings
+from penstock.cli.targets.workspace import Workspace
 from penstock.cli.terminal.event_loop import exit_with_async
 
 __all__ = ["serve_command"]
 
 
-def serve_command(  # noqa: PLR0913  # every option is one the user can give
+@expand_option_groups
+def serve_command(
     context: typer.Context,
     *,
-    config: ConfigOption = None,
-    database: ChosenDatabaseOption = None,
-    host: Annotated[str | None, typer.Option("--host", help="The address to listen on (server.host).")] = None,
-    port: Annotated[int | None, typer.Option("--port", help="The port to listen on (server.port).")] = None,
-    steps: StepsOption = None,
-    workflows: Annotated[
-        list[str] | None,
-        typer.Option("--workflows", metavar="PATH", help="Workflow files or folders to make known; repeatable."),
-    ] = None,
-    secret_folder: SecretsOption = None,
+    options: ServingOptions,
     as_json: Annotated[bool, typer.Option("--json", help="Log JSON lines instead of text.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
 ) -> None:
@@ -48,18 +42,13 @@ def serve_command(  # noqa: PLR0913  # every option is one the user can give
 
     async def work() -> int:
         flags = {
-            "storage.path": None if database is None else str(database),
-            "server.host": host,
-            "server.port": port,
-            "steps.modules": steps or None,
-            "workflows.paths": workflows or None,
+            **options.flags(),
             "logging.format": "json" if as_json else None,
             "logging.level": "debug" if verbose else None,
         }
-        settings = command_settings(config, flags, as_json=as_json).settings
+        settings = command_settings(options.config, flags, as_json=as_json).settings
         configure_logging(settings.logging)
-        workspace = Workspace.configured(settings, config=config, secret_folder=secret_folder)
-        await _serve(workspace, ServerOptions.of(settings), began)
+        await _serve(options.workspace(settings), ServerOptions.of(settings), began)
         return 0
 
     exit_with_async(work, as_json=as_json, loop=server_loop())

@@ -18,6 +18,7 @@ from penstock.app.loops import server_loop
 from penstock.app.serving.server import ServerOptions
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.server.logs import configure_logging, log_commit
+from penstock.cli.server.options import WorkflowsOption
 from penstock.cli.server.workflows import read_workflow_files, register_workflows, valid_workflows
 from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption, command_settings
 from penstock.cli.targets.workspace import SecretsOption, StepsOption, Workspace, open_workspace
@@ -33,10 +34,7 @@ def worker_command(  # noqa: PLR0913  # every option is one the user can give
     *,
     database: ChosenDatabaseOption = None,
     steps: StepsOption = None,
-    workflows: Annotated[
-        list[str] | None,
-        typer.Option("--workflows", metavar="PATH", help="Workflow files or folders to make known; repeatable."),
-    ] = None,
+    workflows: WorkflowsOption = None,
     secret_folder: SecretsOption = None,
     config: ConfigOption = None,
     grace_seconds: Annotated[

@@ -26,6 +26,7 @@ from penstock.client.transports import is_loopback
 
 __all__ = [
     "FileTarget",
+    "IdempotencyOption",
     "ProfileOption",
     "ServerOption",
     "ServerTarget",
@@ -54,6 +55,13 @@ ProfileOption = Annotated[
 TargetFileOption = Annotated[
     Path | None,
     typer.Option("--db", metavar="FILE", help="Work on this file, without a server.", rich_help_panel="Where"),
+]
+
+IdempotencyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--idempotency-key", metavar="KEY", help="The same key makes the call happen once, however often it is made."
+    ),
 ]
 
 
