@@ -33,6 +33,7 @@ from penstock.app.serving.server import ServerOptions, open_application
 from penstock.app.settings.keys import every_setting
 from penstock.app.settings.model import settings_outline
 from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.lazy_commands import command_tree
 from penstock.cli.main import app as command_line
 from penstock.cli.operations.resources import group_of
 from penstock.cli.terminal.console import console_for
@@ -265,7 +266,7 @@ def _command_problems(capability: Capability) -> Iterator[str]:
 
 
 def _command(*path: str) -> Any:
-    found: Any = typer.main.get_command(command_line)
+    found: Any = command_tree(command_line)
     for name in path:
         found = found.commands.get(name) if hasattr(found, "commands") else None
     return found
@@ -305,7 +306,7 @@ def _documented(capabilities: Iterable[Capability]) -> Iterator[tuple[str, str, 
 
 
 def _command_names() -> Iterator[str]:
-    group: Any = typer.main.get_command(command_line)
+    group: Any = command_tree(command_line)
     for name, command in group.commands.items():
         if command.hidden:
             continue

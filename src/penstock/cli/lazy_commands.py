@@ -1,9 +1,17 @@
 """Commands that are imported when they are called: `penstock --help` and `penstock serve` pay for nothing else.
 
-A group is a table from names to places; its help shows the sentence that the table has for each, without importing
-anything. A test holds that these are the first sentences of the commands themselves.
+A group is a table from names to references; its help shows the sentence that the table has for each command and imports
+none of them. A test compares the sentences with the first ones of the commands themselves.
 
-Above it: `main`, and groups that the command line makes of the catalogue. Below it: Typer.
+This is the only module that builds on how Typer works inside, for two things that Typer offers no option for:
+
+- Typer imports a command to list it. `lazy_group` hands out placeholders while help is printed.
+- Typer imports pydantic, which takes longer than the rest of a command's start, to convert options that were not even
+  given. `_SkipAbsent` converts only what was given.
+
+`tests/unit/cli/test_lazy_commands.py` compares both with what Typer does by itself: it fails when an upgrade differs.
+
+Above it: `main`, the groups. Below it: Typer.
 """
 
 from __future__ import annotations
@@ -18,14 +26,22 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-__all__ = ["LazyCommand", "WithTrailingArguments", "build_command", "lazy_group", "trailing_arguments"]
+__all__ = [
+    "LazyCommand",
+    "WithTrailingArguments",
+    "build_command",
+    "command_tree",
+    "lazy_group",
+    "new_group",
+    "trailing_arguments",
+]
 
 _TRAILING = "penstock.trailing"
 
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """Where a command is made: a function, a Typer application, or (with `argument`) what makes one of the two."""
+    """Where a command is: a function, a Typer application, or (with `argument`) a factory of one of the two."""
 
     module: str
     attribute: str
@@ -37,22 +53,72 @@ class LazyCommand:
     alias: bool = False
     """Whether it is another name of a command; help and the reference have it under the first one."""
 
+    def load(self, name: str) -> Any:
+        """Import the command and build it."""
+        found = getattr(_imported(self.module), self.attribute)
+        command = build_command(name, found if self.argument is None else found(self.argument))
+        command.rich_help_panel = self.panel
+        command.hidden = self.alias
+        return command
+
+    def placeholder(self, name: str) -> TyperCommand:
+        """What stands for the command in a list of commands."""
+        return TyperCommand(name, help=self.help, rich_help_panel=self.panel, hidden=self.hidden or self.alias)
+
 
 @dataclass(frozen=True, slots=True)
 class WithTrailingArguments:
-    """A command whose words after `--` are a command of their own; it finds them with `trailing_arguments`."""
+    """A command whose arguments after `--` are a command of their own; `trailing_arguments` gives them."""
 
     function: Callable[..., None]
 
 
 def trailing_arguments(ctx: typer.Context) -> tuple[str, ...]:
-    """The words that stood after `--`."""
+    """The arguments that stood after `--`."""
     found: tuple[str, ...] = ctx.meta.get(_TRAILING, ())
     return found
 
 
-class _TrailingCommand(TyperCommand):
-    """Keeps what stands after `--` from its own arguments."""
+def new_group(table: Callable[[], Mapping[str, LazyCommand]], help_text: str) -> typer.Typer:
+    """A Typer application with the commands of a table."""
+    group = typer.Typer(cls=lazy_group(table), no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
+    # With a callback of its own, a group of one command stays a group.
+    group.callback(help=help_text)(_do_nothing)
+    return group
+
+
+def _do_nothing() -> None:
+    """What a group does before its command."""
+
+
+def build_command(name: str, made: Any) -> Any:
+    """The command of a function or of a Typer application."""
+    if isinstance(made, typer.Typer):
+        group = command_tree(made)
+        group.name = name
+        return group
+    holder = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
+    if isinstance(made, WithTrailingArguments):
+        holder.command(name, cls=_TrailingCommand)(made.function)
+    else:
+        holder.command(name, cls=_Command)(made)
+    return command_tree(holder)
+
+
+def command_tree(app: typer.Typer) -> Any:
+    """What Typer makes of an application: a command with `params`, or a group with `commands`."""
+    return typer.main.get_command(app)
+
+
+class _Command(TyperCommand):
+    """A command that converts only the options that were given."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _skip_absent(super().get_params(ctx))
+
+
+class _TrailingCommand(_Command):
+    """Keeps what stands after `--` apart from its own arguments."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--" in args:
@@ -65,54 +131,37 @@ class _TrailingCommand(TyperCommand):
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND ...]"]
 
 
-def build_command(name: str, made: Any) -> Any:
-    """The command of a function or of a Typer application."""
-    if isinstance(made, typer.Typer):
-        group = typer.main.get_group(made)
-        group.name = name
-        return group
-    holder = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
-    if isinstance(made, WithTrailingArguments):
-        holder.command(name, cls=_TrailingCommand)(made.function)
-    else:
-        holder.command(name)(made)
-    command: Any = typer.main.get_command(holder)
-    every = command.get_params
-    command.get_params = lambda ctx: _spared(every(ctx))
-    return command
-
-
-def _spared(parameters: list[Any]) -> list[Any]:
-    """Parameters that convert what was given, and nothing else: Typer loads a large library even for nothing."""
+def _skip_absent(parameters: list[Any]) -> list[Any]:
+    # Typer makes the parameters itself, so the method can only be replaced on each of them.
     for parameter in parameters:
-        if not isinstance(parameter.process_value, _Conversion):
-            parameter.process_value = _Conversion(parameter, parameter.process_value)
+        if not isinstance(parameter.process_value, _SkipAbsent):
+            parameter.process_value = _SkipAbsent(parameter, parameter.process_value)
     return parameters
 
 
 @dataclass(frozen=True, slots=True)
-class _Conversion:
-    """From what was given for a parameter to its value."""
+class _SkipAbsent:
+    """A parameter's `process_value` that leaves the conversion out when there is nothing to convert."""
 
     parameter: Any
     convert: Callable[[Any, Any], Any]
 
     def __call__(self, ctx: Any, value: Any) -> Any:
-        """Convert a value; without one, do what Typer does then."""
+        """Convert a value; without one, give what Typer gives then."""
         parameter = self.parameter
         if value is not None or parameter.required:
             return self.convert(ctx, value)
-        nothing = () if parameter.multiple or parameter.nargs == -1 else None
-        return nothing if parameter.callback is None else parameter.callback(ctx, parameter, nothing)
+        absent = () if parameter.multiple or parameter.nargs == -1 else None
+        return absent if parameter.callback is None else parameter.callback(ctx, parameter, absent)
 
 
 def _imported(module: str) -> ModuleType:
-    """A module, imported without looking for garbage: an import makes none, and looking takes a fifth of its time."""
+    """A module, imported without garbage collection: an import makes no garbage, and looking for it takes a while."""
     gc.disable()
     try:
         return importlib.import_module(module)
     finally:
-        # What was imported stays; it need not be looked at again, either.
+        # What was imported stays, so later collections need not look at it either.
         gc.freeze()
         gc.enable()
 
@@ -120,67 +169,59 @@ def _imported(module: str) -> ModuleType:
 class _Commands(MutableMapping[str, Any]):
     """Commands by name, imported when somebody takes one out."""
 
-    def __init__(self, places: Mapping[str, LazyCommand]) -> None:
-        self._places = dict(places)
-        self._made: dict[str, Any] = {}
+    def __init__(self, references: Mapping[str, LazyCommand]) -> None:
+        self.references = dict(references)
+        self._loaded: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        spelt = name if name in self._places else name.replace("_", "-")
-        if spelt not in self._made:
-            place = self._places[spelt]
-            found = getattr(_imported(place.module), place.attribute)
-            made = found if place.argument is None else found(place.argument)
-            self._made[spelt] = build_command(spelt, made)
-            self._made[spelt].rich_help_panel = place.panel
-            self._made[spelt].hidden = place.alias
-        return self._made[spelt]
+        spelt = name if name in self.references else name.replace("_", "-")
+        if spelt not in self._loaded:
+            self._loaded[spelt] = self.references[spelt].load(spelt)
+        return self._loaded[spelt]
 
     def __setitem__(self, name: str, command: Any) -> None:
-        self._places[name] = LazyCommand("", "", "")
-        self._made[name] = command
+        self.references[name] = LazyCommand("", "", "")
+        self._loaded[name] = command
 
     def __delitem__(self, name: str) -> None:
-        del self._places[name]
+        del self.references[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self.references)
 
     def __len__(self) -> int:
-        return len(self._places)
-
-    def listed(self, name: str) -> TyperCommand:
-        """What stands for a command in a list of commands."""
-        place = self._places[name]
-        return TyperCommand(name, help=place.help, rich_help_panel=place.panel, hidden=place.hidden or place.alias)
+        return len(self.references)
 
 
-def lazy_group(places: Callable[[], Mapping[str, LazyCommand]]) -> type[TyperGroup]:
+def lazy_group(table: Callable[[], Mapping[str, LazyCommand]]) -> type[TyperGroup]:
     """A class of groups whose commands are found in a table; for the parameter `cls` of a Typer application."""
 
     class LazyGroup(TyperGroup):
         """A group that imports a command when it is called."""
 
-        _lists = False
+        _prints_help = False
 
         def __init__(self, **settings: Any) -> None:
             super().__init__(**settings)
-            self._lazy = _Commands(places())
+            self._lazy = _Commands(table())
             self.commands = self._lazy
 
         def get_params(self, ctx: Any) -> list[Any]:
-            return _spared(super().get_params(ctx))
+            return _skip_absent(super().get_params(ctx))
 
         def list_commands(self, ctx: Any) -> list[str]:
             return list(self._lazy)
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            return self._lazy.listed(cmd_name) if self._lists else self._lazy.get(cmd_name)
+            if self._prints_help:
+                return self._lazy.references[cmd_name].placeholder(cmd_name)
+            return self._lazy.get(cmd_name)
 
         def format_help(self, ctx: Any, formatter: Any) -> None:
-            self._lists = True
+            self._prints_help = True
             try:
                 super().format_help(ctx, formatter)
             finally:
-                self._lists = False
+                self._prints_help = False
 
     return LazyGroup

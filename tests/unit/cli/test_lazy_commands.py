@@ -1,18 +1,28 @@
 """Commands are imported when they are called, and look as if they had been there all along."""
 
+import inspect
 import json
 import subprocess
 import sys
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import pytest
 import typer
+from typer.core import TyperArgument, TyperGroup, TyperOption
 from typer.testing import CliRunner
 
-from penstock.cli.lazy_commands import WithTrailingArguments, build_command, trailing_arguments
+from penstock.cli.lazy_commands import (
+    LazyCommand,
+    WithTrailingArguments,
+    build_command,
+    command_tree,
+    lazy_group,
+    trailing_arguments,
+)
 from penstock.cli.main import COMMANDS, app
 
-GROUP = typer.main.get_command(app)
+GROUP = command_tree(app)
 # What a command about a server must not wait for.
 SERVER = ("jq", "jsonschema_rs", "sqlite3", "starlette", "uvicorn", "penstock.engine", "penstock.runtime")
 
@@ -32,7 +42,7 @@ def loaded_by(*arguments: str) -> set[str]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
-    command = GROUP.commands[name]  # type: ignore[attr-defined]  # the top level is a group
+    command = GROUP.commands[name]
     assert " ".join((command.help or "").split("\n\n")[0].split()) == COMMANDS[name].help
 
 
@@ -70,10 +80,10 @@ def test_underscores_are_taken_for_dashes() -> None:
 
 
 def test_the_commands_below_mcp_say_what_the_list_says_of_them() -> None:
-    group = GROUP.commands["mcp"]  # type: ignore[attr-defined]  # the top level is a group
+    group = GROUP.commands["mcp"]
     assert set(group.commands) == {"install", "doctor", "tools", "call"}
     for name, command in group.commands.items():
-        assert " ".join((command.help or "").split("\n\n")[0].split()) == group.commands.listed(name).help
+        assert " ".join((command.help or "").split("\n\n")[0].split()) == group.commands.references[name].help
 
 
 def test_words_after_two_dashes_are_kept_apart() -> None:
@@ -87,3 +97,72 @@ def test_words_after_two_dashes_are_kept_apart() -> None:
         command.main(words, standalone_mode=False)
     assert heard == [("a", ["b"], ("npx", "--loud", "--", "c")), ("a", None, ())]
     assert "[-- COMMAND ...]" in command.get_usage(typer.Context(command))
+
+
+# --- what is built on the inside of Typer -----------------------------------------------------------
+
+
+def leaves(command: Any) -> Iterator[Any]:
+    """Every command of the command line."""
+    for inner in getattr(command, "commands", {}).values():
+        yield from leaves(inner) if hasattr(inner, "commands") else [inner]
+
+
+def test_an_option_that_is_not_given_has_the_value_that_typer_gives_it() -> None:
+    compared = 0
+    for command in leaves(GROUP):
+        ctx = typer.Context(command)
+        for parameter in command.get_params(ctx):
+            if parameter.required or parameter.callback is not None:
+                continue
+            untouched = type(parameter).process_value(parameter, ctx, None)
+            assert parameter.process_value(ctx, None) == untouched, (command.name, parameter.name)
+            compared += 1
+    assert compared > 1_000
+
+
+def test_a_callback_is_called_for_an_option_that_is_not_given() -> None:
+    heard: list[object] = []
+
+    def checked(value: str | None) -> str:
+        heard.append(value)
+        return "checked"
+
+    def take(name: Annotated[str | None, typer.Option(callback=checked)] = None) -> None:
+        heard.append(name)
+
+    build_command("take", take).main([], standalone_mode=False)
+    assert heard == [None, "checked"]
+
+
+@pytest.mark.parametrize("kind", [TyperArgument, TyperOption])
+def test_parameters_are_converted_by_the_method_that_is_replaced(kind: type[Any]) -> None:
+    assert list(inspect.signature(kind.process_value).parameters) == ["self", "ctx", "value"]
+
+
+def test_help_of_a_lazy_group_is_that_of_a_group_with_the_same_commands() -> None:
+    def one() -> None:
+        """The first."""
+
+    def two() -> None:
+        """The second."""
+
+    plain = typer.Typer(add_completion=False)
+    plain.command("one")(one)
+    plain.command("two")(two)
+    table = {"one": LazyCommand("nowhere", "", "The first."), "two": LazyCommand("nowhere", "", "The second.")}
+    lazy = typer.Typer(add_completion=False, cls=lazy_group(lambda: table))
+    lazy.callback()(lambda: None)
+    plain.callback()(lambda: None)
+    shown = [CliRunner().invoke(group, ["--help"], prog_name="group").output for group in (plain, lazy)]
+    assert shown[0] == shown[1]
+    assert "The second." in shown[1]
+
+
+def test_a_group_asks_the_methods_that_a_lazy_group_has_of_its_own() -> None:
+    for method, parameters in (
+        ("list_commands", ["ctx"]),
+        ("get_command", ["ctx", "cmd_name"]),
+        ("get_params", ["ctx"]),
+    ):
+        assert list(inspect.signature(getattr(TyperGroup, method)).parameters) == ["self", *parameters]

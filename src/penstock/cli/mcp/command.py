@@ -56,7 +56,7 @@ _COMMANDS = {
         "Call a tool of an MCP server; progress is shown and questions are asked right here.",
     ),
 }
-mcp_app = typer.Typer(name="mcp", cls=lazy_group(lambda: _COMMANDS), rich_markup_mode="markdown")
+mcp_app = typer.Typer(name="mcp", cls=lazy_group(lambda: _COMMANDS), add_completion=False, rich_markup_mode="markdown")
 
 _GRACE_SECONDS = 5.0
 _AT_TERMINAL = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from penstock.cli.lazy_commands import LazyCommand, lazy_group
+from penstock.cli.lazy_commands import LazyCommand, new_group
 from penstock.cli.operations.resources import RESOURCES
 from penstock.client.table import operation_table
 
@@ -19,18 +19,11 @@ _COMMANDS = "penstock.cli.operations.commands"
 def operation_group(name: str) -> typer.Typer:
     """The group of commands of a name."""
     resource, words = RESOURCES[name]
-    places = {
+    commands = {
         operation.action.replace("_", "-"): LazyCommand(
             _COMMANDS, "operation_command", f"{operation.title}.", None, operation.name
         )
         for operation in operation_table().values()
         if operation.resource == resource
     }
-    group = typer.Typer(cls=lazy_group(lambda: places), no_args_is_help=True, rich_markup_mode="markdown")
-    # A callback of its own, so that a resource with one operation is a group too.
-    group.callback(help=words)(_nothing)
-    return group
-
-
-def _nothing() -> None:
-    return None
+    return new_group(lambda: commands, words)

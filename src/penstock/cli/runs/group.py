@@ -12,7 +12,7 @@ from typing import Final
 
 import typer
 
-from penstock.cli.lazy_commands import LazyCommand, lazy_group
+from penstock.cli.lazy_commands import LazyCommand, new_group
 from penstock.cli.operations.options import words_of
 from penstock.client.table import find_operation
 
@@ -67,12 +67,10 @@ _OTHER_NAMES: Final = {"status": "show", "lease-activity": "lease", "submit-acti
 
 def runs_group(words: str) -> typer.Typer:
     """The group of commands about runs; `words` is its help."""
-    group = typer.Typer(cls=lazy_group(_places), no_args_is_help=True, rich_markup_mode="markdown")
-    group.callback(help=words)(_nothing)
-    return group
+    return new_group(_commands, words)
 
 
-def _places() -> dict[str, LazyCommand]:
+def _commands() -> dict[str, LazyCommand]:
     found = dict(_COMMANDS)
     for action in _PLAIN:
         operation = find_operation(f"execution.{action}")
@@ -87,7 +85,3 @@ def _places() -> dict[str, LazyCommand]:
         place = _COMMANDS[name]
         found[other] = LazyCommand(place.module, place.attribute, place.help, alias=True)
     return found
-
-
-def _nothing() -> None:
-    return None

@@ -26,7 +26,9 @@ from penstock.cli.terminal.exits import JsonOption, print_json
 
 __all__ = ["config_app"]
 
-config_app = typer.Typer(name="config", help="Look at the settings and check them.", no_args_is_help=True)
+config_app = typer.Typer(
+    name="config", help="Look at the settings and check them.", no_args_is_help=True, add_completion=False
+)
 
 
 @config_app.command("show")

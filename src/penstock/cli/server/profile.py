@@ -26,7 +26,9 @@ from penstock.client.options import ClientOptions
 
 __all__ = ["profile_app"]
 
-profile_app = typer.Typer(name="profile", help="Name the servers that you work with.", no_args_is_help=True)
+profile_app = typer.Typer(
+    name="profile", help="Name the servers that you work with.", no_args_is_help=True, add_completion=False
+)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The profile's name.")]
 
