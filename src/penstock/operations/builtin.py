@@ -8,7 +8,7 @@ from __future__ import annotations
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.executions import changes, control_plane, execute, messages, reads, streams
 from penstock.operations.keys import operations as keys
-from penstock.operations.registries import agents, models, schemas, tools
+from penstock.operations.registries import kinds as registries
 from penstock.operations.schedules import operations
 from penstock.operations.schedules import starts as scheduled
 from penstock.operations.system import audits, health, restores, retention
@@ -33,10 +33,7 @@ _MODULES = (
     control_plane,
     keys,
     audits,
-    schemas,
-    models,
-    tools,
-    agents,
+    registries,
     upstreams,
     endpoints,
     triggers,

@@ -1,17 +1,116 @@
-"""Things that a tenant keeps under ids of its own, each with an ETag.
+"""What a tenant keeps under ids, each with an ETag: find, store and delete one, and refuse changes that come too late.
 
-Above it: registries, webhooks. Below it: the resources of the platform store.
+Above it: the registries, the webhooks that are sent. Below it: the resources of the platform store.
 """
 
 from __future__ import annotations
 
-from penstock.runtime.ports.platform import ANY_ETAG
+from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["expected_etag"]
+from penstock.base.errors import Conflict, NotFound
+from penstock.base.json import JsonObject
+from penstock.operations.catalogue.capability import Reply
+from penstock.operations.catalogue.fields import Deleted
+from penstock.operations.gate import idempotency
+from penstock.operations.gate.context import Context
+from penstock.runtime.ports.platform import ANY_ETAG, ResourceChanged, ResourcePage, ResourceRow, body_etag
+
+__all__ = ["ResourceTable", "expected_etag"]
+
+_APPLY_AGAIN = "read it again, and apply the change to that version"
 
 
 def expected_etag(if_match: str | None) -> str:
-    """The version that an If-Match names; any without."""
+    """The version that an If-Match header names; any version without one."""
     if if_match is None or if_match.strip() == ANY_ETAG:
         return ANY_ETAG
     return if_match.strip().removeprefix("W/").strip('"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceTable:
+    """The resources of one kind, and what callers are told about them."""
+
+    kind: str
+    """The kind under which they are stored."""
+    noun: str
+    """What callers call them: the first part of the names of their operations."""
+    deleted_hint: str | None = None
+    """What to do when somebody else deleted one in between."""
+    delete_hint: str = _APPLY_AGAIN
+    """What to do when one was changed before it could be deleted."""
+
+    @property
+    def not_found_code(self) -> str:
+        """The code of a refusal, because there is no such resource."""
+        return f"{self.noun.upper()}_NOT_FOUND"
+
+    async def find(self, context: Context, resource_id: str) -> ResourceRow:
+        """A resource of the caller's tenant, or NotFound."""
+        row = await context.services.platform.resource(context.tenant, self.kind, resource_id)
+        if row is None:
+            message = f"there is no {self.noun} {resource_id}"
+            raise NotFound(self.not_found_code, message, f"list them with {self.noun}.list")
+        return row
+
+    async def page(
+        self, context: Context, *, limit: int, cursor: str | None, prefix: str | None = None
+    ) -> ResourcePage:
+        """Some resources of the caller's tenant, in order of their ids."""
+        return await context.services.platform.resources(
+            context.tenant, self.kind, limit=limit, cursor=cursor, prefix=prefix
+        )
+
+    def row(
+        self, context: Context, resource_id: str, body: JsonObject, *, was: ResourceRow | None = None
+    ) -> ResourceRow:
+        """A new version of a resource, made now by the caller; `was` is the version before it."""
+        now = context.now_ms()
+        return ResourceRow(
+            tenant=context.tenant,
+            kind=self.kind,
+            resource_id=resource_id,
+            body=body,
+            etag=body_etag(body),
+            created_at=now if was is None else was.created_at,
+            updated_at=now,
+            updated_by=context.principal.id,
+        )
+
+    async def put(
+        self, context: Context, row: ResourceRow, expected: str | None, reply: Reply[Any]
+    ) -> ResourceChanged | None:
+        """Store a version with the answer of the call; what is stored instead, if that is not the expected version."""
+        outcome = await context.services.platform.put_resource(
+            row, expected_etag=expected, call=idempotency.answered(context, reply)
+        )
+        return outcome if isinstance(outcome, ResourceChanged) else None
+
+    async def store(self, context: Context, row: ResourceRow, expected: str | None, reply: Reply[Any]) -> None:
+        """Store a version in the place of the expected one (None: of nothing); refused if there is another one."""
+        changed = await self.put(context, row, expected, reply)
+        if changed is not None:
+            raise self._too_late(row.resource_id, changed, _APPLY_AGAIN)
+
+    async def delete(self, context: Context, resource_id: str, if_match: str | None) -> Deleted:
+        """Delete a resource that exists."""
+        await self.find(context, resource_id)
+        answer = Deleted(id=resource_id)
+        outcome = await context.services.platform.delete_resource(
+            context.tenant,
+            self.kind,
+            resource_id,
+            expected_etag=expected_etag(if_match),
+            call=idempotency.answered(context, Reply(value=answer)),
+        )
+        if isinstance(outcome, ResourceChanged):
+            raise self._too_late(resource_id, outcome, self.delete_hint)
+        return answer
+
+    def _too_late(self, resource_id: str, outcome: ResourceChanged, hint: str) -> Conflict | NotFound:
+        if outcome.current_etag is None:
+            message = f"the {self.noun} {resource_id} was deleted in between"
+            return NotFound(self.not_found_code, message, self.deleted_hint)
+        message = f"the {self.noun} {resource_id} was changed in between; its ETag is {outcome.current_etag} now"
+        return Conflict("PRECONDITION_FAILED", message, hint)

@@ -72,17 +72,23 @@ def operation(  # noqa: PLR0913  # everything that there is to say about an oper
     errors: Sequence[str] = (),
     examples: Sequence[Example] = (),
     repeat: Callable[[Any, JsonObject], JsonValue] | None = None,
+    takes: Any = None,
+    gives: Any = None,
+    words: str | None = None,
 ) -> Callable[[Handler], Capability]:
     """Make a capability of a function.
 
     `subject` is the member of the input that names what the call is about, or finds that in the whole of the input.
     What only the handler knows, such as the id of something new, it says itself (`CallRecord.about`).
+
+    Whoever declares operations in bulk says what the signature and the docstring of a handler say otherwise: the type
+    of the input (`takes`), of the answer (`gives`), and the `words`.
     """
 
     def declare(handler: Handler) -> Capability:
-        hints = get_type_hints(handler)
+        hints = get_type_hints(handler) if takes is None else {"given": takes, "return": gives}
         input_type = hints["given"]
-        title, _, description = (inspect.getdoc(handler) or name).partition("\n")
+        title, _, description = (words or inspect.getdoc(handler) or name).partition("\n")
         return Capability(
             name=name,
             title=title.strip().removesuffix("."),

@@ -1,3 +1,5 @@
-"""Registries of agents, models, schemas and tools: one mechanism (`registry`, read it first) and a module for each kind
-of thing.
+"""Registries of schemas, models, tools and agents.
+
+`kinds` declares them, and is where a new registry is added; `registry` makes the operations of every declaration. They
+may touch `stored_resources` and nothing of the other resources.
 """

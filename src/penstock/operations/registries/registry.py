@@ -1,48 +1,36 @@
-"""What every registry does alike: keep, show, list, replace and remove the things that a tenant registers.
+"""One mechanism for every registry: from a declaration to its five operations and the types that they take and give.
 
-A body is kept without the members that say nothing, and its hash is the ETag: whoever changes something can say which
-version they saw. Which members a body has, and what must hold for them, is said by the module of its kind.
+A registry keeps what a tenant registers: its body without the members that say nothing, under an id. The hash of the
+body is the ETag. `kinds` declares which registries there are, which members their bodies have and what must hold for
+them; the names of types here are those of the JSON Schemas that callers read.
 
-Above it: `schemas`, `models`, `tools`, `agents`. Below it: the platform
-port's resources.
+Above it: `kinds`. Below it: `stored_resources`, the platform store's resources.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from penstock.base import limits
-from penstock.base.errors import Conflict, NotFound, Rejected
+from penstock.base.errors import Conflict
 from penstock.base.json import JsonObject
-from penstock.operations.catalogue.capability import Reply
-from penstock.operations.catalogue.fields import Cursor, Deleted, Limit, instant
-from penstock.operations.gate import idempotency
+from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.fields import Cursor, Deleted, IfMatch, Limit, instant
 from penstock.operations.gate.context import Context
-from penstock.operations.stored_resources import expected_etag
-from penstock.runtime.ports.platform import ResourceChanged, ResourcePage, ResourceRow, body_etag
+from penstock.operations.stored_resources import ResourceTable, expected_etag
+from penstock.runtime.ports.platform import ResourceRow
 
-__all__ = ["Body", "JsonSchema", "ListRegistered", "Prose", "Registry", "ResourceId", "SecretName", "check_json_schema"]
-
+__all__ = ["Body", "ListRegistered", "Registry", "RegistryTexts", "resource_id_type"]
 
 # What a path can hold without escapes, and people can read out.
 _ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$"
-
-ResourceId = Annotated[
-    str, Meta(description="Its id: letters, digits, `_`, `.` and `-`.", pattern=_ID_PATTERN, examples=["invoice"])
-]
-Prose = Annotated[Annotated[str, Meta(max_length=2_000)] | None, Meta(description="What it is, for people.")]
-SecretName = Annotated[
-    Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,127}$")] | None,
-    Meta(description="The name of a secret of the server; never the secret itself.", examples=["OPENAI_API_KEY"]),
-]
-JsonSchema = Annotated[
-    dict[str, Any], Meta(description="A JSON Schema (draft 2020-12).", examples=[{"type": "object"}])
-]
+_IF_MATCH = "Send the ETag that you read as If-Match to be refused when somebody else changed it."
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,31 +47,202 @@ class ListRegistered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     cursor: Cursor = None
 
 
-View = TypeVar("View", bound=msgspec.Struct)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryTexts:
+    """What the documentation says about the operations of a registry."""
+
+    create: str
+    get: str
+    delete: str
+    list: str
+    whole: str = "entry"
+    """What an update replaces."""
 
 
-async def check_json_schema(context: Context, name: str, schema: JsonObject | None) -> None:
-    """Refuse what cannot be used as a JSON Schema; `name` is the member it stands in."""
-    if schema is None:
-        return
-    problem = await context.services.documents.schema_problem(schema, tenant=context.tenant)
-    if problem is not None:
-        told = f"{name} is not a JSON Schema: {problem.message} at {problem.path or '/'}"
-        pointed: JsonObject = {"errors": [{"pointer": f"/{name}{problem.path}", "message": problem.message}]}
-        raise Rejected("SCHEMA_INVALID", told, "send a JSON Schema of draft 2020-12", pointed)
+def resource_id_type(kind: str, example: str) -> Any:
+    """The type of the id of something that is registered."""
+    return Annotated[str, Meta(description=f"The id of the {kind}.", pattern=_ID_PATTERN, examples=[example])]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Registry(Generic[View]):
-    """One kind of thing: how it is called, where it stands in REST, and what a body and a view of it hold."""
+class Registry:
+    """The declaration of a registry."""
 
     kind: str
-    path: str
+    """What its operations begin with; `{kind}s` is its path."""
+    article: str = "a"
     body: type[Body]
-    view: type[View]
+    example_id: str
+    create_example: JsonObject
+    """A body that works, for the documentation."""
+    update_example: JsonObject
+    texts: RegistryTexts
+    check: Callable[[Context, Any], Awaitable[None]] | None = None
+    """Refuses a body that fits its schema and still cannot be kept."""
+    check_errors: tuple[str, ...] = ()
+    """The codes that `check` refuses with."""
 
-    def view_of(self, row: ResourceRow) -> View:
-        """A stored thing for callers."""
+    @property
+    def table(self) -> ResourceTable:
+        """Where they are stored."""
+        return ResourceTable(kind=self.kind, noun=self.kind, deleted_hint=f"create it with {self.kind}.create")
+
+    def operations(self) -> tuple[Capability, ...]:
+        """Its five operations: create, get, list, update, delete."""
+        return _RegistryOperations(self).all()
+
+
+class _RegistryOperations:
+    """The types and handlers of one registry."""
+
+    def __init__(self, declared: Registry) -> None:
+        self._declared, self._table = declared, declared.table
+        self._id = f"{declared.kind}_id"
+        self._path = f"/{declared.kind}s"
+        self._one_path = f"{self._path}/{{{self._id}}}"
+        self._define_types()
+
+    def _define_types(self) -> None:
+        kind, article, body = self._declared.kind, self._declared.article, self._declared.body
+        name, a_kind = kind.capitalize(), f"{article.capitalize()} {kind}"
+        id_type = resource_id_type(kind, self._declared.example_id)
+        named, matched = (self._id, id_type), ("if_match", IfMatch, None)
+        strict = {"forbid_unknown_fields": True}
+        self._create = _struct(f"Create{name}", "An id, and what it stands for.", [("id", id_type)], body, **strict)
+        self._one = _struct(f"One{name}", f"Which {kind}.", [named], **strict)
+        self._update = _struct(f"Update{name}", f"Which {kind}, and what it is now.", [named, matched], body, **strict)
+        about_delete = f"Which {kind}, and perhaps which version of it."
+        self._delete = _struct(f"Delete{name}", about_delete, [matched], self._one, **strict)
+        self._view = _struct(
+            f"{name}View",
+            f"{a_kind}, and since when it is as it is.",
+            [
+                ("id", str),
+                ("etag", str),
+                ("created_at", str | None),
+                ("updated_at", str | None),
+                ("updated_by", str | None),
+            ],
+            body,
+        )
+        items = ("items", list[self._view])  # type: ignore[name-defined]  # a type that is made here
+        self._page = _struct(f"{name}Page", f"A page of {kind}s.", [items, ("next_cursor", str | None)])
+        self._reply_type = Reply[self._view]  # type: ignore[name-defined]  # a type that is made here
+
+    def all(self) -> tuple[Capability, ...]:
+        """Every operation of the registry."""
+        created, updated, deleted = self._changing()
+        got, listed = self._reading()
+        return created, got, listed, updated, deleted
+
+    def _reading(self) -> tuple[Capability, Capability]:
+        declared, texts, kind = self._declared, self._declared.texts, self._declared.kind
+        return (
+            operation(
+                f"{kind}.get",
+                route=Route(method="GET", path=self._one_path, etag=True),
+                scopes=(f"{kind}:read",),
+                reads=True,
+                subject=self._id,
+                errors=(self._table.not_found_code,),
+                examples=(Example(arguments={self._id: declared.example_id}),),
+                takes=self._one,
+                gives=self._reply_type,
+                words=f"Get {declared.article} {kind}.\n\n{texts.get}",
+            )(self._got),
+            operation(
+                f"{kind}.list",
+                route=Route(method="GET", path=self._path, query=("prefix", "limit", "cursor")),
+                scopes=(f"{kind}:read",),
+                reads=True,
+                errors=("INVALID_LIST_CURSOR",),
+                examples=(Example(arguments={"limit": 20}),),
+                takes=ListRegistered,
+                gives=self._page,
+                words=f"List {kind}s.\n\n{texts.list}",
+            )(self._listed),
+        )
+
+    def _changing(self) -> tuple[Capability, Capability, Capability]:
+        declared, texts, kind = self._declared, self._declared.texts, self._declared.kind
+        a_kind, not_found = f"{declared.article} {kind}", self._table.not_found_code
+        match_header = {"If-Match": "if_match"}
+        return (
+            operation(
+                f"{kind}.create",
+                route=Route(method="POST", path=self._path, status=201, etag=True),
+                scopes=(f"{kind}:write",),
+                risk="medium",
+                subject="id",
+                errors=(f"{kind.upper()}_EXISTS", *declared.check_errors),
+                examples=(Example(arguments={"id": declared.example_id, **declared.create_example}),),
+                takes=self._create,
+                gives=self._reply_type,
+                words=f"Register {a_kind}.\n\n{texts.create} Refused if the id is taken.",
+            )(self._created),
+            operation(
+                f"{kind}.update",
+                route=Route(method="PUT", path=self._one_path, headers=match_header, etag=True),
+                scopes=(f"{kind}:write",),
+                idempotent=True,
+                risk="medium",
+                subject=self._id,
+                errors=(not_found, "PRECONDITION_FAILED", *declared.check_errors),
+                examples=(Example(arguments={self._id: declared.example_id, **declared.update_example}),),
+                takes=self._update,
+                gives=self._reply_type,
+                words=f"Change {a_kind}.\n\nReplaces the whole {texts.whole}. {_IF_MATCH}",
+            )(self._updated),
+            operation(
+                f"{kind}.delete",
+                route=Route(method="DELETE", path=self._one_path, headers=match_header),
+                scopes=(f"{kind}:delete",),
+                destructive=True,
+                risk="medium",
+                subject=self._id,
+                errors=(not_found, "PRECONDITION_FAILED"),
+                takes=self._delete,
+                gives=Deleted,
+                words=f"Delete {a_kind}.\n\n{texts.delete}",
+            )(self._deleted),
+        )
+
+    async def _created(self, context: Context, given: Any) -> Reply[Any]:
+        await self._check(context, given)
+        row = self._table.row(context, given.id, self._body_of(given))
+        kind, reply = self._declared.kind, self._reply(row, location=f"{self._path}/{given.id}")
+        if await self._table.put(context, row, None, reply) is not None:
+            message = f"there is a {kind} {given.id} already"
+            raise Conflict(f"{kind.upper()}_EXISTS", message, f"change it with {kind}.update")
+        return reply
+
+    async def _got(self, context: Context, given: Any) -> Reply[Any]:
+        return self._reply(await self._table.find(context, getattr(given, self._id)))
+
+    async def _listed(self, context: Context, given: ListRegistered) -> Any:
+        page = await self._table.page(context, limit=given.limit, cursor=given.cursor, prefix=given.prefix)
+        return self._page(items=[self._view_of(row) for row in page.rows], next_cursor=page.next_cursor)
+
+    async def _updated(self, context: Context, given: Any) -> Reply[Any]:
+        await self._check(context, given)
+        current = await self._table.find(context, getattr(given, self._id))
+        row = self._table.row(context, current.resource_id, self._body_of(given), was=current)
+        reply = self._reply(row)
+        await self._table.store(context, row, expected_etag(given.if_match), reply)
+        return reply
+
+    async def _deleted(self, context: Context, given: Any) -> Deleted:
+        return await self._table.delete(context, getattr(given, self._id), given.if_match)
+
+    async def _check(self, context: Context, given: Any) -> None:
+        if self._declared.check is not None:
+            await self._declared.check(context, given)
+
+    def _body_of(self, given: Any) -> JsonObject:
+        members = {name: getattr(given, name) for name in self._declared.body.__struct_fields__}
+        return {name: msgspec.to_builtins(value) for name, value in members.items() if value is not None}
+
+    def _view_of(self, row: ResourceRow) -> Any:
         known: JsonObject = {
             "id": row.resource_id,
             "etag": row.etag,
@@ -91,85 +250,28 @@ class Registry(Generic[View]):
             "updated_at": instant(row.updated_at),
             "updated_by": row.updated_by,
         }
-        return msgspec.convert({**row.body, **known}, self.view)
+        return msgspec.convert({**row.body, **known}, self._view)
 
-    async def found(self, context: Context, resource_id: str) -> ResourceRow:
-        """Something of the caller's tenant, or NotFound."""
-        row = await context.services.platform.resource(context.tenant, self.kind, resource_id)
-        if row is None:
-            told = f"there is no {self.kind} {resource_id}"
-            raise NotFound(f"{self.kind.upper()}_NOT_FOUND", told, f"list them with {self.kind}.list")
-        return row
+    def _reply(self, row: ResourceRow, *, location: str | None = None) -> Reply[Any]:
+        return Reply(value=self._view_of(row), etag=row.etag, location=location)
 
-    async def create(self, context: Context, resource_id: str, given: Body) -> Reply[View]:
-        """Keep something new; refused if the id is taken."""
-        row = self._row(context, resource_id, given)
-        reply = Reply(value=self.view_of(row), etag=row.etag, location=f"{self.path}/{resource_id}")
-        outcome = await context.services.platform.put_resource(
-            row, expected_etag=None, call=idempotency.answered(context, reply)
-        )
-        if isinstance(outcome, ResourceChanged):
-            told = f"there is a {self.kind} {resource_id} already"
-            raise Conflict(f"{self.kind.upper()}_EXISTS", told, f"change it with {self.kind}.update")
-        return reply
 
-    async def get(self, context: Context, resource_id: str) -> Reply[View]:
-        """Something by id."""
-        row = await self.found(context, resource_id)
-        return Reply(value=self.view_of(row), etag=row.etag)
-
-    async def list(self, context: Context, given: ListRegistered) -> tuple[Sequence[View], str | None]:
-        """A page by id, and where to go on."""
-        page: ResourcePage = await context.services.platform.resources(
-            context.tenant, self.kind, limit=given.limit, cursor=given.cursor, prefix=given.prefix
-        )
-        return [self.view_of(row) for row in page.rows], page.next_cursor
-
-    async def update(self, context: Context, resource_id: str, given: Body, if_match: str | None) -> Reply[View]:
-        """Replace the body of something that exists."""
-        current = await self.found(context, resource_id)
-        row = self._row(context, resource_id, given, created_at=current.created_at)
-        reply = Reply(value=self.view_of(row), etag=row.etag)
-        outcome = await context.services.platform.put_resource(
-            row, expected_etag=expected_etag(if_match), call=idempotency.answered(context, reply)
-        )
-        if isinstance(outcome, ResourceChanged):
-            raise self._changed(resource_id, outcome)
-        return reply
-
-    async def delete(self, context: Context, resource_id: str, if_match: str | None) -> Deleted:
-        """Remove something that exists."""
-        await self.found(context, resource_id)
-        answer = Deleted(id=resource_id)
-        outcome = await context.services.platform.delete_resource(
-            context.tenant,
-            self.kind,
-            resource_id,
-            expected_etag=expected_etag(if_match),
-            call=idempotency.answered(context, Reply(value=answer)),
-        )
-        if isinstance(outcome, ResourceChanged):
-            raise self._changed(resource_id, outcome)
-        return answer
-
-    def _row(self, context: Context, resource_id: str, given: Body, created_at: int | None = None) -> ResourceRow:
-        members = {name: getattr(given, name) for name in self.body.__struct_fields__}
-        body: JsonObject = {name: msgspec.to_builtins(value) for name, value in members.items() if value is not None}
-        now = context.now_ms()
-        return ResourceRow(
-            tenant=context.tenant,
-            kind=self.kind,
-            resource_id=resource_id,
-            body=body,
-            etag=body_etag(body),
-            created_at=now if created_at is None else created_at,
-            updated_at=now,
-            updated_by=context.principal.id,
-        )
-
-    def _changed(self, resource_id: str, outcome: ResourceChanged) -> Conflict | NotFound:
-        if outcome.current_etag is None:
-            told = f"the {self.kind} {resource_id} was deleted in between"
-            return NotFound(f"{self.kind.upper()}_NOT_FOUND", told, f"create it with {self.kind}.create")
-        told = f"the {self.kind} {resource_id} was changed in between; its ETag is {outcome.current_etag} now"
-        return Conflict("PRECONDITION_FAILED", told, "read it again, and apply the change to that version")
+def _struct(
+    name: str,
+    description: str,
+    members: list[Any],
+    base: Any = msgspec.Struct,
+    *,
+    forbid_unknown_fields: bool = False,
+) -> Any:
+    """A type with members; its name and description are those of its JSON Schema."""
+    return msgspec.defstruct(
+        name,
+        members,
+        bases=(base,),
+        namespace={"__doc__": description},
+        module=__name__,
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=forbid_unknown_fields,
+    )

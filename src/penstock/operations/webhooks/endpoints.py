@@ -25,7 +25,7 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Deleted
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context, Services
-from penstock.operations.stored_resources import expected_etag
+from penstock.operations.stored_resources import ResourceTable, expected_etag
 from penstock.operations.webhooks.addresses import checked_url
 from penstock.operations.webhooks.views import (
     CreateEndpoint,
@@ -47,32 +47,18 @@ from penstock.operations.webhooks.views import (
 )
 from penstock.runtime.deliveries.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of
 from penstock.runtime.deliveries.events import probe_event
-from penstock.runtime.ports.platform import ANY_ETAG, DeliveryRow, ResourceChanged, ResourceRow, body_etag
+from penstock.runtime.ports.platform import ANY_ETAG, DeliveryRow, ResourceRow
 
 __all__ = ["OPERATIONS"]
 
 _EXAMPLE_ID = "wh_01ka4t8r9b6s3vq2xhj7m5n0pe"
 
 
-async def _found(context: Context, endpoint_id: str) -> ResourceRow:
-    row = await context.services.platform.resource(context.tenant, ENDPOINT_KIND, endpoint_id)
-    if row is None:
-        raise NotFound("WEBHOOK_NOT_FOUND", f"there is no webhook {endpoint_id}", "list them with webhook.list")
-    return row
+_ENDPOINTS = ResourceTable(kind=ENDPOINT_KIND, noun="webhook", delete_hint="read it again")
 
 
 def _row(context: Context, endpoint_id: str, endpoint: Endpoint, was: ResourceRow | None = None) -> ResourceRow:
-    body, now = endpoint.body(), context.now_ms()
-    return ResourceRow(
-        tenant=context.tenant,
-        kind=ENDPOINT_KIND,
-        resource_id=endpoint_id,
-        body=body,
-        etag=body_etag(body),
-        created_at=now if was is None else was.created_at,
-        updated_at=now,
-        updated_by=context.principal.id,
-    )
+    return _ENDPOINTS.row(context, endpoint_id, endpoint.body(), was=was)
 
 
 def _endpoint(context: Context, given: EndpointBody) -> Endpoint:
@@ -115,15 +101,9 @@ def _new_id(context: Context, prefix: str) -> str:
     return prefix + (derived or context.services.new_id().removeprefix("r_").lower())
 
 
-async def _put(context: Context, row: ResourceRow, expected: str | None, reply: Reply[Any]) -> None:
-    """Store an endpoint with the answer that tells of it."""
-    call = idempotency.answered(context, reply)
-    outcome = await context.services.platform.put_resource(row, expected_etag=expected, call=call)
-    if isinstance(outcome, ResourceChanged):
-        if outcome.current_etag is None:
-            raise NotFound("WEBHOOK_NOT_FOUND", f"the webhook {row.resource_id} was deleted in between")
-        told = f"the webhook {row.resource_id} was changed in between; its ETag is {outcome.current_etag} now"
-        raise Conflict("PRECONDITION_FAILED", told, "read it again, and apply the change to that version")
+async def _store(context: Context, row: ResourceRow, expected: str | None, reply: Reply[Any]) -> None:
+    """Store an endpoint with the answer that tells of it, and look at once what is to be sent."""
+    await _ENDPOINTS.store(context, row, expected, reply)
     context.services.nudge_deliveries()
 
 
@@ -152,13 +132,13 @@ async def webhook_create(context: Context, given: CreateEndpoint) -> Reply[NewEn
     endpoint_id = _new_id(context, "wh_")
     known = await services.platform.resource(context.tenant, ENDPOINT_KIND, endpoint_id)
     if known is None:
-        page = await services.platform.resources(context.tenant, ENDPOINT_KIND, limit=limits.ENDPOINTS_PER_TENANT_MAX)
+        page = await _ENDPOINTS.page(context, limit=limits.ENDPOINTS_PER_TENANT_MAX, cursor=None)
         if len(page.rows) >= limits.ENDPOINTS_PER_TENANT_MAX:
             told = f"there are {limits.ENDPOINTS_PER_TENANT_MAX} webhooks already"
             raise LimitExceeded("WEBHOOKS_LIMITED", told, "delete those that nobody needs")
         known = _row(context, endpoint_id, endpoint)
         context.call.about(endpoint_id)
-        await _put(context, known, None, _with_secret(context, known, endpoint.secret_version))
+        await _store(context, known, None, _with_secret(context, known, endpoint.secret_version))
     return _with_secret(context, known, endpoint_of(known).secret_version)
 
 
@@ -176,7 +156,7 @@ async def webhook_get(context: Context, given: OneEndpoint) -> Reply[EndpointVie
 
     Where events go and which; never the secret.
     """
-    row = await _found(context, given.endpoint_id)
+    row = await _ENDPOINTS.find(context, given.endpoint_id)
     return Reply(value=endpoint_view(row), etag=row.etag)
 
 
@@ -192,9 +172,7 @@ async def webhook_list(context: Context, given: ListEndpoints) -> EndpointPage:
 
     The addresses that events are sent to. The addresses that start workflows are listed by trigger.list.
     """
-    page = await context.services.platform.resources(
-        context.tenant, ENDPOINT_KIND, limit=given.limit, cursor=given.cursor
-    )
+    page = await _ENDPOINTS.page(context, limit=given.limit, cursor=given.cursor)
     return EndpointPage(items=[endpoint_view(row) for row in page.rows], next_cursor=page.next_cursor)
 
 
@@ -219,7 +197,7 @@ async def webhook_update(context: Context, given: UpdateEndpoint) -> Reply[Endpo
     """
     endpoint, expected = _endpoint(context, given), expected_etag(given.if_match)
     while True:
-        was = await _found(context, given.endpoint_id)
+        was = await _ENDPOINTS.find(context, given.endpoint_id)
         known = endpoint_of(was)
         changed = replace(
             endpoint,
@@ -231,7 +209,7 @@ async def webhook_update(context: Context, given: UpdateEndpoint) -> Reply[Endpo
         reply = Reply(value=endpoint_view(row), etag=row.etag)
         try:
             # What stays as it was is what was read: a secret that was replaced meanwhile must not come back.
-            await _put(context, row, was.etag if expected == ANY_ETAG else expected, reply)
+            await _store(context, row, was.etag if expected == ANY_ETAG else expected, reply)
         except Conflict as error:
             if expected == ANY_ETAG and error.code == "PRECONDITION_FAILED":
                 continue
@@ -253,21 +231,7 @@ async def webhook_delete(context: Context, given: DeleteEndpoint) -> Deleted:
 
     Nothing more is sent there, not even what waits to be sent again.
     """
-    await _found(context, given.endpoint_id)
-    answer = Deleted(id=given.endpoint_id)
-    outcome = await context.services.platform.delete_resource(
-        context.tenant,
-        ENDPOINT_KIND,
-        given.endpoint_id,
-        expected_etag=expected_etag(given.if_match),
-        call=idempotency.answered(context, Reply(value=answer)),
-    )
-    if isinstance(outcome, ResourceChanged):
-        if outcome.current_etag is None:
-            raise NotFound("WEBHOOK_NOT_FOUND", f"the webhook {given.endpoint_id} was deleted in between")
-        told = f"the webhook {given.endpoint_id} was changed in between; its ETag is {outcome.current_etag} now"
-        raise Conflict("PRECONDITION_FAILED", told, "read it again")
-    return answer
+    return await _ENDPOINTS.delete(context, given.endpoint_id, given.if_match)
 
 
 @operation(
@@ -288,7 +252,7 @@ async def webhook_rotate(context: Context, given: RotateSecret) -> Reply[NewEndp
     if overlap_ms is None or overlap_ms > limits.ENDPOINT_SECRET_OVERLAP_MS_MAX:
         told = f"overlap: {given.overlap!r} is not a duration of at most 7 days"
         raise Rejected("DURATION_INVALID", told, "write it like 1h, 24h or 7d")
-    was = await _found(context, given.endpoint_id)
+    was = await _ENDPOINTS.find(context, given.endpoint_id)
     known = endpoint_of(was)
     endpoint = replace(
         known,
@@ -297,7 +261,7 @@ async def webhook_rotate(context: Context, given: RotateSecret) -> Reply[NewEndp
     )
     row = _row(context, given.endpoint_id, endpoint, was)
     reply = _with_secret(context, row, endpoint.secret_version)
-    await _put(context, row, was.etag, reply)
+    await _store(context, row, was.etag, reply)
     return reply
 
 
@@ -315,7 +279,7 @@ async def webhook_test(context: Context, given: OneEndpoint) -> DeliveryView:
 
     Queues an event of type penstock.webhook.test; look at what became of it with delivery.get.
     """
-    row = await _found(context, given.endpoint_id)
+    row = await _ENDPOINTS.find(context, given.endpoint_id)
     _refuse_disabled(row)
     services, now = context.services, context.now_ms()
     delivery_id = _new_id(context, "dlv_")
@@ -358,7 +322,7 @@ async def delivery_list(context: Context, given: ListDeliveries) -> DeliveryPage
     The events that were queued for it, the newest first: delivered, on their way, or put aside (`dead`) after the last
     attempt. Send one again with delivery.retry.
     """
-    await _found(context, given.endpoint_id)
+    await _ENDPOINTS.find(context, given.endpoint_id)
     page = await context.services.platform.deliveries(
         context.tenant, endpoint_id=given.endpoint_id, state=given.state, limit=given.limit, cursor=given.cursor
     )
@@ -406,7 +370,7 @@ async def delivery_retry(context: Context, given: OneDelivery) -> DeliveryView:
     At once, with the same id, and with all its attempts anew; also one that was delivered or put aside.
     """
     row = await _found_delivery(context, given.delivery_id)
-    _refuse_disabled(await _found(context, row.endpoint_id))
+    _refuse_disabled(await _ENDPOINTS.find(context, row.endpoint_id))
     now = context.now_ms()
     again = replace(row, state="pending", attempts=0, next_at=now, updated_at=now)
     view = delivery_view(again)
