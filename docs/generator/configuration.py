@@ -4,11 +4,10 @@ import json
 from collections.abc import Iterator, Mapping
 
 from docs.generator.markdown import code, page, prose, table
-from penstock.app.settings.keys import Record, Section, Setting, Table
-from penstock.app.settings.loading import CONFIG_VARIABLE, DEFAULT_FILE, OTHER_VARIABLES
+from penstock.app.settings.composite_types import Record, Setting, Table
+from penstock.app.settings.declarations import Section
 from penstock.app.settings.model import settings_outline
-from penstock.app.settings.text import written
-from penstock.app.settings.words import expected
+from penstock.app.settings.sources import CONFIG_VARIABLE, DEFAULT_FILE, OTHER_VARIABLES
 
 __all__ = ["MISTAKES", "configuration_page"]
 
@@ -50,8 +49,8 @@ def _parts() -> Iterator[str]:
     yield "## Named things"
     yield _table([member for member in outline.members.values() if isinstance(member, Setting)])
     for member in outline.members.values():
-        if isinstance(member, Setting) and isinstance(member.kind, Table) and isinstance(member.kind.items, Record):
-            yield from _records(f"{member.path}.NAME", member.kind.items)
+        if isinstance(member, Setting) and isinstance(member.type, Table) and isinstance(member.type.items, Record):
+            yield from _records(f"{member.path}.NAME", member.type.items)
     yield "## References to secrets"
     yield (
         "`{env: NAME}` is the value of a variable, `{file: PATH}` the content of a file, `{command: [PROGRAM, …]}` "
@@ -81,34 +80,36 @@ def _table(settings: list[Setting]) -> str:
 
 
 def _row(setting: Setting) -> list[str]:
-    flag = "" if setting.key.flag is None else code(setting.key.flag)
+    flag = "" if setting.field.flag is None else code(setting.field.flag)
     variables = ", ".join(code(name) for name in setting.variables)
-    return [code(setting.path), _expected(setting), _default(setting), variables, flag, prose(setting.key.description)]
+    return [
+        code(setting.path),
+        prose(setting.expected()),
+        _default(setting),
+        variables,
+        flag,
+        prose(setting.field.description),
+    ]
 
 
-def _records(path: str, kind: Record) -> Iterator[str]:
+def _records(path: str, record: Record) -> Iterator[str]:
     """An object, and every object in it that has members of its own to be explained."""
     yield f"### {path}"
-    yield prose(kind.made.__doc__ or "")
-    yield _record(kind)
-    for member in kind.members:
-        if isinstance(member.kind, Record):
-            yield from _records(f"{path}.{member.name}", member.kind)
-        elif isinstance(member.kind, Table) and isinstance(member.kind.items, Record):
-            yield from _records(f"{path}.{member.name}.NAME", member.kind.items)
+    yield prose(record.made.__doc__ or "")
+    yield _record(record)
+    for member in record.members:
+        if isinstance(member.type, Record):
+            yield from _records(f"{path}.{member.name}", member.type)
+        elif isinstance(member.type, Table) and isinstance(member.type.items, Record):
+            yield from _records(f"{path}.{member.name}.NAME", member.type.items)
 
 
-def _record(kind: Record) -> str:
+def _record(record: Record) -> str:
     rows = [
-        [code(member.name), _expected(member), _default(member), prose(member.key.description)]
-        for member in kind.members
+        [code(member.name), prose(member.expected()), _default(member), prose(member.field.description)]
+        for member in record.members
     ]
     return table(["Key", "Value", "Default", "What it is"], rows)
-
-
-def _expected(setting: Setting) -> str:
-    told = prose(expected(setting.kind))
-    return f"{told}; or null" if setting.optional else told
 
 
 def _default(setting: Setting) -> str:
@@ -116,5 +117,5 @@ def _default(setting: Setting) -> str:
         return "must be given"
     if setting.default is None:
         return code("null")
-    value = written(setting.kind, setting.default)
+    value = setting.to_json(setting.default)
     return code(value if isinstance(value, str) else json.dumps(value))

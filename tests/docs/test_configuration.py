@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from docs.generator.configuration import MISTAKES
-from penstock.app.settings.keys import every_setting
+from penstock.app.settings.declarations import every_setting
 from penstock.app.settings.model import settings_outline
 
 ROOT = Path(__file__).parents[2]
@@ -17,7 +17,7 @@ def test_every_key_with_its_variables_and_its_flag_is_in_the_reference() -> None
     page = (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
     for setting in every_setting(settings_outline()):
         [row] = [line for line in page.splitlines() if line.startswith(f"| `{setting.path}` |")]
-        wanted = [*setting.variables, *([setting.key.flag] if setting.key.flag else [])]
+        wanted = [*setting.variables, *([setting.field.flag] if setting.field.flag else [])]
         assert [name for name in wanted if f"`{name}`" not in row] == []
 
 

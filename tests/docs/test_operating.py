@@ -12,7 +12,7 @@ import yaml
 
 from penstock.app.penstock import Penstock
 from penstock.app.serving.server import ServerOptions, open_application
-from penstock.app.settings.keys import every_setting
+from penstock.app.settings.declarations import every_setting
 from penstock.app.settings.model import Settings, settings_outline
 from penstock.base import limits
 from penstock.operations.catalogue.reasons import REASONS

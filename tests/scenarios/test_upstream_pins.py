@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app.settings.items import ImportSettings, McpServerSettings
+from penstock.app.settings.named import ImportSettings, McpServerSettings
 from penstock.base import limits
 from penstock.base.json import JsonObject
 from tests.scenarios.hostile_upstream import pipe_arguments

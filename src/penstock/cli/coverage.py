@@ -30,7 +30,7 @@ from rich.text import Text
 from penstock.app.gateway import create_owner_key
 from penstock.app.penstock import Penstock
 from penstock.app.serving.server import ServerOptions, open_application
-from penstock.app.settings.keys import every_setting
+from penstock.app.settings.declarations import every_setting
 from penstock.app.settings.model import settings_outline
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.lazy_commands import command_tree

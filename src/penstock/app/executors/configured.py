@@ -23,8 +23,8 @@ from penstock.app.executors.extras import load_executor, require_extra
 from penstock.app.executors.secret_sources import ReferenceSecrets, private_texts, resolve_secret
 from penstock.app.executors.upstreams import UpstreamLink, import_rules
 from penstock.app.on_demand import ClosableExecutor, OnDemand
-from penstock.app.settings.items import AgentSettings, McpServerSettings
 from penstock.app.settings.model import Settings
+from penstock.app.settings.named import AgentSettings, McpServerSettings
 from penstock.app.storage import Storage, in_file
 from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable

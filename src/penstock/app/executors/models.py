@@ -17,7 +17,7 @@ from typing import Any
 
 from penstock.app.executors.extras import load_executor
 from penstock.app.executors.secret_sources import private_texts, resolve_secret
-from penstock.app.settings.items import ModelSettings
+from penstock.app.settings.named import ModelSettings
 from penstock.app.settings.secrets import describe_reference
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonValue

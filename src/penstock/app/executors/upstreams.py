@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.app.on_demand import OnDemand
-from penstock.app.settings.items import McpServerSettings, ToolRuleSettings
+from penstock.app.settings.named import McpServerSettings, ToolRuleSettings
 from penstock.base.errors import PenstockError, Unavailable
 from penstock.runtime.activities.performing import ActivityCall
 from penstock.runtime.ports.host import RunHost

@@ -3,8 +3,8 @@
     settings = load_settings().settings
     settings.server.port
 
-Above it: whoever composes the product. Below it: `keys` says what a declaration means, `loading` reads
-`penstock.yaml`, the environment and flags. Numbers that are limits have their reason in `base.limits`.
+Above it: whoever composes the product. Below it: `declarations` says what a declaration means. `sources`
+reads `penstock.yaml`, the environment and flags. Numbers that are limits have their reason in `base.limits`.
 """
 
 # No `from __future__ import annotations`: the annotations are the declarations, and are read at run time.
@@ -15,7 +15,9 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from penstock.app.settings.forms import (
+from penstock.app.settings.composite_types import Field
+from penstock.app.settings.declarations import Section, outline_of
+from penstock.app.settings.formats import (
     ALLOWED_HOST,
     ENDPOINT,
     HOST,
@@ -30,8 +32,7 @@ from penstock.app.settings.forms import (
     URL,
     URL_PATH,
 )
-from penstock.app.settings.items import AgentSettings, McpServerSettings, ModelSettings
-from penstock.app.settings.keys import Key, Section, outline_of
+from penstock.app.settings.named import AgentSettings, McpServerSettings, ModelSettings
 from penstock.app.settings.secrets import SecretReference
 from penstock.base import limits
 from penstock.runtime.executors.mcp.config import DEFAULT_ALLOWED_COMMANDS
@@ -59,7 +60,7 @@ __all__ = [
     "settings_outline",
 ]
 
-# The product requirements were written for another name; whoever followed them is understood.
+# The product requirements were written for another product name; variables with that name are accepted, too.
 _FOREIGN = "COMPOZY_SERVER_MCP_"
 
 
@@ -67,34 +68,36 @@ class CorsSettings(Struct, frozen=True, kw_only=True):
     """Web pages of other origins. Browsers refuse them unless they are listed."""
 
     origins: Annotated[
-        tuple[str, ...], Key("Origins whose pages may call the API; none means off, `*` any.", form=ORIGIN)
+        tuple[str, ...], Field("Origins whose pages may call the API; none means off, `*` any.", format=ORIGIN)
     ] = ()
 
 
 class StreamSettings(Struct, frozen=True, kw_only=True):
     """Event streams of runs."""
 
-    max: Annotated[int, Key("Streams that may be open at once.", minimum=1)] = limits.STREAMS_MAX
-    per_key: Annotated[int, Key("Streams that one API key may have open at once.", minimum=1)] = limits.STREAMS_PER_KEY
+    max: Annotated[int, Field("Streams that may be open at once.", minimum=1)] = limits.STREAMS_MAX
+    per_key: Annotated[int, Field("Streams that one API key may have open at once.", minimum=1)] = (
+        limits.STREAMS_PER_KEY
+    )
     heartbeat_seconds: Annotated[
-        float, Key("How long a stream may be silent before it says that it lives.", minimum=0.1, maximum=3600)
+        float, Field("How long a stream may be silent before it says that it lives.", minimum=0.1, maximum=3600)
     ] = limits.STREAM_HEARTBEAT_SECONDS
     retry_seconds: Annotated[
-        float, Key("How long clients are told to wait before they connect again.", minimum=0, maximum=3600)
+        float, Field("How long clients are told to wait before they connect again.", minimum=0, maximum=3600)
     ] = limits.STREAM_RETRY_MS / 1000
 
 
 class McpSettings(Struct, frozen=True, kw_only=True):
     """Penstock as an MCP server."""
 
-    enabled: Annotated[bool, Key("Whether tools are offered over MCP.", aliases=(f"{_FOREIGN}ENABLED",))] = True
+    enabled: Annotated[bool, Field("Whether tools are offered over MCP.", aliases=(f"{_FOREIGN}ENABLED",))] = True
     path: Annotated[
         str,
-        Key("Where MCP clients connect.", aliases=("MCP_SERVER_PATH", f"{_FOREIGN}PATH"), form=URL_PATH),
+        Field("Where MCP clients connect.", aliases=("MCP_SERVER_PATH", f"{_FOREIGN}PATH"), format=URL_PATH),
     ] = "/mcp"
     transport: Annotated[
         Literal["http", "sse", "stdio"],
-        Key(
+        Field(
             "`http` is Streamable HTTP, with the older HTTP+SSE beside it at `sse` under the path, and at the path "
             "itself for clients that ask for an event stream there; with `sse`, also for those that do not say what "
             "they ask for; `stdio` opens no address.",
@@ -103,7 +106,7 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     ] = "http"
     protocol_version: Annotated[
         Literal["auto", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"],
-        Key(
+        Field(
             "`auto` agrees with each client on the newest version that both know; a version is offered alone.",
             aliases=(
                 "PENSTOCK_SERVER_MCP_PROTOCOL",
@@ -114,36 +117,38 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     ] = "auto"
     tool_prefix: Annotated[
         str,
-        Key("What the names of built-in tools begin with.", aliases=(f"{_FOREIGN}TOOL_PREFIX",), form=TOOL_PREFIX),
+        Field("What the names of built-in tools begin with.", aliases=(f"{_FOREIGN}TOOL_PREFIX",), format=TOOL_PREFIX),
     ] = "penstock"
     tool_names: Annotated[
         Literal["underscore", "dot"],
-        Key("How names of tools are spelt: `penstock_workflow_list` or `penstock.workflow.list`; both are understood."),
+        Field(
+            "How names of tools are spelt: `penstock_workflow_list` or `penstock.workflow.list`; both are understood."
+        ),
     ] = "underscore"
     exclude_endpoints: Annotated[
         tuple[str, ...],
-        Key(
+        Field(
             "REST paths that are not offered as tools; `*` stands for anything.",
             aliases=(f"{_FOREIGN}EXCLUDE_ENDPOINTS",),
-            form=ENDPOINT,
+            format=ENDPOINT,
         ),
     ] = ("/api/v0/admin/*", "/api/v0/internal/*")
     output_schemas: Annotated[
         bool,
-        Key("Whether lists of tools say what built-in operations answer with; those of workflows always do."),
+        Field("Whether lists of tools say what built-in operations answer with; those of workflows always do."),
     ] = False
     toolset: Annotated[
         str,
-        Key(
+        Field(
             "The tools that clients have whose address names none with `?toolset=`: exposed workflows, imported tools "
             "and what follows their runs, unless it says `management` or names others.",
             "--toolset",
-            form=TOOLSET,
+            format=TOOLSET,
         ),
     ] = "default"
     catalogue_bytes: Annotated[
         int,
-        Key(
+        Field(
             "How large the list of tools may be before the toolset `management` leaves operations to a search; exposed "
             "workflows are always listed. A token is about four bytes.",
             minimum=0,
@@ -151,18 +156,18 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     ] = limits.MCP_CATALOGUE_BYTES_MAX
     fast_path: Annotated[
         bool,
-        Key(
+        Field(
             "Whether frequent requests (lists, calls that only read, looks at tasks) take the short way; the answers "
             "are the same."
         ),
     ] = True
     max_concurrent_requests: Annotated[
         int,
-        Key("Requests that are worked on at once.", aliases=(f"{_FOREIGN}MAX_CONCURRENT_REQUESTS",), minimum=1),
+        Field("Requests that are worked on at once.", aliases=(f"{_FOREIGN}MAX_CONCURRENT_REQUESTS",), minimum=1),
     ] = limits.MCP_CALLS_AT_ONCE_MAX
     request_timeout: Annotated[
         timedelta,
-        Key(
+        Field(
             "How long a call waits for a run before it answers with a handle.",
             aliases=(f"{_FOREIGN}REQUEST_TIMEOUT",),
             minimum=0.001,
@@ -170,21 +175,21 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     ] = timedelta(milliseconds=limits.MCP_CALL_MS_MAX)
     on_disconnect: Annotated[
         Literal["cancel", "keep"],
-        Key(
+        Field(
             "What becomes of a run that a tool started when its client hangs up before the answer. To cancel a call "
             "cancels its run in any case."
         ),
     ] = "keep"
     step_logs: Annotated[
         bool,
-        Key(
+        Field(
             "Whether a client that waits with a run hears what steps write with `context.logger`; secrets that a step "
             "was given are taken out."
         ),
     ] = True
     sse_heartbeat_interval: Annotated[
         timedelta,
-        Key(
+        Field(
             "How long an event stream may be silent before it says that it lives.",
             aliases=(f"{_FOREIGN}SSE_HEARTBEAT_INTERVAL",),
             minimum=0.1,
@@ -192,14 +197,14 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     ] = timedelta(seconds=limits.STREAM_HEARTBEAT_SECONDS)
     sse_retry_interval: Annotated[
         timedelta,
-        Key(
+        Field(
             "How long clients of sessions are told to wait before they come back to a stream that was closed.",
             aliases=(f"{_FOREIGN}SSE_RETRY_INTERVAL",),
         ),
     ] = timedelta(milliseconds=limits.STREAM_RETRY_MS)
     sse_close_after: Annotated[
         timedelta | None,
-        Key(
+        Field(
             "How long the event stream of a call stays open in a session; then it is closed, and the client comes back "
             "for the rest (clients of revision 2025-11-25). Null leaves it open until the answer.",
             minimum=0.1,
@@ -211,11 +216,11 @@ class OpenwopSettings(Struct, frozen=True, kw_only=True):
     """The wire of OpenWOP hosts, under `/v1`."""
 
     mcp: Annotated[
-        bool, Key("Whether MCP is offered at `/v1/mcp` too, as that wire has it; only where `server.mcp` is on.")
+        bool, Field("Whether MCP is offered at `/v1/mcp` too, as that wire has it; only where `server.mcp` is on.")
     ] = True
     seam: Annotated[
         bool,
-        Key(
+        Field(
             "Whether conformance tests may put workflows in at `/v1/host/sample/workflows`; only on a server that "
             "nobody but this machine reaches."
         ),
@@ -226,36 +231,37 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     """What listens, and what it lets in."""
 
     host: Annotated[
-        str, Key("The address to listen on; only this machine can connect unless it is changed.", "--host", form=HOST)
+        str,
+        Field("The address to listen on; only this machine can connect unless it is changed.", "--host", format=HOST),
     ] = "127.0.0.1"
     port: Annotated[
-        int, Key("The port to listen on; 0 takes any that is free.", "--port", minimum=0, maximum=65_535)
+        int, Field("The port to listen on; 0 takes any that is free.", "--port", minimum=0, maximum=65_535)
     ] = 5151
-    base_path: Annotated[str, Key("What the paths of the REST API begin with.", form=URL_PATH)] = "/api/v0"
+    base_path: Annotated[str, Field("What the paths of the REST API begin with.", format=URL_PATH)] = "/api/v0"
     public_url: Annotated[
-        str | None, Key("The address under which others reach the server, for links and discovery.", form=URL)
+        str | None, Field("The address under which others reach the server, for links and discovery.", format=URL)
     ] = None
     cors: CorsSettings = CorsSettings()
-    max_body_bytes: Annotated[int, Key("The largest body of a request.", minimum=1_024)] = limits.REQUEST_BYTES_MAX
-    max_concurrent_requests: Annotated[int, Key("Requests that are worked on at once, streams apart.", minimum=1)] = (
+    max_body_bytes: Annotated[int, Field("The largest body of a request.", minimum=1_024)] = limits.REQUEST_BYTES_MAX
+    max_concurrent_requests: Annotated[int, Field("Requests that are worked on at once, streams apart.", minimum=1)] = (
         limits.REQUESTS_AT_ONCE_MAX
     )
     drain_seconds: Annotated[
-        float, Key("How long work under way may go on after a signal to stop.", minimum=0, maximum=3600)
+        float, Field("How long work under way may go on after a signal to stop.", minimum=0, maximum=3600)
     ] = limits.DRAIN_SECONDS
     sync_wait_seconds: Annotated[
-        float, Key("How long a call with `sync: true` waits for its run when it does not say.", minimum=0)
+        float, Field("How long a call with `sync: true` waits for its run when it does not say.", minimum=0)
     ] = limits.SYNC_WAIT_SECONDS
     sync_wait_max_seconds: Annotated[
-        float, Key("The longest wait that a call may ask for.", minimum=0, maximum=3600)
+        float, Field("The longest wait that a call may ask for.", minimum=0, maximum=3600)
     ] = limits.SYNC_WAIT_SECONDS_MAX
     gzip_min_bytes: Annotated[
-        int | None, Key("The smallest answer that is compressed; null turns compression off.", minimum=0)
+        int | None, Field("The smallest answer that is compressed; null turns compression off.", minimum=0)
     ] = limits.GZIP_BYTES_MIN
     trusted_proxies: Annotated[
-        tuple[str, ...], Key("Proxies whose word on the client's address is believed.", form=NETWORK)
+        tuple[str, ...], Field("Proxies whose word on the client's address is believed.", format=NETWORK)
     ] = ()
-    docs_enabled: Annotated[bool, Key("Whether the API's own documentation is served.")] = True
+    docs_enabled: Annotated[bool, Field("Whether the API's own documentation is served.")] = True
     streams: StreamSettings = StreamSettings()
     mcp: McpSettings = McpSettings()
     openwop: OpenwopSettings = OpenwopSettings()
@@ -265,11 +271,13 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
     """Where everything is kept."""
 
     path: Annotated[
-        str, Key("The SQLite file that holds definitions, runs and keys.", "--db", ("PENSTOCK_DB",), form=PATH)
+        str, Field("The SQLite file that holds definitions, runs and keys.", "--db", ("PENSTOCK_DB",), format=PATH)
     ] = "penstock.db"
     synchronous: Annotated[
         Literal["FULL", "NORMAL", "OFF"],
-        Key("When the disk must have a commit: `FULL` at once, `NORMAL` and `OFF` may lose the last ones with power."),
+        Field(
+            "When the disk must have a commit: `FULL` at once, `NORMAL` and `OFF` may lose the last ones with power."
+        ),
     ] = "FULL"
 
 
@@ -277,7 +285,7 @@ class WorkflowSettings(Struct, frozen=True, kw_only=True):
     """Which documents are made known at the start."""
 
     paths: Annotated[
-        tuple[str, ...], Key("Files, folders, and patterns such as `flows/**/*.yaml`.", "--workflows", form=PATH)
+        tuple[str, ...], Field("Files, folders, and patterns such as `flows/**/*.yaml`.", "--workflows", format=PATH)
     ] = ()
 
 
@@ -285,7 +293,7 @@ class StepSettings(Struct, frozen=True, kw_only=True):
     """Which Python functions workflows may call."""
 
     modules: Annotated[
-        tuple[str, ...], Key("Files (steps.py) or modules with @step functions.", "--steps", form=MODULE)
+        tuple[str, ...], Field("Files (steps.py) or modules with @step functions.", "--steps", format=MODULE)
     ] = ()
 
 
@@ -294,7 +302,7 @@ class AuthKeySettings(Struct, frozen=True, kw_only=True):
 
     default_expiry: Annotated[
         timedelta | None,
-        Key("How long a new key is valid when nobody says; null means until it is revoked.", minimum=60),
+        Field("How long a new key is valid when nobody says; null means until it is revoked.", minimum=60),
     ] = None
 
 
@@ -303,8 +311,9 @@ class AuthSettings(Struct, frozen=True, kw_only=True):
 
     pepper_file: Annotated[
         str | None,
-        Key(
-            "The file with the key that API keys are hashed with; without one it stands beside the database.", form=PATH
+        Field(
+            "The file with the key that API keys are hashed with; without one it stands beside the database.",
+            format=PATH,
         ),
     ] = None
     keys: AuthKeySettings = AuthKeySettings()
@@ -313,36 +322,36 @@ class AuthSettings(Struct, frozen=True, kw_only=True):
 class LimitSettings(Struct, frozen=True, kw_only=True):
     """How much one API key may ask for."""
 
-    read_per_minute: Annotated[int, Key("Calls a minute that only read.", minimum=1)] = limits.READ_CALLS_PER_MINUTE
-    write_per_minute: Annotated[int, Key("Calls a minute that change something.", minimum=1)] = (
+    read_per_minute: Annotated[int, Field("Calls a minute that only read.", minimum=1)] = limits.READ_CALLS_PER_MINUTE
+    write_per_minute: Annotated[int, Field("Calls a minute that change something.", minimum=1)] = (
         limits.WRITE_CALLS_PER_MINUTE
     )
-    admin_per_minute: Annotated[int, Key("Calls a minute about keys, policies and exports.", minimum=1)] = (
+    admin_per_minute: Annotated[int, Field("Calls a minute about keys, policies and exports.", minimum=1)] = (
         limits.ADMIN_CALLS_PER_MINUTE
     )
-    concurrent_per_key: Annotated[int, Key("Calls at once.", minimum=1)] = limits.CONCURRENT_CALLS_PER_KEY
+    concurrent_per_key: Annotated[int, Field("Calls at once.", minimum=1)] = limits.CONCURRENT_CALLS_PER_KEY
 
 
 class AuditSettings(Struct, frozen=True, kw_only=True):
     """What is written down about calls."""
 
-    retention: Annotated[timedelta | None, Key("How long audit records are kept; null means forever.", minimum=60)] = (
-        None
-    )
+    retention: Annotated[
+        timedelta | None, Field("How long audit records are kept; null means forever.", minimum=60)
+    ] = None
 
 
 class RetentionSettings(Struct, frozen=True, kw_only=True):
     """What is forgotten, and when."""
 
     runs: Annotated[
-        timedelta | None, Key("How long runs are kept after they ended; null means forever.", minimum=60)
+        timedelta | None, Field("How long runs are kept after they ended; null means forever.", minimum=60)
     ] = None
 
 
 class IdempotencySettings(Struct, frozen=True, kw_only=True):
     """Calls that are made twice."""
 
-    ttl: Annotated[timedelta, Key("How long the answer to a call with an `Idempotency-Key` is kept.", minimum=60)] = (
+    ttl: Annotated[timedelta, Field("How long the answer to a call with an `Idempotency-Key` is kept.", minimum=60)] = (
         timedelta(milliseconds=limits.IDEMPOTENCY_TTL_MS)
     )
 
@@ -350,21 +359,21 @@ class IdempotencySettings(Struct, frozen=True, kw_only=True):
 class WebhookSettings(Struct, frozen=True, kw_only=True):
     """Webhooks, received and sent."""
 
-    max_body_bytes: Annotated[int, Key("The largest webhook that is received.", minimum=1)] = limits.WEBHOOK_BYTES_MAX
+    max_body_bytes: Annotated[int, Field("The largest webhook that is received.", minimum=1)] = limits.WEBHOOK_BYTES_MAX
     deliver_timeout_seconds: Annotated[
-        float, Key("How long a receiver may take to accept an event.", minimum=0.1, maximum=300)
+        float, Field("How long a receiver may take to accept an event.", minimum=0.1, maximum=300)
     ] = limits.WEBHOOK_DELIVERY_SECONDS_MAX
     max_attempts: Annotated[
-        int, Key("Attempts to deliver an event before it is put aside.", minimum=1, maximum=100)
+        int, Field("Attempts to deliver an event before it is put aside.", minimum=1, maximum=100)
     ] = limits.WEBHOOK_ATTEMPTS_MAX
     allow_private_addresses: Annotated[
-        bool, Key("Whether events may be sent into private networks and to this machine.")
+        bool, Field("Whether events may be sent into private networks and to this machine.")
     ] = False
     allow_unsigned: Annotated[
-        bool, Key("Whether webhooks that name no secret are received; anybody can then start their workflows.")
+        bool, Field("Whether webhooks that name no secret are received; anybody can then start their workflows.")
     ] = False
     retention: Annotated[
-        timedelta | None, Key("How long deliveries are kept after they ended; null means forever.", minimum=60)
+        timedelta | None, Field("How long deliveries are kept after they ended; null means forever.", minimum=60)
     ] = timedelta(milliseconds=limits.DELIVERY_RETENTION_MS)
 
 
@@ -373,10 +382,12 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
 
     allow_hosts: Annotated[
         tuple[str, ...],
-        Key("Hosts that may be reached wherever they are: names, `*.name`, addresses, networks.", form=ALLOWED_HOST),
+        Field(
+            "Hosts that may be reached wherever they are: names, `*.name`, addresses, networks.", format=ALLOWED_HOST
+        ),
     ] = ()
     allow_private: Annotated[
-        bool, Key("Whether private networks and this machine may be reached; metadata services stay closed.")
+        bool, Field("Whether private networks and this machine may be reached; metadata services stay closed.")
     ] = False
 
 
@@ -384,9 +395,9 @@ class LoggingSettings(Struct, frozen=True, kw_only=True):
     """What a process says about its work, on standard error."""
 
     level: Annotated[
-        Literal["debug", "info", "warning", "error"], Key("The least that is worth a line.", "--verbose")
+        Literal["debug", "info", "warning", "error"], Field("The least that is worth a line.", "--verbose")
     ] = "info"
-    format: Annotated[Literal["text", "json"], Key("Lines for people, or JSON objects for programs.", "--json")] = (
+    format: Annotated[Literal["text", "json"], Field("Lines for people, or JSON objects for programs.", "--json")] = (
         "text"
     )
 
@@ -394,7 +405,7 @@ class LoggingSettings(Struct, frozen=True, kw_only=True):
 class TelemetrySettings(Struct, frozen=True, kw_only=True):
     """Numbers for monitoring."""
 
-    metrics_public: Annotated[bool, Key("Whether `/metrics` answers without a key.")] = False
+    metrics_public: Annotated[bool, Field("Whether `/metrics` answers without a key.")] = False
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -415,24 +426,24 @@ class Settings(Struct, frozen=True, kw_only=True):
     telemetry: TelemetrySettings = TelemetrySettings()
     mcp_servers: Annotated[
         Mapping[str, McpServerSettings],
-        Key(
+        Field(
             "MCP servers whose tools `tool_call` nodes may use; `import` puts tools into the catalogue. May also be "
             "written `mcpServers`, as MCP clients do.",
-            form=TABLE_NAME,
+            format=TABLE_NAME,
         ),
     ] = {}
-    mcp_allow_commands: Annotated[tuple[str, ...], Key("Programs that may be started as MCP servers, by name.")] = (
+    mcp_allow_commands: Annotated[tuple[str, ...], Field("Programs that may be started as MCP servers, by name.")] = (
         DEFAULT_ALLOWED_COMMANDS
     )
     models: Annotated[
-        Mapping[str, ModelSettings], Key("Language models that `llm_call` nodes may use.", form=TABLE_NAME)
+        Mapping[str, ModelSettings], Field("Language models that `llm_call` nodes may use.", format=TABLE_NAME)
     ] = {}
     agents: Annotated[
-        Mapping[str, AgentSettings], Key("Agents that `agent_delegate` nodes may give work to.", form=TABLE_NAME)
+        Mapping[str, AgentSettings], Field("Agents that `agent_delegate` nodes may give work to.", format=TABLE_NAME)
     ] = {}
     secrets: Annotated[
         Mapping[str, SecretReference],
-        Key("Where the secrets that documents name are to be found.", form=SECRET_NAME),
+        Field("Where the secrets that documents name are to be found.", format=SECRET_NAME),
     ] = {}
 
 

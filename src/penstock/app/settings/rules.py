@@ -1,17 +1,16 @@
 """What settings must be together; what each must be alone is part of its declaration.
 
-Above it: `loading`. Below it: `model`. Pure.
+Above it: `sources`. Below it: `model`. Pure.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from msgspec import Struct
 
 from penstock.app.listening import is_loopback
-from penstock.app.settings.forms import TOOL_PREFIX
+from penstock.app.settings.formats import TOOL_PREFIX
 from penstock.app.settings.model import Settings
 from penstock.definitions.source.findings import suggestion
 from penstock.runtime.executors.mcp.config import CLIENT, command_name
@@ -84,7 +83,7 @@ def _import_problems(settings: Settings) -> Iterator[SettingsProblem]:
                 hint="give the server a name without one",
             )
         prefix = server.import_.prefix or name
-        if re.fullmatch(TOOL_PREFIX.pattern or "", prefix) is None:
+        if not TOOL_PREFIX.fits(prefix):
             yield SettingsProblem(
                 paths=("mcp_servers",),
                 below=(name, "import"),

@@ -1,4 +1,4 @@
-"""Settings for people and programs to look at: values by key, with words in the place of secrets.
+"""Settings as output: for people, with descriptions in the place of secrets, as a file, and as variables.
 
 Above it: `penstock config show`. Below it: the declarations. Nothing of a secret is known here but where it is.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import Any
 
-from penstock.app.settings.keys import Section, Setting, every_setting
+from penstock.app.settings.composite_types import Setting
+from penstock.app.settings.declarations import Section, every_setting
 from penstock.app.settings.model import Settings, settings_outline
-from penstock.app.settings.text import encoded_text, shown, written
 from penstock.base.json import JsonObject, JsonValue
 
 __all__ = ["settings_document", "settings_environment", "settings_rows", "settings_view", "value_of"]
@@ -27,8 +27,7 @@ def value_of(settings: Settings, path: str) -> Any:
 def settings_rows(settings: Settings) -> Iterator[tuple[Setting, JsonValue]]:
     """Every key with its value to show, in the order of their declaration."""
     for setting in every_setting(settings_outline()):
-        value = value_of(settings, setting.path)
-        yield setting, None if value is None else shown(setting.kind, value)
+        yield setting, setting.shown(value_of(settings, setting.path))
 
 
 def settings_view(settings: Settings, paths: Container[str] | None = None) -> JsonObject:
@@ -41,15 +40,15 @@ def settings_view(settings: Settings, paths: Container[str] | None = None) -> Js
 
 def settings_document(settings: Settings) -> JsonObject:
     """All settings as `penstock.yaml` would have them."""
-    rows = ((setting, value_of(settings, setting.path)) for setting in every_setting(settings_outline()))
-    given = {setting.path: None if value is None else written(setting.kind, value) for setting, value in rows}
+    every = every_setting(settings_outline())
+    given = {setting.path: setting.to_json(value_of(settings, setting.path)) for setting in every}
     return _nested(settings_outline(), given)
 
 
 def settings_environment(settings: Settings) -> dict[str, str]:
     """All settings as variables would have them."""
     return {
-        setting.variable: encoded_text(setting, value_of(settings, setting.path))
+        setting.variable: setting.encode(value_of(settings, setting.path))
         for setting in every_setting(settings_outline())
     }
 

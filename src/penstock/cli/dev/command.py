@@ -13,7 +13,7 @@ import typer
 
 from penstock.app.loops import server_loop
 from penstock.app.serving.server import ServerOptions
-from penstock.app.settings.loading import DEFAULT_FILE, load_settings
+from penstock.app.settings.sources import DEFAULT_FILE, load_settings
 from penstock.app.step_modules import StepModules
 from penstock.cli.dev.output import DevOutput
 from penstock.cli.dev.reload import Reloader

@@ -19,8 +19,8 @@ from typing import Any
 from penstock.app.gateway import local_owner
 from penstock.app.loading import load_workflow_into
 from penstock.app.penstock import Penstock
-from penstock.app.settings.loading import InvalidSettings
 from penstock.app.settings.model import Settings
+from penstock.app.settings.sources import InvalidSettings
 from penstock.app.settings.view import settings_rows
 from penstock.app.step_modules import StepModules
 from penstock.app.workflow_paths import expand_paths

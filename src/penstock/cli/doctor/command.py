@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.app.settings.loading import InvalidSettings, load_settings
 from penstock.app.settings.model import Settings
+from penstock.app.settings.sources import InvalidSettings, load_settings
 from penstock.cli.doctor.machine import clock_checks, disk_checks, port_checks
 from penstock.cli.doctor.project import executor_checks, workflow_checks
 from penstock.cli.doctor.store import permission_checks, secret_checks, store_checks

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from penstock.app.executors.configured import check_extras
 from penstock.app.executors.secret_checks import secret_problems
-from penstock.app.settings.items import McpServerSettings
 from penstock.app.settings.model import Settings
+from penstock.app.settings.named import McpServerSettings
 from penstock.app.workflow_paths import expand_paths
 from penstock.base import limits
 from penstock.base.errors import PenstockError

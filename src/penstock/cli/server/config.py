@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.app.executors.secret_checks import SecretProblem, secret_problems
-from penstock.app.settings.json_schema import settings_schema
-from penstock.app.settings.loading import InvalidSettings, LoadedSettings, load_settings
+from penstock.app.settings.schema import settings_schema
+from penstock.app.settings.sources import InvalidSettings, LoadedSettings, load_settings
 from penstock.app.settings.view import settings_rows, settings_view
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean

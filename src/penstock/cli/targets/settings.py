@@ -1,6 +1,6 @@
 """The settings as commands take them: options, and mistakes shown with their places.
 
-Above it: the commands. Below it: `app.settings_load`.
+Above it: the commands. Below it: `app.settings.sources`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.app.settings.forms import carries_credentials
-from penstock.app.settings.loading import DEFAULT_FILE, InvalidSettings, LoadedSettings, load_settings
-from penstock.app.settings.values import SECRET_CODE
+from penstock.app.settings.formats import carries_credentials
+from penstock.app.settings.locations import SECRET_CODE
+from penstock.app.settings.sources import DEFAULT_FILE, InvalidSettings, LoadedSettings, load_settings
 from penstock.base.lazy_import import lazy_import
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.source.findings import Finding

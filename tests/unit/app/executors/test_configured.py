@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from penstock.app.executors.configured import check_extras, equipped, secrets_of, storage_of
 from penstock.app.executors.extras import EXTRA_EXECUTORS, require_extra
 from penstock.app.executors.models import model_providers
-from penstock.app.settings.items import AgentSettings, McpServerSettings, ModelSettings, TokenPriceSettings
 from penstock.app.settings.model import HttpSettings, Settings, StorageSettings
+from penstock.app.settings.named import AgentSettings, McpServerSettings, ModelSettings, TokenPriceSettings
 from penstock.app.settings.secrets import CommandReference, EnvironmentReference, FileReference
 from penstock.app.workflow_paths import expand_paths
 from penstock.base.errors import Rejected, Unavailable

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from penstock.app.executors.secret_checks import secret_problems
 from penstock.app.executors.secret_sources import ReferenceSecrets, fill_text, private_texts, resolve_secret
-from penstock.app.settings.items import AgentSettings, McpServerSettings
 from penstock.app.settings.model import Settings
+from penstock.app.settings.named import AgentSettings, McpServerSettings
 from penstock.app.settings.secrets import (
     CommandReference,
     EnvironmentReference,

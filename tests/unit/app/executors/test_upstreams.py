@@ -17,8 +17,8 @@ from penstock.app.executors.configured import equipped
 from penstock.app.gateway import local_owner, open_gate
 from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
-from penstock.app.settings.items import ImportSettings, McpServerSettings, ToolRuleSettings
 from penstock.app.settings.model import Settings
+from penstock.app.settings.named import ImportSettings, McpServerSettings, ToolRuleSettings
 from penstock.base.json import JsonObject
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Request

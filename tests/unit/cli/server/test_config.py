@@ -8,7 +8,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from penstock.app.settings.keys import every_setting
+from penstock.app.settings.declarations import every_setting
 from penstock.app.settings.model import settings_outline
 from penstock.cli.main import app
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.app.settings.items import ModelSettings
 from penstock.app.settings.model import Settings
+from penstock.app.settings.named import ModelSettings
 from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.mcp_surface.callers import ProtocolFault

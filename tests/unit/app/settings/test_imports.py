@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.app.executors.upstreams import import_rules
-from penstock.app.settings.loading import InvalidSettings, load_settings
 from penstock.app.settings.model import Settings
+from penstock.app.settings.sources import InvalidSettings, load_settings
 from penstock.app.settings.view import settings_document
 from penstock.definitions.source.findings import Finding
 

@@ -10,11 +10,11 @@ import yaml
 from hypothesis import HealthCheck, given
 from hypothesis import settings as run
 
-from penstock.app.settings.json_schema import settings_schema
-from penstock.app.settings.loading import load_settings
 from penstock.app.settings.model import Settings
+from penstock.app.settings.schema import settings_schema
+from penstock.app.settings.sources import load_settings
 from penstock.app.settings.view import settings_document, settings_environment, settings_view
-from tests.unit.app.strategies import settings
+from tests.unit.app.settings.strategies import settings
 
 
 class Quoting(yaml.SafeDumper):

@@ -21,11 +21,12 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from penstock.app.settings.keys import ENVIRONMENT_PREFIX, FOREIGN_SPELLINGS, Section, Setting, every_setting
+from penstock.app.settings.composite_types import ENVIRONMENT_PREFIX, Setting
+from penstock.app.settings.declarations import FOREIGN_SPELLINGS, Section, every_setting
+from penstock.app.settings.locations import INVALID, Location, Source
 from penstock.app.settings.model import Settings, settings_outline
 from penstock.app.settings.rules import settings_problems
-from penstock.app.settings.text import TextProblem, decoded_text
-from penstock.app.settings.values import UNUSABLE, Place, ValueReader
+from penstock.app.settings.types import TextProblem
 from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonValue, json_pointer
@@ -64,7 +65,7 @@ _ELSEWHERE: Final = {
 
 
 class Origin(Struct, frozen=True):
-    """Where the value of a key comes from."""
+    """Where the value of a key comes from, for people."""
 
     source: Literal["default", "file", "environment", "flag"]
     place: str = ""
@@ -140,7 +141,7 @@ class _Loader:
         self.findings: list[Finding] = []
         self.values: dict[str, Any] = {}
         self.origins: dict[str, Origin] = {}
-        self.places: dict[str, Place] = {}
+        self.sources: dict[str, Source] = {}
         self.spelt: dict[str, str] = {}
         self.file: str | None = None
         self.text = ""
@@ -164,40 +165,40 @@ class _Loader:
             self.findings.extend(document)
             return
         folder = str(Path(label).parent)
-        reader = ValueReader(Place(label=label, positions=document.positions, folder=None if folder == "." else folder))
-        self._section(self.outline, {} if document.value is None else document.value, "", reader)
-        self.findings.extend(reader.findings)
+        source = Source(label=label, positions=document.positions, folder=None if folder == "." else folder)
+        self._section(self.outline, {} if document.value is None else document.value, self._at(source))
 
-    def _section(self, section: Section, value: JsonValue, pointer: str, reader: ValueReader) -> None:
+    def _at(self, source: Source, pointer: str = "", name: str = "") -> Location:
+        return Location(source, self.findings, pointer, name)
+
+    def _section(self, section: Section, value: JsonValue, at: Location) -> None:
         if not isinstance(value, dict):
             called = f"`{section.path}`" if section.path else "the file"
-            told = f"{called} must be an object with {', '.join(section.members)}"
-            reader.report("SETTING_INVALID", pointer, told)
+            at.report(f"{called} must be an object with {', '.join(section.members)}")
             return
         for name, given in value.items():
-            place = pointer + json_pointer((name,))
+            here = at.member(name)
             called = name if section.path else FOREIGN_SPELLINGS.get(name, name)
             member = section.members.get(called)
             if called != name and called in value:
-                told = f"`{name}` and `{called}` are one setting"
-                reader.report("SETTING_INVALID", place, told, "put all servers under one of them")
+                here.report(f"`{name}` and `{called}` are one setting", "put all servers under one of them")
                 continue
             match member:
                 case None:
-                    self._unknown(section, name, place, reader)
+                    self._unknown(section, name, here)
                 case Section():
                     # A section with all its lines commented out is null.
-                    self._section(member, {} if given is None else given, place, reader)
+                    self._section(member, {} if given is None else given, here)
                 case Setting():
-                    position = reader.place.positions[place]
-                    origin = Origin("file", f"{reader.place.label}:{position.line}:{position.column}")
+                    position = at.source.positions[here.pointer]
+                    origin = Origin("file", f"{at.source.label}:{position.line}:{position.column}")
                     self.spelt[member.path] = name
-                    self._take(member, reader.setting(member, given, place, member.path), origin, reader.place)
+                    self._take(member, given, origin, self._at(at.source, here.pointer, member.path))
 
-    def _unknown(self, section: Section, name: str, pointer: str, reader: ValueReader) -> None:
+    def _unknown(self, section: Section, name: str, at: Location) -> None:
         path = f"{section.path}.{name}" if section.path else name
-        told = f"there is no setting `{path}`"
-        reader.report("UNKNOWN_SETTING", pointer, told, _ELSEWHERE.get(path) or self._guess(section, name))
+        hint = _ELSEWHERE.get(path) or self._guess(section, name)
+        at.report(f"there is no setting `{path}`", hint, code="UNKNOWN_SETTING")
 
     def _guess(self, section: Section, name: str) -> str:
         every = list(every_setting(self.outline))
@@ -218,19 +219,15 @@ class _Loader:
             known.update(setting.variables)
             name = next((name for name in setting.variables if variables.get(name)), None)
             if name is not None:
-                place = Place(label=f"environment {name}")
-                self._take_text(setting, variables[name], Origin("environment", name), place)
+                self._take_text(setting, variables[name], Origin("environment", name))
         ignored = []
         for name, text in variables.items():
             if not name.startswith(ENVIRONMENT_PREFIX) or name in known or _is_of_others(name, text):
                 continue
             guess = _guessed_variable(name, known)
             if guess is not None:
-                reader = ValueReader(Place(label=f"environment {name}"))
-                reader.report(
-                    "UNKNOWN_VARIABLE", "", f"no setting has the variable `{name}`", f"did you mean `{guess}`?"
-                )
-                self.findings.extend(reader.findings)
+                at = self._at(Source(label=f"environment {name}"))
+                at.report(f"no setting has the variable `{name}`", f"did you mean `{guess}`?", code="UNKNOWN_VARIABLE")
             else:
                 ignored.append(name)
         return tuple(sorted(ignored))
@@ -243,32 +240,30 @@ class _Loader:
             setting = settings[path]
             if given is None:
                 continue
-            flag = setting.key.flag or f"--{setting.name.replace('_', '-')}"
-            place, origin = Place(label=f"flag {flag}"), Origin("flag", flag)
+            origin = Origin("flag", setting.field.flag or f"--{setting.name.replace('_', '-')}")
             if isinstance(given, str | Path):
-                self._take_text(setting, str(given), origin, place)
+                self._take_text(setting, str(given), origin)
                 continue
-            reader = ValueReader(place)
             value = [str(item) for item in given] if isinstance(given, list | tuple) else given
-            self._take(setting, reader.setting(setting, value, "", path), origin, place)
-            self.findings.extend(reader.findings)
+            self._take(setting, value, origin, self._at(Source(label=str(origin)), name=path))
 
     # --- what all sources share ---------------------------------------------------------------------
 
-    def _take_text(self, setting: Setting, text: str, origin: Origin, place: Place) -> None:
-        reader = ValueReader(place)
-        given = decoded_text(setting, text)
+    def _take_text(self, setting: Setting, text: str, origin: Origin) -> None:
+        """Take a value from a variable or a flag, which findings are said to be about."""
+        at = self._at(Source(label=str(origin)), name=setting.path)
+        given = setting.decode(text)
         if isinstance(given, TextProblem):
-            reader.report("SETTING_INVALID", "", f"`{setting.path}` {given.message}")
+            at.report(f"`{setting.path}` {given.message}")
         else:
-            self._take(setting, reader.setting(setting, given, "", setting.path), origin, place)
-        self.findings.extend(reader.findings)
+            self._take(setting, given, origin, at)
 
-    def _take(self, setting: Setting, value: Any, origin: Origin, place: Place) -> None:
-        if value is not UNUSABLE:
+    def _take(self, setting: Setting, given: JsonValue, origin: Origin, at: Location) -> None:
+        value = setting.parse(given, at)
+        if value is not INVALID:
             self.values[setting.path] = value
             self.origins[setting.path] = origin
-            self.places[setting.path] = place
+            self.sources[setting.path] = at.source
 
     def finish(self, ignored: tuple[str, ...]) -> LoadedSettings:
         """The settings, or every mistake."""
@@ -276,13 +271,11 @@ class _Loader:
             raise InvalidSettings(tuple(self.findings), self.file, self.text)
         settings = Settings(**{name: self._built(member) for name, member in self.outline.members.items()})
         for problem in settings_problems(settings):
-            path = next((path for path in problem.paths if path in self.places), problem.paths[0])
-            place = self.places.get(path, Place(label=f"default of {path}"))
+            path = next((path for path in problem.paths if path in self.sources), problem.paths[0])
+            source = self.sources.get(path, Source(label=f"default of {path}"))
             spelt = (*path.split(".")[:-1], self.spelt.get(path, path.rpartition(".")[2]))
-            pointer = json_pointer((*spelt, *problem.below)) if place.positions else ""
-            reader = ValueReader(place)
-            reader.report("SETTING_INVALID", pointer, problem.message, problem.hint)
-            self.findings.extend(reader.findings)
+            pointer = json_pointer((*spelt, *problem.below)) if source.positions else ""
+            self._at(source, pointer).report(problem.message, problem.hint)
         if self.findings:
             raise InvalidSettings(tuple(self.findings), self.file, self.text)
         origins = {setting.path: Origin("default") for setting in every_setting(self.outline)}

@@ -1,6 +1,6 @@
 """Settings that come by name, as many as an operator wants: MCP servers, models, agents.
 
-Above it: `model`. Below it: `keys`, `secrets`. What is built from them is in `executors.configured`.
+Above it: `model`. Below it: `composite_types`, `secrets`. What is built from them is in `executors.configured`.
 """
 
 # No `from __future__ import annotations`: the annotations are the declarations, and are read at run time.
@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from penstock.app.settings.forms import PATH, SCOPE, TOOL_PREFIX, URL
-from penstock.app.settings.keys import Key
+from penstock.app.settings.composite_types import Field
+from penstock.app.settings.formats import PATH, SCOPE, TOOL_PREFIX, URL
 from penstock.app.settings.secrets import CommandReference, EnvironmentReference, FileReference
 
 __all__ = [
@@ -40,66 +40,67 @@ class ItemProblem(Struct, frozen=True):
 class ToolRuleSettings(Struct, frozen=True, kw_only=True):
     """What holds for an imported tool; what its server says about itself counts for nothing of this."""
 
-    scopes: Annotated[tuple[str, ...], Key("Scopes that a caller needs beside `upstream:run`.", form=SCOPE)] = ()
-    risk: Annotated[Literal["low", "medium", "high", "critical"], Key("How much harm a call can do.")] = "medium"
-    read_only: Annotated[bool, Key("Whether a call changes nothing.")] = False
+    scopes: Annotated[tuple[str, ...], Field("Scopes that a caller needs beside `upstream:run`.", format=SCOPE)] = ()
+    risk: Annotated[Literal["low", "medium", "high", "critical"], Field("How much harm a call can do.")] = "medium"
+    read_only: Annotated[bool, Field("Whether a call changes nothing.")] = False
     destructive: Annotated[
-        bool | None, Key("Whether a call may delete or overwrite; unless set, it may if it is not `read_only`.")
+        bool | None, Field("Whether a call may delete or overwrite; unless set, it may if it is not `read_only`.")
     ] = None
     idempotent: Annotated[
-        bool, Key("Whether a call may be made twice; only then is one with an unknown outcome repeated.")
+        bool, Field("Whether a call may be made twice; only then is one with an unknown outcome repeated.")
     ] = False
-    open_world: Annotated[bool, Key("Whether it reaches out of the server's own data.")] = True
-    title: Annotated[str | None, Key("What it is called, in place of the server's word.")] = None
-    description: Annotated[str | None, Key("What models are told about it, in place of the server's words.")] = None
+    open_world: Annotated[bool, Field("Whether it reaches out of the server's own data.")] = True
+    title: Annotated[str | None, Field("What it is called, in place of the server's word.")] = None
+    description: Annotated[str | None, Field("What models are told about it, in place of the server's words.")] = None
 
 
 class ImportSettings(Struct, frozen=True, kw_only=True):
     """Which tools of a server are in the catalogue, and what holds for them."""
 
     prefix: Annotated[
-        str | None, Key("What the names of its tools begin with; the name of the server unless set.", form=TOOL_PREFIX)
+        str | None,
+        Field("What the names of its tools begin with; the name of the server unless set.", format=TOOL_PREFIX),
     ] = None
     tools: Annotated[
         tuple[str, ...],
-        Key("The tools that may be imported, by name or pattern (`search`, `read_*`); none unless set."),
+        Field("The tools that may be imported, by name or pattern (`search`, `read_*`); none unless set."),
     ] = ()
     accept: Annotated[
         Literal["manual", "first"],
-        Key(
+        Field(
             "Who accepts a tool that is new: `manual` waits for somebody, `first` takes it as it is first seen. "
             "One that changes later always waits."
         ),
     ] = "manual"
-    tenants: Annotated[tuple[str, ...], Key("The tenants that have them; `*` stands for all.")] = ("default",)
+    tenants: Annotated[tuple[str, ...], Field("The tenants that have them; `*` stands for all.")] = ("default",)
     governance: Annotated[
-        Mapping[str, ToolRuleSettings], Key("What holds for a tool, by name or pattern; the exact name counts first.")
+        Mapping[str, ToolRuleSettings], Field("What holds for a tool, by name or pattern; the exact name counts first.")
     ] = {}
 
 
 class McpServerSettings(Struct, frozen=True, kw_only=True):
     """A server that is started as a program (`command`) or reached over HTTP (`url`)."""
 
-    command: Annotated[str | None, Key("The program to start; `mcp_allow_commands` must list it.")] = None
-    args: Annotated[tuple[str, ...], Key("What the program is started with.")] = ()
+    command: Annotated[str | None, Field("The program to start; `mcp_allow_commands` must list it.")] = None
+    args: Annotated[tuple[str, ...], Field("What the program is started with.")] = ()
     env: Annotated[
-        Mapping[str, str | _References], Key("Variables for the program; `${secret:NAME}` stands for a secret.")
+        Mapping[str, str | _References], Field("Variables for the program; `${secret:NAME}` stands for a secret.")
     ] = {}
-    cwd: Annotated[str | None, Key("The folder to start the program in.", form=PATH)] = None
-    url: Annotated[str | None, Key("The address of the server.", form=URL)] = None
+    cwd: Annotated[str | None, Field("The folder to start the program in.", format=PATH)] = None
+    url: Annotated[str | None, Field("The address of the server.", format=URL)] = None
     headers: Annotated[
-        Mapping[str, str | _References], Key("Headers of every request; `${secret:NAME}` stands for a secret.")
+        Mapping[str, str | _References], Field("Headers of every request; `${secret:NAME}` stands for a secret.")
     ] = {}
     protocol: Annotated[
-        str, Key("`auto`, `legacy` (servers that know only the older handshake), or a protocol version.")
+        str, Field("`auto`, `legacy` (servers that know only the older handshake), or a protocol version.")
     ] = "auto"
-    timeout: Annotated[timedelta | None, Key("How long a call may take when its node does not say.", minimum=0.001)] = (
-        None
-    )
-    type: Annotated[str | None, Key("Written by some MCP clients; it says nothing that is needed here.")] = None
-    disabled: Annotated[bool, Key("Whether to leave the server out.")] = False
+    timeout: Annotated[
+        timedelta | None, Field("How long a call may take when its node does not say.", minimum=0.001)
+    ] = None
+    type: Annotated[str | None, Field("Written by some MCP clients; it says nothing that is needed here.")] = None
+    disabled: Annotated[bool, Field("Whether to leave the server out.")] = False
     import_: Annotated[
-        ImportSettings | None, Key("Which of its tools are in the catalogue, for every caller; none unless set.")
+        ImportSettings | None, Field("Which of its tools are in the catalogue, for every caller; none unless set.")
     ] = None
 
     def problems(self) -> Iterator[ItemProblem]:
@@ -117,8 +118,8 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
 class TokenPriceSettings(Struct, frozen=True, kw_only=True):
     """What a million tokens cost in US dollars."""
 
-    input_per_million: Annotated[float, Key("Dollars for a million tokens of input.", minimum=0)]
-    output_per_million: Annotated[float, Key("Dollars for a million tokens of output.", minimum=0)]
+    input_per_million: Annotated[float, Field("Dollars for a million tokens of input.", minimum=0)]
+    output_per_million: Annotated[float, Field("Dollars for a million tokens of output.", minimum=0)]
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True):
@@ -126,21 +127,25 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
 
     provider: Annotated[
         str,
-        Key("Who serves it: `openai`, `anthropic`, … , `openai-compatible` (any such address), or `mock` (a script)."),
+        Field(
+            "Who serves it: `openai`, `anthropic`, … , `openai-compatible` (any such address), or `mock` (a script)."
+        ),
     ]
-    model: Annotated[str | None, Key("The provider's name for it; the name of the entry if this is left out.")] = None
-    base_url: Annotated[str | None, Key("Where it is served, if not at the provider's usual address.", form=URL)] = None
-    api_key: Annotated[_References | None, Key("Where the provider's key is to be found.")] = None
+    model: Annotated[str | None, Field("The provider's name for it; the name of the entry if this is left out.")] = None
+    base_url: Annotated[
+        str | None, Field("Where it is served, if not at the provider's usual address.", format=URL)
+    ] = None
+    api_key: Annotated[_References | None, Field("Where the provider's key is to be found.")] = None
     needs_key: Annotated[
-        bool | None, Key("Whether a missing key is an error; unless set, it is for all but `openai-compatible`.")
+        bool | None, Field("Whether a missing key is an error; unless set, it is for all but `openai-compatible`.")
     ] = None
     headers: Annotated[
-        Mapping[str, str | _References], Key("Headers of every request; `${secret:NAME}` stands for a secret.")
+        Mapping[str, str | _References], Field("Headers of every request; `${secret:NAME}` stands for a secret.")
     ] = {}
     prices: Annotated[
-        TokenPriceSettings | None, Key("What it costs, where the library's price list does not know.")
+        TokenPriceSettings | None, Field("What it costs, where the library's price list does not know.")
     ] = None
-    replies: Annotated[object, Key("The script of a `mock`: a list of replies, or replies by node id.")] = None
+    replies: Annotated[object, Field("The script of a `mock`: a list of replies, or replies by node id.")] = None
 
     def problems(self) -> Iterator[ItemProblem]:
         """Some members belong to some providers."""
@@ -157,21 +162,23 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
 
     type: Annotated[
         Literal["a2a", "task_api", "mcp"],
-        Key("`a2a` (the standard), `task_api` (`POST /tasks`, then polling), or `mcp` (a tool of an MCP server)."),
+        Field("`a2a` (the standard), `task_api` (`POST /tasks`, then polling), or `mcp` (a tool of an MCP server)."),
     ] = "a2a"
-    url: Annotated[str | None, Key("Where it is: its card is below this address, or its task API.", form=URL)] = None
-    api_key: Annotated[_References | None, Key("Where its key is to be found.")] = None
+    url: Annotated[str | None, Field("Where it is: its card is below this address, or its task API.", format=URL)] = (
+        None
+    )
+    api_key: Annotated[_References | None, Field("Where its key is to be found.")] = None
     headers: Annotated[
-        Mapping[str, str | _References], Key("Headers of every request; `${secret:NAME}` stands for a secret.")
+        Mapping[str, str | _References], Field("Headers of every request; `${secret:NAME}` stands for a secret.")
     ] = {}
     trusted_origins: Annotated[
-        tuple[str, ...], Key("Other origins that its card may send us to with our key.", form=URL)
+        tuple[str, ...], Field("Other origins that its card may send us to with our key.", format=URL)
     ] = ()
     poll_interval: Annotated[
-        timedelta | None, Key("How often to ask how far it is, if it cannot stream.", minimum=0.01)
+        timedelta | None, Field("How often to ask how far it is, if it cannot stream.", minimum=0.01)
     ] = None
-    server: Annotated[str | None, Key("The MCP server, one of `mcp_servers`.")] = None
-    tool: Annotated[str | None, Key("The tool of that server.")] = None
+    server: Annotated[str | None, Field("The MCP server, one of `mcp_servers`.")] = None
+    tool: Annotated[str | None, Field("The tool of that server.")] = None
 
     def problems(self) -> Iterator[ItemProblem]:
         """Each type has members of its own."""

@@ -7,30 +7,14 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.app.settings.forms import ALLOWED_HOST, NETWORK, SECRET_NAME
-from penstock.app.settings.items import AgentSettings, McpServerSettings, ModelSettings
-from penstock.app.settings.keys import (
-    Anything,
-    Choice,
-    Form,
-    Kind,
-    Number,
-    PlainKind,
-    PrivateText,
-    Record,
-    Secret,
-    Section,
-    Setting,
-    Span,
-    Switch,
-    Table,
-    Text,
-    Texts,
-    Whole,
-)
+from penstock.app.settings.composite_types import Record, SecretString, SecretValue, Setting, StringList, Table
+from penstock.app.settings.declarations import Section
+from penstock.app.settings.formats import ALLOWED_HOST, NETWORK, SECRET_NAME, Format
 from penstock.app.settings.model import Settings, settings_outline
+from penstock.app.settings.named import AgentSettings, McpServerSettings, ModelSettings
 from penstock.app.settings.rules import settings_problems
 from penstock.app.settings.secrets import CommandReference, EnvironmentReference, FileReference
+from penstock.app.settings.types import AnyJson, Boolean, Choice, Duration, Integer, Number, String, ValueType
 from penstock.base.limits import DURATION_MS_MAX
 
 # Anything a file may contain; `~` at the beginning is somebody's home, which is another path when it is read.
@@ -98,61 +82,63 @@ def _made(section: Section) -> st.SearchStrategy[Any]:
 
 
 def _value(setting: Setting) -> st.SearchStrategy[Any]:
-    values = _of_kind(setting.kind)
+    values = _of_type(setting.type)
     if setting.optional:
         values = st.one_of(st.none(), values)
     return values if setting.required else st.one_of(st.just(setting.default), values)
 
 
-def _of_kind(kind: Kind) -> st.SearchStrategy[Any]:
-    match kind:
-        case Texts():
-            return st.lists(_text(kind.form), max_size=3).map(tuple)
-        case Secret():
-            return REFERENCES
-        case PrivateText():
+def _of_type(given: ValueType) -> st.SearchStrategy[Any]:
+    match given:
+        case StringList():
+            return st.lists(_text(given.format), max_size=3).map(tuple)
+        case SecretString():
             return st.one_of(REFERENCES, st.just("Bearer ${secret:TOKEN}"))
+        case SecretValue():
+            return REFERENCES
         case Table():
-            return st.dictionaries(_text(kind.names) if kind.names else NAMES, _of_kind(kind.items), max_size=2)
+            return st.dictionaries(_text(given.names) if given.names else NAMES, _of_type(given.items), max_size=2)
         case Record():
-            variants = VARIANTS.get(kind.made, [(" ".join(member.name for member in kind.members), "")])
-            return st.one_of([_record(kind, must.split(), may.split()) for must, may in variants])
+            variants = VARIANTS.get(given.made, [(" ".join(member.name for member in given.members), "")])
+            return st.one_of([_record(given, must.split(), may.split()) for must, may in variants])
         case _:
-            return _plain(kind)
+            return _plain(given)
 
 
-def _plain(kind: PlainKind) -> st.SearchStrategy[Any]:
-    match kind:
-        case Switch():
+def _plain(given: ValueType) -> st.SearchStrategy[Any]:
+    match given:
+        case Boolean():
             return st.booleans()
-        case Whole():
-            return st.integers(int(kind.minimum or 0), int(kind.maximum or 2**40))
+        case Integer():
+            return st.integers(int(given.minimum or 0), int(given.maximum or 2**40))
         case Number():
-            return st.floats(kind.minimum, kind.maximum or 1e9, allow_nan=False, allow_infinity=False)
-        case Span():
-            low_ms = round((kind.minimum or 0) * 1000)
+            return st.floats(given.minimum, given.maximum or 1e9, allow_nan=False, allow_infinity=False)
+        case Duration():
+            low_ms = round((given.minimum or 0) * 1000)
             return st.integers(low_ms, DURATION_MS_MAX).map(lambda ms: timedelta(milliseconds=ms))
-        case Text():
-            return _text(kind.form)
+        case String():
+            return _text(given.format)
         case Choice():
-            return st.sampled_from(kind.words)
-        case Anything():
+            return st.sampled_from(given.words)
+        case AnyJson():
             return st.none()
+        case _:
+            raise AssertionError(f"no strategy for {given}")
 
 
-def _record(kind: Record, must: list[str], may: list[str]) -> st.SearchStrategy[Any]:
-    members = {member.name: member for member in kind.members}
+def _record(given: Record, must: list[str], may: list[str]) -> st.SearchStrategy[Any]:
+    members = {member.name: member for member in given.members}
     chosen = {name: _value(members[name]) for name in may}
     for name in must:
         fixed = FIXED.get(name)
         if fixed is not None:
             chosen[fixed[0]] = fixed[1]
         else:
-            chosen[name] = _of_kind(members[name].kind)
-    return st.builds(kind.made, **chosen)
+            chosen[name] = _of_type(members[name].type)
+    return st.builds(given.made, **chosen)
 
 
-def _text(form: Form | None) -> st.SearchStrategy[str]:
+def _text(form: Format | None) -> st.SearchStrategy[str]:
     if form is ALLOWED_HOST:
         return st.sampled_from(["billing.internal", "*.example", "10.1.0.0/16", "::1"])
     if form is NETWORK:

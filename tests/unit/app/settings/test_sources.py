@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from docs.generator.configuration import MISTAKES
-from penstock.app.settings.keys import every_setting
-from penstock.app.settings.loading import InvalidSettings, LoadedSettings, load_settings
+from penstock.app.settings.declarations import every_setting
 from penstock.app.settings.model import Settings, settings_outline
 from penstock.app.settings.secrets import CommandReference, EnvironmentReference, FileReference
+from penstock.app.settings.sources import InvalidSettings, LoadedSettings, load_settings
 from penstock.definitions.source.findings import Finding
 from tests.waiting import SECONDS_MAX
 
@@ -72,7 +72,7 @@ def test_every_key_has_a_description_and_a_variable_of_its_own() -> None:
     settings = list(every_setting(settings_outline()))
     variables = [name for setting in settings for name in setting.variables]
     assert len(variables) == len(set(variables))
-    assert all(setting.key.description.endswith(".") for setting in settings)
+    assert all(setting.field.description.endswith(".") for setting in settings)
     assert {setting.path.replace(".", "_").upper() for setting in settings} <= {
         name.removeprefix("PENSTOCK_") for name in variables
     }
@@ -387,7 +387,7 @@ def test_the_error_says_the_first_mistakes_and_survives_pickling() -> None:
 def test_settings_are_read_quickly(tmp_path: Path) -> None:
     program = (
         "import time, penstock.definitions.validate; start = time.process_time(); "
-        "import penstock.app.settings.loading; "
+        "import penstock.app.settings.sources; "
         "print(time.process_time() - start)"
     )
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode")}
