@@ -1,44 +1,22 @@
-"""The pages about documents and nodes, made from the tables that also make the editor schema and the checks.
+"""The pages about documents and nodes, made from the tables that also make the editor schema and the checks."""
 
-A new node type needs a line in `OUTPUTS` here: what later nodes can read from it.
-"""
-
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from docs.generator.markdown import anchor, code, link, page, prose, table
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.editor_schema import NODE_PART_SHAPES, node_shape
+from penstock.definitions.model import NodeType
+from penstock.definitions.node_parts.kind import NodeKind
+from penstock.definitions.nodes import NODE_KINDS
 from penstock.definitions.shapes.document import DOCUMENT, DOCUMENT_SHAPES
 from penstock.definitions.shapes.fields import FRAGMENTS, RESERVED_IDS, SHARED_SHAPES, Condition, Field, Shape
-from penstock.definitions.shapes.nodes import NODE_PART_SHAPES, NODE_TABLES, NodeTable, node_shape
 
-__all__ = ["OUTPUTS", "document_page", "nodes_page"]
+__all__ = ["document_page", "nodes_page"]
 
 NODES_PAGE = "nodes.md"
 DOCUMENT_PAGE = "document.md"
 
-# What `.id` gives after a node of each type.
-OUTPUTS: Mapping[str, str] = {
-    "start": "an empty object",
-    "end": "nothing: the run is over, with `output` as its result",
-    "step": "what the function returned",
-    "llm_call": "what the model answered, fitting `output_schema` if there is one",
-    "tool_call": "the tool's result",
-    "http": "the response: `status`, `headers` and `body`",
-    "agent_delegate": "the result of the agent's task",
-    "switch": "an empty object",
-    "interrupt": "the answer; `null` when the time ran out",
-    "parallel": "an object with one member per branch that completed: the output of its last node",
-    "race": "an object with `winner`, the name of the first branch, and `output`, that of its last node",
-    "wait": "an empty object after a time; what the signal carried after a signal; `null` when the time ran out",
-    "set_state": "the values that were set, before they joined the state",
-    "subworkflow": "the result of the other run",
-    "for_each": "a list with one result per item, in the order of the items",
-    "loop": "an object with `iterations`, the number of rounds, and `last`, the last output of the last round",
-    "emit": "an object with `run` and `signal`",
-    "fail": "nothing: the run, or the branch, failed",
-    "continue_as_new": "nothing that later nodes could read: the run is over, and the next one gets `input`",
-}
 _NODE_TYPE: JsonObject = {"anyOf": [{"type": "one of the types above"}]}
 _WORDS = {"array": "list", "integer": "whole number", "string": "text", "null": "null"}
 # Pieces of the schema that are no tables of their own.
@@ -50,9 +28,7 @@ _SPECIAL = {
 
 def nodes_page() -> str:
     """Every node type with its fields, and the objects inside of nodes."""
-    return page(
-        "Node types", "the tables in `definitions/shapes/nodes.py` and `definitions/shapes/fields.py`", _nodes_parts()
-    )
+    return page("Node types", "the tables in `definitions/nodes` and `definitions/shapes/fields.py`", _nodes_parts())
 
 
 def document_page() -> str:
@@ -62,7 +38,7 @@ def document_page() -> str:
 
 
 def _nodes_parts() -> Iterator[str]:
-    names = ", ".join(link(code(item.name), f"#{anchor(item.name)}") for item in NODE_TABLES)
+    names = ", ".join(link(code(item.name), f"#{anchor(item.name)}") for item in NODE_KINDS.values())
     yield (
         "A node is one place in a workflow. Its `type` decides which fields it has; the fields stand beside `id` and "
         "`type`, or inside a `config` block. The guide "
@@ -77,17 +53,20 @@ def _nodes_parts() -> Iterator[str]:
         + "."
     )
     shared = [
-        replace(field, schema=_NODE_TYPE) if field.name == "type" else field for field in _shared_fields("set_state")
+        replace(field, schema=_NODE_TYPE) if field.name == "type" else field
+        for field in _shared_fields(NODE_KINDS[NodeType.SET_STATE])
     ]
     yield _field_table(shared, NODES_PAGE)
     yield "## Fields of every activity"
-    common = {field.name for field in _shared_fields("set_state")}
+    common = {field.name for field in _shared_fields(NODE_KINDS[NodeType.SET_STATE])}
     yield "An activity is work that somebody else does: `step`, `llm_call`, `tool_call`, `http` and `agent_delegate`."
-    yield _field_table([field for field in _shared_fields("step") if field.name not in common], NODES_PAGE)
-    for item in NODE_TABLES:
+    yield _field_table(
+        [field for field in _shared_fields(NODE_KINDS[NodeType.STEP]) if field.name not in common], NODES_PAGE
+    )
+    for item in NODE_KINDS.values():
         yield f"## {item.name}"
         yield from _shape_parts(item.shape, NODES_PAGE)
-        yield f"**Gives** {OUTPUTS[item.name]}."
+        yield f"**Gives** {item.gives}."
     yield "## Objects inside of nodes"
     for shape in _inner_shapes():
         yield f"### {shape.title}"
@@ -117,15 +96,10 @@ def _inner_shapes() -> list[Shape]:
     return [*NODE_PART_SHAPES, *(shape for shape in SHARED_SHAPES if shape.name not in elsewhere)]
 
 
-def _shared_fields(type_name: str) -> list[Field]:
+def _shared_fields(kind: NodeKind) -> list[Field]:
     """The fields that a node of a type has in common with others."""
-    item = next(item for item in NODE_TABLES if item.name == type_name)
-    return _fields_beyond(item)
-
-
-def _fields_beyond(item: NodeTable) -> list[Field]:
-    own = {field.name for field in item.shape.fields}
-    return [field for field in node_shape(item).fields if field.name not in own]
+    own = {field.name for field in kind.shape.fields}
+    return [field for field in node_shape(kind).fields if field.name not in own]
 
 
 def _shape_parts(shape: Shape, here: str) -> Iterator[str]:

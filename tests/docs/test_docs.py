@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from docs.generator.fields import OUTPUTS
 from docs.generator.findings import FINDINGS
 from docs.generator.markdown import anchor
 from docs.generator.pages import PAGES
 from docs.generator.records import KEYS, RECORDS
 from docs.generator.transcripts import TRANSCRIPT_PAGES, refreshed
 from penstock.definitions.model import NodeType
+from penstock.definitions.nodes import NODE_KINDS
 from penstock.definitions.source.findings import Finding
 from penstock.definitions.validate import validate_source
 from penstock.engine.records import COMMANDS, EVENTS
@@ -160,7 +160,8 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 
 def test_every_node_type_says_what_it_gives() -> None:
-    assert set(OUTPUTS) == {str(node_type) for node_type in NodeType}
+    assert set(NODE_KINDS) == set(NodeType)
+    assert all(kind.gives for kind in NODE_KINDS.values())
 
 
 def test_every_command_and_event_is_described() -> None:

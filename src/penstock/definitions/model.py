@@ -20,6 +20,7 @@ from penstock.definitions.schemas.compiled import CompiledSchema
 
 __all__ = [
     "ACTIVITY_TYPES",
+    "PUBLISHED_TYPES",
     "ActivityDetail",
     "Case",
     "Checkpointing",
@@ -60,24 +61,24 @@ class Format(StrEnum):
 
 
 class NodeType(StrEnum):
-    """The closed set of node types; the first twelve are the published ones."""
+    """The closed set of node types, in the order in which people read about them."""
 
     START = "start"
     END = "end"
     STEP = "step"
     LLM_CALL = "llm_call"
     TOOL_CALL = "tool_call"
+    HTTP = "http"
+    AGENT_DELEGATE = "agent_delegate"
     SWITCH = "switch"
     INTERRUPT = "interrupt"
     PARALLEL = "parallel"
+    RACE = "race"
     WAIT = "wait"
     SET_STATE = "set_state"
     SUBWORKFLOW = "subworkflow"
-    AGENT_DELEGATE = "agent_delegate"
-    HTTP = "http"
     FOR_EACH = "for_each"
     LOOP = "loop"
-    RACE = "race"
     EMIT = "emit"
     FAIL = "fail"
     CONTINUE_AS_NEW = "continue_as_new"
@@ -85,6 +86,21 @@ class NodeType(StrEnum):
 
 ACTIVITY_TYPES = frozenset(
     {NodeType.STEP, NodeType.LLM_CALL, NodeType.TOOL_CALL, NodeType.AGENT_DELEGATE, NodeType.HTTP}
+)
+# The node types of the published format, in its order. It is closed: a new type is one of the native format.
+PUBLISHED_TYPES = (
+    NodeType.START,
+    NodeType.END,
+    NodeType.STEP,
+    NodeType.LLM_CALL,
+    NodeType.TOOL_CALL,
+    NodeType.SWITCH,
+    NodeType.INTERRUPT,
+    NodeType.PARALLEL,
+    NodeType.WAIT,
+    NodeType.SET_STATE,
+    NodeType.SUBWORKFLOW,
+    NodeType.AGENT_DELEGATE,
 )
 
 

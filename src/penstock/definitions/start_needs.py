@@ -44,11 +44,10 @@ def start_needs(document: JsonObject) -> StartNeeds:
     children: dict[ChildReference, None] = {}
     groups: dict[str, None] = {}
     for node in outline.outline_of(document).nodes:
-        reference = node.fields.get("workflow", node.fields.get("workflow_ref"))
-        if node.type == "subworkflow" and isinstance(reference, str):
-            pin = node.fields.get("version_pin")
-            children[ChildReference(reference, pin if isinstance(pin, str) else None)] = None
-        approvers = node.fields.get("approvers") if node.type == "interrupt" else None
+        for reference in outline.children_of(node):
+            if isinstance(reference.name, str):
+                children[ChildReference(reference.name, reference.version_pin)] = None
+        approvers = node.fields.get("approvers") if outline.asks_somebody(node) else None
         group = approvers.get("group") if isinstance(approvers, dict) else None
         if isinstance(group, str):
             groups[group] = None

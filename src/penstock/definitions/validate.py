@@ -16,7 +16,6 @@ from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.limits import FINDINGS_MAX
 from penstock.definitions.build.workflow import build_workflow
-from penstock.definitions.checks.decline import decline_findings
 from penstock.definitions.checks.edges import edge_findings
 from penstock.definitions.checks.exposure import exposure_findings
 from penstock.definitions.checks.expressions import expression_findings
@@ -27,6 +26,7 @@ from penstock.definitions.checks.triggers import trigger_findings
 from penstock.definitions.checks.types import type_findings
 from penstock.definitions.checks.unenforced import unenforced_findings
 from penstock.definitions.model import Workflow
+from penstock.definitions.nodes import kind_named
 from penstock.definitions.outline.document import Outline, outline_of
 from penstock.definitions.source.document import SourceDocument, read_source
 from penstock.definitions.source.findings import Finding, Position, Severity
@@ -117,9 +117,12 @@ def _other_findings(document: JsonObject) -> Iterable[Finding]:
     if outline.native:
         yield from trigger_findings(document)
         yield from exposure_findings(document)
-        yield from unenforced_findings(document, outline)
-        yield from scope_findings(document, outline)
-        yield from decline_findings(outline)
+        yield from unenforced_findings(document)
+        yield from scope_findings(document)
+        for node in outline.nodes:
+            kind = kind_named(node.type)
+            if kind is not None and kind.check is not None:
+                yield from kind.check(node)
 
 
 def _is_incomplete(document: JsonObject, outline: Outline) -> bool:

@@ -12,36 +12,37 @@ from dataclasses import dataclass, field
 
 from penstock.base.json import JsonObject
 from penstock.base.text import clean
-from penstock.drawing.model import ENTRY, EXIT, Arrow, Family, Figure, Panel, picture_of
+from penstock.definitions.node_parts.kind import Category
+from penstock.drawing.model import ENTRY, EXIT, Arrow, Figure, Panel, picture_of
 
 __all__ = ["to_mermaid"]
 
 # Longer labels make renderers draw boxes that are wider than a page.
 _LABEL_CHARACTERS_MAX = 64
 _SAFE_PUNCTUATION = frozenset(" .,-_/()=!+*'")
-_SHAPES: Mapping[Family, tuple[str, str]] = {
-    Family.TERMINAL: ("([", "])"),
-    Family.FAILURE: ("([", "])"),
-    Family.WORK: ("[", "]"),
-    Family.MODEL: ("[[", "]]"),
-    Family.DECISION: ("{{", "}}"),
-    Family.PERSON: ("[/", "/]"),
-    Family.TIME: ("(", ")"),
-    Family.DATA: ("[(", ")]"),
-    Family.GROUP: ("[", "]"),
-    Family.MISSING: (">", "]"),
+_SHAPES: Mapping[Category, tuple[str, str]] = {
+    Category.TERMINAL: ("([", "])"),
+    Category.FAILURE: ("([", "])"),
+    Category.WORK: ("[", "]"),
+    Category.MODEL: ("[[", "]]"),
+    Category.DECISION: ("{{", "}}"),
+    Category.PERSON: ("[/", "/]"),
+    Category.TIME: ("(", ")"),
+    Category.DATA: ("[(", ")]"),
+    Category.GROUP: ("[", "]"),
+    Category.MISSING: (">", "]"),
 }
 _STYLES: Mapping[str, str] = {
-    Family.TERMINAL: "fill:#e8ecf1,stroke:#64748b,color:#1c2530",
-    Family.FAILURE: "fill:#fdeaea,stroke:#c93b3b,color:#1c2530",
-    Family.WORK: "fill:#e9f1fe,stroke:#3b73d1,color:#1c2530",
-    Family.MODEL: "fill:#f1ebfd,stroke:#7c4fd0,color:#1c2530",
-    Family.DECISION: "fill:#fdf3dc,stroke:#b97d10,color:#1c2530",
-    Family.PERSON: "fill:#fdebf3,stroke:#c23d80,color:#1c2530",
-    Family.TIME: "fill:#e3f5f3,stroke:#178478,color:#1c2530",
-    Family.DATA: "fill:#ebf5e6,stroke:#4c8a2f,color:#1c2530",
-    Family.GROUP: "fill:#f6f8fa,stroke:#7d8b9b,color:#1c2530",
-    Family.MISSING: "fill:#ffffff,stroke:#c93b3b,color:#c93b3b,stroke-dasharray:5 4",
+    Category.TERMINAL: "fill:#e8ecf1,stroke:#64748b,color:#1c2530",
+    Category.FAILURE: "fill:#fdeaea,stroke:#c93b3b,color:#1c2530",
+    Category.WORK: "fill:#e9f1fe,stroke:#3b73d1,color:#1c2530",
+    Category.MODEL: "fill:#f1ebfd,stroke:#7c4fd0,color:#1c2530",
+    Category.DECISION: "fill:#fdf3dc,stroke:#b97d10,color:#1c2530",
+    Category.PERSON: "fill:#fdebf3,stroke:#c23d80,color:#1c2530",
+    Category.TIME: "fill:#e3f5f3,stroke:#178478,color:#1c2530",
+    Category.DATA: "fill:#ebf5e6,stroke:#4c8a2f,color:#1c2530",
+    Category.GROUP: "fill:#f6f8fa,stroke:#7d8b9b,color:#1c2530",
+    Category.MISSING: "fill:#ffffff,stroke:#c93b3b,color:#c93b3b,stroke-dasharray:5 4",
     "branch": "fill:#ffffff,stroke:#7d8b9b,color:#55616f,stroke-dasharray:3 3",
     "dot": "fill:#1c2530,stroke:#1c2530,color:#1c2530",
 }
@@ -88,12 +89,12 @@ class _Writer:
 
     def _figure(self, figure: Figure, depth: int) -> Iterator[str]:
         indent, name = "  " * depth, f"n{figure.key}"
-        self._style(name, figure.family)
+        self._style(name, figure.category)
         texts = [_escaped(text) for text in (figure.name, figure.caption, figure.notes) if text]
         # Mermaid leaves room for one line above the inside of a subgraph.
         label = (" · " if figure.panels else "<br/>").join(texts)
         if not figure.panels:
-            opening, closing = _SHAPES[figure.family]
+            opening, closing = _SHAPES[figure.category]
             yield f'{indent}{name}{opening}"{label or " "}"{closing}'
             return
         yield f'{indent}subgraph {name}["{label or " "}"]'

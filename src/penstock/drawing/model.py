@@ -6,34 +6,21 @@ cleaned but not escaped. A broken document gives a picture too: targets that do 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
+from penstock.definitions.node_parts.captions import duration_text, object_or_empty, text_or_empty
+from penstock.definitions.node_parts.kind import Category
+from penstock.definitions.nodes import kind_named
 from penstock.definitions.outline.document import OutlineNode, Route, is_native, outline_of
 from penstock.definitions.outline.placement import Placement, placement_of
 
-__all__ = ["ENTRY", "EXIT", "Arrow", "Family", "Figure", "Panel", "Picture", "picture_of"]
+__all__ = ["ENTRY", "EXIT", "Arrow", "Figure", "Panel", "Picture", "picture_of"]
 
 # Where an arrow comes from or leads to when that is not a figure: the border of its panel.
 ENTRY, EXIT = -1, -2
-
-
-class Family(StrEnum):
-    """What kind of thing a figure is; a family has one look."""
-
-    TERMINAL = "terminal"
-    FAILURE = "failure"
-    WORK = "work"
-    MODEL = "model"
-    DECISION = "decision"
-    PERSON = "person"
-    TIME = "time"
-    DATA = "data"
-    GROUP = "group"
-    MISSING = "missing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +30,7 @@ class Figure:
     key: int
     name: str
     caption: str
-    family: Family
+    category: Category
     notes: str = ""
     tooltip: str = ""
     panels: tuple[Panel, ...] = ()
@@ -79,37 +66,14 @@ class Picture:
     root: Panel
 
 
-_FAMILIES: Mapping[str, Family] = {
-    "start": Family.TERMINAL,
-    "end": Family.TERMINAL,
-    "continue_as_new": Family.TERMINAL,
-    "fail": Family.FAILURE,
-    "step": Family.WORK,
-    "tool_call": Family.WORK,
-    "http": Family.WORK,
-    "subworkflow": Family.WORK,
-    "llm_call": Family.MODEL,
-    "agent_delegate": Family.MODEL,
-    "switch": Family.DECISION,
-    "interrupt": Family.PERSON,
-    "wait": Family.TIME,
-    "emit": Family.TIME,
-    "set_state": Family.DATA,
-    "parallel": Family.GROUP,
-    "race": Family.GROUP,
-    "for_each": Family.GROUP,
-    "loop": Family.GROUP,
-}
-
-
 def picture_of(document: JsonObject) -> Picture:
     """Read the picture of a document in either format; never fails."""
-    about = document if is_native(document) else _object(document.get("document"))
+    about = document if is_native(document) else object_or_empty(document.get("document"))
     painter = _Painter(placement=placement_of(outline_of(document)))
     return Picture(
-        name=_text(about.get("name")),
-        version=_text(about.get("version")),
-        title=_text(about.get("title")),
+        name=text_or_empty(about.get("name")),
+        version=text_or_empty(about.get("version")),
+        title=text_or_empty(about.get("title")),
         root=painter.root(document),
     )
 
@@ -194,7 +158,7 @@ class _PanelPainter:
             return
         self._entry = self._target(entry)
         # A start node says by itself that the run begins there.
-        if not any(figure.key == self._entry and figure.family is Family.TERMINAL for figure in self.figures):
+        if not any(figure.key == self._entry and figure.category is Category.TERMINAL for figure in self.figures):
             self.arrows.insert(0, Arrow(source=ENTRY, target=self._entry, kind="entry"))
 
     def add_error_routes(self, routes: tuple[Route, ...], raw: JsonValue) -> None:
@@ -204,7 +168,7 @@ class _PanelPainter:
             key=self.painter.new_key(),
             name="any error",
             caption="",
-            family=Family.FAILURE,
+            category=Category.FAILURE,
             tooltip="Where the run goes when a node fails and has no route of its own",
         )
         self.figures.append(figure)
@@ -222,7 +186,7 @@ class _PanelPainter:
             known = name in self.painter.placement.nodes
             key = self._missing[name] = self.painter.new_key()
             caption = "in another body" if known else "unknown node"
-            self.figures.append(Figure(key=key, name=clean(name), caption=caption, family=Family.MISSING))
+            self.figures.append(Figure(key=key, name=clean(name), caption=caption, category=Category.MISSING))
         return self._missing[name]
 
     def finished(self, name: str) -> Panel:
@@ -231,16 +195,16 @@ class _PanelPainter:
 
 def _figure(key: int, node: OutlineNode, panels: tuple[Panel, ...]) -> Figure:
     node_type = clean(node.type)
-    describe = _DETAILS.get(node.type)
-    detail = clean(describe(node.fields)) if describe is not None else ""
-    about = (_text(node.fields.get("title")), _text(node.fields.get("description")))
+    kind = kind_named(node.type)
+    detail = clean(kind.caption(node.fields)) if kind is not None and kind.caption is not None else ""
+    about = (text_or_empty(node.fields.get("title")), text_or_empty(node.fields.get("description")))
     caption = f"{node_type} · {detail}" if detail else node_type
     return Figure(
         key=key,
         name=clean(node.id),
         caption="" if caption == clean(node.id) else caption,
         notes=" · ".join(_notes(node.fields)),
-        family=_FAMILIES.get(node.type, Family.MISSING),
+        category=Category.MISSING if kind is None else kind.category,
         tooltip="\n".join(line for line in (clean(node.id), caption, *about) if line),
         panels=panels,
     )
@@ -256,7 +220,7 @@ def _notes(fields: JsonObject) -> Iterator[str]:
     if "compensate" in fields:
         yield "undo"
     if isinstance(fields.get("timeout"), str | int | float) and "on_timeout" not in fields:
-        yield f"limit {_duration(fields['timeout'])}"
+        yield f"limit {duration_text(fields['timeout'])}"
 
 
 def _label(node: OutlineNode, route: Route) -> str:
@@ -264,7 +228,7 @@ def _label(node: OutlineNode, route: Route) -> str:
         return _codes(node.fields.get("on_error"), route)
     if route.kind == "timeout":
         timeout = node.fields.get("timeout")
-        return f"after {_duration(timeout)}" if isinstance(timeout, str | int | float) else "timeout"
+        return f"after {duration_text(timeout)}" if isinstance(timeout, str | int | float) else "timeout"
     return clean(route.label)
 
 
@@ -272,101 +236,7 @@ def _codes(raw: JsonValue, route: Route) -> str:
     """The error codes of a route; its path tells which of several it is."""
     index = route.path.split("/")[-2]
     chosen = raw[int(index)] if isinstance(raw, list) and index.isdigit() and int(index) < len(raw) else raw
-    fields = _object(chosen)
+    fields = object_or_empty(chosen)
     codes = fields.get("codes")
-    named = [_text(code) for code in (codes if isinstance(codes, list) else [fields.get("code")])]
+    named = [text_or_empty(code) for code in (codes if isinstance(codes, list) else [fields.get("code")])]
     return ", ".join(code for code in named if code) or "any error"
-
-
-def _object(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: JsonValue) -> str:
-    return clean(value) if isinstance(value, str) else ""
-
-
-def _duration(value: JsonValue) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return ""
-    return clean(value) if isinstance(value, str) else f"{value:g} ms"
-
-
-def _first(*names: str) -> Callable[[JsonObject], str]:
-    """A detail that is simply the first of some fields that holds a text."""
-    return lambda fields: next((value for name in names if isinstance(value := fields.get(name), str)), "")
-
-
-def _tool(fields: JsonObject) -> str:
-    return ".".join(name for name in (_text(fields.get("server")), _text(fields.get("tool"))) if name)
-
-
-def _http(fields: JsonObject) -> str:
-    return f"{_text(fields.get('method')) or 'GET'} {_text(fields.get('url'))}"
-
-
-def _interrupt(fields: JsonObject) -> str:
-    approvers = _object(fields.get("approvers"))
-    users = approvers.get("users")
-    people = [_text(approvers.get("group")), *(_text(user) for user in (users if isinstance(users, list) else []))]
-    return ", ".join(name for name in people if name) or _first("message", "prompt", "prompt_ref")(fields)
-
-
-def _wait(fields: JsonObject) -> str:
-    if isinstance(fields.get("signal"), str):
-        return f"for signal {fields['signal']}"
-    if "until" in fields:
-        return f"until {_text(fields['until'])}"
-    return _duration(fields.get("duration", fields.get("duration_ms")))
-
-
-def _keys_set(fields: JsonObject) -> str:
-    return ", ".join(_object(fields.get("set")) or _object(fields.get("assignments")))
-
-
-def _continue_as_new(fields: JsonObject) -> str:
-    return "newest version" if fields.get("version") == "newest" else ""
-
-
-def _parallel(fields: JsonObject) -> str:
-    branches, join = fields.get("branches"), fields.get("join", "all")
-    count = len(branches) if isinstance(branches, list) else 0
-    wanted = {"all": f"all of {count}", "any": f"first of {count}", "n_of_m": f"{fields.get('n')} of {count}"}
-    return wanted.get(str(join), "")
-
-
-def _race(fields: JsonObject) -> str:
-    branches = fields.get("branches")
-    return f"first of {len(branches)}" if isinstance(branches, list) else ""
-
-
-def _for_each(fields: JsonObject) -> str:
-    at_once = fields.get("concurrency")
-    items = f"{_text(fields.get('as')) or 'item'} in {_text(fields.get('items')) or '…'}"
-    return f"{items}, {at_once} at a time" if isinstance(at_once, int) and at_once > 1 else items
-
-
-def _loop(fields: JsonObject) -> str:
-    word, rounds = "while" if "while" in fields else "until", fields.get("max_iterations")
-    condition = f"{word} {_text(fields.get(word)) or '…'}"
-    return f"{condition}, at most {rounds} times" if isinstance(rounds, int) else condition
-
-
-_DETAILS: Mapping[str, Callable[[JsonObject], str]] = {
-    "step": _first("handler", "code_ref"),
-    "llm_call": _first("model"),
-    "tool_call": _tool,
-    "http": _http,
-    "agent_delegate": _first("agent_id"),
-    "interrupt": _interrupt,
-    "wait": _wait,
-    "set_state": _keys_set,
-    "subworkflow": _first("workflow", "workflow_ref"),
-    "emit": _first("signal"),
-    "fail": _first("code"),
-    "continue_as_new": _continue_as_new,
-    "parallel": _parallel,
-    "race": _race,
-    "for_each": _for_each,
-    "loop": _loop,
-}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.drawing.model import Family
+from penstock.definitions.node_parts.kind import Category
 
 __all__ = [
     "CAPTION_SIZE",
@@ -30,17 +30,17 @@ TITLE_SIZE = 17.0
 _FONTS = "ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif"
 
 # A figure's fill, border and accent in light and dark surroundings.
-_COLOURS: Mapping[Family, tuple[tuple[str, str], tuple[str, str]]] = {
-    Family.TERMINAL: (("#e8ecf1", "#64748b"), ("#28303b", "#94a3b8")),
-    Family.FAILURE: (("#fdeaea", "#c93b3b"), ("#3d2022", "#f08080")),
-    Family.WORK: (("#e9f1fe", "#3b73d1"), ("#1c2a42", "#7fb0ff")),
-    Family.MODEL: (("#f1ebfd", "#7c4fd0"), ("#2c2342", "#b79bff")),
-    Family.DECISION: (("#fdf3dc", "#b97d10"), ("#3a2f17", "#f0bc55")),
-    Family.PERSON: (("#fdebf3", "#c23d80"), ("#3d2031", "#f48fc0")),
-    Family.TIME: (("#e3f5f3", "#178478"), ("#16322f", "#5fd0c2")),
-    Family.DATA: (("#ebf5e6", "#4c8a2f"), ("#22321b", "#93cf74")),
-    Family.GROUP: (("#f6f8fa", "#7d8b9b"), ("#181d24", "#76859a")),
-    Family.MISSING: (("#ffffff", "#c93b3b"), ("#20161a", "#f08080")),
+_COLOURS: Mapping[Category, tuple[tuple[str, str], tuple[str, str]]] = {
+    Category.TERMINAL: (("#e8ecf1", "#64748b"), ("#28303b", "#94a3b8")),
+    Category.FAILURE: (("#fdeaea", "#c93b3b"), ("#3d2022", "#f08080")),
+    Category.WORK: (("#e9f1fe", "#3b73d1"), ("#1c2a42", "#7fb0ff")),
+    Category.MODEL: (("#f1ebfd", "#7c4fd0"), ("#2c2342", "#b79bff")),
+    Category.DECISION: (("#fdf3dc", "#b97d10"), ("#3a2f17", "#f0bc55")),
+    Category.PERSON: (("#fdebf3", "#c23d80"), ("#3d2031", "#f48fc0")),
+    Category.TIME: (("#e3f5f3", "#178478"), ("#16322f", "#5fd0c2")),
+    Category.DATA: (("#ebf5e6", "#4c8a2f"), ("#22321b", "#93cf74")),
+    Category.GROUP: (("#f6f8fa", "#7d8b9b"), ("#181d24", "#76859a")),
+    Category.MISSING: (("#ffffff", "#c93b3b"), ("#20161a", "#f08080")),
 }
 
 
@@ -62,9 +62,9 @@ _DARK = {
     "error": "#f08080",
     "timeout": "#5fd0c2",
 }
-for _family, ((_fill, _edge), (_dark_fill, _dark_edge)) in _COLOURS.items():
-    _LIGHT |= {f"{_family}-fill": _fill, f"{_family}-edge": _edge}
-    _DARK |= {f"{_family}-fill": _dark_fill, f"{_family}-edge": _dark_edge}
+for _category, ((_fill, _edge), (_dark_fill, _dark_edge)) in _COLOURS.items():
+    _LIGHT |= {f"{_category}-fill": _fill, f"{_category}-edge": _edge}
+    _DARK |= {f"{_category}-fill": _dark_fill, f"{_category}-edge": _dark_edge}
 
 
 def _text(size: float, colour: str, **more: str) -> dict[str, str]:
@@ -109,7 +109,7 @@ _INSIDE_LABELS: Mapping[str, Mapping[str, str]] = {
     "text error": _text(LABEL_SIZE, "error"),
     "text timeout": _text(LABEL_SIZE, "timeout"),
 }
-_STROKE_WIDTH = {Family.GROUP: "1.1"}
+_STROKE_WIDTH = {Category.GROUP: "1.1"}
 
 
 def look(classes: str) -> str:
@@ -122,24 +122,24 @@ def inside_label(tag: str, kind: str) -> str:
     return _attributes(_INSIDE_LABELS[f"{tag} {kind}"])
 
 
-def shape_of(family: Family) -> str:
+def shape_of(category: Category) -> str:
     """The class of a figure's outline and its plain attributes."""
-    return f'class="shape" {_attributes(_shape(family))}'
+    return f'class="shape" {_attributes(_shape(category))}'
 
 
-def inner_of(family: Family) -> str:
+def inner_of(category: Category) -> str:
     """The class of the line inside of an outline and its plain attributes."""
-    return f'class="inner" {_attributes(_inner(family))}'
+    return f'class="inner" {_attributes(_inner(category))}'
 
 
-def _shape(family: Family) -> dict[str, str]:
-    dashes = {"stroke-dasharray": "5 4"} if family is Family.MISSING else {}
-    width = _STROKE_WIDTH.get(family, "1.3")
-    return {"fill": f"{family}-fill", "stroke": f"{family}-edge", "stroke-width": width, **dashes}
+def _shape(category: Category) -> dict[str, str]:
+    dashes = {"stroke-dasharray": "5 4"} if category is Category.MISSING else {}
+    width = _STROKE_WIDTH.get(category, "1.3")
+    return {"fill": f"{category}-fill", "stroke": f"{category}-edge", "stroke-width": width, **dashes}
 
 
-def _inner(family: Family) -> dict[str, str]:
-    return {"fill": "none", "stroke": f"{family}-edge", "stroke-width": "1", "opacity": ".6"}
+def _inner(category: Category) -> dict[str, str]:
+    return {"fill": "none", "stroke": f"{category}-edge", "stroke-width": "1", "opacity": ".6"}
 
 
 def _attributes(values: Mapping[str, str]) -> str:
@@ -153,8 +153,8 @@ def style() -> str:
         (f".label.{kind} {tag}", values)
         for (tag, kind), values in ((name.split(" "), values) for name, values in _INSIDE_LABELS.items())
     ]
-    for family in _COLOURS:
-        rules += [(f".{family}>.shape", _shape(family)), (f".{family}>.inner", _inner(family))]
+    for category in _COLOURS:
+        rules += [(f".{category}>.shape", _shape(category)), (f".{category}>.inner", _inner(category))]
     coloured = "".join(f".penstock-drawing {place}{{{_colours(values)}}}" for place, values in rules)
     return (
         "@supports (fill:var(--ink)){"

@@ -12,9 +12,10 @@ from xml.sax.saxutils import escape as escape_markup
 
 from penstock.base.json import JsonObject
 from penstock.base.text import clean, fit, width_of
+from penstock.definitions.node_parts.kind import Category
 from penstock.drawing.layers import Box, Link
 from penstock.drawing.layout import Arrangement, Strand, arrange
-from penstock.drawing.model import ENTRY, EXIT, Arrow, Family, Figure, Panel, Picture, picture_of
+from penstock.drawing.model import ENTRY, EXIT, Arrow, Figure, Panel, Picture, picture_of
 from penstock.drawing.style import (
     CAPTION_SIZE,
     LABEL_SIZE,
@@ -217,12 +218,12 @@ def _draw_figure(figure: Figure) -> _Drawn:
 
 def _draw_leaf(figure: Figure) -> _Drawn:
     lines = _lines(figure)
-    is_pointed = figure.family in (Family.DECISION, Family.TERMINAL, Family.FAILURE, Family.TIME)
+    is_pointed = figure.category in (Category.DECISION, Category.TERMINAL, Category.FAILURE, Category.TIME)
     padding = _SIDE_PADDING + (_POINT_PADDING if is_pointed else 0)
     width = max(_TEXT_WIDTH_MIN, _text_width(lines)) + 2 * padding
     height = sum(_LINE_HEIGHTS[name] for name, _, _ in lines) + 2 * _TOP_PADDING
     markup = (
-        f'<g class="figure {figure.family}">',
+        f'<g class="figure {figure.category}">',
         *_tooltip(figure),
         _outline(figure, width, height),
         *_texts(lines, width / 2, _TOP_PADDING),
@@ -258,30 +259,30 @@ def _tooltip(figure: Figure) -> Iterator[str]:
 
 def _outline(figure: Figure, width: float, height: float) -> str:
     w, h = _number(width), _number(height)
-    shape, inner = shape_of(figure.family), inner_of(figure.family)
-    match figure.family:
-        case Family.TERMINAL | Family.FAILURE:
+    shape, inner = shape_of(figure.category), inner_of(figure.category)
+    match figure.category:
+        case Category.TERMINAL | Category.FAILURE:
             return f'<rect {shape} width="{w}" height="{h}" rx="{_number(height / 2)}"/>'
-        case Family.DECISION:
+        case Category.DECISION:
             point, middle = 18.0, height / 2
             return (
                 f'<path {shape} d="M{_number(point)} 0H{_number(width - point)}L{w} {_number(middle)}'
                 f'L{_number(width - point)} {h}H{_number(point)}L0 {_number(middle)}z"/>'
             )
-        case Family.TIME:
+        case Category.TIME:
             return (
                 f'<rect {shape} width="{w}" height="{h}" rx="{_number(height / 2)}"/>'
                 f'<rect {inner} x="4" y="4" width="{_number(width - 8)}" height="{_number(height - 8)}" '
                 f'rx="{_number(height / 2 - 4)}"/>'
             )
-        case Family.DATA:
+        case Category.DATA:
             return (
                 f'<rect {shape} width="{w}" height="{h}" rx="3"/>'
                 f'<path {inner} d="M7 0V{h}M{_number(width - 7)} 0V{h}"/>'
             )
-        case Family.PERSON:
+        case Category.PERSON:
             return f'<path {shape} d="M14 0H{w}L{_number(width - 14)} {h}H0z"/>'
-        case Family.WORK | Family.MODEL | Family.GROUP | Family.MISSING:
+        case Category.WORK | Category.MODEL | Category.GROUP | Category.MISSING:
             return f'<rect {shape} width="{w}" height="{h}" rx="8"/>'
 
 
@@ -297,7 +298,7 @@ def _draw_group(figure: Figure) -> _Drawn:
     width = content_width + 2 * _GROUP_PADDING
     head_height = sum(_LINE_HEIGHTS[name] for name, _, _ in lines) + _TOP_PADDING + 6
     height = head_height + panel_height + _GROUP_PADDING
-    markup = [f'<g class="figure {figure.family}">', *_tooltip(figure), _outline(figure, width, height)]
+    markup = [f'<g class="figure {figure.category}">', *_tooltip(figure), _outline(figure, width, height)]
     markup.extend((*_texts(lines, width / 2, _TOP_PADDING - 2), "</g>"))
     x = _GROUP_PADDING
     for (panel, inside), natural_width in zip(panels, widths, strict=True):

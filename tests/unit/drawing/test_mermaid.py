@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean, fit, width_of
+from penstock.definitions.node_parts.kind import Category
 from penstock.definitions.outline.document import outline_of
 from penstock.drawing.layers import Box, Link
 from penstock.drawing.layout import arrange
 from penstock.drawing.mermaid import to_mermaid
-from penstock.drawing.model import EXIT, Family, Figure, Panel, picture_of
+from penstock.drawing.model import EXIT, Figure, Panel, picture_of
 from penstock.drawing.svg import to_svg
 from tests.unit.definitions.documents import (
     everything_native,
@@ -117,7 +118,7 @@ def test_branches_that_share_a_node_stay_beside_their_fork() -> None:
 
 def test_a_target_that_does_not_exist_is_shown_as_missing() -> None:
     document = minimal_native(step("a", next="nowhere"), {"id": "done", "type": "end"})
-    [missing] = [figure for figure in picture_of(document).root.figures if figure.family is Family.MISSING]
+    [missing] = [figure for figure in picture_of(document).root.figures if figure.category is Category.MISSING]
     assert (missing.name, missing.caption) == ("nowhere", "unknown node")
 
 
@@ -451,5 +452,5 @@ def test_a_node_that_continues_the_run_is_an_end_that_says_with_which_definition
         nodes: list[JsonValue] = [step("work"), {**again, **fields}]
         panel = picture_of({"penstock": "v1", "name": "w", "nodes": nodes}).root
         [figure] = [item for item in panel.figures if item.name == "again"]
-        assert (figure.family, figure.caption) == (Family.TERMINAL, caption)
+        assert (figure.category, figure.caption) == (Category.TERMINAL, caption)
         assert not any(arrow.source == figure.key for arrow in panel.arrows)

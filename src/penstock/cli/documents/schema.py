@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from penstock.base.json import JsonObject
-from penstock.definitions.shapes.json_schema import document_schema, native_schema, published_schema
+from penstock.definitions.editor_schema import document_schema, native_schema, published_schema
 
 __all__ = ["SchemaFormat", "schema_command"]
 

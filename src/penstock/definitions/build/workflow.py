@@ -1,18 +1,18 @@
 """Build the compiled workflow from a document that the checks found no error in.
 
 Above it: `validate.load_workflow` and the runtime's definition cache. Below it: `outline.document` (which says where
-things stand), `nodes` (one function per node type), expressions, templates and schemas (compiled here, once). It does
-not check: a document with errors gets `Rejected`, which says to validate first.
+things stand) and `nodes`. Expressions, templates and schemas are compiled here, once. It does not check: a document
+with errors gets `Rejected`, which says to validate first.
 """
 
 from __future__ import annotations
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build.nodes import NodeBuilder
-from penstock.definitions.build.parts import build_error_routes, duration_of, optional_schema
 from penstock.definitions.canonical import definition_hash
 from penstock.definitions.model import Checkpointing, Format, Node, RunBody, Workflow
-from penstock.definitions.outline.document import Outline, outline_of
+from penstock.definitions.node_parts.compiling import build_error_routes, duration_of, optional_schema
+from penstock.definitions.outline.document import Outline, begins_run, outline_of
 from penstock.definitions.schemas.compiled import apply_defaults
 
 __all__ = ["build_workflow"]
@@ -71,7 +71,7 @@ def _checkpointing(document: JsonObject, default: str) -> Checkpointing:
 def _published(document: JsonObject, outline: Outline, nodes: dict[str, Node]) -> Workflow:
     about = _object(document.get("document"))
     state_schema = _object(document.get("state_schema"))
-    starts = [node for node in outline.nodes if node.type == "start"]
+    starts = [node for node in outline.nodes if begins_run(node)]
     input_schema = _object(starts[0].fields.get("input_schema")) if starts else {}
     return Workflow(
         format=Format.PUBLISHED,

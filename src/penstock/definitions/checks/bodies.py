@@ -8,21 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.base.limits import BODY_DEPTH_MAX
-from penstock.definitions.model import ACTIVITY_TYPES
+from penstock.definitions.editor_schema import node_shape
+from penstock.definitions.node_parts.kind import RunEnd
+from penstock.definitions.nodes import NODE_KINDS, kind_named
 from penstock.definitions.outline.document import EXIT, Body, OutlineNode
-from penstock.definitions.outline.reach import Graph, strong_components
+from penstock.definitions.outline.reach import Graph, fails, strong_components
 from penstock.definitions.source.findings import Finding, Severity
 
 __all__ = ["body_findings"]
 
-_INSTANT_TYPES = frozenset({"start", "end", "switch", "set_state", "emit", "fail", "continue_as_new"})
-_RETRIED_TYPES = frozenset({*(str(node_type) for node_type in ACTIVITY_TYPES), "subworkflow"})
-_BODY_WORDS = {"for_each": "item", "loop": "iteration"}
-# Nodes that end the run, so that they cannot stand where others of its nodes may be at work: code, what it does, name.
-_ENDS = {
-    "end": ("END_IN_BODY", "end the run", "end"),
-    "continue_as_new": ("CONTINUE_IN_BODY", "end the run and start the next one", "continue_as_new"),
-}
+_RETRIED_TYPES = frozenset(
+    kind.name for kind in NODE_KINDS.values() if any(member.name == "retry" for member in node_shape(kind).fields)
+)
 
 
 def body_findings(graph: Graph, reached: set[str]) -> list[Finding]:
@@ -36,10 +33,11 @@ def body_findings(graph: Graph, reached: set[str]) -> list[Finding]:
 
 
 def _node_findings(graph: Graph, node: OutlineNode) -> Iterator[Finding]:
-    if node.type in ("parallel", "race"):
-        yield from _duplicate_branches(node)
-        yield from _impossible_join(node)
-    yield from _too_deep(node)
+    kind = kind_named(node.type)
+    if kind is not None and kind.bodies is not None:
+        if kind.bodies.check is not None:
+            yield from kind.bodies.check(node)
+        yield from _too_deep(node)
     yield from _without_effect(graph, node)
 
 
@@ -63,25 +61,33 @@ def _body_title(graph: Graph, body: Body) -> str:
     if body.name:
         return f"the branch `{body.name}` of `{body.owner}`"
     owner = graph.nodes.get(body.owner or "")
-    word = _BODY_WORDS.get(owner.type, "branch") if owner is not None else "branch"
+    kind = kind_named(owner.type) if owner is not None else None
+    word = kind.bodies.word if kind is not None and kind.bodies is not None else "branch"
     return f"an {word} of `{body.owner}`" if word != "branch" else f"a branch of `{body.owner}`"
 
 
 def _ends_in_bodies(graph: Graph) -> Iterator[Finding]:
+    """Nodes that end the run, where others of its nodes may be at work."""
     for node in graph.outline.nodes:
-        if node.type in _ENDS and node.body != "":
+        run_end = _run_end(node)
+        if run_end is not None and node.body != "":
             body = graph.outline.bodies.get(node.body)
             owner = (body.owner if body is not None else None) or node.body
-            code, does, word = _ENDS[node.type]
             yield Finding(
-                code=code,
-                message=f"`{node.id}` would {does} from inside `{owner}`",
+                code=run_end.code,
+                message=f"`{node.id}` would {run_end.does} from inside `{owner}`",
                 path=f"{node.path}/type",
-                hint=f"finish the body with `next: {EXIT}`, and put the {word} node after `{owner}`",
+                hint=f"finish the body with `next: {EXIT}`, and put the {node.type} node after `{owner}`",
             )
-    for node_type, (code, _, word) in _ENDS.items():
-        ends = {node.id for node in graph.nodes.values() if node.type == node_type}
-        yield from _reached_ends(graph, ends, code, word)
+    for kind in NODE_KINDS.values():
+        if kind.run_end is not None:
+            ends = {node.id for node in graph.nodes.values() if node.type == kind.name}
+            yield from _reached_ends(graph, ends, kind.run_end.code, kind.name)
+
+
+def _run_end(node: OutlineNode) -> RunEnd | None:
+    kind = kind_named(node.type)
+    return None if kind is None else kind.run_end
 
 
 def _reached_ends(graph: Graph, ends: set[str], code: str, word: str) -> Iterator[Finding]:
@@ -118,7 +124,8 @@ def _steps_over_runs(graph: Graph) -> dict[str, tuple[str, ...]]:
     """The steps of the graph, where the run that continues another one begins at the beginning."""
     entry = graph.resolve(graph.outline.entry, "") if graph.outline.entry is not None else None
     again = () if entry is None else (entry,)
-    continued = {name: again for name, node in graph.nodes.items() if node.type == "continue_as_new"}
+    ends = {name: _run_end(node) for name, node in graph.nodes.items()}
+    continued = {name: again for name, run_end in ends.items() if run_end is not None and run_end.restarts}
     return {name: (*steps, *continued.get(name, ())) for name, steps in graph.steps.items()}
 
 
@@ -131,9 +138,11 @@ def _goes_round(graph: Graph, name: str, members: frozenset[str]) -> bool:
     node = graph.nodes[name]
     if name in graph.leaving or name in graph.uncertain or graph.blocks(name):
         return False
-    if node.type == "switch" and not any(route.kind == "default" for route in node.routes):
+    kind = kind_named(node.type)
+    # A node that chooses its successor itself fails when no case is true.
+    if kind is not None and kind.routes is not None and not any(route.kind == "default" for route in node.routes):
         return False
-    if any(inner.type == "fail" for inner in graph.contents(name)):
+    if any(fails(inner) for inner in graph.contents(name)):
         return False
     return all(step in members for step in graph.steps.get(name, ()))
 
@@ -152,48 +161,10 @@ def _endless_cycle(graph: Graph, members: frozenset[str]) -> Finding:
     )
 
 
-def _duplicate_branches(node: OutlineNode) -> Iterator[Finding]:
-    branches, seen = node.fields.get("branches"), set[str]()
-    for index, branch in enumerate(branches if isinstance(branches, list) else []):
-        name = branch.get("name") if isinstance(branch, dict) else None
-        if not isinstance(name, str):
-            continue
-        if name in seen:
-            yield Finding(
-                code="DUPLICATE_BRANCH",
-                message=f"`{node.id}` has two branches called `{name}`",
-                path=f"{node.fields_path}/branches/{index}/name",
-                hint="the results of branches are told apart by their names",
-            )
-        seen.add(name)
-
-
-def _impossible_join(node: OutlineNode) -> Iterator[Finding]:
-    branches, needed = node.fields.get("branches"), node.fields.get("n")
-    count = len(branches) if isinstance(branches, list) else 0
-    if not isinstance(needed, int) or isinstance(needed, bool) or not count:
-        return
-    if node.fields.get("join") != "n_of_m":
-        yield Finding(
-            code="HAS_NO_EFFECT",
-            message="`n` counts only with `join: n_of_m`",
-            path=node.field_path("n"),
-            hint="write `join: n_of_m`, or remove `n`",
-            severity=Severity.WARNING,
-        )
-    elif needed > count:
-        yield Finding(
-            code="JOIN_IMPOSSIBLE",
-            message=f"`{node.id}` waits for {needed} branches but has {count}",
-            path=node.field_path("n"),
-            hint=f"write a number from 1 to {count}",
-        )
-
-
 def _too_deep(node: OutlineNode) -> Iterator[Finding]:
     # Only field names and indices occur in a path, so counting is exact.
     depth = node.path.split("/").count("nodes") - 1
-    if depth == BODY_DEPTH_MAX and node.type in ("parallel", "race", "for_each", "loop"):
+    if depth == BODY_DEPTH_MAX:
         yield Finding(
             code="NESTING_TOO_DEEP",
             message=f"`{node.id}` is inside {BODY_DEPTH_MAX} other nodes and cannot have a body of its own",
@@ -203,8 +174,8 @@ def _too_deep(node: OutlineNode) -> Iterator[Finding]:
 
 
 def _without_effect(graph: Graph, node: OutlineNode) -> Iterator[Finding]:
-    native = graph.outline.native
-    ignored = ["timeout"] if node.type in _INSTANT_TYPES else []
+    native, kind = graph.outline.native, kind_named(node.type)
+    ignored = ["timeout"] if kind is not None and kind.is_instant else []
     # The native schema refuses `retry` where it means nothing; the published one accepts it everywhere.
     if not native and node.type not in _RETRIED_TYPES:
         ignored.append("retry")

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from penstock.base.json import JsonObject, JsonValue, json_pointer
 from penstock.definitions.checks.declared import Declarations
 from penstock.definitions.durations import parse_native_duration_ms
+from penstock.definitions.node_parts.kind import Pace
+from penstock.definitions.nodes import kind_named
+from penstock.definitions.outline.document import OutlineNode, asks_somebody
 from penstock.definitions.schemas.compiled import SchemaProblem, apply_defaults, compile_schema, violations
 from penstock.definitions.source.findings import Finding, Severity
 from penstock.definitions.source.guesses import Guesses
@@ -18,8 +21,6 @@ __all__ = ["case_findings"]
 
 # How tests and histories name the undoing of a node.
 _UNDO_PREFIX = "compensate:"
-# Nodes that do nothing an outside could be asked for.
-_NOT_MOCKED = frozenset({"start", "end", "switch", "set_state", "fail", "continue_as_new"})
 
 
 def case_findings(document: JsonObject, declarations: Declarations, guesses: Guesses) -> Iterator[Finding]:
@@ -112,7 +113,7 @@ def _mocks(test: JsonObject, path: str, declarations: Declarations) -> Iterator[
         if node is None:
             continue
         place = f"{path}/mock{json_pointer((name,))}"
-        if node.type in _NOT_MOCKED:
+        if _never_mocked(node):
             yield Finding(
                 code="HAS_NO_EFFECT",
                 message=f"`{name}` is a {node.type} node, which is never mocked",
@@ -133,6 +134,12 @@ def _mocks(test: JsonObject, path: str, declarations: Declarations) -> Iterator[
                 what=f"the mocked output of `{name}`",
                 severity=Severity.WARNING,
             )
+
+
+def _never_mocked(node: OutlineNode) -> bool:
+    """Whether a node does nothing that an outside could be asked for."""
+    kind = kind_named(node.type)
+    return kind is not None and kind.pace is Pace.AT_ONCE and kind.bodies is None
 
 
 def _outputs(mock: JsonValue, path: str) -> Iterator[tuple[JsonValue, str]]:
@@ -170,9 +177,10 @@ def _answers(test: JsonObject, path: str, declarations: Declarations) -> Iterato
         if node is None:
             continue
         place = f"{path}/answers{json_pointer((name,))}"
-        if node.type != "interrupt" and _asks(test, name):
+        kind = kind_named(node.type)
+        if not asks_somebody(node) and _asks(test, name):
             continue
-        if node.type != "interrupt":
+        if kind is None or not asks_somebody(node):
             yield Finding(
                 code="UNKNOWN_NODE_IN_TEST",
                 message=f"`{name}` is a {node.type} node, which asks nobody",
@@ -180,14 +188,12 @@ def _answers(test: JsonObject, path: str, declarations: Declarations) -> Iterato
                 hint="answers are for interrupt nodes, and for activities whose `mock` asks something",
             )
             continue
-        declared = declarations.answer_of(node)
+        schema = kind.output(node.fields)
         # A refused answer leaves the run waiting, which a test may want to show.
-        if declared is None or not isinstance(declared.schema, dict) or status == "waiting_input":
+        if not isinstance(schema, dict) or status == "waiting_input":
             continue
         for given, inner in _in_sequence(answer, place):
-            yield from _misfits(
-                declared.schema, given, path=inner, code="TEST_ANSWER_INVALID", what=f"the answer to `{name}`"
-            )
+            yield from _misfits(schema, given, path=inner, code="TEST_ANSWER_INVALID", what=f"the answer to `{name}`")
 
 
 def _misfits(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.nodes import kind_named
 from penstock.definitions.outline.document import Outline, OutlineNode
 from penstock.definitions.schemas.types import ANY_TYPE, Presence, SchemaView, TypeSet
 
@@ -54,8 +55,7 @@ def path_text(steps: Steps) -> str:
 
 def declarations_of(document: JsonObject, outline: Outline) -> Declarations:
     """Collect what a document declares."""
-    names = (node.fields.get("as") for node in outline.nodes if node.type == "for_each")
-    item_names = frozenset(name for name in names if isinstance(name, str))
+    item_names = frozenset(name for node in outline.nodes if isinstance(name := _item_name(node), str))
     return Declarations(document, outline, outline.by_id(), item_names)
 
 
@@ -91,18 +91,8 @@ class Declarations:
         """The declared output of a node; None when it is not known what the node gives."""
         if _has_fallback(node.fields.get("on_error")) or _has_fallback(self.document.get("on_error")):
             return None
-        if node.type == "interrupt":
-            return self.answer_of(node)
-        if node.type == "for_each":
-            return _view({"type": "array"})
-        return None if node.type == "end" else _view(node.fields.get("output_schema"))
-
-    def answer_of(self, node: OutlineNode) -> SchemaView | None:
-        """The declared answer to a question, when one person answers it."""
-        approvers = node.fields.get("approvers")
-        if isinstance(approvers, dict) and approvers.get("count", 1) != 1:
-            return None
-        return _view(node.fields.get("answer", node.fields.get("resume_schema")))
+        kind = kind_named(node.type)
+        return _view(node.fields.get("output_schema") if kind is None else kind.output(node.fields))
 
     def _source(self, steps: Steps) -> tuple[SchemaView | None, int]:
         """The schema that a path starts from, and the number of steps that it took to get there."""
@@ -116,6 +106,14 @@ class Declarations:
         # The name of an item hides a node of the same name.
         node = self.nodes.get(first) if first is not None and first not in self.item_names else None
         return (self.output_of(node) if node is not None else None), 1
+
+
+def _item_name(node: OutlineNode) -> JsonValue:
+    """The name that the author gave to the items of a node."""
+    kind = kind_named(node.type)
+    if kind is None or kind.bodies is None or kind.bodies.item_name is None:
+        return None
+    return node.fields.get(kind.bodies.item_name[0])
 
 
 def _view(schema: JsonValue) -> SchemaView | None:

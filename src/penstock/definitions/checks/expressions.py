@@ -1,6 +1,6 @@
 """Checks of jq, templates and secrets: what does not compile, what is forbidden, what names something unknown.
 
-Above it: `validate`. Below it: `outline.jq_sites` and `outline.jq_leaves` find and compile the jq, `jq.text` reads the
+Above it: `validate`. Below it: `outline.jq_places` and `outline.jq_leaves` find and compile the jq, `jq.text` reads the
 names in it, `reach` knows which nodes a body can see. What type a value has is `types`' business.
 """
 
@@ -14,9 +14,11 @@ from penstock.base.limits import DOCUMENT_EXPRESSIONS_MAX
 from penstock.definitions.checks.secret_answers import secret_answer_findings
 from penstock.definitions.checks.secrets import secret_findings
 from penstock.definitions.jq.text import root_keys
+from penstock.definitions.node_parts.jq_places import JqPlace
+from penstock.definitions.node_parts.kind import Bodies
+from penstock.definitions.nodes import kind_named
 from penstock.definitions.outline.document import Outline, OutlineNode
 from penstock.definitions.outline.jq_leaves import JsonLeaf, Leaf, Mistake, Query, SecretText, Text, collect_leaves
-from penstock.definitions.outline.jq_sites import Site
 from penstock.definitions.outline.reach import Graph, graph_of
 from penstock.definitions.source.findings import Finding
 from penstock.definitions.source.guesses import Guesses
@@ -24,8 +26,6 @@ from penstock.definitions.source.guesses import Guesses
 __all__ = ["expression_findings"]
 
 _ALWAYS_VISIBLE = ("input", "run", "state", "error")
-# What runs inside these is read from outside by its own name once it is done; a for_each has one output per item.
-_TRANSPARENT_TYPES = frozenset({"loop", "parallel", "race"})
 _ROOT_HINT = "expressions read `.input`, `.state`, `.run` and the outputs of nodes by their ids"
 
 
@@ -35,10 +35,10 @@ def expression_findings(document: JsonObject, outline: Outline, guesses: Guesses
     findings: list[Finding] = []
     allowed: set[str] = set()
     collected = collect_leaves(document, outline)
-    for site, leaves in collected.sites:
-        findings.extend(finding for leaf in leaves for finding in _check_leaf(leaf, site, names))
-        if site.allows_secrets:
-            allowed.add(site.path)
+    for place, leaves in collected.places:
+        findings.extend(finding for leaf in leaves for finding in _check_leaf(leaf, place, names))
+        if place.allows_secrets:
+            allowed.add(place.path)
     if not collected.complete:
         findings.append(
             Finding(
@@ -48,20 +48,20 @@ def expression_findings(document: JsonObject, outline: Outline, guesses: Guesses
             )
         )
         return tuple(findings)
-    findings.extend(secret_answer_findings(document, outline, collected.sites))
+    findings.extend(secret_answer_findings(document, outline, collected.places))
     if outline.native:
         findings.extend(secret_findings(document, frozenset(allowed), names.graph.guesses))
     return tuple(findings)
 
 
-def _check_leaf(leaf: Leaf, site: Site, names: _Names) -> Iterator[Finding]:
+def _check_leaf(leaf: Leaf, place: JqPlace, names: _Names) -> Iterator[Finding]:
     match leaf:
         case Mistake(path=path, code=code, message=message, hint=hint):
             yield Finding(code=code, message=message, path=path, hint=hint)
         case Query(path=path, program=program):
-            yield from names.unknown((program,), path, site)
+            yield from names.unknown((program,), path, place)
         case Text(path=path, programs=programs):
-            yield from names.unknown(programs, path, site)
+            yield from names.unknown(programs, path, place)
         case SecretText() | JsonLeaf():
             pass
 
@@ -73,16 +73,16 @@ class _Names:
     document: JsonObject
     graph: Graph
 
-    def unknown(self, programs: tuple[str, ...], path: str, site: Site) -> Iterator[Finding]:
+    def unknown(self, programs: tuple[str, ...], path: str, place: JqPlace) -> Iterator[Finding]:
         """The names at the root of expressions that nothing has there."""
-        if not self.graph.outline.native or site.body is None:
+        if not self.graph.outline.native or place.body is None:
             return
         reported: set[str] = set()
         for program in programs:
             for name in sorted(root_keys(program) or ()):
-                if name not in reported and not self._is_visible(name, site.body):
+                if name not in reported and not self._is_visible(name, place.body):
                     reported.add(name)
-                    yield self._unknown(name, path, site.body)
+                    yield self._unknown(name, path, place.body)
 
     def _is_visible(self, name: str, body: str) -> bool:
         around = tuple(self.graph.enclosing(body))
@@ -96,11 +96,12 @@ class _Names:
         return node is not None and any(home in around for home in self._homes(node))
 
     def _homes(self, node: OutlineNode) -> Iterator[str]:
-        """The bodies that see a node's output: its own, and those around it up to a for_each, whose items are many."""
+        """The bodies that see a node's output: its own, and those around it up to one whose nodes have many outputs."""
         for home in self.graph.enclosing(node.body):
             yield home
             owner = self._owner(home)
-            if owner is None or owner.type == "for_each":
+            inside = _bodies(owner)
+            if owner is None or (inside is not None and not inside.once_each):
                 return
 
     def _visible(self, body: str) -> dict[str, None]:
@@ -111,11 +112,13 @@ class _Names:
 
     def _names_around(self, around: tuple[str, ...]) -> Iterator[str]:
         for owner in map(self._owner, around):
-            if owner is not None and owner.type == "for_each":
-                item = owner.fields.get("as", "item")
-                yield from (str(item), "index")
-            elif owner is not None and owner.type == "loop":
-                yield "loop"
+            inside = _bodies(owner)
+            if owner is None or inside is None:
+                continue
+            if inside.item_name is not None:
+                name, default = inside.item_name
+                yield str(owner.fields.get(name, default))
+            yield from inside.names
 
     def _owner(self, body: str) -> OutlineNode | None:
         described = self.graph.outline.bodies.get(body)
@@ -146,6 +149,11 @@ class _Names:
             path=path,
             hint=f"read the results of all items instead: `.{name}`",
         )
+
+
+def _bodies(owner: OutlineNode | None) -> Bodies | None:
+    kind = kind_named(owner.type) if owner is not None else None
+    return None if kind is None else kind.bodies
 
 
 def _property_names(schema: JsonValue) -> tuple[str, ...]:

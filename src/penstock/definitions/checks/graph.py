@@ -1,4 +1,4 @@
-"""Checks of the graph: ids, targets, reachability, dead ends, the nodes a run starts and ends with.
+"""Checks of the graph: ids, targets, reachability, dead ends.
 
 Above it: `validate`. Beside it: `bodies` (branches, items and iterations) and `edges` (the published rules
 of edges). Below it: `reach` resolves the graph. It trusts nothing: an outline of a broken document is checked as far as
@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.definitions.checks.bodies import body_findings
+from penstock.definitions.nodes import NODE_KINDS, kind_named
 from penstock.definitions.outline.document import EXIT, Outline, OutlineNode, Route
-from penstock.definitions.outline.reach import KNOWN_TYPES, Graph, graph_of
+from penstock.definitions.outline.reach import Graph, graph_of
 from penstock.definitions.source.findings import Finding, Severity
 from penstock.definitions.source.guesses import Guesses
 
 __all__ = ["graph_findings"]
-
-_FINAL_TYPES = frozenset({"end", "fail", "continue_as_new"})
 
 
 def graph_findings(outline: Outline, guesses: Guesses | None = None) -> tuple[Finding, ...]:
@@ -29,8 +28,7 @@ def graph_findings(outline: Outline, guesses: Guesses | None = None) -> tuple[Fi
     return (
         *_duplicate_ids(outline),
         *_unknown_targets(graph),
-        *_start_nodes(outline),
-        *_end_count(outline),
+        *(finding for kind in NODE_KINDS.values() if kind.check_all for finding in kind.check_all(outline)),
         *_unreachable(graph, reached),
         *dead_ends,
         *bodies,
@@ -106,56 +104,6 @@ def _other_body_hint(graph: Graph, elsewhere: OutlineNode, body: str) -> str:
     return f"a body is entered at its first node only, through {owner}"
 
 
-def _start_nodes(outline: Outline) -> Iterator[Finding]:
-    starts = [node for node in outline.nodes if node.type == "start"]
-    if not outline.native and not starts and _all_known(outline):
-        yield Finding(
-            code="START_COUNT",
-            message="there is no start node",
-            path="/nodes",
-            hint="add one node with `type: start`",
-        )
-    for extra in starts[1:]:
-        yield Finding(
-            code="START_COUNT",
-            message=f"`{extra.id}` is a second start node; `{starts[0].id}` is the first",
-            path=f"{extra.path}/type",
-            hint="a workflow starts in one place",
-        )
-    if not outline.native or not starts:
-        return
-    root = [node for node in outline.nodes if node.body == ""]
-    if starts[0].body != "" or (outline.listed_order and starts[0] is not root[0]):
-        yield Finding(
-            code="START_NOT_FIRST",
-            message=f"the start node `{starts[0].id}` is not the first node",
-            path=f"{starts[0].path}/type",
-            hint="put it first, or leave it out: a run starts with the first node",
-        )
-
-
-def _end_count(outline: Outline) -> Iterator[Finding]:
-    if outline.native:
-        return
-    ends = [node for node in outline.nodes if node.type == "end"]
-    if not ends and _all_known(outline):
-        yield Finding(
-            code="END_COUNT", message="there is no end node", path="/nodes", hint="add one node with `type: end`"
-        )
-    for extra in ends[1:]:
-        yield Finding(
-            code="END_COUNT",
-            message=f"`{extra.id}` is a second end node; `{ends[0].id}` is the first",
-            path=f"{extra.path}/type",
-            hint="the published format has exactly one end; lead both paths to it, or write `penstock: v1`",
-        )
-
-
-def _all_known(outline: Outline) -> bool:
-    """Whether there are nodes, all of known types: a misspelt type may be the one that seems to be missing."""
-    return bool(outline.nodes) and all(node.type in KNOWN_TYPES for node in outline.nodes)
-
-
 def _unreachable(graph: Graph, reached: set[str]) -> Iterator[Finding]:
     if not reached:
         return
@@ -184,7 +132,8 @@ def _dead_ends(graph: Graph, reached: set[str]) -> Iterator[Finding]:
         return
     branch_nodes = _nodes_of_branches(graph)
     for node in graph.nodes.values():
-        if node.body != "" or node.type in _FINAL_TYPES or node.type not in KNOWN_TYPES:
+        kind = kind_named(node.type)
+        if node.body != "" or kind is None or kind.is_final:
             continue
         if node.id not in reached or node.id in branch_nodes:
             continue
@@ -237,8 +186,8 @@ def _exit_in_root(route: Route) -> Finding:
 def _no_end(graph: Graph, reached: set[str]) -> Iterator[Finding]:
     if not graph.outline.native or not reached or reached & graph.uncertain:
         return
-    types = {graph.nodes[name].type for name in reached}
-    if {"end", "continue_as_new"} & types or types - KNOWN_TYPES:
+    kinds = [kind_named(graph.nodes[name].type) for name in reached]
+    if any(kind is None or kind.run_end is not None for kind in kinds):
         return
     yield Finding(
         code="NO_END",

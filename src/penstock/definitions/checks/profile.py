@@ -7,7 +7,8 @@ Native documents may ask inside branches, so this check is not for them.
 from collections.abc import Iterator
 
 from penstock.base.json import JsonObject
-from penstock.definitions.outline.document import OutlineNode, outline_of
+from penstock.definitions.nodes import kind_named
+from penstock.definitions.outline.document import OutlineNode, asks_somebody, outline_of
 
 __all__ = ["interrupts_in_branches"]
 
@@ -17,12 +18,13 @@ def interrupts_in_branches(document: JsonObject) -> Iterator[tuple[OutlineNode, 
     nodes = outline_of(document).by_id()
     reported: set[str] = set()
     for fork in nodes.values():
-        if fork.type != "parallel":
+        kind = kind_named(fork.type)
+        if kind is None or kind.published is None or kind.bodies is None:
             continue
         join_target = next((route.target for route in fork.routes if route.kind == "edge"), None)
         for name, entry in _branches(fork):
             for node in _walk(nodes, entry, {fork.id, join_target}):
-                if node.type == "interrupt" and node.id not in reported:
+                if asks_somebody(node) and node.id not in reported:
                     reported.add(node.id)
                     yield fork, name, node
 

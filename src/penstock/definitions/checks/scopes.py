@@ -1,38 +1,26 @@
 """Scopes in a document: each must be one that a key can have.
 
-Above it: `validate`. Below it: `base.scopes`, which has the grammar. Whether anybody has the scope is not asked here.
+Above it: `validate`. Below it: `base.scopes`, which has the grammar. The groups of approvers are checked with the node
+that names them. Whether anybody has the scope is not asked here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from penstock.base.json import JsonObject
 from penstock.base.scopes import SCOPE_HINT, is_scope, likely_scope
 from penstock.definitions.source.findings import Finding, Severity
 
-if TYPE_CHECKING:
-    from penstock.definitions.outline.document import Outline
-
 __all__ = ["misspelt_scopes", "scope_findings"]
 
 
-def scope_findings(document: JsonObject, outline: Outline) -> Iterator[Finding]:
+def scope_findings(document: JsonObject) -> Iterator[Finding]:
     """Scopes that no key could have."""
     for place, scope in _scopes(document):
         if not is_scope(scope):
-            yield _invalid(f"{scope[:100]!r} is not a scope", place)
-    for node in outline.nodes:
-        approvers = node.fields.get("approvers") if node.type == "interrupt" else None
-        group = approvers.get("group") if isinstance(approvers, dict) else None
-        if isinstance(group, str) and not is_scope(f"approve:{group}"):
-            told = f"nobody can be in the group {group[:100]!r}: approve:{group[:100]} is not a scope"
-            yield _invalid(told, f"{node.field_path('approvers')}/group")
-
-
-def _invalid(message: str, path: str) -> Finding:
-    return Finding(code="SCOPE_INVALID", message=message, path=path, hint=SCOPE_HINT)
+            message = f"{scope[:100]!r} is not a scope"
+            yield Finding(code="SCOPE_INVALID", message=message, path=place, hint=SCOPE_HINT)
 
 
 def misspelt_scopes(document: JsonObject, known: Iterable[str]) -> Iterator[Finding]:

@@ -15,9 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from penstock.base.json import JsonObject
 from penstock.definitions.jq.expressions import Expression, compile_expression
 from penstock.definitions.jq.reads import Reads
-from penstock.definitions.outline.document import Outline
+from penstock.definitions.node_parts.jq_places import JqPlace, field_pointer
+from penstock.definitions.nodes import kind_named
+from penstock.definitions.outline.document import Outline, gives_result
 from penstock.definitions.outline.jq_leaves import Leaf, Query, Text
-from penstock.definitions.outline.jq_sites import Site, field_pointer
 from penstock.definitions.secret_answers import ANY_MEMBER, secret_paths
 from penstock.definitions.source.findings import Finding
 
@@ -28,19 +29,20 @@ _HINT = (
     "use it in a field of an activity as a value of its own, `${ .node.member }`, or in a text without other jq; "
     "what has to be worked out from it is worked out in the step"
 )
-_SCHEMA_FIELDS = ("answer", "answer_schema", "resume_schema")
 
 _Paths = Mapping[str, tuple[tuple[str, ...], ...]]
 
 
 def secret_answer_findings(
-    document: JsonObject, outline: Outline, sites: Iterable[tuple[Site, tuple[Leaf, ...]]]
+    document: JsonObject, outline: Outline, places: Iterable[tuple[JqPlace, tuple[Leaf, ...]]]
 ) -> Iterator[Finding]:
     """Every use of a secret answer that could not work."""
     secret: dict[str, tuple[tuple[str, ...], ...]] = {}
     for node in outline.nodes:
-        name = next((item for item in _SCHEMA_FIELDS if isinstance(node.fields.get(item), dict)), None)
-        schema = node.fields.get(name) if name is not None and node.type == "interrupt" else None
+        kind = kind_named(node.type)
+        answers = kind.answer_fields if kind is not None else ()
+        name = next((item for item in answers if isinstance(node.fields.get(item), dict)), None)
+        schema = node.fields.get(name) if name is not None else None
         if name is None or not isinstance(schema, dict) or not (paths := secret_paths(schema)):
             continue
         if not outline.native:
@@ -49,18 +51,18 @@ def secret_answer_findings(
             yield Finding(code=_CODE, message=told, path=field_pointer(document, node, name), hint=hint)
         secret[node.id] = paths
     if secret and outline.native:
-        for site, leaves in sites:
-            if site.body is not None:
-                yield from (finding for leaf in leaves for finding in _misuses(leaf, site, secret))
+        for place, leaves in places:
+            if place.body is not None:
+                yield from (finding for leaf in leaves for finding in _misuses(leaf, place, secret))
 
 
-def _misuses(leaf: Leaf, site: Site, secret: _Paths) -> Iterator[Finding]:
+def _misuses(leaf: Leaf, place: JqPlace, secret: _Paths) -> Iterator[Finding]:
     programs = (leaf.program,) if isinstance(leaf, Query) else leaf.programs if isinstance(leaf, Text) else ()
     expressions = [item for item in map(compile_expression, programs) if isinstance(item, Expression)]
     read = [item for item in expressions if any(_touched(item, secret))]
     if not read:
         return
-    if site.allows_secrets or (site.node is not None and site.node.type == "end"):
+    if place.allows_secrets or (place.node is not None and gives_result(place.node)):
         is_plain = isinstance(leaf, Query) and _is_filled(read[0], secret)
         is_text = isinstance(leaf, Text) and all(_is_place(item, secret) for item in expressions)
         if is_plain or is_text:

@@ -1,8 +1,8 @@
 """Checks of types before anything runs: values that can never fit where they go, and fields that do not exist.
 
 Above it: `validate`. Beside it: `cases` (the tests of a document). Below it: `declared` knows what a path can give,
-`outline.jq_sites` and `outline.jq_leaves` where expressions stand. Only what is certain is an error: an expression that
-is more than a plain path can give anything.
+`outline.jq_places` and `outline.jq_leaves` where expressions stand. Only what is certain is an error: an expression
+that is more than a plain path can give anything.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from penstock.definitions.checks.shape.keywords import quoted
 from penstock.definitions.jq.reads import Reads, reads_of
 from penstock.definitions.jq.syntax import parse_program
 from penstock.definitions.jq.text import simple_path
+from penstock.definitions.node_parts.jq_places import JqForm, JqPlace, Purpose
 from penstock.definitions.outline.document import Outline, OutlineNode
 from penstock.definitions.outline.jq_leaves import (
     JsonLeaf,
@@ -35,7 +36,6 @@ from penstock.definitions.outline.jq_leaves import (
     collect_leaves,
     leaf_of,
 )
-from penstock.definitions.outline.jq_sites import Form, Site
 from penstock.definitions.schemas.compiled import CompiledSchema, compile_schema, violations
 from penstock.definitions.schemas.types import (
     ANY_TYPE,
@@ -60,10 +60,10 @@ def type_findings(document: JsonObject, outline: Outline, guesses: Guesses | Non
     declarations = declarations_of(document, outline)
     checker = _TypeChecker(declarations, guesses or Guesses())
     findings: list[Finding] = []
-    for site, leaves in collect_leaves(document, outline).sites:
-        if site.body is not None:
+    for place, leaves in collect_leaves(document, outline).places:
+        if place.body is not None:
             findings.extend(finding for leaf in leaves for finding in checker.check_paths(leaf))
-            findings.extend(checker.check_site(site))
+            findings.extend(checker.check_place(place))
     if outline.native:
         findings.extend(case_findings(document, declarations, checker.guesses))
     return tuple(findings)
@@ -133,36 +133,39 @@ class _TypeChecker:
 
     # Values that cannot go where they are put
 
-    def check_site(self, site: Site) -> Iterator[Finding]:
-        node = site.node
+    def check_place(self, place: JqPlace) -> Iterator[Finding]:
+        node = place.node
         if node is None:
             return
-        if site.assigns is not None:
-            yield from self._check_assignment(site, site.assigns)
-        elif node.type == "end" and site.name in ("output", "output_mapping"):
-            yield from self._check_output(site, node)
-        elif node.type == "for_each" and site.name == "items":
-            yield from self._check_kind(site, _ARRAY, "`items`")
-        elif node.type == "emit" and site.name == "run":
-            yield from self._check_kind(site, _STRING, "`run`")
-        elif node.type == "continue_as_new" and site.name == "input" and node.fields.get("version") != "newest":
-            yield from self._check_next_input(site)
+        match place.purpose:
+            case Purpose.STATE:
+                yield from self._check_assignment(place, place.assigns or "")
+            case Purpose.RESULT:
+                yield from self._check_output(place, node)
+            case Purpose.NEXT_INPUT:
+                yield from self._check_next_input(place)
+            case Purpose.ARRAY:
+                yield from self._check_kind(place, _ARRAY)
+            case Purpose.STRING:
+                yield from self._check_kind(place, _STRING)
+            case None:
+                return
 
-    def _check_assignment(self, site: Site, key: str) -> Iterator[Finding]:
+    def _check_assignment(self, place: JqPlace, key: str) -> Iterator[Finding]:
         state = self.declarations.state_schema()
         if state is None:
             return
         member = state.member(key)
         if member.view is None:
-            yield from self._undeclared_key(key, site.path, member)
+            yield from self._undeclared_key(key, place.path, member)
             return
         target = _Target(f"the state's `{key}`", member.view)
         reducer = member.view.schema.get("reducer") if isinstance(member.view.schema, dict) else None
         if reducer == "merge":
             # The value is only a part of what the state will hold.
-            yield from _fit_types(self._value_types(site.value, site.path), site.path, "this", target)
+            yield from _fit_types(self._value_types(place.value, place.path), place.path, "this", target)
         elif reducer != "append":  # what is appended to a list need not be a list
-            yield from self._fit(site.value, site.path, target)
+            yield from self._fit(place.value, place.path, target)
 
     def _undeclared_key(self, key: str, path: str, member: Member) -> Iterator[Finding]:
         guess = self.guesses.nearest(key, member.names)
@@ -176,30 +179,32 @@ class _TypeChecker:
                 severity=Severity.ERROR if certain else Severity.WARNING,
             )
 
-    def _check_output(self, site: Site, node: OutlineNode) -> Iterator[Finding]:
+    def _check_output(self, place: JqPlace, node: OutlineNode) -> Iterator[Finding]:
         schemas = [node.fields.get("output_schema")]
         if self.declarations.outline.native:
             schemas.append(self.declarations.document.get("output"))
         for schema in schemas:
             if isinstance(schema, dict):
                 target = _Target("the output", SchemaView(schema, schema))
-                if site.form is Form.JQ:
-                    yield from self._fit_query(str(site.value), site.path, target)
+                if place.form is JqForm.JQ:
+                    yield from self._fit_query(str(place.value), place.path, target)
                 else:
-                    yield from self._fit(site.value, site.path, target)
+                    yield from self._fit(place.value, place.path, target)
 
-    def _check_next_input(self, site: Site) -> Iterator[Finding]:
+    def _check_next_input(self, place: JqPlace) -> Iterator[Finding]:
         schema = self.declarations.document.get("input")
         if isinstance(schema, dict):
             yield from self._fit(
-                site.value, site.path, _Target("the input", SchemaView(schema, schema), has_defaults=True)
+                place.value, place.path, _Target("the input", SchemaView(schema, schema), has_defaults=True)
             )
 
-    def _check_kind(self, site: Site, wanted: TypeSet, label: str) -> Iterator[Finding]:
-        is_jq = site.form is Form.JQ
-        types = self._program_types(str(site.value)) if is_jq else self._value_types(site.value, site.path)
+    def _check_kind(self, place: JqPlace, wanted: TypeSet) -> Iterator[Finding]:
+        is_jq = place.form is JqForm.JQ
+        types = self._program_types(str(place.value)) if is_jq else self._value_types(place.value, place.path)
         if types and not types & wanted:
-            yield _impossible(site.path, quoted(site.value) if is_jq else "this", types, _Wanted(label, wanted))
+            yield _impossible(
+                place.path, quoted(place.value) if is_jq else "this", types, _Wanted(f"`{place.name}`", wanted)
+            )
 
     def _fit(self, value: JsonValue, path: str, target: _Target) -> Iterator[Finding]:
         leaf = leaf_of(value, path)

@@ -16,9 +16,10 @@ from penstock.base.text import clean
 from penstock.definitions.diff.fields import effect_of
 from penstock.definitions.diff.model import Change, InFlight, Subject
 from penstock.definitions.diff.schemas import SchemaChange, compare_schemas
-from penstock.definitions.diff.values import Effect, alike, brief, change_of, kind_of
+from penstock.definitions.diff.values import alike, brief, change_of, kind_of
 from penstock.definitions.durations import parse_native_duration_ms
-from penstock.definitions.outline.document import Outline
+from penstock.definitions.node_parts.changes import Effect
+from penstock.definitions.outline.document import Outline, begins_run, gives_result
 
 __all__ = ["compare_contract"]
 
@@ -61,13 +62,13 @@ class _Side:
         if self.outline.native and "input" in self.document:
             return self.document["input"], "/input"
         for node in self.outline.nodes:
-            if node.type == "start" and "input_schema" in node.fields:
+            if begins_run(node) and "input_schema" in node.fields:
                 return node.fields["input_schema"], node.field_path("input_schema")
         return {"type": "object"}, "/input" if self.outline.native else "/nodes"
 
     def outputs(self) -> dict[str, tuple[JsonValue, str]]:
         """The schema of the result under an empty name, and those of single ends where they say more."""
-        ends = [node for node in self.outline.nodes if node.type == "end"]
+        ends = [node for node in self.outline.nodes if gives_result(node)]
         found = {
             node.id: (node.fields["output_schema"], node.field_path("output_schema"))
             for node in ends

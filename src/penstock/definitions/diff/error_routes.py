@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.diff.fields import template_meaning
 from penstock.definitions.diff.model import Change, InFlight, Subject
-from penstock.definitions.diff.values import Effect, alike, brief, change_of
+from penstock.definitions.diff.values import alike, brief, change_of
+from penstock.definitions.node_parts.changes import Effect
 
 __all__ = ["compare_error_routes"]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.node_parts.changes import InFlight
 
 __all__ = ["Change", "ChangeKind", "InFlight", "Subject", "WorkflowDiff"]
 
@@ -37,14 +38,6 @@ class Subject(StrEnum):
     GOVERNANCE = "governance"
     TRIGGER = "trigger"
     TEST = "test"
-
-
-class InFlight(StrEnum):
-    """Whether a run that is under way could be moved across the change by replaying its history."""
-
-    SAFE = "safe"
-    UNSAFE = "unsafe"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 
 from penstock.base.json import JsonValue
 from penstock.definitions.diff.error_routes import compare_error_routes
-from penstock.definitions.diff.fields import comparable_fields, effect_of
+from penstock.definitions.diff.fields import comparable_fields, comparison_of, effect_of
 from penstock.definitions.diff.model import Change, InFlight, Subject
-from penstock.definitions.diff.values import Effect, alike, brief, change_of
+from penstock.definitions.diff.values import alike, brief, change_of
+from penstock.definitions.node_parts.changes import Effect
 from penstock.definitions.outline.document import OutlineNode
 from penstock.definitions.outline.placement import Placement
 
@@ -279,8 +280,9 @@ def _shown(value: JsonValue) -> str:
 
 
 def _signal(node: OutlineNode) -> str:
-    signal = node.fields.get("signal")
-    return signal if node.type == "wait" and isinstance(signal, str) else ""
+    """The signal that a node waits for; empty when it waits for none."""
+    read = comparison_of(node.type).signal
+    return "" if read is None else read(node.fields)
 
 
 def _signals(placement: Placement) -> set[str]:

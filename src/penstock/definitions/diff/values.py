@@ -6,13 +6,13 @@ Above it: the parts of `compare`. Below it: `model`, and `base.text` for clean l
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from penstock.base.json import JsonValue
 from penstock.base.text import clean
-from penstock.definitions.diff.model import Change, ChangeKind, InFlight, Subject
+from penstock.definitions.diff.model import Change, ChangeKind, Subject
+from penstock.definitions.node_parts.changes import Effect
 
-__all__ = ["Effect", "alike", "brief", "change_of", "kind_of"]
+__all__ = ["alike", "brief", "change_of", "kind_of"]
 
 _BRIEF_CHARACTERS_MAX = 48
 
@@ -44,15 +44,6 @@ def kind_of(before: JsonValue, after: JsonValue) -> ChangeKind:
     if before is None:
         return ChangeKind.ADDED
     return ChangeKind.REMOVED if after is None else ChangeKind.CHANGED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
-    """What a change means for callers and for runs in flight."""
-
-    breaking: bool = False
-    in_flight: InFlight = InFlight.SAFE
-    reason: str = ""
 
 
 def change_of(subject: Subject, path: str, message: str, values: tuple[JsonValue, JsonValue], effect: Effect) -> Change:

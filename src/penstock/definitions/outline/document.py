@@ -11,80 +11,29 @@ JSON values. It does not report mistakes: what it cannot understand it leaves ou
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.node_parts.kind import BodySource, NodeKind, Reference, Resource
+from penstock.definitions.node_parts.outline import EXIT, Body, Outline, OutlineNode, Route, is_native, route_to
+from penstock.definitions.nodes import kind_named
 
-__all__ = ["EXIT", "Body", "Outline", "OutlineNode", "Route", "is_native", "outline_of"]
+__all__ = [
+    "EXIT",
+    "Body",
+    "Outline",
+    "OutlineNode",
+    "Route",
+    "asks_somebody",
+    "begins_run",
+    "children_of",
+    "gives_result",
+    "is_native",
+    "outline_of",
+    "references_of",
+]
 
-# A route target that leaves the body: it finishes the branch, the item or the iteration.
-EXIT = "$exit"
 _START_SOURCE = "__start__"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
-    """One way out of a node. `target` is a node id, or None for leaving the body."""
-
-    kind: str  # next, then, else, case, default, error, timeout, edge
-    target: str | None
-    path: str
-    label: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Body:
-    """A sequence of nodes that one scope of a run walks: the root, a branch, the inside of a for_each or a loop."""
-
-    id: str
-    owner: str | None  # the node this body belongs to
-    name: str  # the branch name, "" otherwise
-    entry: str | None
-    exit_target: str | None  # the join target of a branch given by `entry`
-    path: str
-    nested: bool  # True when the nodes are written inside the owner
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutlineNode:
-    """A node with its fields in one mapping, wherever the document wrote them."""
-
-    id: str
-    type: str
-    path: str
-    body: str
-    fields: JsonObject
-    fields_path: str
-    routes: tuple[Route, ...]
-    bodies: tuple[str, ...]
-
-    def field_path(self, name: str) -> str:
-        """The JSON pointer of one of the node's fields."""
-        return f"{self.fields_path}/{name}" if name in self.fields else self.path
-
-
-@dataclass(slots=True, kw_only=True)
-class Outline:
-    """Everything that graph checks need. `nodes` keeps document order; a duplicate id appears twice."""
-
-    native: bool
-    entry: str | None
-    nodes: list[OutlineNode] = field(default_factory=list)
-    bodies: dict[str, Body] = field(default_factory=dict)
-    error_routes: tuple[Route, ...] = ()
-    listed_order: bool = False
-
-    def by_id(self) -> dict[str, OutlineNode]:
-        """The nodes by id; of duplicates the first."""
-        found: dict[str, OutlineNode] = {}
-        for node in self.nodes:
-            found.setdefault(node.id, node)
-        return found
-
-
-def is_native(document: JsonValue) -> bool:
-    """True for a document of our own format, marked by ``penstock`` at the top."""
-    return isinstance(document, dict) and "penstock" in document
 
 
 def outline_of(document: JsonObject) -> Outline:
@@ -100,13 +49,43 @@ def outline_of(document: JsonObject) -> Outline:
     if _START_SOURCE in edges:
         outline.entry = edges[_START_SOURCE][0].target
     elif native:
-        starts = [node.id for node in outline.nodes if node.type == "start" and node.body == ""]
+        starts = [node.id for node in outline.nodes if begins_run(node) and node.body == ""]
         outline.entry = starts[0] if starts else (root_ids[0] if root_ids else None)
     outline.bodies[""] = Body(
         id="", owner=None, name="", entry=outline.entry, exit_target=None, path="/nodes", nested=True
     )
     outline.error_routes = tuple(_error_routes(document.get("on_error"), "/on_error")) if native else ()
     return outline
+
+
+def begins_run(node: OutlineNode) -> bool:
+    """Whether a node is where runs begin."""
+    kind = kind_named(node.type)
+    return kind is not None and kind.begins_run
+
+
+def gives_result(node: OutlineNode) -> bool:
+    """Whether a node ends the run with a result."""
+    kind = kind_named(node.type)
+    return kind is not None and kind.run_end is not None and not kind.run_end.restarts
+
+
+def asks_somebody(node: OutlineNode) -> bool:
+    """Whether a node is a question to a person."""
+    kind = kind_named(node.type)
+    return kind is not None and bool(kind.answer_fields)
+
+
+def references_of(node: OutlineNode) -> Iterator[Reference]:
+    """What a node needs that stands outside of its document."""
+    kind = kind_named(node.type)
+    if kind is not None and kind.references is not None:
+        yield from kind.references(node.fields)
+
+
+def children_of(node: OutlineNode) -> Iterator[Reference]:
+    """The workflows that a node runs as children."""
+    return (reference for reference in references_of(node) if reference.resource is Resource.WORKFLOW)
 
 
 def _edges(document: JsonObject) -> Iterator[tuple[str, Route]]:
@@ -138,41 +117,30 @@ class _Reader:
 
     def _read_node(self, node: JsonObject, *, path: str, body: str, following: str | None) -> None:
         fields, fields_path = _fields_of(node, path, native=self.outline.native)
-        node_id, node_type = str(node["id"]), str(node["type"])
-        position = len(self.outline.nodes)
-        routes = tuple(self._routes(node_id, node_type, fields, fields_path, following))
-        join_target = next((route.target for route in routes if route.kind in ("edge", "next")), None)
         read = OutlineNode(
-            id=node_id,
-            type=node_type,
+            id=str(node["id"]),
+            type=str(node["type"]),
             path=path,
             body=body,
             fields=fields,
             fields_path=fields_path,
-            routes=routes,
+            routes=(),
             bodies=(),
         )
+        kind = kind_named(read.type)
+        read = replace(read, routes=tuple(self._routes(read, kind, following)))
+        position = len(self.outline.nodes)
         self.outline.nodes.append(read)
-        bodies = tuple(self._bodies(read, join_target))
-        if bodies:
-            self.outline.nodes[position] = OutlineNode(
-                id=node_id,
-                type=node_type,
-                path=path,
-                body=body,
-                fields=fields,
-                fields_path=fields_path,
-                routes=routes,
-                bodies=bodies,
-            )
+        if kind is not None and kind.bodies is not None:
+            bodies = tuple(self._body(read, source) for source in kind.bodies.read(read))
+            self.outline.nodes[position] = replace(read, bodies=bodies)
 
-    def _routes(
-        self, node_id: str, node_type: str, fields: JsonObject, path: str, following: str | None
-    ) -> Iterator[Route]:
-        if node_type == "switch":
-            yield from _switch_routes(fields, path)
-        elif node_type not in ("end", "fail", "continue_as_new"):
-            edges = self.edges.get(node_id)
+    def _routes(self, node: OutlineNode, kind: NodeKind | None, following: str | None) -> Iterator[Route]:
+        fields, path = node.fields, node.fields_path
+        if kind is not None and kind.routes is not None:
+            yield from kind.routes(fields, path)
+        elif kind is None or kind.has_successor:
+            edges = self.edges.get(node.id)
             if edges:
                 yield from edges
             elif "next" in fields:
@@ -183,46 +151,25 @@ class _Reader:
             yield from _error_routes(fields.get("on_error"), f"{path}/on_error")
             timeout_target = fields.get("on_timeout")
             if isinstance(timeout_target, str):
-                yield _route("timeout", timeout_target, f"{path}/on_timeout")
+                yield route_to("timeout", timeout_target, f"{path}/on_timeout")
 
-    def _bodies(self, node: OutlineNode, join_target: str | None) -> Iterator[str]:
-        if node.type in ("for_each", "loop"):
-            yield self._nested_body(node, name="", nodes=node.fields.get("nodes"), path=f"{node.fields_path}/nodes")
-            return
-        branches = node.fields.get("branches")
-        if node.type not in ("parallel", "race") or not isinstance(branches, list):
-            return
-        for index, branch in enumerate(branches):
-            if not isinstance(branch, dict) or not isinstance(branch.get("name"), str):
-                continue
-            path, name = f"{node.fields_path}/branches/{index}", str(branch["name"])
-            entry = branch.get("entry")
-            if isinstance(entry, str):
-                body = Body(
-                    id=f"{node.id}/{name}",
-                    owner=node.id,
-                    name=name,
-                    entry=entry,
-                    exit_target=join_target,
-                    path=f"{path}/entry",
-                    nested=False,
-                )
-                self.outline.bodies.setdefault(body.id, body)
-                yield body.id
-            elif "nodes" in branch:
-                yield self._nested_body(node, name=name, nodes=branch["nodes"], path=f"{path}/nodes")
-
-    def _nested_body(self, node: OutlineNode, *, name: str, nodes: JsonValue, path: str) -> str:
-        body_id = f"{node.id}/{name}" if name else node.id
-        ids = self.read_body(nodes, path=path, body=body_id)
+    def _body(self, node: OutlineNode, source: BodySource) -> str:
+        """Read one body of a node, with the nodes inside of it; its id."""
+        entry, nested, join_target = source.entry, source.entry is None, None
+        body_id = node.id if nested and not source.name else f"{node.id}/{source.name}"
+        if nested:
+            ids = self.read_body(source.nodes, path=source.path, body=body_id)
+            entry = ids[0] if ids else None
+        else:
+            join_target = next((route.target for route in node.routes if route.kind in ("edge", "next")), None)
         body = Body(
             id=body_id,
             owner=node.id,
-            name=name,
-            entry=ids[0] if ids else None,
-            exit_target=None,
-            path=path,
-            nested=True,
+            name=source.name,
+            entry=entry,
+            exit_target=join_target,
+            path=source.path,
+            nested=nested,
         )
         self.outline.bodies.setdefault(body_id, body)
         return body_id
@@ -243,33 +190,15 @@ def _fields_of(node: JsonObject, path: str, *, native: bool) -> tuple[JsonObject
     return flat, path
 
 
-def _route(kind: str, target: str, path: str, label: str = "") -> Route:
-    return Route(kind=kind, target=None if target == EXIT else target, path=path, label=label)
-
-
-def _switch_routes(fields: JsonObject, path: str) -> Iterator[Route]:
-    cases = fields.get("cases")
-    for index, case in enumerate(cases if isinstance(cases, list) else []):
-        if not isinstance(case, dict):
-            continue
-        key = "target" if "target" in case else "next"
-        target, when = case.get(key), case.get("when")
-        if isinstance(target, str):
-            yield _route("case", target, f"{path}/cases/{index}/{key}", str(when or ""))
-    default = fields.get("default")
-    if isinstance(default, str):
-        yield _route("default", default, f"{path}/default", "otherwise")
-
-
 def _next_routes(value: JsonValue, path: str, following: str | None) -> Iterator[Route]:
     if isinstance(value, str):
-        yield _route("next", value, path)
+        yield route_to("next", value, path)
     elif isinstance(value, dict):
         then, otherwise = value.get("then"), value.get("else")
         if isinstance(then, str):
-            yield _route("then", then, f"{path}/then", str(value.get("when") or ""))
+            yield route_to("then", then, f"{path}/then", str(value.get("when") or ""))
         if isinstance(otherwise, str):
-            yield _route("else", otherwise, f"{path}/else", "otherwise")
+            yield route_to("else", otherwise, f"{path}/else", "otherwise")
         elif "else" not in value:
             yield Route(kind="else", target=following, path=path, label="otherwise")
 
@@ -279,4 +208,4 @@ def _error_routes(value: JsonValue, path: str) -> Iterator[Route]:
     for index, route in enumerate(value if isinstance(value, list) else [value]):
         target = route.get("next") if isinstance(route, dict) else None
         if isinstance(target, str):
-            yield _route("error", target, f"{path}/{index}/next" if many else f"{path}/next", "on error")
+            yield route_to("error", target, f"{path}/{index}/next" if many else f"{path}/next", "on error")

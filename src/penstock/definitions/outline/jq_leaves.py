@@ -1,7 +1,7 @@
-"""The jq inside a site, piece by piece: expressions, texts, literals, secrets and mistakes, each with its pointer.
+"""The jq inside a place, piece by piece: expressions, texts, literals, secrets and mistakes, each with its pointer.
 
 Above it: `checks.expressions` reports the mistakes and names, `checks.types` asks what an expression gives. Below it:
-`jq_sites`, and the compilers of expressions and templates. A template of many mistakes gives all of them.
+`jq_places`, and the compilers of expressions and templates. A template of many mistakes gives all of them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from penstock.definitions.jq.templates import (
     template_expressions,
 )
 from penstock.definitions.jq.text import forbidden_uses
+from penstock.definitions.node_parts.jq_places import JqForm, JqPlace
 from penstock.definitions.outline.document import Outline
-from penstock.definitions.outline.jq_sites import Form, Site, sites_of
+from penstock.definitions.outline.jq_places import jq_places_of
 
 __all__ = [
     "Collected",
@@ -92,25 +93,25 @@ Leaf: TypeAlias = Query | Text | SecretText | JsonLeaf | Mistake
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """The sites of a document with their pieces; not `complete` when it has more expressions than it may have."""
+    """The places of a document with their pieces; not `complete` when it has more expressions than it may have."""
 
-    sites: tuple[tuple[Site, tuple[Leaf, ...]], ...]
+    places: tuple[tuple[JqPlace, tuple[Leaf, ...]], ...]
     complete: bool
 
 
 def collect_leaves(document: JsonObject, outline: Outline) -> Collected:
-    """Every site with its pieces, as far as the limit on expressions allows."""
+    """Every place with its pieces, as far as the limit on expressions allows."""
     left = DOCUMENT_EXPRESSIONS_MAX
-    sites: list[tuple[Site, tuple[Leaf, ...]]] = []
-    for site in sites_of(document, outline):
+    places: list[tuple[JqPlace, tuple[Leaf, ...]]] = []
+    for place in jq_places_of(document, outline):
         leaves: list[Leaf] = []
-        for leaf in leaves_of(site):
+        for leaf in leaves_of(place):
             left -= _expressions_in(leaf)
             if left < 0:
-                return Collected(sites=tuple(sites), complete=False)
+                return Collected(places=tuple(places), complete=False)
             leaves.append(leaf)
-        sites.append((site, tuple(leaves)))
-    return Collected(sites=tuple(sites), complete=True)
+        places.append((place, tuple(leaves)))
+    return Collected(places=tuple(places), complete=True)
 
 
 def _expressions_in(leaf: Leaf) -> int:
@@ -123,17 +124,17 @@ def _expressions_in(leaf: Leaf) -> int:
             return 0
 
 
-def leaves_of(site: Site) -> Iterator[Leaf]:
-    """Every piece of a site, in order."""
-    match site.form:
-        case Form.JQ:
-            yield _query(str(site.value), site.path)
-        case Form.TEMPLATE:
-            yield from _template_leaves(site.value, site.path)
-        case Form.MAPPING:
-            members = site.value if isinstance(site.value, dict) else {}
+def leaves_of(place: JqPlace) -> Iterator[Leaf]:
+    """Every piece of a place, in order."""
+    match place.form:
+        case JqForm.JQ:
+            yield _query(str(place.value), place.path)
+        case JqForm.TEMPLATE:
+            yield from _template_leaves(place.value, place.path)
+        case JqForm.MAPPING:
+            members = place.value if isinstance(place.value, dict) else {}
             for key, value in members.items():
-                yield _mapping_leaf(value, site.path + json_pointer((key,)))
+                yield _mapping_leaf(value, place.path + json_pointer((key,)))
 
 
 def leaf_of(value: JsonValue, path: str) -> Leaf | None:

@@ -12,17 +12,13 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from penstock.base.limits import BRANCH_STEPS_MAX
-from penstock.definitions.model import ACTIVITY_TYPES, NodeType
+from penstock.definitions.node_parts.kind import Pace
+from penstock.definitions.nodes import kind_named
 from penstock.definitions.outline.document import Body, Outline, OutlineNode
 from penstock.definitions.source.guesses import Guesses
 
-__all__ = ["KNOWN_TYPES", "Graph", "Region", "graph_of", "strong_components"]
+__all__ = ["Graph", "Region", "fails", "graph_of", "strong_components"]
 
-KNOWN_TYPES = frozenset(str(node_type) for node_type in NodeType)
-_FINAL_TYPES = frozenset({"end", "fail", "continue_as_new"})
-_BLOCKING_TYPES = frozenset(
-    {*(str(node_type) for node_type in ACTIVITY_TYPES), "wait", "interrupt", "subworkflow"},
-)
 _Steps: TypeAlias = Callable[[str], tuple[str, ...]]
 # The ways on that a node has when nothing goes wrong.
 _FORWARD_KINDS = frozenset({"edge", "next", "then", "else", "case", "default"})
@@ -99,7 +95,7 @@ class Graph:
         return any(self._may_leave(self.nodes[name], body) for name in region.members if name in self.nodes)
 
     def _may_leave(self, node: OutlineNode, body: Body) -> bool:
-        if node.id in self.uncertain or node.type not in KNOWN_TYPES or node.type == "fail":
+        if node.id in self.uncertain or kind_named(node.type) is None or fails(node):
             return True
         # A published branch ends at its join target and nowhere else.
         own = node.body == body.id if body.nested else self.outline.native
@@ -121,7 +117,7 @@ class Graph:
 
     def blocks(self, name: str) -> bool:
         """Whether a node, or something inside it, waits or asks for work."""
-        return any(node.type in _BLOCKING_TYPES or node.type not in KNOWN_TYPES for node in self.contents(name))
+        return any(_waits(node) for node in self.contents(name))
 
     def enclosing(self, body: str) -> Iterator[str]:
         """A body and the bodies around it, from the inside out."""
@@ -136,6 +132,18 @@ class Graph:
 
     def _all_steps(self, name: str) -> tuple[str, ...]:
         return (*self.steps.get(name, ()), *self.entries.get(name, ()))
+
+
+def fails(node: OutlineNode) -> bool:
+    """Whether a node fails on purpose: nothing comes after it, and it does not end the run."""
+    kind = kind_named(node.type)
+    return kind is not None and kind.is_final and kind.run_end is None
+
+
+def _waits(node: OutlineNode) -> bool:
+    """Whether a visit of a node waits for something; a node of an unknown type may."""
+    kind = kind_named(node.type)
+    return kind is None or kind.pace is Pace.WAITS
 
 
 def graph_of(outline: Outline, guesses: Guesses | None = None) -> Graph:
@@ -160,7 +168,8 @@ def _resolve_node(graph: Graph, node: OutlineNode) -> None:
         else:
             graph.uncertain.add(node.id)
     moves_on = any(route.kind in _FORWARD_KINDS for route in node.routes)
-    if not moves_on and node.type not in _FINAL_TYPES and node.type != "switch":
+    kind = kind_named(node.type)
+    if not moves_on and (kind is None or kind.has_successor):
         graph.leaving.add(node.id)
     entries = list(graph.entries.get(node.id, ()))
     for body_id in node.bodies:

@@ -1,8 +1,9 @@
 """The vocabulary of the field tables, and the pieces that several objects of a document share.
 
 A `Shape` is a table of one object: its fields, each with a JSON Schema fragment and a line that says what it is for,
-and the rules between them. The tables live here and in `document`, `nodes` and `published`;
-`schema` turns them into JSON Schemas for editors and checks, and documentation is made from the same lines.
+and the rules between them. The tables live here, in `document` and `published`, and in
+the modules of `nodes`; `editor_schema` turns them into JSON Schemas for editors and checks, and documentation is made
+from the same lines.
 Nothing here checks a document.
 """
 
@@ -27,6 +28,7 @@ __all__ = [
     "REDUCERS",
     "RESERVED_IDS",
     "RETRY",
+    "RETRY_FIELD",
     "SHARED_SHAPES",
     "SIGNATURE",
     "STRING",
@@ -285,6 +287,8 @@ RETRY = Shape(
         optional("non_retryable_errors", STRINGS, "Error codes that end the activity at once."),
     ),
 )
+
+RETRY_FIELD = optional("retry", ref("retry"), "How often, and how fast, a failure is tried again.")
 
 ERROR_ROUTE = Shape(
     name="error_route",

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from penstock.base.json import JsonObject
 
-__all__ = ["Finding", "Position", "Severity", "nearest", "suggestion"]
+__all__ = ["Finding", "Position", "Severity", "nearest", "not_enforced", "suggestion"]
 
 # Below this similarity a suggestion confuses more than it helps.
 SIMILARITY_MIN = 0.6
@@ -64,6 +64,11 @@ class Finding:
             "keyword": self.keyword,
         }
         return {name: value for name, value in fields.items() if value is not None}
+
+
+def not_enforced(what: str, path: str, hint: str) -> Finding:
+    """The finding for a guard that a document declares and nothing acts on: whoever declares one relies on it."""
+    return Finding(code="NOT_ENFORCED", message=f"{what} is not enforced by this release", path=path, hint=hint)
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:

@@ -6,11 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.model import ACTIVITY_TYPES, NodeType
+from penstock.definitions.editor_schema import document_schema, schema_shapes
 from penstock.definitions.shapes.fields import FRAGMENTS, Shape
-from penstock.definitions.shapes.json_schema import document_schema, schema_shapes
-from penstock.definitions.shapes.nodes import ACTIVITY_TABLES, NODE_TABLES, NODE_TYPE_HINTS, node_shape
-from penstock.definitions.shapes.published import PUBLISHED_NODE_TABLES
 
 SHAPES = list(schema_shapes().values())
 
@@ -63,26 +60,6 @@ def test_a_hint_names_only_fields_that_exist(shape: Shape) -> None:
     for hint in shape.hints.values():
         written = re.fullmatch(r"write `(\w+)`", hint)
         assert written is None or written[1] in names(shape), hint
-
-
-def test_the_node_types_are_those_of_the_model() -> None:
-    assert {table.name for table in NODE_TABLES} == {str(member) for member in NodeType}
-    assert {table.name for table in ACTIVITY_TABLES} == {str(member) for member in ACTIVITY_TYPES}
-
-
-def test_every_published_node_type_is_a_native_one() -> None:
-    assert {table.name for table in PUBLISHED_NODE_TABLES} <= {table.name for table in NODE_TABLES}
-
-
-def test_a_hint_for_a_node_type_leads_to_one() -> None:
-    known = {table.name for table in NODE_TABLES}
-    assert not set(NODE_TYPE_HINTS) & known
-    assert {hint.removeprefix("write ").strip("`") for hint in NODE_TYPE_HINTS.values()} <= known
-
-
-def test_only_nodes_with_a_successor_have_next() -> None:
-    without = {table.name for table in NODE_TABLES if "next" not in names(node_shape(table))}
-    assert without == {"continue_as_new", "end", "fail", "switch"}
 
 
 def test_patterns_are_anchored_at_both_ends() -> None:

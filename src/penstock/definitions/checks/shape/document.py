@@ -2,7 +2,7 @@
 
 Each node is held to the rules of its own type, inside bodies too; embedded JSON Schemas, durations and reducers are
 looked at as well. Above it: `validate`, which adds positions and the checks of the graph and of expressions. Below it:
-the schemas of `shapes.json_schema` and the walker of `validator`.
+the schemas of `editor_schema` and the walker of `validator`.
 """
 
 import re
@@ -17,13 +17,13 @@ from penstock.definitions.checks.profile import interrupts_in_branches
 from penstock.definitions.checks.shape.keywords import INVALID_VALUE, Defect, Place, quoted
 from penstock.definitions.checks.shape.validator import Piece, ShapeChecker
 from penstock.definitions.durations import parse_instant_ms, parse_native_duration_ms
+from penstock.definitions.editor_schema import native_schema, published_schema, schema_shapes
+from penstock.definitions.nodes import NODE_KINDS
 from penstock.definitions.outline.document import is_native
 from penstock.definitions.schemas.compiled import SchemaProblem, Violation, compile_schema
 from penstock.definitions.shapes.document import DOCUMENT
 from penstock.definitions.shapes.fields import CHECKPOINT_STRATEGIES, FRAGMENTS, REDUCERS
-from penstock.definitions.shapes.json_schema import native_schema, published_schema, schema_shapes
-from penstock.definitions.shapes.nodes import NODE_TABLES, NODE_TYPE_HINTS
-from penstock.definitions.shapes.published import PUBLISHED_DOCUMENT, PUBLISHED_NODE_TABLES
+from penstock.definitions.shapes.published import PUBLISHED_DOCUMENT
 from penstock.definitions.source.findings import Finding, nearest, suggestion
 
 __all__ = ["published_diagnostics", "schema_findings"]
@@ -208,10 +208,9 @@ def _extra(
 
 
 _NATIVE_TYPE_HINT = "this node type exists in the native format, which begins with `penstock: v1`"
-_PUBLISHED_TYPE_HINTS = {
-    name: _NATIVE_TYPE_HINT
-    for name in ({table.name for table in NODE_TABLES} - {table.name for table in PUBLISHED_NODE_TABLES})
-}
+_PUBLISHED_TYPE_HINTS = {kind.name: _NATIVE_TYPE_HINT for kind in NODE_KINDS.values() if kind.published is None}
+# Words that other tools use for a node type, with what to write here.
+_NATIVE_TYPE_HINTS = {word: f"write `{kind.name}`" for kind in NODE_KINDS.values() for word in kind.other_words}
 _NODE_TYPE = Piece(code="UNKNOWN_NODE_TYPE", noun="node type")
 _PIECES: Mapping[str, Piece] = {
     "duration": Piece(code="INVALID_DURATION", extra_check=_check_duration),
@@ -237,7 +236,7 @@ def _native_checker() -> ShapeChecker:
         pieces={
             **_PIECES,
             "node": Piece(has_config=True),
-            "node_type": replace(_NODE_TYPE, word_hints=NODE_TYPE_HINTS),
+            "node_type": replace(_NODE_TYPE, word_hints=_NATIVE_TYPE_HINTS),
         },
     )
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.limits import DOCUMENT_DEPTH_MAX, FINDINGS_MAX
 from penstock.definitions.checks.shape.document import published_diagnostics, schema_findings
+from penstock.definitions.editor_schema import native_schema, published_schema
+from penstock.definitions.nodes import NODE_KINDS
 from penstock.definitions.schemas.compiled import Violation
-from penstock.definitions.shapes.json_schema import native_schema, published_schema
-from penstock.definitions.shapes.nodes import NODE_TABLES
 from penstock.definitions.source.findings import Finding
 from tests.unit.definitions.documents import (
     SHARED,
@@ -134,7 +134,7 @@ def test_an_unknown_node_type_is_named_with_a_suggestion(node_type: str, hint: s
 def test_an_unknown_node_type_without_a_near_one_gets_the_list() -> None:
     finding = the_finding(minimal_native({"id": "a", "type": "zzzzzz"}))
     assert finding.hint is not None
-    assert all(table.name in finding.hint for table in NODE_TABLES)
+    assert all(kind.name in finding.hint for kind in NODE_KINDS.values())
 
 
 @pytest.mark.parametrize(
@@ -668,7 +668,7 @@ WORDS = st.sampled_from(
             "entry",
         ),
         *("source", "target", "cases", "next", "on_error", "compensate", "state", "properties", "reducer", "join"),
-        *(table.name for table in NODE_TABLES),
+        *(kind.name for kind in NODE_KINDS.values()),
     ]
 )
 ANY_JSON: st.SearchStrategy[JsonValue] = st.recursive(
@@ -691,7 +691,7 @@ def test_any_json_is_checked_without_an_exception(document: JsonValue) -> None:
 NODES = st.dictionaries(WORDS, ANY_JSON, max_size=4).flatmap(
     lambda extra: st.builds(
         lambda node_type: {"id": "a", "type": node_type, **extra},
-        st.sampled_from([table.name for table in NODE_TABLES]),
+        st.sampled_from([kind.name for kind in NODE_KINDS.values()]),
     )
 )
 

@@ -1,38 +1,50 @@
 """The JSON Schemas of the workflow document, made from the field tables.
 
 `document_schema` is the one file for editors; `published_schema` and `native_schema` are its two halves, which
-`checks.shape.document` reads to say what is wrong with a document. The tables are in `fields` and its companions;
-nothing is written twice. Nothing here checks a document.
+`checks.shape.document` reads to say what is wrong with a document. The tables are in `shapes` and in `nodes`; nothing
+is written twice. Nothing here checks a document.
 """
 
 from collections.abc import Iterable
 from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.node_parts.kind import NodeKind
+from penstock.definitions.nodes import ACTIVITY_KINDS, NODE_KINDS, PUBLISHED_KINDS, implied_activity
 from penstock.definitions.shapes.document import DOCUMENT, DOCUMENT_SHAPES
-from penstock.definitions.shapes.fields import FRAGMENTS, SHARED_SHAPES, Condition, Shape, array_of, ref
-from penstock.definitions.shapes.nodes import (
-    ACTIVITY_TABLES,
-    NODE_PART_SHAPES,
-    NODE_TABLES,
-    compensation_shape,
-    node_shape,
+from penstock.definitions.shapes.fields import (
+    FRAGMENTS,
+    OBJECT,
+    RETRY_FIELD,
+    SHARED_SHAPES,
+    STRING,
+    TEXT,
+    Condition,
+    Field,
+    Shape,
+    array_of,
+    choice,
+    optional,
+    ref,
+    required,
 )
 from penstock.definitions.shapes.published import (
     PUBLISHED_DOCUMENT,
+    PUBLISHED_EDGE_SHAPES,
     PUBLISHED_FRAGMENTS,
-    PUBLISHED_NODE_TABLES,
     PUBLISHED_SHAPES,
-    published_node_shape,
 )
 
 __all__ = [
     "DOCUMENT_SCHEMA_ID",
     "NATIVE_SCHEMA_ID",
+    "NODE_PART_SHAPES",
     "PUBLISHED_SCHEMA_ID",
     "document_schema",
     "native_schema",
+    "node_shape",
     "published_schema",
     "schema_shapes",
 ]
@@ -42,11 +54,97 @@ NATIVE_SCHEMA_ID = "https://penstock.dev/schemas/workflow-native-v1.json"
 PUBLISHED_SCHEMA_ID = "https://penstock.dev/schemas/workflow-published-v1.json"
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_COMMON_FIELDS = (
+    required("id", ref("node_id"), "A name for the node; later expressions read its output under this name."),
+    optional("title", TEXT, "A title for people."),
+    optional("description", TEXT, "What the node is for."),
+    optional("metadata", OBJECT, "Anything your own tools need; never read here."),
+    optional("on_error", ref("error_routes"), "What to do when the node fails."),
+    optional("timeout", ref("duration"), "The longest the node may take."),
+)
+_NEXT_FIELD = optional("next", ref("next"), "The node that follows, if it is not the one listed after this.")
+_ACTIVITY_FIELDS = (
+    RETRY_FIELD,
+    optional("output_schema", ref("json_schema"), "The JSON Schema of the output; enforced when it arrives."),
+    optional(
+        "effects",
+        {**choice("at_least_once", "at_most_once"), "default": "at_least_once"},
+        "Whether an unknown outcome is tried again, or waits for a decision.",
+    ),
+    optional("compensate", ref("compensate"), "The activity that undoes this one when the run fails later."),
+    optional("idempotency_key", ref("template"), "A key for the receiver; one per node, visit and run if left out."),
+)
+
+
+def node_shape(kind: NodeKind) -> Shape:
+    """All that may stand in a node of this type, beside `config`."""
+    shared = (
+        *_COMMON_FIELDS,
+        *((_NEXT_FIELD,) if kind.has_successor else ()),
+        *(_ACTIVITY_FIELDS if kind.activity is not None else ()),
+    )
+    type_field = required("type", {"const": kind.name}, "The node's type.")
+    fields = _by_name((*shared[:1], type_field, *kind.shape.fields, *shared[1:]))
+    return replace(kind.shape, name=f"node_{kind.name}", fields=fields)
+
+
+def _compensation_shape(kind: NodeKind) -> Shape:
+    """All that may stand in a compensation of this type: an activity without an id."""
+    fields = _by_name(
+        (
+            optional(
+                "type",
+                {"const": kind.name},
+                "The type of the activity; may be left out for a step, a tool_call and an http request.",
+            ),
+            *kind.shape.fields,
+            RETRY_FIELD,
+            optional("timeout", ref("duration"), "The longest the activity may take."),
+        )
+    )
+    return replace(kind.shape, name=f"compensate_{kind.name}", fields=fields)
+
+
+def _by_name(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+    # A type's own description of a shared field comes first, and is the more precise one.
+    found: dict[str, Field] = {}
+    for member in fields:
+        found.setdefault(member.name, member)
+    return tuple(found.values())
+
+
+def _published_shapes(kind: NodeKind) -> tuple[Shape, Shape]:
+    """The `config` block of a published node, and the node of this type around it."""
+    if kind.published is None:
+        raise TypeError(f"the published format has no node type {kind.name}")
+    config = kind.published.shape
+    config_field = required if kind.published.required else optional
+    fields = (
+        required("id", STRING, "The node's name."),
+        required("type", {"const": kind.name}, "The node's type."),
+        config_field("config", ref(config.name), "The node's own fields."),
+        optional("retry", ref("published_retry"), "How often, and how fast, a failure is tried again."),
+        optional("timeout", ref("published_duration"), "The longest the node may take."),
+        optional("metadata", OBJECT, "Anything your own tools need; never read here."),
+    )
+    inside = {member.name for member in config.fields} - {member.name for member in fields}
+    node = Shape(
+        name=f"published_node_{kind.name}",
+        title=kind.name,
+        description=config.description,
+        fields=fields,
+        hints={name: "the published format puts this inside `config`" for name in sorted(inside)},
+    )
+    return config, node
+
+
+NODE_PART_SHAPES = tuple(shape for kind in NODE_KINDS.values() for shape in kind.parts)
 _NATIVE_SHAPES = (*SHARED_SHAPES, *DOCUMENT_SHAPES, *NODE_PART_SHAPES)
-_NODE_SHAPES = tuple(node_shape(table) for table in NODE_TABLES)
-_COMPENSATION_SHAPES = tuple(compensation_shape(table) for table in ACTIVITY_TABLES)
-_PUBLISHED_NODE_SHAPES = tuple(published_node_shape(table) for table in PUBLISHED_NODE_TABLES)
-_PUBLISHED_SHAPES = (*PUBLISHED_SHAPES, *(table.config for table in PUBLISHED_NODE_TABLES))
+_NODE_SHAPES = tuple(node_shape(kind) for kind in NODE_KINDS.values())
+_COMPENSATION_SHAPES = tuple(_compensation_shape(kind) for kind in ACTIVITY_KINDS)
+_PUBLISHED_PARTS = tuple(shape for kind in PUBLISHED_KINDS if kind.published for shape in kind.published.parts)
+_PUBLISHED_CONFIGS, _PUBLISHED_NODE_SHAPES = zip(*map(_published_shapes, PUBLISHED_KINDS), strict=True)
+_PUBLISHED_SHAPES = (*PUBLISHED_SHAPES, *_PUBLISHED_PARTS, *PUBLISHED_EDGE_SHAPES, *_PUBLISHED_CONFIGS)
 
 
 def native_schema() -> JsonObject:
@@ -115,17 +213,19 @@ def _native_definitions() -> JsonObject:
         **FRAGMENTS,
         **{shape.name: _object(shape) for shape in (*_NATIVE_SHAPES, *_COMPENSATION_SHAPES)},
         **{shape.name: _node(shape) for shape in _NODE_SHAPES},
-        **_node_list("", [table.name for table in NODE_TABLES], ref("node_id")),
+        **_node_list("", [kind.name for kind in NODE_KINDS.values()], ref("node_id")),
         "compensate": _compensate(),
     }
 
 
 def _compensate() -> JsonObject:
     """An activity without an id; a type that is left out follows from the fields."""
-    activities = [table.name for table in ACTIVITY_TABLES]
-    guessed: JsonObject = ref("compensate_step")
-    for field_name, type_name in (("url", "http"), ("tool", "tool_call")):
-        guessed = {"if": {"required": [field_name]}, "then": ref(f"compensate_{type_name}"), "else": guessed}
+    activities = [kind.name for kind in ACTIVITY_KINDS]
+    guessed: JsonObject = ref(f"compensate_{implied_activity({}).name}")
+    for kind in reversed(ACTIVITY_KINDS):
+        field_name = kind.activity.implied_by if kind.activity is not None else None
+        if field_name is not None:
+            guessed = {"if": {"required": [field_name]}, "then": ref(f"compensate_{kind.name}"), "else": guessed}
     return {
         "title": "Compensation",
         "description": "The activity that undoes this one: the fields of an activity without an id.",
@@ -142,7 +242,7 @@ def _when_type(name: str, then: JsonObject) -> JsonObject:
 
 
 def _published_definitions() -> JsonObject:
-    names = [table.name for table in PUBLISHED_NODE_TABLES]
+    names = [kind.name for kind in PUBLISHED_KINDS]
     return {
         **PUBLISHED_FRAGMENTS,
         **{shape.name: _object(shape) for shape in (*_PUBLISHED_SHAPES, *_PUBLISHED_NODE_SHAPES)},

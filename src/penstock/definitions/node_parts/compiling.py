@@ -1,8 +1,8 @@
-"""Parts that several node types share: durations, retries, templates, schemas and error routes, compiled.
+"""Compiles the values that nodes are made of: durations, retries, expressions, templates, schemas and error routes.
 
-Above it: `workflow` and `nodes`. Below it: the compilers of expressions, templates and schemas.
-What is long or costly is compiled where it is used only. What does not compile here is `Rejected` with its place: by
-then the checks have reported it better.
+Above it: `nodes` and `build`. Below it: the compilers of expressions, templates and schemas, which put off what is
+costly until it is used. What does not compile here is `Rejected` with its place; by then the checks have reported it
+better.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from penstock.definitions.durations import parse_native_duration_ms
 from penstock.definitions.jq.expressions import Expression, ExpressionProblem, load_expression
 from penstock.definitions.jq.templates import Template, TemplateProblem, load_mapping, load_template
 from penstock.definitions.model import ErrorRoute, Retry
-from penstock.definitions.outline.document import EXIT
+from penstock.definitions.node_parts.outline import EXIT
 from penstock.definitions.schemas.compiled import CompiledSchema, SchemaProblem, load_schema
 
 __all__ = [

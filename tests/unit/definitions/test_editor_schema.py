@@ -8,13 +8,13 @@ import pytest
 import yaml
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.shapes.json_schema import (
+from penstock.definitions.editor_schema import (
     DOCUMENT_SCHEMA_ID,
     document_schema,
     native_schema,
     published_schema,
 )
-from penstock.definitions.shapes.nodes import NODE_TABLES
+from penstock.definitions.nodes import NODE_KINDS
 from tests.unit.definitions.documents import (
     SHARED,
     at,
@@ -81,8 +81,8 @@ def test_the_file_for_editors_has_its_address() -> None:
 
 
 def test_every_node_field_has_a_description_for_editors() -> None:
-    for table in NODE_TABLES:
-        properties = at(native_schema(), f"/$defs/node_{table.name}/properties")
+    for kind in NODE_KINDS.values():
+        properties = at(native_schema(), f"/$defs/node_{kind.name}/properties")
         assert isinstance(properties, dict)
         assert all(isinstance(field, dict) and field.get("description") for field in properties.values())
 

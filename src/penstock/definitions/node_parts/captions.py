@@ -1,0 +1,36 @@
+"""Short texts about the fields of a node, for drawings.
+
+Above it: `nodes` says what the figure of a node type shows, and `drawing` writes it. What a field of the wrong type
+holds is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.base.json import JsonObject, JsonValue
+from penstock.base.text import clean
+
+__all__ = ["duration_text", "first_text", "object_or_empty", "text_or_empty"]
+
+
+def object_or_empty(value: JsonValue) -> JsonObject:
+    """The value, or an empty object when it is something else."""
+    return value if isinstance(value, dict) else {}
+
+
+def text_or_empty(value: JsonValue) -> str:
+    """The value as one clean line, or nothing when it is no text."""
+    return clean(value) if isinstance(value, str) else ""
+
+
+def duration_text(value: JsonValue) -> str:
+    """A duration as the document writes it; plain numbers are milliseconds."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    return clean(value) if isinstance(value, str) else f"{value:g} ms"
+
+
+def first_text(*names: str) -> Callable[[JsonObject], str]:
+    """A caption that is the first of some fields that holds a text."""
+    return lambda fields: next((value for name in names if isinstance(value := fields.get(name), str)), "")
