@@ -41,7 +41,7 @@ _IMPORTED = (
     "penstock.cli.documents.validate",
     "penstock.cli.operations.commands",
     "penstock.app.penstock",
-    "penstock.app.gateway",
+    "penstock.app.gate",
     "penstock.app.serving.server",
     "penstock.definitions.build.workflow",
     "penstock.mcp_surface.entry_points",

@@ -9,7 +9,7 @@ from docs.generator.markdown import code, page, prose, table
 from penstock.base import limits
 from penstock.engine.visits.changes import CHANGES
 from penstock.operations.runs.events import NODE_PHASES
-from penstock.runtime.deliveries.events import ENDINGS, TEST_EVENT
+from penstock.runtime.webhooks.events import ENDINGS, TEST_EVENT
 
 __all__ = ["CLOSED_EVENT", "STREAM_EVENTS", "WEBHOOK_EVENTS", "events_page"]
 
@@ -50,7 +50,7 @@ WEBHOOK_EVENTS: Mapping[str, str] = {
 
 def events_page() -> str:
     """Every event."""
-    source = "`operations/runs/events.py` and `runtime/deliveries/events.py`"
+    source = "`operations/runs/events.py` and `runtime/webhooks/events.py`"
     return page("Events", source, _parts())
 
 

@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.app.loops import run
+    from penstock.app.event_loop import run
     from penstock.app.penstock import Penstock
     from penstock.base.errors import (
         Conflict,
@@ -64,7 +64,7 @@ _HOMES = {
     "StepContext": "penstock.runtime.steps.registry",
     "StepFailed": "penstock.runtime.steps.registry",
     "Unavailable": "penstock.base.errors",
-    "run": "penstock.app.loops",
+    "run": "penstock.app.event_loop",
     "step": "penstock.runtime.steps.registry",
 }
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app.gateway import local_owner, open_gate
+from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.app.storage import in_file
 from penstock.operations.gate.context import GateLimits

@@ -219,7 +219,7 @@ class StoreComparison(RuleBasedStateMachine):
         self.same("delete_runs", run_ids)
 
     @rule(before=INSTANTS)
-    def forget_old(self, before: int) -> None:
+    def apply_retention(self, before: int) -> None:
         self.same("delete_ended", before=before, limit=100)
 
     @rule(

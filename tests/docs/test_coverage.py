@@ -16,7 +16,7 @@ from penstock.operations.builtin import builtin_operations
 from penstock.operations.catalogue.errors import mapping_of
 from penstock.operations.catalogue.reasons import REASONS
 from penstock.operations.runs.events import EVENT_TYPES as STREAM_EVENT_TYPES
-from penstock.runtime.deliveries.events import EVENT_TYPES as WEBHOOK_EVENT_TYPES
+from penstock.runtime.webhooks.events import EVENT_TYPES as WEBHOOK_EVENT_TYPES
 
 ROOT = Path(__file__).parents[2]
 

@@ -21,7 +21,7 @@ from penstock.engine.walk.questions import open_questions
 from penstock.openwop.events import LAST_EVENTS, event_of
 from penstock.operations.runs.events import EventFold
 from penstock.operations.runs.views import NodeView, node_views, record_view
-from penstock.runtime.deliveries.events import ENDINGS, run_events
+from penstock.runtime.webhooks.events import ENDINGS, run_events
 from tests.golden.history import Golden, golden_files, read
 
 FILES = golden_files()

@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.app.gateway import create_owner_key, local_owner, open_gate
-from penstock.app.housekeeping import Retention, forget_old
-from penstock.app.loading import load_workflow_into
+from penstock.app.gate import create_owner_key, local_owner, open_gate
 from penstock.app.penstock import Penstock
+from penstock.app.retention import Retention, apply_retention
 from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.base.errors import LimitExceeded, NotFound, Unavailable
 from penstock.base.json import JsonObject
+from penstock.cli.server.workflows import load_workflow_into
 from penstock.definitions.build.workflow import build_workflow
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import GateLimits, Principal
@@ -215,7 +215,7 @@ def test_runs_past_their_time_are_forgotten_by_calls_one_for_each_batch_of_a_ten
         night.clock.advance(3 * DAY)
         await night.penstock.start("nightly", run_id="young")
         for _ in range(2):
-            await forget_old(night.gate, Retention(runs_ms=DAY))
+            await apply_retention(night.gate, Retention(runs_ms=DAY))
         retention = ("system:retention", "system", "allowed", None)
         assert await audited(night.gate, "retention.forget_runs") == [retention]
         assert await audited(night.gate, "retention.forget_runs", tenant="acme") == [retention]
@@ -233,7 +233,7 @@ def test_audit_records_past_their_time_are_forgotten_by_a_call(tmp_path: Path) -
         await night.holder("workflow:run")
         night.clock.advance(3 * DAY)
         for _ in range(3):
-            await forget_old(night.gate, Retention(audit_ms=DAY))
+            await apply_retention(night.gate, Retention(audit_ms=DAY))
         assert await audited(night.gate, "retention.forget_audit") == [("system:retention", "system", "allowed", None)]
         assert len(await audited(night.gate, "key.create")) <= 1  # the newest of a chain is never the first to go
 
@@ -262,7 +262,7 @@ def test_audit_records_go_in_pieces_and_each_piece_with_its_own_record_in_one_co
         night.clock.advance(3 * DAY)
         await night.holder("workflow:run")
         commits = store.database.writer.commits
-        await forget_old(night.gate, Retention(audit_ms=DAY, deliveries_ms=None))
+        await apply_retention(night.gate, Retention(audit_ms=DAY, deliveries_ms=None))
         assert store.database.writer.commits == commits + 3
         assert await sealed(night.gate) == [
             (6, "key.create", {}),
@@ -270,7 +270,7 @@ def test_audit_records_go_in_pieces_and_each_piece_with_its_own_record_in_one_co
             (8, "retention.forget_audit", {"before_seq": 5}),
             (9, "retention.forget_audit", {"before_seq": 6}),
         ]
-        await forget_old(night.gate, Retention(audit_ms=DAY, deliveries_ms=None))
+        await apply_retention(night.gate, Retention(audit_ms=DAY, deliveries_ms=None))
         assert store.database.writer.commits == commits + 3
 
     at_night(tmp_path, test)
@@ -284,10 +284,10 @@ def test_no_audit_record_goes_if_the_record_of_that_cannot_be_written(tmp_path: 
         night.clock.advance(3 * DAY)
         fail_audit(tmp_path / "penstock.db")
         with pytest.raises(Unavailable):
-            await forget_old(night.gate, Retention(audit_ms=DAY))
+            await apply_retention(night.gate, Retention(audit_ms=DAY))
         assert await sealed(night.gate) == before
         fail_audit(tmp_path / "penstock.db", fails=False)
-        await forget_old(night.gate, Retention(audit_ms=DAY))
+        await apply_retention(night.gate, Retention(audit_ms=DAY))
         assert [operation for _, operation, _ in await sealed(night.gate)] == ["key.create", "retention.forget_audit"]
 
     at_night(tmp_path, test)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app.gateway import open_gate
+from penstock.app.gate import open_gate
 from penstock.app.penstock import Penstock
 from penstock.operations.gate.audit_log import seal_with
 from penstock.operations.gate.pipeline import Gate

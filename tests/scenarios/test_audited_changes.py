@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.app.gateway import open_gate
+from penstock.app.gate import open_gate
 from penstock.app.penstock import Penstock
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app.gateway import open_gate
+from penstock.app.gate import open_gate
 from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
 from penstock.base import limits

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pytest
 
-from penstock.app.gateway import open_gate
+from penstock.app.gate import open_gate
 from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
 from penstock.base import limits
@@ -20,7 +20,7 @@ from penstock.base.errors import Unavailable
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
-from penstock.runtime.upstreams.board import Upstreams
+from penstock.runtime.upstreams.tool_registry import UpstreamToolRegistry
 from penstock.runtime.upstreams.tools import ImportRules, UpstreamTool, tool_hash
 from tests.scenarios.test_audited_changes import fail_audit
 from tests.scenarios.test_repeated_calls import DyingWriter, KilledError, call, outcome
@@ -38,7 +38,7 @@ class Shop:
 
     gate: Gate
     store: SqliteRunStore
-    board: Upstreams
+    board: UpstreamToolRegistry
 
     async def written(self, *operations: str, tenant: str = "default") -> list[tuple[str, str, str, dict[str, Any]]]:
         """The records of some operations: who, what, about what, and what else; oldest first."""
@@ -154,9 +154,9 @@ def test_what_the_settings_accept_is_accepted_by_one_call_of_the_gate(tmp_path: 
         await there.board.heard("shop", TOOLS)
         await there.gate.flush()
         commits = there.store.database.writer.commits
-        standings = await asyncio.gather(*(there.board.standings("default") for _ in range(5)))
+        tool_reviews = await asyncio.gather(*(there.board.tool_reviews("default") for _ in range(5)))
         assert there.store.database.writer.commits == commits + 1, "whoever looks at the same moment finds it done"
-        assert all(item.status == "pinned" for found in standings for item in found)
+        assert all(item.status == "pinned" for found in tool_reviews for item in found)
         expected = [
             ("system:upstream", "upstream.accept_first", f"shop/{tool.name}", {"hash": tool_hash(tool)})
             for tool in TOOLS
@@ -165,7 +165,7 @@ def test_what_the_settings_accept_is_accepted_by_one_call_of_the_gate(tmp_path: 
         items = (await call(there.gate, "upstream.tools", server="shop"))["items"]
         assert {item["accepted_by"] for item in items} == {"system:upstream"}
         await there.board.heard("shop", CHANGED)
-        assert (await there.board.standings("default"))[1].status == "changed", "only what is new, not what changed"
+        assert (await there.board.tool_reviews("default"))[1].status == "changed", "only what is new, not what changed"
 
     in_shop(tmp_path, test, accept="first")
 
@@ -175,10 +175,10 @@ def test_the_settings_accept_nothing_while_no_record_can_be_written(tmp_path: Pa
         await there.board.heard("shop", TOOLS)
         fail_audit(tmp_path / "penstock.db")
         with pytest.raises(Unavailable):
-            await there.board.standings("default")
+            await there.board.tool_reviews("default")
         fail_audit(tmp_path / "penstock.db", fails=False)
         assert await there.pinned() == {}
-        assert [item.status for item in await there.board.standings("default")] == ["pinned", "pinned"]
+        assert [item.status for item in await there.board.tool_reviews("default")] == ["pinned", "pinned"]
         assert len(await there.written("upstream.accept_first")) == 2
 
     in_shop(tmp_path, test, accept="first")

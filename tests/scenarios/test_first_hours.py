@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import penstock
 from penstock import Penstock, PenstockError
-from penstock.app.gateway import local_owner, open_gate
+from penstock.app.gate import local_owner, open_gate
 from penstock.cli.main import app
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Request

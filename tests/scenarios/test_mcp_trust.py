@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app.gateway import create_owner_key
+from penstock.app.gate import create_owner_key
 from penstock.app.penstock import Penstock
 from penstock.app.serving.server import ServerOptions, open_application
 from penstock.mcp_surface.options import McpOptions

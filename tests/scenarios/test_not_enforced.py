@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app.gateway import local_owner, open_gate
+from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.app.serving.server import ServerOptions
 from penstock.app.settings.model import AuthKeySettings, AuthSettings, Settings

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app.gateway import open_gate
+from penstock.app.gate import open_gate
 from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.operations.gate.audit_log import ANONYMOUS_TENANT

@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.app.gateway import local_owner, open_gate
-from penstock.app.housekeeping import forget_calls
+from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
+from penstock.app.retention import forget_calls
 from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.base.errors import Conflict

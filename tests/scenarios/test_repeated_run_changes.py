@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.app.gateway import open_gate
+from penstock.app.gate import open_gate
 from penstock.app.penstock import Penstock
 from penstock.base.clock import ManualClock
 from penstock.operations.catalogue.capability import Reply

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.app.gateway import local_owner, open_gate
+from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.app.pepper import FINGERPRINT_MARK, fingerprint, read_pepper
 from penstock.base.errors import PenstockError

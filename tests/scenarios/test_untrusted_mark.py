@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.app.gateway import create_owner_key
+from penstock.app.gate import create_owner_key
 from penstock.app.penstock import Penstock
 from penstock.app.serving.server import ServerOptions, open_application
 from penstock.governance.webhook_signatures import sign_request

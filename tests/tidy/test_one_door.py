@@ -38,8 +38,8 @@ MACHINERY = {
     "runtime/host/effects.py": "Host.send Host.start",
     "runtime/host/timers.py": "Host.send",
     "runtime/host/leases.py": "Store.beat Store.enlist Store.strike_off",
-    "runtime/deliveries/sending.py": "PlatformStore.save_delivery",
-    "runtime/deliveries/feed.py": "PlatformStore.add_deliveries PlatformStore.set_mark",
+    "runtime/webhooks/dispatcher.py": "PlatformStore.save_delivery",
+    "runtime/webhooks/feed.py": "PlatformStore.add_deliveries PlatformStore.set_mark",
 }
 # What handlers work with: these have no way to a store but the one that they are handed.
 TOOLS_OF_HANDLERS = {
@@ -47,7 +47,7 @@ TOOLS_OF_HANDLERS = {
     "runtime/control_plane/hosts.py": "Host.adopt Host.register Host.send Host.start",
     "runtime/control_plane/functions.py": "Host.send Host.start",
     "runtime/schedules/schedules.py": "Host.send Host.start Store.delete_schedule Store.put_schedule",
-    "runtime/upstreams/board.py": "PlatformStore.put_resources",
+    "runtime/upstreams/tool_registry.py": "PlatformStore.put_resources",
 }
 # The gate itself: what it keeps of keys, calls and outcomes.
 THE_GATE = {
@@ -56,7 +56,7 @@ THE_GATE = {
     "operations/gate/audit_log.py": "PlatformStore.append_audit",
     "operations/webhooks/receiver.py": "PlatformStore.record_call PlatformStore.release_call",
     "app/pepper.py": "PlatformStore.set_mark",
-    "app/housekeeping.py": "PlatformStore.forget_calls PlatformStore.forget_deliveries",
+    "app/retention.py": "PlatformStore.forget_calls PlatformStore.forget_deliveries",
 }
 # A program that has Penstock in it holds the host in its hands: no gate could keep it from anything.
 EMBEDDING = {

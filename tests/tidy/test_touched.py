@@ -30,7 +30,7 @@ def test_a_changed_module_reaches_its_own_tests_and_those_of_whoever_imports_it(
 
 
 def test_a_module_that_is_imported_for_types_and_loaded_later_is_reached(graph: dict[str, frozenset[str]]) -> None:
-    assert "src/penstock/runtime/guarded/worker.py" in graph["src/penstock/definitions/validate.py"]
+    assert "src/penstock/runtime/sandbox/worker.py" in graph["src/penstock/definitions/validate.py"]
 
 
 def test_settings_of_a_folder_reach_its_tests_and_no_others(graph: dict[str, frozenset[str]]) -> None:

@@ -1,14 +1,23 @@
-"""Looking after the file that holds the runs: copy it, put a copy back, see whether it is sound, write it anew.
+"""Maintenance of the file that holds everything: back it up, restore it, check it, vacuum it.
 
-Above it: the command line. Below it: the SQLite store, whose name only this layer may say.
+A restored file says that it was restored: the note of it is in the new file before that takes the place of the old one.
+A gate puts the note on record at once, if the secret of the file is there and the file has this release's format;
+otherwise the first process does that opens it.
+
+Above it: the command line. Below it: the SQLite adapters, which only `app` may name; `gate`.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from penstock.app.gate import open_gate
+from penstock.app.os_users import os_user
+from penstock.app.penstock import Penstock
 from penstock.app.pepper import FINGERPRINT_MARK
+from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
+from penstock.runtime.ports.platform import RESTORED_MARK
 from penstock.runtime.stores.sqlite.maintenance.backups import (
     BackupResult,
     RestoreResult,
@@ -20,7 +29,9 @@ from penstock.runtime.stores.sqlite.maintenance.backups import (
     stats,
 )
 from penstock.runtime.stores.sqlite.maintenance.integrity import IntegrityProblem, IntegrityReport
+from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION
 from penstock.runtime.stores.sqlite.schema.vacuum import VacuumResult, vacuum
+from penstock.runtime.system import SystemClock
 
 __all__ = [
     "BackupResult",
@@ -31,7 +42,7 @@ __all__ = [
     "VacuumResult",
     "back_up_store",
     "check_store",
-    "restore_store",
+    "restore_on_record",
     "store_fingerprint",
     "store_stats",
     "vacuum_store",
@@ -43,12 +54,20 @@ def back_up_store(path: Path, target: Path, *, overwrite: bool = False) -> Backu
     return backup(path, target, overwrite=overwrite)
 
 
-def restore_store(source: Path, path: Path, *, force: bool = False, note: JsonObject | None = None) -> RestoreResult:
-    """Put a backup in the place of the file, with a note of that in it; nobody may have it open.
-
-    What was there is kept.
-    """
-    return restore(source, path, force=force, note=note)
+async def restore_on_record(
+    source: Path, path: Path, *, force: bool = False, pepper_file: Path | None = None
+) -> tuple[RestoreResult, str | None]:
+    """Restore a backup; what was done, and why that is not on record yet, if it is not."""
+    note: JsonObject = {"by": os_user().principal_id, "at": SystemClock().now_ms(), "source": source.name}
+    done = restore(source, path, force=force, note=note)
+    if done.format_version != SCHEMA_VERSION:
+        return done, f"it has the format {done.format_version} of an older release, and is left like that"
+    try:
+        async with Penstock.open(path, perform=False) as penstock, open_gate(penstock, pepper_file=pepper_file) as gate:
+            pending = await gate.services.platform.mark(RESTORED_MARK)
+    except PenstockError as error:
+        return done, str(error)
+    return done, None if pending is None else "its audit record cannot be written"
 
 
 def check_store(path: Path) -> IntegrityReport:

@@ -17,8 +17,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.app.executors.lazy_executor import ClosableExecutor, LazyExecutor
 from penstock.app.executors.upstreams import UpstreamLink
-from penstock.app.on_demand import ClosableExecutor, OnDemand
 from penstock.app.storage import Storage, in_file
 from penstock.base.clock import Clock
 from penstock.base.errors import NotFound, Rejected
@@ -33,7 +33,6 @@ from penstock.engine.outcomes import Refused
 from penstock.runtime.activities.performing import AsyncPerformer
 from penstock.runtime.activities.routing import Router, SecretResolver
 from penstock.runtime.executors.step.executor import StepExecutor
-from penstock.runtime.guarded.evaluator import GuardedEvaluator
 from penstock.runtime.host.definitions import name_taken
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
@@ -41,6 +40,7 @@ from penstock.runtime.ports.host import Committed, RunHost
 from penstock.runtime.ports.runs import DefinitionNameTaken, RunPage, RunQuery
 from penstock.runtime.retention import Retention
 from penstock.runtime.run_handle import Run, refusal_error
+from penstock.runtime.sandbox.evaluator import SandboxedEvaluator
 from penstock.runtime.schedules.schedules import Scheduler
 from penstock.runtime.secrets import AnswerSeals, EnvironmentSecrets
 from penstock.runtime.steps.registry import StepRegistry
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
     from penstock.definitions import validate
     from penstock.definitions.build import workflow as build
     from penstock.runtime.executors.http import executor
-    from penstock.runtime.upstreams import board
+    from penstock.runtime.upstreams import tool_registry
 else:
     pepper = lazy_import("penstock.app.pepper")
     build = lazy_import("penstock.definitions.build.workflow")
     validate = lazy_import("penstock.definitions.validate")
     executor = lazy_import("penstock.runtime.executors.http.executor")
-    board = lazy_import("penstock.runtime.upstreams.board")
+    tool_registry = lazy_import("penstock.runtime.upstreams.tool_registry")
 
 __all__ = ["Penstock"]
 
@@ -115,7 +115,7 @@ class Penstock:
         kept = storage.store
         await kept.open()
         seals = _seals(storage, pepper_file)
-        evaluator, query_evaluator = GuardedEvaluator(), GuardedEvaluator()
+        evaluator, query_evaluator = SandboxedEvaluator(), SandboxedEvaluator()
         host = EmbeddedHost(
             store=kept,
             clock=clock or SystemClock(),
@@ -128,7 +128,7 @@ class Penstock:
         )
         driver: Driver | None = None
         step_executor = StepExecutor(_registry(steps), observer=host.progress)
-        http_executor = OnDemand(make=_http_executor)
+        http_executor = LazyExecutor(make=_http_executor)
         try:
             penstock = cls(storage=storage, host=host, driver=None)
             penstock.step_executor = step_executor
@@ -261,7 +261,7 @@ def _seals(storage: Storage, pepper_file: Path | None) -> AnswerSeals:
         return AnswerSeals()
 
     async def secret() -> bytes:
-        found: bytes | None = await pepper.unsealed_with(pepper_file or pepper.pepper_path(file), file, platform())
+        found: bytes | None = await pepper.open_pepper(pepper_file or pepper.pepper_path(file), file, platform())
         if found is None:
             raise TypeError("a store that is not only looked at has a secret")
         return found
@@ -273,7 +273,9 @@ def _guard(upstream: UpstreamLink, storage: Storage, host: RunHost) -> ToolGuard
     """What keeps changed tools of other servers from being called where no gate does; it accepts nothing itself."""
     if not upstream.rules or storage.platform is None:
         return None
-    guard: ToolGuard = board.Upstreams(platform=storage.platform(), clock=host.clock, rules=upstream.rules)
+    guard: ToolGuard = tool_registry.UpstreamToolRegistry(
+        platform=storage.platform(), clock=host.clock, rules=upstream.rules
+    )
     return guard
 
 

@@ -20,7 +20,7 @@ from penstock.base.errors import Rejected, Unavailable
 from penstock.operations.gate.audit_log import seal_with
 from penstock.runtime.ports.platform import AuditQuery, PlatformStore
 
-__all__ = ["FINGERPRINT_MARK", "PEPPER_BYTES", "fingerprint", "pepper_path", "read_pepper", "unsealed_with"]
+__all__ = ["FINGERPRINT_MARK", "PEPPER_BYTES", "fingerprint", "open_pepper", "pepper_path", "read_pepper"]
 
 PEPPER_BYTES = 32
 FINGERPRINT_MARK = "pepper_fingerprint"
@@ -39,7 +39,7 @@ def fingerprint(pepper: bytes) -> str:
     return hmac.digest(pepper, _PURPOSE, "sha256").hex()[:_FINGERPRINT_CHARACTERS]
 
 
-async def unsealed_with(
+async def open_pepper(
     path: Path, store_path: str, platform: PlatformStore, *, looks_only: bool = False
 ) -> bytes | None:
     """The secret of a store; refuses one that did not seal it, and a store whose secret is gone.

@@ -27,7 +27,7 @@ import httpx2
 import typer
 from rich.text import Text
 
-from penstock.app.gateway import create_owner_key
+from penstock.app.gate import create_owner_key
 from penstock.app.penstock import Penstock
 from penstock.app.serving.server import ServerOptions, open_application
 from penstock.app.settings.declarations import every_setting
@@ -48,7 +48,7 @@ from penstock.operations.builtin import builtin_operations
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.reasons import REASONS
 from penstock.operations.runs.events import EVENT_TYPES as STREAM_EVENT_TYPES
-from penstock.runtime.deliveries.events import EVENT_TYPES as WEBHOOK_EVENT_TYPES
+from penstock.runtime.webhooks.events import EVENT_TYPES as WEBHOOK_EVENT_TYPES
 
 __all__ = ["EXCLUDED", "PAGES", "SURFACES", "Coverage", "coverage_command", "surface_coverage"]
 

@@ -7,7 +7,7 @@ headers. Where there is a time, it must be near; whoever records a request canno
 
 The secret of an endpoint is derived from the server's own secret and the endpoint's id, so that it is kept nowhere.
 
-Above it: `operations`, `runtime.deliveries`. Pure: the caller knows the time. Comparing takes equally long whatever is
+Above it: `operations`, `runtime.webhooks`. Pure: the caller knows the time. Comparing takes equally long whatever is
 wrong.
 """
 

@@ -21,11 +21,11 @@ import httpx2
 import msgspec
 from starlette.types import ASGIApp
 
-from penstock.app.gateway import local_owner
-from penstock.app.listening import address_of, listen
+from penstock.app.gate import local_owner
 from penstock.app.penstock import Penstock
 from penstock.app.serving.server import ServerOptions, build_server, open_application
-from penstock.app.serving.stopping import serve_until
+from penstock.app.serving.shutdown import serve_until
+from penstock.app.sockets import address_of, listen
 from penstock.base.clock import Clock
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject

@@ -22,7 +22,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from penstock.app.gateway import create_owner_key, local_owner
+from penstock.app.gate import create_owner_key, local_owner
 from penstock.app.serving.server import ServerOptions
 from penstock.base.json import JsonObject
 from penstock.cli.server.process import Started, open_server

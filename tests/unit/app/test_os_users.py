@@ -5,7 +5,7 @@ import pwd
 
 import pytest
 
-from penstock.app.gateway import local_owner
+from penstock.app.gate import local_owner
 from penstock.app.os_users import OsUser, os_user
 
 

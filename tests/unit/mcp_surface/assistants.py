@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from penstock.app.executors.configured import equipped
-from penstock.app.gateway import local_owner, open_gate
+from penstock.app.executors.configured import open_executors
+from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.app.serving.mcp import mcp_options
 from penstock.app.settings.model import Settings
@@ -91,7 +91,7 @@ async def assisted(
     """Somebody with a key, on a gate of their own with these workflows, whose executors are as the settings say."""
     chosen = Settings() if settings is None else settings
     async with (
-        equipped(chosen) as equipment,
+        open_executors(chosen) as equipment,
         Penstock.open(folder / "penstock.db", executors=equipment.executors) as penstock,
         open_gate(penstock) as gate,
     ):

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.app.gateway import local_owner, open_gate
+from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.base.errors import Denied, PenstockError
 from penstock.operations.catalogue.capability import EventStream, Reply

@@ -12,8 +12,8 @@ import msgspec
 
 from penstock.governance.webhook_signatures import Verified, verify_request
 from penstock.operations.webhooks.disabling import disable_through
-from penstock.runtime.deliveries.sending import DeliveryDispatcher, DeliveryOptions
 from penstock.runtime.executors.http.webhook_sender import WebhookSender
+from penstock.runtime.webhooks.dispatcher import DeliveryDispatcher, DeliveryOptions
 from tests.unit.operations.conftest import Caller
 from tests.waiting import SECONDS_MAX
 

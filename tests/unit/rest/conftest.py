@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp, Message
 
-from penstock.app.gateway import create_owner_key
+from penstock.app.gate import create_owner_key
 from penstock.app.penstock import Penstock
 from penstock.app.serving.server import ServerOptions, open_application
 from penstock.operations.gate.context import GateLimits

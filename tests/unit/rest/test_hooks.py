@@ -12,7 +12,7 @@ import httpx2
 import msgspec
 import pytest
 
-from penstock.app.gateway import local_owner
+from penstock.app.gate import local_owner
 from penstock.app.penstock import Penstock
 from penstock.app.serving.server import ServerOptions, open_application
 from penstock.governance.webhook_signatures import sign_request

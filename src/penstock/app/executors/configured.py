@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.app.executors.extras import load_executor, require_extra
+from penstock.app.executors.lazy_executor import ClosableExecutor, LazyExecutor
 from penstock.app.executors.secret_sources import ReferenceSecrets, private_texts, resolve_secret
 from penstock.app.executors.upstreams import UpstreamLink, import_rules
-from penstock.app.on_demand import ClosableExecutor, OnDemand
 from penstock.app.settings.model import Settings
 from penstock.app.settings.named import AgentSettings, McpServerSettings
 from penstock.app.storage import Storage, in_file
@@ -52,13 +52,13 @@ else:
     mcp_tools = lazy_import("penstock.runtime.executors.mcp.executor")
     person = lazy_import("penstock.runtime.executors.agents.person")
 
-__all__ = ["Equipment", "check_extras", "equipped", "looking_upstream", "secrets_of", "storage_of"]
+__all__ = ["ConfiguredExecutors", "check_extras", "equipped", "looking_upstream", "secrets_of", "storage_of"]
 
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Equipment:
+class ConfiguredExecutors:
     """What performs activities, and where it finds secrets: two arguments of `Penstock.open`."""
 
     executors: Mapping[str, AsyncPerformer]
@@ -68,13 +68,13 @@ class Equipment:
 
 
 @asynccontextmanager
-async def equipped(settings: Settings, *, secret_folder: Path | None = None) -> AsyncIterator[Equipment]:
+async def equipped(settings: Settings, *, secret_folder: Path | None = None) -> AsyncIterator[ConfiguredExecutors]:
     """The executors that the settings ask for, until the block ends; `Unavailable` names an extra that is missing."""
     check_extras(settings)
     secrets = secrets_of(settings, secret_folder)
     async with AsyncExitStack() as stack:
         reach = settings.http
-        requests = OnDemand(
+        requests = LazyExecutor(
             make=lambda: executor.HttpExecutor(allow_private=reach.allow_private, allow_hosts=reach.allow_hosts)
         )
         stack.push_async_callback(requests.close)
@@ -86,7 +86,7 @@ async def equipped(settings: Settings, *, secret_folder: Path | None = None) -> 
         executors["tool_call"] = client_roots.ClientRouter(
             member="server", own=client_roots.ClientRoots(), others=tools
         )
-        models = OnDemand(make=lambda: llm.LlmExecutor(executor_models.model_providers(settings.models, secrets)))
+        models = LazyExecutor(make=lambda: llm.LlmExecutor(executor_models.model_providers(settings.models, secrets)))
         stack.push_async_callback(models.close)
         # Without a model of the server's there is still the one of whoever starts a run.
         others = models if settings.models else None
@@ -94,7 +94,7 @@ async def equipped(settings: Settings, *, secret_folder: Path | None = None) -> 
         agents = _agent_executor(settings, secrets, tools)
         stack.push_async_callback(agents.close)
         executors["agent_delegate"] = agents
-        yield Equipment(executors=executors, secrets=secrets, upstream=link)
+        yield ConfiguredExecutors(executors=executors, secrets=secrets, upstream=link)
 
 
 @asynccontextmanager
@@ -136,7 +136,7 @@ def check_extras(settings: Settings) -> None:
             raise Unavailable("EXTRA_NOT_INSTALLED", message, "install penstock[anthropic]")
 
 
-def _tool_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLink) -> OnDemand | None:
+def _tool_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLink) -> LazyExecutor | None:
     listed = {name: server for name, server in settings.mcp_servers.items() if not server.disabled}
     if not listed:
         return None
@@ -156,7 +156,7 @@ def _tool_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLi
         )
         return made
 
-    return OnDemand(
+    return LazyExecutor(
         make=make,
         name_of=lambda call: call.activity.config.get("server"),
         prepare={name: preparation(name) for name, server in listed.items() if server.env or server.headers},
@@ -177,7 +177,7 @@ def _server(server: McpServerSettings, secrets: SecretResolver | None) -> McpSer
     )
 
 
-def _agent_executor(settings: Settings, secrets: SecretResolver, tools: AsyncPerformer | None) -> OnDemand:
+def _agent_executor(settings: Settings, secrets: SecretResolver, tools: AsyncPerformer | None) -> LazyExecutor:
     listed = settings.agents
     agents: dict[str, agents_executor.AgentConfig] = {name: _agent(agent, None) for name, agent in listed.items()}
 
@@ -191,7 +191,7 @@ def _agent_executor(settings: Settings, secrets: SecretResolver, tools: AsyncPer
             agents, a2a=load_executor("a2a").A2aClients() if speaks_a2a else None, tools=tools
         )
 
-    return OnDemand(
+    return LazyExecutor(
         make=make,
         name_of=lambda call: (call.activity.delegate or {}).get("agentId", call.activity.config.get("agent_id")),
         prepare={

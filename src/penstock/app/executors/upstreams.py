@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.app.on_demand import OnDemand
+from penstock.app.executors.lazy_executor import LazyExecutor
 from penstock.app.settings.named import McpServerSettings, ToolRuleSettings
 from penstock.base.errors import PenstockError, Unavailable
 from penstock.runtime.activities.performing import ActivityCall
@@ -31,7 +31,7 @@ from penstock.runtime.upstreams.tools import (
 )
 
 if TYPE_CHECKING:
-    from penstock.runtime.upstreams.board import Upstreams
+    from penstock.runtime.upstreams.tool_registry import Upstreams
 
 __all__ = ["UpstreamLink", "import_rules"]
 
@@ -73,7 +73,7 @@ class UpstreamLink:
     """Between the executor that speaks to servers and whoever decides about their tools. It is a guard itself."""
 
     rules: Mapping[str, ImportRules] = field(default_factory=dict)
-    tools: OnDemand | None = None
+    tools: LazyExecutor | None = None
     """The executor; None where nobody connects to servers."""
     watches: bool = True
     """Whether connections are kept open; a process that performs nothing only looks when it is told to."""

@@ -12,13 +12,13 @@ from penstock.app.penstock import Penstock
 from penstock.base.errors import PenstockError
 from penstock.operations.system.health import RUNS_CHECK
 
-__all__ = ["checks_of"]
+__all__ = ["health_checks"]
 
 # A store that takes longer to answer is one that callers wait for.
 _SLOW_SECONDS = 5.0
 
 
-def checks_of(penstock: Penstock) -> Callable[[], Awaitable[dict[str, str]]]:
+def health_checks(penstock: Penstock) -> Callable[[], Awaitable[dict[str, str]]]:
     """Looks at everything: a name and `ok`, or what is wrong."""
 
     async def look() -> dict[str, str]:

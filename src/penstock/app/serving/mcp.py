@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
-import ipaddress
 from contextlib import suppress
 from types import ModuleType
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ from starlette.types import ASGIApp, Scope
 
 from penstock import __version__
 from penstock.app.settings.model import Settings
+from penstock.app.sockets import is_loopback
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.ids import DEFAULT_TENANT
@@ -76,16 +76,9 @@ def _model_names(settings: Settings) -> frozenset[str]:
 def _allowed_hosts(host: str, public_url: str | None) -> tuple[str, ...] | None:
     """The names that a server answers to; any, if others reach it and nobody said how."""
     public = (urlsplit(public_url).hostname or "",) if public_url else ()
-    if _is_loopback(host):
+    if is_loopback(host):
         return (*_THIS_MACHINE, *public)
     return (*_THIS_MACHINE, host.lower(), *public) if public else None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def load_mcp() -> ModuleType:

@@ -15,11 +15,11 @@ from penstock.operations.gate.context import Services
 from penstock.operations.telemetry.metrics import Gauge
 from penstock.runtime.ports.host import Committed
 
-__all__ = ["measured"]
+__all__ = ["export_metrics"]
 
 
 @contextmanager
-def measured(penstock: Penstock, services: Services) -> Iterator[None]:
+def export_metrics(penstock: Penstock, services: Services) -> Iterator[None]:
     """Count what the driver stores, and offer what can be looked up, while the block lasts."""
     services.telemetry.gauges.extend(_gauges(penstock, services))
     driver, record = penstock.driver, services.telemetry.recorded

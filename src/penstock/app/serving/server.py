@@ -24,16 +24,16 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from penstock import __version__
-from penstock.app.gateway import open_gate
-from penstock.app.housekeeping import Retention
-from penstock.app.listening import is_loopback
+from penstock.app.gate import open_gate
 from penstock.app.penstock import Penstock
-from penstock.app.serving.deliveries import delivering
-from penstock.app.serving.health import checks_of
+from penstock.app.retention import Retention
+from penstock.app.serving.health import health_checks
 from penstock.app.serving.mcp import McpMount, mcp_options
-from penstock.app.serving.metrics import measured
-from penstock.app.serving.stopping import StoppableServer
+from penstock.app.serving.metrics import export_metrics
+from penstock.app.serving.shutdown import StoppableServer
+from penstock.app.serving.webhooks import open_dispatcher
 from penstock.app.settings.model import Settings
+from penstock.app.sockets import is_loopback
 from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
@@ -153,7 +153,7 @@ def new_request_id() -> str:
 @asynccontextmanager
 async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncIterator[tuple[ASGIApp, Gate]]:
     """The ASGI application on an open store, and its gate."""
-    checks, telemetry = checks_of(penstock), Telemetry()
+    checks, telemetry = health_checks(penstock), Telemetry()
     metrics = Metrics(telemetry)
     opening = open_gate(
         penstock,
@@ -180,11 +180,11 @@ async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncI
         busy = ConcurrencyLimit(options.rest.max_concurrent_requests)
         openwop = _openwop(gate, options, mcp) if options.openwop else None
         pages.extend(openwop.routes(busy) if openwop is not None else [])
-        sending = delivering(
+        sending = open_dispatcher(
             gate, timeout_seconds=options.delivery_timeout_seconds, attempts_max=options.delivery_attempts_max
         )
         async with sending, mcp, openwop or nullcontext():
-            with measured(penstock, gate.services):
+            with export_metrics(penstock, gate.services):
                 app = build_application(gate, options.rest, new_request_id=new_request_id, pages=pages, busy=busy)
                 yield app, gate
 

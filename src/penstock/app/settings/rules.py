@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from penstock.app.listening import is_loopback
 from penstock.app.settings.formats import TOOL_PREFIX
 from penstock.app.settings.model import Settings
+from penstock.app.sockets import is_loopback
 from penstock.definitions.source.findings import suggestion
 from penstock.runtime.executors.mcp.config import CLIENT, command_name
 

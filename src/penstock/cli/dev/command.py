@@ -11,13 +11,13 @@ from typing import Annotated
 
 import typer
 
-from penstock.app.loops import server_loop
+from penstock.app.event_loop import server_loop
 from penstock.app.serving.server import ServerOptions
 from penstock.app.settings.sources import DEFAULT_FILE, load_settings
-from penstock.app.step_modules import StepModules
 from penstock.cli.dev.output import DevOutput
 from penstock.cli.dev.reload import Reloader
 from penstock.cli.option_groups import expand_option_groups
+from penstock.cli.project.step_modules import StepModules
 from penstock.cli.server.logs import configure_logging
 from penstock.cli.server.options import ServingOptions
 from penstock.cli.server.process import open_server, when_begun

@@ -16,19 +16,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.app.gateway import local_owner
-from penstock.app.loading import load_workflow_into
+from penstock.app.gate import local_owner
 from penstock.app.penstock import Penstock
 from penstock.app.settings.model import Settings
 from penstock.app.settings.sources import InvalidSettings
 from penstock.app.settings.view import settings_rows
-from penstock.app.step_modules import StepModules
-from penstock.app.workflow_paths import expand_paths
 from penstock.base.errors import Conflict, Denied, PenstockError, Rejected
 from penstock.cli.dev.file_changes import FileChanges
 from penstock.cli.dev.output import DevOutput
+from penstock.cli.project.step_modules import StepModules
+from penstock.cli.server.workflows import load_workflow_into
 from penstock.cli.targets.settings import print_settings_findings
-from penstock.cli.terminal.files import SourceText, candidate_files, is_workflow, read_path
+from penstock.cli.terminal.files import SourceText, candidate_files, expand_paths, is_workflow, read_path
 from penstock.definitions.model import ActivityDetail, Workflow
 from penstock.definitions.validate import load_workflow
 from penstock.operations.gate.pipeline import Gate

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.app.listening import listen
 from penstock.app.maintenance import store_stats
+from penstock.app.sockets import listen
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.cli.targets.settings import is_store

@@ -14,13 +14,12 @@ from penstock.app.executors.configured import check_extras
 from penstock.app.executors.secret_checks import secret_problems
 from penstock.app.settings.model import Settings
 from penstock.app.settings.named import McpServerSettings
-from penstock.app.workflow_paths import expand_paths
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.cli.project.files import load_project
 from penstock.cli.terminal.checks import Check
 from penstock.cli.terminal.console import count_words
-from penstock.cli.terminal.files import SourceText, read_sources
+from penstock.cli.terminal.files import SourceText, expand_paths, read_sources
 from penstock.definitions.source.findings import Severity
 
 __all__ = ["executor_checks", "workflow_checks"]

@@ -22,7 +22,7 @@ from penstock.cli.terminal.traces import trace_text
 from penstock.cli.terminal.values import UsageError, parse_pairs, parse_value
 from penstock.definitions.durations import format_duration
 from penstock.definitions.model import Workflow
-from penstock.runtime.guarded.evaluator import GuardedEvaluator
+from penstock.runtime.sandbox.evaluator import SandboxedEvaluator
 from penstock.runtime.simulation.cases import script_of_case
 from penstock.runtime.simulation.dry_run import Script, Signal, SimulationRefused, SimulationReport, simulate
 
@@ -82,7 +82,7 @@ def simulate_command(  # noqa: PLR0913  # every option is one the user can give
     except UsageError as error:
         print_problem(str(error))
         raise typer.Exit(2) from None
-    with GuardedEvaluator() as evaluator:
+    with SandboxedEvaluator() as evaluator:
         report = simulate(workflow, value, script, evaluator=evaluator)
     _show(workflow, report, as_json=as_json)
     if isinstance(report, SimulationRefused) or report.status != "completed":

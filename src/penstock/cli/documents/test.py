@@ -29,7 +29,7 @@ from penstock.definitions.jq.expressions import Evaluator
 from penstock.definitions.model import Workflow
 from penstock.definitions.source.document import SourceDocument, read_source
 from penstock.definitions.validate import load_workflow
-from penstock.runtime.guarded.evaluator import GuardedEvaluator
+from penstock.runtime.sandbox.evaluator import SandboxedEvaluator
 from penstock.runtime.simulation.cases import CaseReport, Difference, run_case
 from penstock.runtime.simulation.dry_run import SimulationReport
 
@@ -113,7 +113,7 @@ def cases_command(
     suites = _suites(paths)
     known = {suite.workflow.name: suite.workflow for suite in suites if suite.workflow is not None}
     tally, files = _Tally(), list[JsonValue]()
-    with GuardedEvaluator() as evaluator:
+    with SandboxedEvaluator() as evaluator:
         for suite in suites:
             outcomes = list(_outcomes(suite, known, evaluator, name_part=name_part, strict=strict))
             tally.words += [outcome.word for outcome in outcomes]

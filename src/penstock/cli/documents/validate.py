@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.app.settings.model import Settings
-from penstock.app.workflow_paths import expand_paths
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.project.context import project_context
@@ -24,7 +23,7 @@ from penstock.cli.project.files import declared_names, project_check
 from penstock.cli.targets.settings import ConfigOption, command_settings
 from penstock.cli.terminal.console import console_for, count_words, print_findings, print_problem
 from penstock.cli.terminal.exits import report_problem
-from penstock.cli.terminal.files import SourceText, Unreadable, read_sources
+from penstock.cli.terminal.files import SourceText, Unreadable, expand_paths, read_sources
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.canonical import definition_hash
 from penstock.definitions.outline.document import is_native

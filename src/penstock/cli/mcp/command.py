@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.app.gateway import local_owner, open_gate
+from penstock.app.gate import local_owner, open_gate
 from penstock.app.serving.mcp import load_mcp, mcp_options
 from penstock.app.serving.server import ServerOptions, new_request_id
 from penstock.base.lazy_import import lazy_import

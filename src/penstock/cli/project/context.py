@@ -18,8 +18,8 @@ from typing import Any
 
 from penstock.app.settings.model import Settings
 from penstock.app.settings.secrets import EnvironmentReference, FileReference
-from penstock.app.step_modules import load_steps
 from penstock.base.errors import PenstockError
+from penstock.cli.project.step_modules import load_steps
 from penstock.runtime.secrets import SECRET_PREFIX
 from penstock.runtime.steps.registry import StepRegistry
 

@@ -13,8 +13,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from penstock.app.gateway import local_owner, open_gate
-from penstock.app.loading import load_workflow_into
+from penstock.app.gate import local_owner, open_gate
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.run.display import display_for
 from penstock.cli.run.follower import Follower
@@ -23,6 +22,7 @@ from penstock.cli.run.source import RunSource, calls_of_gate
 from penstock.cli.run.view import Mark
 from penstock.cli.run.watch_loop import Ending, WatchedTarget, print_ending, print_next_steps, watch
 from penstock.cli.run.workflow_lookup import runnable_in_project
+from penstock.cli.server.workflows import load_workflow_into
 from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption, command_settings
 from penstock.cli.targets.workspace import SecretsOption, StepsOption, Workspace, live_workers, open_workspace
 from penstock.cli.terminal.console import console_for

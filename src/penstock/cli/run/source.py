@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from penstock.app.gateway import local_owner
+from penstock.app.gate import local_owner
 from penstock.base import limits
 from penstock.base.errors import Denied, NotFound
 from penstock.base.ids import chain_of, generation_of

@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from penstock.app.settings.model import Settings
-from penstock.app.workflow_paths import expand_paths
 from penstock.base.errors import PenstockError
 from penstock.cli.documents.reading import load_runnable
 from penstock.cli.project.files import PROJECT_CODES, declared_names, load_project
 from penstock.cli.terminal.console import console_for, print_findings
-from penstock.cli.terminal.files import SourceText, Unreadable, read_path, read_sources
+from penstock.cli.terminal.files import SourceText, Unreadable, expand_paths, read_path, read_sources
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.model import Workflow
 from penstock.definitions.source.findings import suggestion

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
-from penstock.app.gateway import open_gate
+from penstock.app.gate import open_gate
 from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.run.command import finish_watching
 from penstock.cli.run.display import display_for

@@ -18,10 +18,10 @@ from penstock.app.maintenance import (
     StoreStats,
     back_up_store,
     check_store,
+    restore_on_record,
     store_stats,
     vacuum_store,
 )
-from penstock.app.restoring import restore_on_record
 from penstock.base import limits
 from penstock.base.text import clean
 from penstock.cli.targets.settings import DatabaseOption, command_settings

@@ -6,7 +6,7 @@
 Mistakes in settings, workflows and steps, and a port that is taken, are found before the store is touched. The first
 SIGINT or SIGTERM drains; a second one ends the process at once, which loses nothing that was stored.
 
-Above it: `serve`, `dev.command`. Below it: `app.serving`, `app.stopping`, `app.gateway`.
+Above it: `serve`, `dev.command`. Below it: `app.serving`, `app.serving.shutdown`, `app.gate`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from typing import Any
 import typer
 
 from penstock import __version__
-from penstock.app.gateway import create_owner_key, has_keys
-from penstock.app.listening import address_of, is_loopback, listen
+from penstock.app.gate import create_owner_key, has_keys
 from penstock.app.penstock import Penstock
 from penstock.app.serving.server import ServerOptions, build_server, open_application
-from penstock.app.serving.service_manager import notify_manager
-from penstock.app.serving.stopping import StoppableServer, end_within, serve_until, signals_heard
+from penstock.app.serving.shutdown import StoppableServer, end_within, handle_signals, serve_until
+from penstock.app.serving.systemd import notify_systemd
+from penstock.app.sockets import address_of, is_loopback, listen
 from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.cli.targets.workspace import Workspace, open_workspace
@@ -78,7 +78,7 @@ class OpenServer:
             gc.freeze()
             started_ms = round((time.perf_counter() - began) * 1000)
             self.gate.services.information["started_ms"] = started_ms
-            notify_manager("READY=1")
+            notify_systemd("READY=1")
             announce(
                 Started(
                     address=address_of(self.options.host, self.listener),
@@ -122,13 +122,13 @@ async def open_server(
 
     def stop() -> None:
         if not told.is_set():
-            notify_manager("STOPPING=1")
+            notify_systemd("STOPPING=1")
             stopping()
             _LOGGER.info("server_stopping", extra={"fields": {"drain_seconds": options.drain_seconds}})
             end_within(options.drain_seconds + limits.DRAIN_CLOSING_SECONDS)
         told.set()
 
-    with signals_heard(stop, _exit_now), listen(options.host, options.port) as listener:
+    with handle_signals(stop, _exit_now), listen(options.host, options.port) as listener:
         async with (
             open_workspace(workspace, perform=True, create=True, observe=observe, steps=steps) as penstock,
             open_application(penstock, options) as (app, gate),

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.app.loops import server_loop
+from penstock.app.event_loop import server_loop
 from penstock.app.serving.server import ServerOptions
 from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.server.logs import configure_logging, log_commit

@@ -13,8 +13,8 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.app.gateway import open_gate
-from penstock.app.loops import server_loop
+from penstock.app.event_loop import server_loop
+from penstock.app.gate import open_gate
 from penstock.app.serving.server import ServerOptions
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.server.logs import configure_logging, log_commit

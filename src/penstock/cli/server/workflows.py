@@ -10,16 +10,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.app.gateway import local_owner
-from penstock.app.loading import load_workflow_into
+from penstock.app.gate import local_owner
 from penstock.app.settings.model import Settings
-from penstock.app.workflow_paths import expand_paths
-from penstock.base.errors import Conflict, Denied, Rejected
+from penstock.base.errors import Conflict, Denied, NotFound, Rejected
+from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
-from penstock.cli.terminal.files import SourceText, read_sources
+from penstock.base.scopes import EVERYTHING
+from penstock.cli.terminal.files import SourceText, expand_paths, read_sources
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.model import Workflow
+from penstock.operations.gate.context import Principal, Surface
+from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
 
 if TYPE_CHECKING:
@@ -27,9 +29,12 @@ if TYPE_CHECKING:
 else:
     project_files = lazy_import("penstock.cli.project.files")
 
-__all__ = ["read_workflow_files", "register_workflows", "valid_workflows"]
+__all__ = ["load_workflow_into", "read_workflow_files", "register_workflows", "valid_workflows"]
 
 _LOGGER = logging.getLogger("penstock.worker")
+# Another process may load the same file at the same moment; one of them is first.
+_ATTEMPTS = 5
+_CHANGED_IN_BETWEEN = frozenset({"WORKFLOW_EXISTS", "WORKFLOW_NOT_FOUND"})
 
 
 def read_workflow_files(patterns: Iterable[str]) -> list[SourceText]:
@@ -76,3 +81,32 @@ async def register_workflows(gate: Gate, workflows: Sequence[Workflow]) -> None:
             continue
         known: JsonObject = {"workflow": workflow.name, "version": workflow.version, "hash": workflow.hash}
         _LOGGER.info("workflow_known", extra={"fields": known})
+
+
+async def load_workflow_into(
+    gate: Gate, workflow: Workflow, *, tenant: str = DEFAULT_TENANT, owner: Principal | None = None
+) -> bool:
+    """Make a workflow the newest of its name, unless it is; whether it had to be stored.
+
+    `owner` is the user whose command this is; without one it is `system:loader`. Both may do everything: whoever writes
+    the files decides which scopes their workflows need, and what their triggers start. A file that says what is stored
+    already changes nothing, and leaves no audit record.
+    """
+    loader = owner or system_principal("loader", EVERYTHING, tenant=tenant)
+    surface: Surface = "system" if owner is None else "cli"
+    for attempt in range(_ATTEMPTS):
+        known = await gate.services.store.definition_named(workflow.name, tenant=tenant)
+        if known is not None and known.hash == workflow.hash:
+            return False
+        try:
+            if known is None:
+                await internal_call(gate, loader, "workflow.create", {"document": workflow.document}, surface=surface)
+            else:
+                given: JsonObject = {"workflow_id": workflow.name, "document": workflow.document}
+                await internal_call(gate, loader, "workflow.update", given, surface=surface)
+        except (Conflict, NotFound) as error:
+            if error.code not in _CHANGED_IN_BETWEEN or attempt == _ATTEMPTS - 1:
+                raise
+            continue
+        return True
+    return False

@@ -3,7 +3,7 @@
 Nothing is performed here: what a call starts is done by the process that performs (`penstock serve`, `penstock
 worker`), and when there is none, that is said.
 
-Above it: `surfaces`. Below it: `app.gateway`.
+Above it: `surfaces`. Below it: `app.gate`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
-from penstock.app.gateway import local_owner, open_gate
+from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.targets.settings import command_settings

@@ -13,11 +13,11 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.app.executors.configured import equipped, looking_upstream, storage_of
+from penstock.app.executors.configured import open_executors, open_upstream_link, storage_of
 from penstock.app.penstock import Penstock
 from penstock.app.settings.model import Settings
-from penstock.app.step_modules import load_steps
 from penstock.base import limits
+from penstock.cli.project.step_modules import load_steps
 from penstock.cli.targets.settings import is_store
 from penstock.cli.terminal.values import UsageError
 from penstock.runtime.ports.host import Committed
@@ -99,7 +99,7 @@ async def open_workspace(
         raise UsageError(f"--secret-file: {folder} is not a folder")
     if not perform:
         async with (
-            looking_upstream(workspace.settings) as upstream,
+            open_upstream_link(workspace.settings) as upstream,
             Penstock.open(
                 workspace.database,
                 perform=False,
@@ -112,7 +112,7 @@ async def open_workspace(
             yield penstock
         return
     async with (
-        equipped(workspace.settings, secret_folder=folder) as equipment,
+        open_executors(workspace.settings, secret_folder=folder) as equipment,
         Penstock.open(
             workspace.database,
             storage=storage_of(workspace.settings, workspace.database),

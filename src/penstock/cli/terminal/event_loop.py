@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from penstock.app.loops import calm_collector
+from penstock.app.event_loop import tuned_collector
 from penstock.base.errors import PenstockError
 from penstock.cli.terminal.exits import report_problem
 from penstock.cli.terminal.values import UsageError
@@ -37,7 +37,7 @@ def exit_with_async(
     `loop` makes another event loop than the usual one: for commands that go on and on. Those look for garbage less.
     """
     try:
-        with calm_collector() if loop else nullcontext(), asyncio.Runner(loop_factory=loop) as runner:
+        with tuned_collector() if loop else nullcontext(), asyncio.Runner(loop_factory=loop) as runner:
             code = runner.run(work())
     except (UsageError, PenstockError) as error:
         report_problem(error, as_json=as_json)

@@ -10,11 +10,22 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from glob import glob, has_magic
 from pathlib import Path
 
+from penstock.base.errors import Rejected
 from penstock.base.limits import DOCUMENT_BYTES_MAX
 
-__all__ = ["STANDARD_INPUT", "SourceText", "Unreadable", "candidate_files", "is_workflow", "read_path", "read_sources"]
+__all__ = [
+    "STANDARD_INPUT",
+    "SourceText",
+    "Unreadable",
+    "candidate_files",
+    "expand_paths",
+    "is_workflow",
+    "read_path",
+    "read_sources",
+]
 
 STANDARD_INPUT = "-"
 _STANDARD_INPUT_LABEL = "<stdin>"
@@ -41,6 +52,17 @@ class Unreadable:
     label: str
     message: str
     code: str = "UNREADABLE_FILE"
+
+
+def expand_paths(patterns: Iterable[str]) -> list[str]:
+    """Files and folders as they are named; patterns (`flows/**/*.yaml`) as the files that match, each once."""
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        matches = sorted(glob(pattern, recursive=True)) if has_magic(pattern) else [pattern]
+        if not matches:
+            raise Rejected("WORKFLOWS_NOT_FOUND", f"no file matches {pattern}", "check `workflows.paths`")
+        found.update(dict.fromkeys(matches))
+    return list(found)
 
 
 def read_path(path: str) -> SourceText | Unreadable:

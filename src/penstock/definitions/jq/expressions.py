@@ -1,7 +1,7 @@
 """jq expressions: compiled once, evaluated many times, always with the same answer for the same input.
 
 A program is first checked against the deny-list of `text`, then compiled by libjq and kept in a bounded cache. The
-engine evaluates through the `Evaluator` protocol: in this process here, or with a time budget in `runtime.guarded`.
+engine evaluates through the `Evaluator` protocol: in this process here, or with a time budget in `runtime.sandbox`.
 
 Numbers: a plain path hands its value on untouched. Everything else goes through libjq, where numbers are doubles: whole
 ones come back as int (`1.0` as `1`), integers beyond 2^53 lose their last digits, NaN and infinities are failures.

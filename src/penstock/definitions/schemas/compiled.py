@@ -6,7 +6,7 @@ places inside the schema: nothing is ever read from a network or a file. Values 
 
 A schema whose check would take too many visits (`cost`) is none that can be used. The others are safe to check
 in the end, but the validator cannot be interrupted and lets nothing else run: a server asks `is_prompt` first, and has
-all other checks made in a process of their own (`runtime.guarded`).
+all other checks made in a process of their own (`runtime.sandbox`).
 """
 
 from collections.abc import Iterator

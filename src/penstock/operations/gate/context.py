@@ -27,14 +27,14 @@ from penstock.operations.gate.lru_cache import LruCache
 from penstock.operations.gate.notifier import Notifier
 from penstock.operations.gate.open_streams import OpenStreams
 from penstock.operations.telemetry.metrics import Telemetry
-from penstock.runtime.guarded.documents import DocumentChecks
-from penstock.runtime.guarded.threads import FairThreads
 from penstock.runtime.ports.host import RunHost
 from penstock.runtime.ports.platform import CallRecord, PlatformStore
 from penstock.runtime.ports.runs import Store
 from penstock.runtime.run_handle import Run
+from penstock.runtime.sandbox.documents import DocumentChecks
+from penstock.runtime.sandbox.threads import FairThreadPool
 from penstock.runtime.schedules.schedules import Scheduler
-from penstock.runtime.upstreams.board import Upstreams
+from penstock.runtime.upstreams.tool_registry import UpstreamToolRegistry
 
 __all__ = [
     "CatalogueView",
@@ -218,16 +218,18 @@ class Services:
     webhooks: WebhookChoices = field(default_factory=WebhookChoices)
     hook_evaluator: Evaluator | None = None
     """For the expressions and schemas of webhooks: what strangers send holds up nobody else."""
-    view_threads: FairThreads = field(default_factory=lambda: FairThreads("penstock-views", places=1, per_holder=1))
+    view_threads: FairThreadPool = field(
+        default_factory=lambda: FairThreadPool("penstock-views", places=1, per_holder=1)
+    )
     """For views of executions with a long history."""
-    hook_threads: FairThreads = field(default_factory=lambda: FairThreads.for_workers("penstock-hooks"))
+    hook_threads: FairThreadPool = field(default_factory=lambda: FairThreadPool.for_workers("penstock-hooks"))
     documents: DocumentChecks = field(default_factory=DocumentChecks)
     """Checks the documents that callers send."""
     nudge_deliveries: Notifier[[]] = field(default_factory=Notifier)
     """Told when there is something to be sent to a webhook now."""
     definitions_changed: Notifier[[str]] = field(default_factory=Notifier)
     """Told whose workflows were changed, so that what is made of them is made anew."""
-    upstreams: Upstreams | None = None
+    upstreams: UpstreamToolRegistry | None = None
     """The MCP servers whose tools are imported."""
     base_path: str = "/api/v0"
     """Where the operations stand in REST, for the addresses in answers."""

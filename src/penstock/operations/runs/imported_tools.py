@@ -5,7 +5,7 @@ like any other, it is in the history, and the server's questions become question
 tenant and is in nobody's list. What a call may do is what the operator says; the server's own hints are not looked at.
 
 Above it: `workflows` adds these to a tenant's catalogue, `upstreams.operations` calls them by server and name. Below
-it: `runtime.upstreams.board`, the engine.
+it: `runtime.upstreams.tool_registry`, the engine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from penstock.operations.runs.capabilities import converted, nested_schema, obje
 from penstock.operations.runs.handles import seconds_to_wait
 from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, started_run
-from penstock.runtime.upstreams.board import DEFINE_CALL, QUARANTINED, Standing
+from penstock.runtime.upstreams.tool_registry import DEFINE_CALL, QUARANTINED, ToolReview
 from penstock.runtime.upstreams.tools import ImportRules, ToolRule, UpstreamTool
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ async def imported_tools(services: Services, tenant: str) -> ImportedTools:
     tools: dict[str, Capability] = {}
     marks: list[str] = []
     # What nobody has accepted takes no name from what somebody has.
-    for item in sorted(await upstreams.standings(tenant), key=lambda item: item.status != "pinned"):
+    for item in sorted(await upstreams.tool_reviews(tenant), key=lambda item: item.status != "pinned"):
         if item.status in ("excluded", "gone"):
             continue
         capability = _capability(item, rules[item.server])
@@ -77,7 +77,7 @@ async def imported_tools(services: Services, tenant: str) -> ImportedTools:
     return ImportedTools(tools=MappingProxyType({name: tools[name] for name in sorted(tools)}), marks=tuple(marks))
 
 
-def _capability(item: Standing, rules: ImportRules) -> Capability:
+def _capability(item: ToolReview, rules: ImportRules) -> Capability:
     rule, called = rules.rule_of(item.name), f"{rules.prefix}.{item.name}"
     name = _name(rules, item.name)
     if item.status != "pinned" or item.pin is None:
@@ -110,7 +110,7 @@ def _capability(item: Standing, rules: ImportRules) -> Capability:
     )
 
 
-def _withheld(name: str, item: Standing, rule: ToolRule) -> Capability:
+def _withheld(name: str, item: ToolReview, rule: ToolRule) -> Capability:
     """A tool that nobody is shown, of which whoever calls it hears why."""
     nothing: JsonObject = {"type": "object"}
     return Capability(

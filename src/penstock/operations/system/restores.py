@@ -5,7 +5,7 @@ the trails ended that were there before. The first gate with the secret of the f
 every trail, in one transaction, in the name of that user; as a rule that is the gate of the command itself. Nobody
 outside can call this.
 
-Above it: `app.gateway`. Below it: the platform port.
+Above it: `app.gate`. Below it: the platform port.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Nobody outside can call these; the principal is `system:retention`, in the tenant whose things are forgotten, so that
 the tenant's audit trail says how much went and when.
 
-Above it: `app.housekeeping` decides what is past its time. Below it: the ports.
+Above it: `app.retention` decides what is past its time. Below it: the ports.
 """
 
 from __future__ import annotations

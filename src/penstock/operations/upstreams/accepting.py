@@ -4,7 +4,7 @@ Nobody outside can call these; the principal is `system:upstream`. What servers 
 the trail of the default one; what the settings accept at first sight, and the workflow of a tool's calls, is in the
 trail of the tenant that has the tool.
 
-Above it: `app.gateway`. Below it: `runtime.upstreams.board`, `exposed.upstream_tools`, the gate.
+Above it: `app.gate`. Below it: `runtime.upstreams.tool_registry`, `exposed.upstream_tools`, the gate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.operations.gate.context import Context
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.runs.imported_tools import CALLS_OWNER, call_workflow
-from penstock.runtime.upstreams.board import ACCEPT_FIRST, DEFINE_CALL, KEEP_LISTING, Act, Upstreams
+from penstock.runtime.upstreams.tool_registry import ACCEPT_FIRST, DEFINE_CALL, KEEP_LISTING, Act, UpstreamToolRegistry
 
 __all__ = ["OPERATIONS", "accept_through"]
 
@@ -45,7 +45,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
-def _board(context: Context) -> Upstreams:
+def _tool_registry(context: Context) -> UpstreamToolRegistry:
     board = context.services.upstreams
     if board is None:
         raise NotFound("UPSTREAM_NOT_FOUND", "no tools of other servers are imported")
@@ -59,13 +59,13 @@ def _tool(arguments: JsonObject) -> str:
 @operation(KEEP_LISTING, route=None, scopes=("upstream:admin",), subject="server")
 async def keep_listing(context: Context, given: OfServer) -> Counted:
     """Keep what a server lists now."""
-    return Counted(count=await _board(context).keep_listing(given.server, call=context.call))
+    return Counted(count=await _tool_registry(context).keep_listing(given.server, call=context.call))
 
 
 @operation(ACCEPT_FIRST, route=None, scopes=("upstream:admin",), risk="high", subject="server")
 async def accept_first(context: Context, given: OfServer) -> Counted:
     """Accept the tools of a server that the settings accept as they are first seen."""
-    board = _board(context)
+    board = _tool_registry(context)
     chosen = await board.accepted_by_settings(context.tenant, given.server)
     pins = await board.accept(context.tenant, chosen, context.principal.id, lambda pins: context.call)
     return Counted(count=len(pins))
@@ -74,7 +74,7 @@ async def accept_first(context: Context, given: OfServer) -> Counted:
 @operation(DEFINE_CALL, route=None, scopes=("workflow:write",), subject=_tool)
 async def define_call(context: Context, given: OfTool) -> Counted:
     """Store the workflow that calls of a tool run."""
-    workflow = call_workflow(given.server, given.tool, _board(context).rules[given.server])
+    workflow = call_workflow(given.server, given.tool, _tool_registry(context).rules[given.server])
     context.call.about(None, hash=workflow.hash)
     await context.services.host.register(
         workflow, tenant=CALLS_OWNER, created_by=context.principal.id, call=lambda row: context.call

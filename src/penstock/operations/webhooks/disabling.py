@@ -18,8 +18,8 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
-from penstock.runtime.deliveries.endpoints import ENDPOINT_KIND, endpoint_of
 from penstock.runtime.ports.platform import ResourceChanged, ResourceRow, body_etag
+from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND, endpoint_of
 
 __all__ = ["OPERATIONS", "disable_through"]
 

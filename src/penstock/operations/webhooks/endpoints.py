@@ -45,9 +45,9 @@ from penstock.operations.webhooks.views import (
     delivery_view,
     endpoint_view,
 )
-from penstock.runtime.deliveries.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of
-from penstock.runtime.deliveries.events import probe_event
 from penstock.runtime.ports.platform import ANY_ETAG, DeliveryRow, ResourceRow
+from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of
+from penstock.runtime.webhooks.events import probe_event
 
 __all__ = ["OPERATIONS"]
 

@@ -13,9 +13,9 @@ from msgspec import Meta
 from penstock.base import limits
 from penstock.base.ids import id_for_callers
 from penstock.operations.catalogue.fields import Cursor, IfMatch, Limit, WorkflowId, instant
-from penstock.runtime.deliveries.endpoints import endpoint_of
-from penstock.runtime.deliveries.events import ENDINGS, EVENT_TYPES, EventType
 from penstock.runtime.ports.platform import DeliveryRow, ResourceRow
+from penstock.runtime.webhooks.endpoints import endpoint_of
+from penstock.runtime.webhooks.events import ENDINGS, EVENT_TYPES, EventType
 
 __all__ = [
     "CreateEndpoint",

@@ -1,7 +1,7 @@
 """Workflow documents as callers send them: an object, a text, or just a list of tasks.
 
 A document takes seconds to check when it is long, and for ever when it is made for that. So it is checked where it can
-be stopped (`runtime.guarded.documents`), and nobody else waits for it.
+be stopped (`runtime.sandbox.documents`), and nobody else waits for it.
 
 Above it: the operations on workflows and tasks. Below it: `definitions`.
 """

@@ -30,7 +30,7 @@ from penstock.engine.outcomes import Accepted, Decision
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.engine.walk.questions import may_be_secret, secrets_of_answer
-from penstock.runtime.guarded.threads import FairThreads
+from penstock.runtime.sandbox.threads import FairThreadPool
 from penstock.runtime.secrets import Sealer
 
 __all__ = ["Decider", "SlicedFold"]
@@ -45,7 +45,7 @@ class Decider:
         self._prompt = evaluator.prompt
         self._slow: dict[str, None] = {}
         self._plans: dict[str, Plan] = {}
-        self._threads = FairThreads.for_workers("penstock-deciding")
+        self._threads = FairThreadPool.for_workers("penstock-deciding")
 
     def try_decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision | None:
         """A decision that takes no time to speak of; None for one that may."""

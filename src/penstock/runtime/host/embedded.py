@@ -35,7 +35,6 @@ from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.runtime.activities.progress import ProgressBroadcast
 from penstock.runtime.chains import latest_in_chain, start_successor
-from penstock.runtime.guarded.threads import FairThreads
 from penstock.runtime.host.deciding import Decider, SlicedFold
 from penstock.runtime.host.definitions import StoredWorkflows
 from penstock.runtime.host.live_runs import LiveRuns
@@ -55,6 +54,7 @@ from penstock.runtime.ports.runs import (
     Store,
     in_family,
 )
+from penstock.runtime.sandbox.threads import FairThreadPool
 from penstock.runtime.secrets import AnswerSeals, Sealer
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class EmbeddedHost(StoredWorkflows):
     worker_id: str
     evaluator: Evaluator = field(default_factory=InProcessEvaluator)
     query_evaluator: Evaluator | None = None  # for what people ask about runs, beside the one that runs need
-    query_threads: FairThreads = field(default_factory=lambda: FairThreads.for_workers("penstock-queries"))
+    query_threads: FairThreadPool = field(default_factory=lambda: FairThreadPool.for_workers("penstock-queries"))
     folding: SlicedFold = field(default_factory=SlicedFold)
     performs: bool = True
     family: str | None = None  # a run id: only it and its child runs are performed here

@@ -1,1 +1,1 @@
-"""Tools of other MCP servers: what each server offers (`tools`), and which of them a tenant has accepted (`board`)."""
+"""Tools of other MCP servers: what servers describe (`tools`), and what each tenant accepted (`tool_registry`)."""

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.app.executors.configured import check_extras, equipped, secrets_of, storage_of
+from penstock.app.executors.configured import check_extras, open_executors, secrets_of, storage_of
 from penstock.app.executors.extras import EXTRA_EXECUTORS, require_extra
 from penstock.app.executors.models import model_providers
 from penstock.app.settings.model import HttpSettings, Settings, StorageSettings
 from penstock.app.settings.named import AgentSettings, McpServerSettings, ModelSettings, TokenPriceSettings
 from penstock.app.settings.secrets import CommandReference, EnvironmentReference, FileReference
-from penstock.app.workflow_paths import expand_paths
 from penstock.base.errors import Rejected, Unavailable
 from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.terminal.files import expand_paths
 from penstock.runtime.activities.performing import ActivityAsks, ActivityCall, ActivityDone, ActivityOutcome
 from penstock.runtime.executors.mcp.config import command_name
 from tests.fixtures.mcp_tools_server import make_server
@@ -34,7 +34,7 @@ JSON = {"content-type": "application/json"}
 
 
 async def performed(settings: Settings, *calls: ActivityCall) -> list[ActivityOutcome]:
-    async with asyncio.timeout(SECONDS_MAX), equipped(settings) as equipment:
+    async with asyncio.timeout(SECONDS_MAX), open_executors(settings) as equipment:
         return [await equipment.executors[call.activity.node_type].perform(call) for call in calls]
 
 

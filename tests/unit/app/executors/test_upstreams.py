@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.app.executors.configured import equipped
-from penstock.app.gateway import local_owner, open_gate
+from penstock.app.executors.configured import open_executors
+from penstock.app.gate import local_owner, open_gate
 from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
 from penstock.app.settings.model import Settings
@@ -73,7 +73,7 @@ async def platform(tmp_path: Path, **servers: McpServerSettings) -> AsyncIterato
     settings = Settings(mcp_servers=servers, mcp_allow_commands=(command_name(sys.executable),))
     async with (
         asyncio.timeout(SECONDS),
-        equipped(settings) as equipment,
+        open_executors(settings) as equipment,
         Penstock.open(tmp_path / "penstock.db", executors=equipment.executors, upstream=equipment.upstream) as penstock,
         open_gate(penstock) as gate,
     ):
@@ -386,7 +386,7 @@ async def test_a_process_without_a_gate_refuses_what_was_accepted_otherwise(tmp_
         upstream.says("Something else.")
         settings = Settings(mcp_servers={"shop": upstream.settings})
         async with (
-            equipped(settings) as equipment,
+            open_executors(settings) as equipment,
             Penstock.open(
                 tmp_path / "penstock.db",
                 executors=equipment.executors,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app.gateway import local_owner, open_gate
+from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.app.serving.mcp import McpMount, mcp_options
 from penstock.app.settings.model import McpSettings, ServerSettings, Settings

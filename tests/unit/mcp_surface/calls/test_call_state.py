@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app.gateway import open_gate
+from penstock.app.gate import open_gate
 from penstock.app.penstock import Penstock
 from penstock.mcp_surface.callers import ProtocolFault
 from penstock.mcp_surface.questions.signing import RequestState, state_signer

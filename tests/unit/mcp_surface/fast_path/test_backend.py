@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from penstock.app.gateway import local_owner, open_gate
+from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.mcp_surface.endpoint import McpBackend, McpEndpoint
 from penstock.mcp_surface.entry_points import open_http_backend

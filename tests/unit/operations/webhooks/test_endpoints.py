@@ -10,7 +10,7 @@ import pytest
 
 from penstock.base.errors import Unavailable
 from penstock.operations.gate.context import WebhookChoices
-from penstock.runtime.deliveries.feed import DeliveryFeed
+from penstock.runtime.webhooks.feed import DeliveryFeed
 from tests.unit.operations.conftest import Caller, OpenGate, change_services
 from tests.unit.operations.receiver import Receiver, dispatching, receiving
 from tests.waiting import SECONDS_MAX, until

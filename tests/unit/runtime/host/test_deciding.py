@@ -23,9 +23,9 @@ from penstock.definitions.jq.expressions import (
 from penstock.engine import inputs
 from penstock.engine.decide import decide
 from penstock.engine.outcomes import Accepted, Decision
-from penstock.runtime.guarded.evaluator import GuardedEvaluator
 from penstock.runtime.host import deciding
 from penstock.runtime.host.embedded import EmbeddedHost
+from penstock.runtime.sandbox.evaluator import SandboxedEvaluator
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from tests.waiting import SECONDS_MAX
 
@@ -95,7 +95,7 @@ def test_a_run_goes_on_while_an_expression_of_another_takes_its_time() -> None:
 
 def test_a_program_that_never_ends_fails_its_run_and_the_next_run_of_it_is_decided_like_it() -> None:
     async def body() -> None:
-        with GuardedEvaluator(time_budget_ms=200) as evaluator:
+        with SandboxedEvaluator(time_budget_ms=200) as evaluator:
             host = EmbeddedHost(store=MemoryRunStore(), clock=ManualClock(1), worker_id="here", evaluator=evaluator)
             workflow = build_workflow(adds("endless", "last(range(1e12))"))
             await host.register(workflow)

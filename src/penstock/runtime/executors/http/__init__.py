@@ -1,1 +1,1 @@
-"""Requests over HTTP: `http` nodes (read `executor` first), and the webhooks that `runtime.deliveries` sends."""
+"""Requests over HTTP: `http` nodes (read `executor` first), and the webhooks that `runtime.webhooks` sends."""

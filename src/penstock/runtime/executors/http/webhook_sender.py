@@ -3,7 +3,7 @@
 The name of a receiver is resolved for each connection, and every address is checked: a name that was harmless when the
 endpoint was registered cannot lead elsewhere later. Redirects are not followed, and responses are not read.
 
-Above it: `app` hands it to `runtime.deliveries`. Below it: `outbound.guarded_transport`, httpx2.
+Above it: `app` hands it to `runtime.webhooks`. Below it: `outbound.guarded_transport`, httpx2.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import httpx2
 
 from penstock.base import limits
 from penstock.runtime.address_guard import AddressDenied, AddressGuard
-from penstock.runtime.deliveries.sending import NotSent, OutgoingEvent, Sent
 from penstock.runtime.executors.outbound.error_text import truncated
 from penstock.runtime.executors.outbound.guarded_transport import GuardedTransport
+from penstock.runtime.webhooks.dispatcher import NotSent, OutgoingEvent, Sent
 
 __all__ = ["WebhookSender"]
 

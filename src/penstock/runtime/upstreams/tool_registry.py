@@ -45,9 +45,9 @@ __all__ = [
     "QUARANTINED",
     "Act",
     "Pin",
-    "Standing",
+    "ToolReview",
     "ToolStatus",
-    "Upstreams",
+    "UpstreamToolRegistry",
     "difference",
 ]
 
@@ -75,7 +75,7 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     accepted_at: int
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class ToolReview(msgspec.Struct, frozen=True, kw_only=True):
     """How a tool stands for a tenant: as it was accepted, and as the server describes it now."""
 
     server: str
@@ -115,7 +115,7 @@ def difference(before: UpstreamTool, now: UpstreamTool) -> JsonObject:
 
 
 @dataclass(slots=True, kw_only=True)
-class Upstreams:
+class UpstreamToolRegistry:
     """The servers whose tools are imported. Without rules there are none."""
 
     platform: PlatformStore
@@ -215,40 +215,40 @@ class Upstreams:
 
     async def _is_pinned(self, tenant: str, server: str, tool: str) -> bool:
         """Whether a tool is accepted, also by the settings, which accept it as it is first seen."""
-        standings = await self.standings(tenant, server)
-        return any(item.name == tool and item.status == "pinned" for item in standings)
+        tool_reviews = await self.tool_reviews(tenant, server)
+        return any(item.name == tool and item.status == "pinned" for item in tool_reviews)
 
     # --- what there is ----------------------------------------------------------------------------
 
-    async def standings(self, tenant: str, server: str | None = None) -> list[Standing]:
+    async def tool_reviews(self, tenant: str, server: str | None = None) -> list[ToolReview]:
         """Every tool of the servers that a tenant may use, by server and name.
 
         What the settings accept is accepted as soon as anybody looks.
         """
         found = await self._standings(tenant, server)
-        if self.act is None or not any(map(self._is_for_settings, found)):
+        if self.act is None or not any(map(self._accepted_by_settings, found)):
             return found
         async with self._one_at_a_time:
-            waiting = filter(self._is_for_settings, await self._standings(tenant, server))
+            waiting = filter(self._accepted_by_settings, await self._standings(tenant, server))
             for name in dict.fromkeys(item.server for item in waiting):
                 await self.act(tenant, ACCEPT_FIRST, {"server": name})
         return await self._standings(tenant, server)
 
-    async def accepted_by_settings(self, tenant: str, server: str) -> list[Standing]:
+    async def accepted_by_settings(self, tenant: str, server: str) -> list[ToolReview]:
         """The tools of a server that nobody has accepted, and that the settings accept."""
-        return [item for item in await self._standings(tenant, server) if self._is_for_settings(item)]
+        return [item for item in await self._standings(tenant, server) if self._accepted_by_settings(item)]
 
-    def _is_for_settings(self, item: Standing) -> bool:
+    def _accepted_by_settings(self, item: ToolReview) -> bool:
         rules, seen = self.rules[item.server], item.seen
         return item.status == "new" and rules.accept == "first" and seen is not None and seen.problem is None
 
-    async def _standings(self, tenant: str, server: str | None) -> list[Standing]:
+    async def _standings(self, tenant: str, server: str | None) -> list[ToolReview]:
         rules = self.rules_for(tenant)
         if not rules:
             return []
         await self._read_listings()
         pins = await self._pins(tenant)
-        found: list[Standing] = []
+        found: list[ToolReview] = []
         for name in rules if server is None else [server]:
             if name in rules:
                 found.extend(self._of_server(name, rules[name], pins))
@@ -259,11 +259,11 @@ class Upstreams:
         listing = self._listings.get(server)
         return None if listing is None else listing.at
 
-    def _of_server(self, server: str, rules: ImportRules, pins: dict[tuple[str, str], Pin]) -> list[Standing]:
+    def _of_server(self, server: str, rules: ImportRules, pins: dict[tuple[str, str], Pin]) -> list[ToolReview]:
         listing = self._listings.get(server)
         listed = {} if listing is None else listing.tools
         names = {*listed, *(tool for owner, tool in pins if owner == server)}
-        found: list[Standing] = []
+        found: list[ToolReview] = []
         for name in sorted(names):
             pin, seen = pins.get((server, name)), listed.get(name)
             seen_hash = listing.hashes.get(name) if listing is not None else None
@@ -271,14 +271,14 @@ class Upstreams:
             if status == "pinned" and seen is not None and seen.problem is not None:
                 status = "changed"
             found.append(
-                Standing(server=server, name=name, status=status, pin=pin, seen=seen, seen_hash=seen_hash),
+                ToolReview(server=server, name=name, status=status, pin=pin, seen=seen, seen_hash=seen_hash),
             )
         return found
 
     # --- what is decided --------------------------------------------------------------------------
 
     async def accept(
-        self, tenant: str, standings: Sequence[Standing], by: str, call: Callable[[list[Pin]], CallRecord]
+        self, tenant: str, tool_reviews: Sequence[ToolReview], by: str, call: Callable[[list[Pin]], CallRecord]
     ) -> list[Pin]:
         """Pin tools as their servers describe them now: all of them or none, each with an audit entry of its own.
 
@@ -286,7 +286,7 @@ class Upstreams:
         """
         rows: list[ResourceRow] = []
         entries: list[tuple[str, JsonObject]] = []
-        for item in standings:
+        for item in tool_reviews:
             if item.seen is not None:
                 seen_hash = tool_hash(item.seen)
                 body: JsonObject = {"server": item.server, "hash": seen_hash, "tool": msgspec.to_builtins(item.seen)}
@@ -302,7 +302,7 @@ class Upstreams:
             self.forget(tenant)
         return pins
 
-    async def revoke(self, tenant: str, standing: Standing, by: str, call: CallRecord) -> None:
+    async def revoke(self, tenant: str, standing: ToolReview, by: str, call: CallRecord) -> None:
         """Take an acceptance back. What was accepted is not forgotten: it still says when the tool is another one."""
         if standing.pin is None:
             return
@@ -388,7 +388,7 @@ class Upstreams:
 
     async def _warn_of_changed(self, tenant: str, server: str) -> None:
         """Say which tools of a tenant are another thing than it accepted."""
-        for item in await self.standings(tenant, server):
+        for item in await self.tool_reviews(tenant, server):
             if item.status == "changed":
                 message = "%s describes %s otherwise than %s accepted it; it is quarantined until somebody accepts it"
                 _LOGGER.warning(message, server, item.name, tenant)

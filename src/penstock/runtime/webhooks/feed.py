@@ -18,10 +18,10 @@ from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.json import JsonValue
 from penstock.engine.records import Record
-from penstock.runtime.deliveries.endpoints import ENDPOINT_KIND, Endpoint, delivery_id_of, endpoint_of
-from penstock.runtime.deliveries.events import cloud_event, run_events
 from penstock.runtime.ports.platform import DeliveryRow, PlatformStore, ResourceRow
 from penstock.runtime.ports.runs import RunChange, StoredRunReader
+from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND, Endpoint, delivery_id_of, endpoint_of
+from penstock.runtime.webhooks.events import cloud_event, run_events
 
 __all__ = ["DeliveryFeed"]
 

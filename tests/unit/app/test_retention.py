@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from penstock.app.gateway import open_gate
-from penstock.app.housekeeping import Retention, forget_old
+from penstock.app.gate import open_gate
 from penstock.app.penstock import Penstock
+from penstock.app.retention import Retention, apply_retention
 from penstock.base.clock import ManualClock
 from penstock.base.json import JsonObject
 from penstock.operations.gate.audit_log import seal_with
@@ -50,9 +50,9 @@ def test_old_deliveries_and_audit_records_go_and_the_rest_stays(tmp_path: Path) 
         ):
             await fill(gate)
             platform = gate.services.platform
-            await forget_old(gate, Retention(audit_ms=None, deliveries_ms=None))
+            await apply_retention(gate, Retention(audit_ms=None, deliveries_ms=None))
             assert len((await platform.deliveries("default", limit=50)).rows) == 10
-            await forget_old(gate, Retention(audit_ms=4 * DAY, deliveries_ms=2 * DAY))
+            await apply_retention(gate, Retention(audit_ms=4 * DAY, deliveries_ms=2 * DAY))
             kept = {row.delivery_id for row in (await platform.deliveries("default", limit=50)).rows}
             assert kept == {"dlv_0", "dlv_1", "dlv_2", "dlv_9"}
             for tenant in ("default", "acme"):
@@ -80,9 +80,9 @@ def test_runs_go_when_they_ended_long_ago_and_open_ones_stay(tmp_path: Path) -> 
             await penstock.start("waits", run_id="open")
             clock.advance(3 * DAY)
             await penstock.start("ends", run_id="new")
-            await forget_old(gate, Retention())
+            await apply_retention(gate, Retention())
             assert {row.run_id for row in (await penstock.runs()).rows} == {"old", "open", "new"}
-            await forget_old(gate, Retention(runs_ms=2 * DAY))
+            await apply_retention(gate, Retention(runs_ms=2 * DAY))
             assert {row.run_id for row in (await penstock.runs()).rows} == {"open", "new"}
 
     asyncio.run(body())

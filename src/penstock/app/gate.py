@@ -18,10 +18,10 @@ from pathlib import Path
 from secrets import token_bytes
 
 from penstock import __version__
-from penstock.app.housekeeping import Retention, forget_calls, forget_old
 from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
-from penstock.app.pepper import PEPPER_BYTES, pepper_path, unsealed_with
+from penstock.app.pepper import PEPPER_BYTES, open_pepper, pepper_path
+from penstock.app.retention import Retention, apply_retention, forget_calls
 from penstock.base.errors import PenstockError, Rejected
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
@@ -37,9 +37,9 @@ from penstock.operations.keys.operations import NewKey
 from penstock.operations.schedules.starts import fire_through
 from penstock.operations.system.restores import record_restores
 from penstock.operations.upstreams.accepting import accept_through
-from penstock.runtime.guarded.evaluator import GuardedEvaluator
+from penstock.runtime.sandbox.evaluator import SandboxedEvaluator
 from penstock.runtime.system import new_key_material, new_run_id
-from penstock.runtime.upstreams.board import Upstreams
+from penstock.runtime.upstreams.tool_registry import UpstreamToolRegistry
 
 __all__ = ["create_owner_key", "has_keys", "local_owner", "open_gate"]
 
@@ -76,13 +76,13 @@ async def open_gate(
         raise Rejected("STORE_UNSUITABLE", "a gate needs a store in a file", "open Penstock with a path")
     platform = storage.platform()
     secret = pepper_file or pepper_path(storage.file)
-    pepper = await unsealed_with(secret, storage.file, platform, looks_only=looks_only)
+    pepper = await open_pepper(secret, storage.file, platform, looks_only=looks_only)
     # Without one, nothing was made with a secret, and nothing will be: any bytes do.
     key = pepper or token_bytes(PEPPER_BYTES)
     clock, definitions_changed, parts = penstock.host.clock, Notifier[[str]](), server or ServerParts()
     catalogue = Catalogue(builtin_operations(), internal_operations())
     authenticator = Authenticator(platform, clock, key)
-    upstreams = Upstreams(
+    upstreams = UpstreamToolRegistry(
         platform=platform,
         clock=clock,
         rules=penstock.upstream.rules,
@@ -102,7 +102,7 @@ async def open_gate(
         information={"version": __version__},
         resolve_secret=penstock.secrets,
         webhooks=parts.webhooks,
-        hook_evaluator=(hook_evaluator := GuardedEvaluator()),
+        hook_evaluator=(hook_evaluator := SandboxedEvaluator()),
         catalogue=catalogue,
         upstreams=upstreams,
         still_valid=authenticator.still_valid,
@@ -120,7 +120,7 @@ async def open_gate(
         asyncio.create_task(gate.key_monitor.run()),
     ]
     try:
-        async with penstock.upstream.attended(upstreams), _scheduling(penstock, gate):
+        async with penstock.upstream.watch_servers(upstreams), _scheduling(penstock, gate):
             yield gate
     finally:
         await gate.finish()
@@ -134,7 +134,7 @@ async def open_gate(
         services.view_threads.close()
 
 
-async def _begin(gate: Gate, upstreams: Upstreams) -> None:
+async def _begin(gate: Gate, upstreams: UpstreamToolRegistry) -> None:
     """What a gate with the secret of its file does first: from then on what nobody asks for passes it too."""
     upstreams.act = accept_through(gate)
     await record_restores(gate)
@@ -165,7 +165,7 @@ async def _flush_regularly(gate: Gate, retention: Retention) -> None:
             platform, now = gate.services.platform, gate.services.clock.now_ms()
             await forget_calls(platform, now)
             if turn % _FLUSHES_PER_FORGETTING == 0:
-                await forget_old(gate, retention)
+                await apply_retention(gate, retention)
         except PenstockError:
             _LOGGER.exception("what the gate gathered could not be written; it tries again")
 

@@ -16,15 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from penstock.app.serving.loop_watch import LoopWatch
+from penstock.app.serving.event_loop_monitor import EventLoopMonitor
 from penstock.base import limits
 from penstock.operations.telemetry.metrics import Telemetry
 from tests.waiting import SECONDS_MAX, until, wait_until
 
 
 @contextmanager
-def watched_loop(telemetry: Telemetry) -> Iterator[LoopWatch]:
-    watch = LoopWatch(telemetry, asyncio.get_running_loop())
+def watched_loop(telemetry: Telemetry) -> Iterator[EventLoopMonitor]:
+    watch = EventLoopMonitor(telemetry, asyncio.get_running_loop())
     watch.start()
     try:
         yield watch
@@ -32,7 +32,7 @@ def watched_loop(telemetry: Telemetry) -> Iterator[LoopWatch]:
         watch.stop()
 
 
-def stand_still(watch: LoopWatch) -> None:
+def stand_still(watch: EventLoopMonitor) -> None:
     """Block the event loop until the watching thread has seen where it stands, and it counts as a stall."""
     wait_until(lambda: watch._where and time.monotonic() - watch._noted > 2 * limits.LOOP_STALL_SECONDS)
 
@@ -109,7 +109,7 @@ def test_who_imports_is_told_and_not_how_imports_work(
         if record.getMessage() == "event_loop_stalled"
     )
     assert "slow_to_import.py:2 <module>" in told
-    assert "test_loop_watch.py" in told
+    assert "test_event_loop_monitor.py" in told
     assert "importlib._bootstrap" not in told
 
 

@@ -24,7 +24,7 @@ from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.operations.telemetry.metrics import Telemetry
 
-__all__ = ["LoopWatch"]
+__all__ = ["EventLoopMonitor"]
 
 _LOGGER = logging.getLogger("penstock")
 _FRAMES_TOLD = 8
@@ -53,7 +53,7 @@ class _Unscheduled:
             self._file = -1
 
 
-class LoopWatch:
+class EventLoopMonitor:
     """The note of one event loop, and the thread that looks at it."""
 
     def __init__(self, telemetry: Telemetry, loop: asyncio.AbstractEventLoop) -> None:

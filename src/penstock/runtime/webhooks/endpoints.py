@@ -11,8 +11,8 @@ import msgspec
 
 from penstock.base.json import JsonObject
 from penstock.governance.webhook_signatures import endpoint_secret
-from penstock.runtime.deliveries.events import ENDINGS, EventType
 from penstock.runtime.ports.platform import ResourceRow
+from penstock.runtime.webhooks.events import ENDINGS, EventType
 
 __all__ = ["ENDPOINT_KIND", "Endpoint", "delivery_id_of", "endpoint_of", "signing_secrets"]
 

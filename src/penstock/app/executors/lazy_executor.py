@@ -16,7 +16,7 @@ from typing import Protocol
 from penstock.base.errors import PenstockError, Unavailable
 from penstock.runtime.activities.performing import ActivityCall, ActivityError, ActivityOutcome, AsyncPerformer
 
-__all__ = ["ClosableExecutor", "OnDemand"]
+__all__ = ["ClosableExecutor", "LazyExecutor"]
 
 
 class ClosableExecutor(AsyncPerformer, Protocol):
@@ -31,7 +31,7 @@ def _no_name(call: ActivityCall) -> object:
 
 
 @dataclass(slots=True, kw_only=True)
-class OnDemand:
+class LazyExecutor:
     """An executor that is made when first needed; what an entry of it needs is prepared when that entry is."""
 
     make: Callable[[], ClosableExecutor]

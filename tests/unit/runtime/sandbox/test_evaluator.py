@@ -26,9 +26,9 @@ from penstock.definitions.jq.expressions import (
     load_expression,
 )
 from penstock.definitions.schemas.compiled import CompiledSchema, compile_schema, load_schema, violations
-from penstock.runtime.guarded import worker as guarded_worker
-from penstock.runtime.guarded.documents import DocumentChecks
-from penstock.runtime.guarded.evaluator import GuardedEvaluator
+from penstock.runtime.sandbox import worker as guarded_worker
+from penstock.runtime.sandbox.documents import DocumentChecks
+from penstock.runtime.sandbox.evaluator import SandboxedEvaluator
 from tests.scenarios.loop_stalls import watched_loop
 from tests.waiting import SECONDS_MAX
 
@@ -38,15 +38,15 @@ SLACK_MS = 15_000
 
 
 @pytest.fixture(scope="module")
-def evaluator() -> Iterator[GuardedEvaluator]:
-    with GuardedEvaluator(time_budget_ms=BUDGET_MS) as guarded:
+def evaluator() -> Iterator[SandboxedEvaluator]:
+    with SandboxedEvaluator(time_budget_ms=BUDGET_MS) as guarded:
         yield guarded
 
 
 @pytest.fixture(scope="module")
-def patient() -> Iterator[GuardedEvaluator]:
+def patient() -> Iterator[SandboxedEvaluator]:
     """For what must succeed, however busy the machine is."""
-    with GuardedEvaluator(time_budget_ms=60_000) as guarded:
+    with SandboxedEvaluator(time_budget_ms=60_000) as guarded:
         yield guarded
 
 
@@ -72,7 +72,7 @@ def compiled(text: str) -> Expression:
         ("recurse | nan", None),
     ],
 )
-def test_results_are_the_same_as_in_the_process(patient: GuardedEvaluator, text: str, root: JsonValue) -> None:
+def test_results_are_the_same_as_in_the_process(patient: SandboxedEvaluator, text: str, root: JsonValue) -> None:
     expression = compiled(text)
     assert patient.evaluate(expression, root) == InProcessEvaluator().evaluate(expression, root)
 
@@ -92,7 +92,7 @@ def test_results_are_the_same_as_in_the_process(patient: GuardedEvaluator, text:
     ],
 )
 def test_an_expression_that_does_too_much_fails_in_time_and_the_next_one_works(
-    evaluator: GuardedEvaluator, text: str, root: JsonValue
+    evaluator: SandboxedEvaluator, text: str, root: JsonValue
 ) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     expression = compiled(text)
@@ -106,7 +106,7 @@ def test_an_expression_that_does_too_much_fails_in_time_and_the_next_one_works(
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
 
 
-def test_the_message_says_what_happened(evaluator: GuardedEvaluator) -> None:
+def test_the_message_says_what_happened(evaluator: SandboxedEvaluator) -> None:
     slow = evaluator.evaluate(compiled("last(range(1e12))"), None)
     assert slow == EvaluationFailed("the expression took longer than 0.5 s and was stopped; make it do less")
     large = evaluator.evaluate(compiled('"x" * .n'), {"n": 2_000_000_000})
@@ -114,26 +114,26 @@ def test_the_message_says_what_happened(evaluator: GuardedEvaluator) -> None:
     assert "memory" in large.message
 
 
-def test_a_large_root_is_evaluated_outside_of_the_process(patient: GuardedEvaluator) -> None:
+def test_a_large_root_is_evaluated_outside_of_the_process(patient: SandboxedEvaluator) -> None:
     root: JsonValue = {"items": [{"price": number} for number in range(20_000)]}
     assert patient.evaluate(compiled(".items | map(.price) | add"), root) == Evaluated(sum(range(20_000)))
     assert patient.pool.idle
 
 
-def test_data_that_cannot_be_written_is_a_failure(evaluator: GuardedEvaluator) -> None:
+def test_data_that_cannot_be_written_is_a_failure(evaluator: SandboxedEvaluator) -> None:
     assert isinstance(evaluator.evaluate(compiled("[.a, range(2)]"), {"a": "\ud800"}), EvaluationFailed)
 
 
 def test_the_environment_of_the_server_stays_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_TEST_SECRET", "hidden")
-    with GuardedEvaluator() as guarded:
+    with SandboxedEvaluator() as guarded:
         assert guarded.evaluate(compiled("[range(2)]"), None) == Evaluated([0, 1])
         (worker,) = guarded.pool.idle
         with open(f"/proc/{worker.process.pid}/environ", "rb") as environment:
             assert b"hidden" not in environment.read()
 
 
-def test_several_threads_may_evaluate_at_once(patient: GuardedEvaluator) -> None:
+def test_several_threads_may_evaluate_at_once(patient: SandboxedEvaluator) -> None:
     expression = compiled("[range(.n)] | length")
     wrong: list[Evaluated | EvaluationFailed] = []
 
@@ -152,7 +152,7 @@ def test_several_threads_may_evaluate_at_once(patient: GuardedEvaluator) -> None
 
 
 def test_closing_ends_the_worker_and_a_later_evaluation_starts_another() -> None:
-    guarded = GuardedEvaluator()
+    guarded = SandboxedEvaluator()
     guarded.close()
     assert guarded.evaluate(compiled("[range(2)]"), None) == Evaluated([0, 1])
     (first,) = guarded.pool.idle
@@ -163,13 +163,13 @@ def test_closing_ends_the_worker_and_a_later_evaluation_starts_another() -> None
 
 
 def test_no_worker_is_started_for_bounded_expressions() -> None:
-    guarded = GuardedEvaluator()
+    guarded = SandboxedEvaluator()
     assert guarded.evaluate(compiled(".a + 1"), {"a": 1}) == Evaluated(2)
     assert not guarded.pool.idle
 
 
 def test_a_worker_that_was_killed_is_replaced() -> None:
-    with GuardedEvaluator() as guarded:
+    with SandboxedEvaluator() as guarded:
         guarded.evaluate(compiled("[range(2)]"), None)
         (worker,) = guarded.pool.idle
         worker.process.kill()
@@ -182,8 +182,8 @@ def test_the_worker_ends_when_its_server_does() -> None:
     program = (
         "import os, sys\n"
         "from penstock.definitions.jq.expressions import compile_expression\n"
-        "from penstock.runtime.guarded.evaluator import GuardedEvaluator\n"
-        "guarded = GuardedEvaluator()\n"
+        "from penstock.runtime.sandbox.evaluator import SandboxedEvaluator\n"
+        "guarded = SandboxedEvaluator()\n"
         "guarded.evaluate(compile_expression('[range(2)]'), None)\n"
         "print(guarded.pool.idle[0].process.pid, flush=True)\n"
         "os._exit(0)\n"
@@ -225,7 +225,7 @@ def test_the_worker_answers_line_by_line() -> None:
 
 
 def test_an_endless_expression_does_not_hold_up_those_of_other_threads() -> None:
-    with GuardedEvaluator(time_budget_ms=2_000) as evaluator, ThreadPoolExecutor(2) as threads:
+    with SandboxedEvaluator(time_budget_ms=2_000) as evaluator, ThreadPoolExecutor(2) as threads:
         endless = threads.submit(evaluator.evaluate, compiled("last(range(1e12))"), None)
         others = [threads.submit(evaluator.evaluate, compiled("[range(3)]"), None) for _ in range(3)]
         assert [other.result() for other in others] == [Evaluated([0, 1, 2])] * 3
@@ -244,7 +244,7 @@ def nested(depth: int) -> JsonValue:
     return value
 
 
-def test_a_value_that_takes_for_ever_to_check_does_not_fit(evaluator: GuardedEvaluator) -> None:
+def test_a_value_that_takes_for_ever_to_check_does_not_fit(evaluator: SandboxedEvaluator) -> None:
     schema = load_schema(_FORKING)
     assert isinstance(schema, CompiledSchema)
     with pytest.raises(WouldWait):
@@ -256,7 +256,7 @@ def test_a_value_that_takes_for_ever_to_check_does_not_fit(evaluator: GuardedEva
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
 
 
-def test_large_values_are_checked_in_a_worker_with_the_same_outcome(patient: GuardedEvaluator) -> None:
+def test_large_values_are_checked_in_a_worker_with_the_same_outcome(patient: SandboxedEvaluator) -> None:
     schema = compile_schema({"items": {"type": "array"}})
     assert isinstance(schema, CompiledSchema)
     assert patient.violations(schema, [[]] * 100_000) == ()
@@ -264,7 +264,7 @@ def test_large_values_are_checked_in_a_worker_with_the_same_outcome(patient: Gua
     assert patient.violations(schema, value) == violations(schema, value)
 
 
-def test_a_long_program_is_compiled_in_a_worker_only(patient: GuardedEvaluator) -> None:
+def test_a_long_program_is_compiled_in_a_worker_only(patient: SandboxedEvaluator) -> None:
     text = '"\\(.)"|' * 200 + "."
     long = load_expression(text)
     assert isinstance(long, Expression)
@@ -278,7 +278,7 @@ def test_a_long_program_is_compiled_in_a_worker_only(patient: GuardedEvaluator) 
 
 
 def test_closing_ends_what_is_under_way_and_nothing_is_taken_for_its_outcome() -> None:
-    guarded = GuardedEvaluator(time_budget_ms=60_000)
+    guarded = SandboxedEvaluator(time_budget_ms=60_000)
     with ThreadPoolExecutor(1) as threads:
         endless = threads.submit(guarded.evaluate, compiled("last(range(1e12))"), None)
         deadline = time.monotonic() + SECONDS_MAX

@@ -9,7 +9,7 @@ from pathlib import Path
 import uvloop
 
 import penstock
-from penstock.app.loops import calm_collector
+from penstock.app.event_loop import tuned_collector
 from penstock.base import limits
 from tests.waiting import SECONDS_MAX
 
@@ -36,7 +36,7 @@ def test_each_part_can_be_left_out() -> None:
 def test_a_disabled_collector_stays_disabled() -> None:
     gc.disable()
     try:
-        with calm_collector():
+        with tuned_collector():
             assert not gc.isenabled()
         assert not gc.isenabled()
     finally:

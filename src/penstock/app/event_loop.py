@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from penstock.base import limits
 
-__all__ = ["calm_collector", "run", "server_loop"]
+__all__ = ["run", "server_loop", "tuned_collector"]
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ def server_loop() -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 @contextmanager
-def calm_collector() -> Iterator[None]:
+def tuned_collector() -> Iterator[None]:
     """Look for garbage less often while the block lasts, and never among what is there when it begins.
 
     Runs make many objects and hardly any cycles of them: what they leave goes without being looked for. A collector
@@ -53,10 +53,10 @@ def run(work: Coroutine[Any, Any, T], *, uvloop: bool = True, calm: bool = True)
     """Run a program to its end, as `asyncio.run` does, in the way that costs runs least.
 
     On uvloop where there is one, unless the program needs the standard event loop (`uvloop=False`); with the garbage
-    collector of the process as in `calm_collector`, unless other parts of the program make many cycles (`calm=False`).
+    collector of the process as in `tuned_collector`, unless other parts of the program make many cycles (`calm=False`).
     """
     with (
-        calm_collector() if calm else nullcontext(),
+        tuned_collector() if calm else nullcontext(),
         asyncio.Runner(loop_factory=server_loop() if uvloop else None) as runner,
     ):
         return runner.run(work)

@@ -7,13 +7,13 @@ import threading
 
 import pytest
 
-from penstock.runtime.guarded.threads import FairThreads
+from penstock.runtime.sandbox.threads import FairThreadPool
 from tests.waiting import SECONDS_MAX
 
 
 def test_whoever_asks_for_much_does_not_make_others_wait() -> None:
     async def body() -> None:
-        threads = FairThreads("test", places=3, per_holder=2)
+        threads = FairThreadPool("test", places=3, per_holder=2)
         may_end = threading.Event()
         greedy = [asyncio.ensure_future(threads.run("greedy", may_end.wait, SECONDS_MAX)) for _ in range(10)]
         await asyncio.sleep(0)
@@ -29,7 +29,7 @@ def test_whoever_asks_for_much_does_not_make_others_wait() -> None:
 
 def test_those_who_wait_get_their_turn_one_after_the_other() -> None:
     async def body() -> None:
-        threads = FairThreads("test", places=1, per_holder=1)
+        threads = FairThreadPool("test", places=1, per_holder=1)
         may_end, order = threading.Event(), list[str]()
         first = asyncio.ensure_future(threads.run("a", may_end.wait, SECONDS_MAX))
         await asyncio.sleep(0)
@@ -47,7 +47,7 @@ def test_those_who_wait_get_their_turn_one_after_the_other() -> None:
 
 def test_a_caller_that_is_cancelled_gives_its_place_back_when_its_work_is_done() -> None:
     async def body() -> None:
-        threads = FairThreads("test", places=1, per_holder=1)
+        threads = FairThreadPool("test", places=1, per_holder=1)
         may_end = threading.Event()
         working = asyncio.ensure_future(threads.run("a", may_end.wait, SECONDS_MAX))
         await asyncio.sleep(0)
@@ -69,7 +69,7 @@ def test_a_caller_that_is_cancelled_gives_its_place_back_when_its_work_is_done()
 
 def test_what_a_function_raises_comes_back() -> None:
     async def body() -> None:
-        threads = FairThreads("test", places=1, per_holder=1)
+        threads = FairThreadPool("test", places=1, per_holder=1)
         for _ in range(3):
             with pytest.raises(ZeroDivisionError):
                 await threads.run("a", lambda: 1 / 0)

@@ -19,7 +19,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.errors import Unavailable
-from penstock.runtime.guarded import worker as worker_module
+from penstock.runtime.sandbox import worker as worker_module
 
 __all__ = ["WorkerDied", "WorkerPool"]
 

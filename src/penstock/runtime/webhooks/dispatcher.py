@@ -24,11 +24,11 @@ from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError
 from penstock.governance.webhook_signatures import standard_headers
-from penstock.runtime.deliveries.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of, signing_secrets
-from penstock.runtime.deliveries.feed import DeliveryFeed
 from penstock.runtime.ports.host import RunReader
 from penstock.runtime.ports.platform import DeliveryRow, PlatformStore, ResourceRow
 from penstock.runtime.ports.runs import StoredRunReader
+from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of, signing_secrets
+from penstock.runtime.webhooks.feed import DeliveryFeed
 
 __all__ = ["DeliveryDispatcher", "DeliveryOptions", "NotSent", "OutgoingEvent", "Sender", "Sent"]
 

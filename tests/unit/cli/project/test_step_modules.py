@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.app.step_modules import StepModules, load_steps
 from penstock.base.errors import Rejected
+from penstock.cli.project.step_modules import StepModules, load_steps
 from penstock.runtime.steps.registry import StepRegistry
 
 STEPS = "from penstock import step\n\n@step\ndef hello() -> str:\n    return 'hello'\n\ndef helper(): ...\n"

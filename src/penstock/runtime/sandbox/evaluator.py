@@ -27,9 +27,9 @@ from penstock.definitions.jq.expressions import (
     path_value,
 )
 from penstock.definitions.schemas.compiled import CompiledSchema, Violation, apply_defaults, is_prompt, violations
-from penstock.runtime.guarded.pool import WorkerDied, WorkerPool
+from penstock.runtime.sandbox.pool import WorkerDied, WorkerPool
 
-__all__ = ["GuardedEvaluator"]
+__all__ = ["SandboxedEvaluator"]
 
 DIED = "the expression needs too much memory or nests too deeply; its evaluation was stopped"
 UNCHECKED = "cannot be checked within {:g} s and the memory that there is; send less, or simplify the schema"
@@ -38,7 +38,7 @@ _JQ, _SCHEMA = b'"jq"', b'"schema"'
 _encode = msgspec.json.Encoder().encode
 
 
-class GuardedEvaluator:
+class SandboxedEvaluator:
     """An `Evaluator` that never blocks much longer than its time budget; safe to use from several threads."""
 
     def __init__(self, *, time_budget_ms: int = limits.JQ_TIME_BUDGET_MS) -> None:

@@ -9,12 +9,12 @@ import os
 import socket
 from contextlib import suppress
 
-__all__ = ["notify_manager"]
+__all__ = ["notify_systemd"]
 
 _ABSTRACT = "@"
 
 
-def notify_manager(state: str) -> None:
+def notify_systemd(state: str) -> None:
     """Say `READY=1` or `STOPPING=1`; nothing happens where nobody asked, or where nobody listens any more."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:

@@ -18,7 +18,7 @@ from penstock.operations.gate.pipeline import Gate
 from penstock.operations.system.retention import FORGET_AUDIT, FORGET_RUNS, Forgotten
 from penstock.runtime.ports.platform import AuditQuery, PlatformStore
 
-__all__ = ["Retention", "forget_calls", "forget_old"]
+__all__ = ["Retention", "apply_retention", "forget_calls"]
 
 # The rest goes a minute later.
 _PIECES_MAX = 50
@@ -34,7 +34,7 @@ class Retention:
     deliveries_ms: int | None = limits.DELIVERY_RETENTION_MS
 
 
-async def forget_old(gate: Gate, retention: Retention) -> None:
+async def apply_retention(gate: Gate, retention: Retention) -> None:
     """Drop what is past its time, piece by piece, so that others can write in between.
 
     Runs and audit records go by calls of the gate, one for each batch of a tenant. Deliveries that ended are a log of

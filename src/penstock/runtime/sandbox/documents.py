@@ -19,8 +19,8 @@ from penstock.base.lazy_import import lazy_import
 from penstock.definitions.schemas.compiled import SchemaProblem, compile_schema
 from penstock.definitions.schemas.cost import pattern_units
 from penstock.definitions.source.findings import Finding
-from penstock.runtime.guarded.pool import WorkerDied, WorkerPool
-from penstock.runtime.guarded.threads import FairThreads
+from penstock.runtime.sandbox.pool import WorkerDied, WorkerPool
+from penstock.runtime.sandbox.threads import FairThreadPool
 
 if TYPE_CHECKING:
     from penstock.definitions import validate
@@ -45,7 +45,9 @@ class DocumentChecks:
     def __init__(self) -> None:
         places = limits.DOCUMENT_WORKERS_MAX
         self._pool = WorkerPool(workers_max=places, time_budget_ms=limits.DOCUMENT_CHECK_MS_MAX)
-        self.threads = FairThreads("penstock-documents", places=places, per_holder=limits.DOCUMENT_WORKERS_PER_TENANT)
+        self.threads = FairThreadPool(
+            "penstock-documents", places=places, per_holder=limits.DOCUMENT_WORKERS_PER_TENANT
+        )
 
     async def findings(self, document: JsonObject, *, tenant: str) -> tuple[Finding, ...]:
         """Everything that is wrong with a document, as `validate_document` says."""

@@ -23,11 +23,11 @@ from typing import Any
 import uvicorn
 
 from penstock.app.penstock import Penstock
-from penstock.app.serving.loop_watch import LoopWatch
+from penstock.app.serving.event_loop_monitor import EventLoopMonitor
 from penstock.base import limits
 from penstock.operations.gate.pipeline import Gate
 
-__all__ = ["Drained", "StoppableServer", "end_within", "serve_until", "signals_heard"]
+__all__ = ["Drained", "StoppableServer", "end_within", "handle_signals", "serve_until"]
 
 _LOGGER = logging.getLogger("penstock")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -45,7 +45,7 @@ class StoppableServer(uvicorn.Server):
     """uvicorn's server. Says when it listens, leaves signals to the command, and waits for no reader that is stuck."""
 
     ready: Callable[[], None] | None = None
-    watch: LoopWatch | None = None
+    watch: EventLoopMonitor | None = None
     requests_cut_off: int = 0
 
     @contextmanager
@@ -92,7 +92,7 @@ async def serve_until(
 ) -> Drained:
     """Serve until told to stop, then drain; how that went."""
     loop = asyncio.get_running_loop()
-    watch = server.watch = LoopWatch(gate.services.telemetry, loop)
+    watch = server.watch = EventLoopMonitor(gate.services.telemetry, loop)
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
     telling = asyncio.ensure_future(stop_requested.wait())
     try:
@@ -132,7 +132,7 @@ def _end_now(seconds: float) -> None:
 
 
 @contextmanager
-def signals_heard(first: Callable[[], None], second: Callable[[int], None]) -> Iterator[None]:
+def handle_signals(first: Callable[[], None], second: Callable[[int], None]) -> Iterator[None]:
     """Hear SIGINT and SIGTERM: the first of them asks to stop, another one ends the process."""
     loop = asyncio.get_running_loop()
     heard = False

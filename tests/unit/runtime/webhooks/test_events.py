@@ -6,8 +6,8 @@ import pytest
 
 from penstock.base.json import JsonObject
 from penstock.engine.records import EVENTS, Record
-from penstock.runtime.deliveries.events import EVENT_TYPES, cloud_event, probe_event, run_events
 from penstock.runtime.ports.runs import RunRow
+from penstock.runtime.webhooks.events import EVENT_TYPES, cloud_event, probe_event, run_events
 
 AT = 1_767_225_600_000
 ROW = RunRow(

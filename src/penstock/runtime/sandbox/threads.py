@@ -17,13 +17,13 @@ from typing import ParamSpec, Self, TypeVar
 
 from penstock.base import limits
 
-__all__ = ["FairThreads"]
+__all__ = ["FairThreadPool"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class FairThreads:
+class FairThreadPool:
     """A number of threads, of which each holder has at most some at a time."""
 
     def __init__(self, name: str, *, places: int, per_holder: int) -> None:

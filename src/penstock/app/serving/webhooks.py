@@ -1,6 +1,6 @@
 """Events of runs on their way to others, for as long as a server runs.
 
-Above it: `server`. Below it: `runtime.deliveries`, and the sender that says where events may go.
+Above it: `server`. Below it: `runtime.webhooks`, and the sender that says where events may go.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock import __version__
 from penstock.base.lazy_import import lazy_import
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.webhooks.disabling import disable_through
-from penstock.runtime.deliveries.sending import (
+from penstock.runtime.webhooks.dispatcher import (
     DeliveryDispatcher,
     DeliveryOptions,
     NotSent,
@@ -30,13 +30,15 @@ if TYPE_CHECKING:
 else:
     webhook_sender = lazy_import("penstock.runtime.executors.http.webhook_sender")
 
-__all__ = ["delivering"]
+__all__ = ["open_dispatcher"]
 
 _LOGGER = logging.getLogger("penstock.webhooks")
 
 
 @asynccontextmanager
-async def delivering(gate: Gate, *, timeout_seconds: float, attempts_max: int) -> AsyncIterator[DeliveryDispatcher]:
+async def open_dispatcher(
+    gate: Gate, *, timeout_seconds: float, attempts_max: int
+) -> AsyncIterator[DeliveryDispatcher]:
     """Queue and send events until the block ends."""
     services = gate.services
     dispatcher = DeliveryDispatcher(
