@@ -52,7 +52,7 @@ else:
     mcp_tools = lazy_import("penstock.runtime.executors.mcp.executor")
     person = lazy_import("penstock.runtime.executors.agents.person")
 
-__all__ = ["ConfiguredExecutors", "check_extras", "equipped", "looking_upstream", "secrets_of", "storage_of"]
+__all__ = ["ConfiguredExecutors", "check_extras", "open_executors", "open_upstream_link", "secrets_of", "storage_of"]
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -68,7 +68,9 @@ class ConfiguredExecutors:
 
 
 @asynccontextmanager
-async def equipped(settings: Settings, *, secret_folder: Path | None = None) -> AsyncIterator[ConfiguredExecutors]:
+async def open_executors(
+    settings: Settings, *, secret_folder: Path | None = None
+) -> AsyncIterator[ConfiguredExecutors]:
     """The executors that the settings ask for, until the block ends; `Unavailable` names an extra that is missing."""
     check_extras(settings)
     secrets = secrets_of(settings, secret_folder)
@@ -98,7 +100,7 @@ async def equipped(settings: Settings, *, secret_folder: Path | None = None) -> 
 
 
 @asynccontextmanager
-async def looking_upstream(settings: Settings) -> AsyncIterator[UpstreamLink]:
+async def open_upstream_link(settings: Settings) -> AsyncIterator[UpstreamLink]:
     """The servers whose tools are imported, for a process that performs nothing, until the block ends."""
     link = UpstreamLink(rules=import_rules(settings.mcp_servers), watches=False)
     link.tools = _tool_executor(settings, secrets_of(settings), link) if link.rules else None

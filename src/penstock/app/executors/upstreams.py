@@ -31,7 +31,7 @@ from penstock.runtime.upstreams.tools import (
 )
 
 if TYPE_CHECKING:
-    from penstock.runtime.upstreams.tool_registry import Upstreams
+    from penstock.runtime.upstreams.tool_registry import UpstreamToolRegistry
 
 __all__ = ["UpstreamLink", "import_rules"]
 
@@ -127,7 +127,7 @@ class UpstreamLink:
             ) from error
 
     @asynccontextmanager
-    async def attended(self, board: Upstreams) -> AsyncIterator[None]:
+    async def watch_servers(self, board: UpstreamToolRegistry) -> AsyncIterator[None]:
         """Keep connections to the servers until the block ends."""
         before, self.guard = self.guard, board
         board.connections = self if self.tools is not None else None
