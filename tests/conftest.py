@@ -7,6 +7,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.deadline import deadline_of
 from tests.durations import ModuleSeconds
 from tests.skips import Skips
 
@@ -39,3 +40,5 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(ModuleSeconds(config))
         config.pluginmanager.register(Skips())
+    if (deadline := deadline_of(os.environ)) is not None:
+        config.pluginmanager.register(deadline)

@@ -1,11 +1,12 @@
 """The tests that a change touches, the nearest first, as many as fit into a minute.
 
-    python -m tests.touched [--base REF] [--seconds 40] [--list] [-- ARGUMENTS FOR PYTEST]
+    python -m tests.touched [--base REF] [--seconds 60] [--list] [-- ARGUMENTS FOR PYTEST]
 
 A change is what differs from the branch point with `main`, committed or not; where nothing does, it is the last commit.
 The import graph leads from each changed module to the test modules that import it, directly or through others. A test
 module that was changed itself comes first, then unit tests, then the others, each by the length of that way. They are
 taken in this order as long as the time that they took before (or, not known, a guess) fits; what is left out is named.
+Where the machine is busy and they take longer than that, no further test begins after a minute (`deadline`).
 
 It sees imports only. A test that starts a server reaches all of Penstock by a process, and is here because it imports
 something of ours too; whether everything holds together is what `scripts/test` says.
@@ -26,6 +27,7 @@ from pathlib import Path
 
 import grimp
 
+from tests.deadline import VARIABLE
 from tests.durations import recorded_seconds
 
 __all__ = [
@@ -43,6 +45,8 @@ PACKAGES = ("penstock", "tests", "docs", "benchmarks")
 
 # With what starts, is collected and is told, this stays within a minute on two cores.
 _SECONDS_MAX = 60.0
+# No test begins later than this after the start; those under way then have the rest of the minute.
+_BEGIN_SECONDS_MAX = 52.0
 _ALWAYS = ("tests/tidy",)
 # A guess for modules that never ran here. A unit test is quick; whatever starts processes is not.
 _UNIT_SECONDS = 2.0
@@ -193,10 +197,12 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="scripts/test --fast", description=__doc__.partition("\n")[0])
     parser.add_argument("--base", help="compare with this commit or branch")
     parser.add_argument("--seconds", type=float, default=_SECONDS_MAX, help="processor time that the tests may take")
+    parser.add_argument("--begin-within", type=float, default=_BEGIN_SECONDS_MAX, help="no test begins after this")
     parser.add_argument("--list", action="store_true", help="name the test modules and run nothing")
     parser.add_argument("pytest", nargs="*", help="further arguments for pytest, after --")
     given = parser.parse_args(arguments)
     began = time.monotonic()
+    until = time.time() + given.begin_within  # noqa: TID251  # processes have no other clock in common
     compared, changed = changed_files(ROOT, given.base)
     graph = import_graph()
     choice = chosen(distances(roots_of(changed, graph), graph), recorded_seconds(ROOT), given.seconds)
@@ -209,7 +215,7 @@ def main(arguments: Sequence[str]) -> int:
     code = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", workers, "--dist", "worksteal", *given.pytest, *choice.taken],
         cwd=ROOT,
-        env={**os.environ, "HYPOTHESIS_PROFILE": os.environ.get("HYPOTHESIS_PROFILE") or "fast"},
+        env={"HYPOTHESIS_PROFILE": "fast", **os.environ, VARIABLE: str(until)},
         check=False,
     ).returncode
     verdict = "passed" if code == 0 else "FAILED"

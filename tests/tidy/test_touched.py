@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.deadline import VARIABLE
 from tests.durations import recorded_seconds
-from tests.touched import changed_files, chosen, distances, import_graph, roots_of
+from tests.touched import ROOT, changed_files, chosen, distances, import_graph, roots_of
+from tests.waiting import SECONDS_MAX
 
 DURATIONS = "src/penstock/definitions/durations.py"
 
@@ -114,3 +118,30 @@ def test_where_nothing_ran_yet_nothing_is_known(tmp_path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"tests/unit/test_a.py": 1.5}))
     assert recorded_seconds(tmp_path) == {"tests/unit/test_a.py": 1.5}
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_after_the_deadline_no_test_begins_and_those_left_out_are_counted(tmp_path: Path, workers: str) -> None:
+    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_configure\n")
+    (tmp_path / "test_a.py").write_text("def test_one(): pass\ndef test_two(): raise AssertionError\n")
+    for until, told in (("9e9", "1 failed, 1 passed"), ("0", "2 tests left out: the time was over")):
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-n",
+                workers,
+                "-c",
+                "/dev/null",
+                "--rootdir",
+                str(tmp_path),
+                str(tmp_path),
+            ],
+            env={**os.environ, VARIABLE: until, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=SECONDS_MAX,
+        )
+        assert told in done.stdout, done.stdout + done.stderr
