@@ -1,1 +1,1 @@
-"""Measurements of the parts that must be fast. Each module runs by itself and ends with one JSON line of figures."""
+"""Measurements of the parts that must be fast. `scripts/benchmark NAME` runs one, and its last line is JSON."""

@@ -41,7 +41,7 @@ import uvloop
 
 from benchmarks.before_checkout import COMMIT, checkout, program_of
 from benchmarks.http_load import load, percentile, request_bytes
-from benchmarks.mcp_product import mcp_request, tool_call
+from benchmarks.mcp.product import mcp_request, tool_call
 from benchmarks.servers import LIFTED, cpu_seconds, free_port, missed_targets, owner_key, process, wait_for
 
 __all__ = ["MCP_TARGETS", "REST_TARGETS", "compare", "mcp_figures", "rest_figures"]

@@ -20,7 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.durable_waiting import resident_bytes
+from benchmarks.durable.waiting import resident_bytes
 from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue

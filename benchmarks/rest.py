@@ -31,7 +31,7 @@ from typing import Any
 import httpx2
 
 from benchmarks.before import REST_TARGETS, rest_figures
-from benchmarks.durable_peers import PEERS_PYTHON, ensure_peers
+from benchmarks.durable.peers import PEERS_PYTHON, ensure_peers
 from benchmarks.http_load import Measured, load, percentile, request_bytes
 from benchmarks.servers import (
     LIFTED,

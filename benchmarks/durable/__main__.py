@@ -40,12 +40,12 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.durable_bare import Append, appends_of, bare_load
-from benchmarks.durable_load import Load, best, filesystem_of, fsync_ms_p50
-from benchmarks.durable_peers import PeerFailed, dbos_load, ensure_peers
-from benchmarks.durable_penstock import engine_load, product_load, rows_of_a_run, store_load, writes_of_a_run
-from benchmarks.durable_stored import STEPS as STORED_STEPS
-from benchmarks.durable_stored import bytes_of_a_stored_run, fill, stored_rounds
+from benchmarks.durable.bare import Append, appends_of, bare_load
+from benchmarks.durable.load import Load, best, filesystem_of, fsync_ms_p50
+from benchmarks.durable.peers import PeerFailed, dbos_load, ensure_peers
+from benchmarks.durable.product import engine_load, product_load, rows_of_a_run, store_load, writes_of_a_run
+from benchmarks.durable.stored import STEPS as STORED_STEPS
+from benchmarks.durable.stored import bytes_of_a_stored_run, fill, stored_rounds
 from penstock.base.json import JsonObject
 
 __all__ = ["main"]
@@ -67,7 +67,7 @@ TARGETS: dict[str, tuple[str, float]] = {
     "bytes_per_stored_run": ("at_most", 1_500),
 }
 _MEMORY_FILESYSTEMS = frozenset({"tmpfs", "ramfs"})
-_ROOT = Path(__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[2]
 
 Cell = tuple[int, int]  # steps and clients
 
@@ -258,7 +258,7 @@ def measure_log(files: Files, plan: Plan, appends: list[Append]) -> JsonObject:
 def measure_waiting(folder: Path, plan: Plan) -> JsonObject:
     """Waiting runs, in a process of their own."""
     given = [str(folder / "waiting.db"), str(plan.waiting_runs), str(max(plan.rounds, 2)), str(plan.answers)]
-    command = [sys.executable, "-m", "benchmarks.durable_waiting", *given]
+    command = [sys.executable, "-m", "benchmarks.durable.waiting", *given]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=_ROOT)
     if done.returncode != 0:
         raise SystemExit("the measurement of waiting runs failed")

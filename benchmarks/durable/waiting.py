@@ -1,6 +1,6 @@
 """Part of `benchmarks.durable`: many runs that wait for a person, what they cost, and how soon an answer is stored.
 
-    python -m benchmarks.durable_waiting FILE RUNS ROUNDS ANSWERS
+    python -m benchmarks.durable.waiting FILE RUNS ROUNDS ANSWERS
 
 A process of its own, so that the growth of its memory is that of the waiting runs. Answered are runs spread over all
 that wait: most of them are no longer in memory, as after a night. The time is from the call that gives the answer
@@ -18,8 +18,8 @@ import threading
 import time
 from pathlib import Path
 
-from benchmarks.durable_load import percentile
-from benchmarks.durable_penstock import Engine, opened
+from benchmarks.durable.load import percentile
+from benchmarks.durable.product import Engine, opened
 from penstock.base.json import JsonObject
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused

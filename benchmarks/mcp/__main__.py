@@ -12,7 +12,7 @@ forty operations and, for the rest, workflows; with their input and output schem
   not use are filtered out, the call (`execution.status` of an ended run) is validated, authorized, charged, answered
   from the store, counted and written down. Rates are lifted, because one key sends everything here. By default
   workflows are listed and what follows their runs; `server.mcp.toolset` is `all` so that operations are listed, too.
-- The others (`mcp_peers`) hold what they answer ready and do nothing else. `sdk` is the SDK's server as it comes, which
+- The others (`peers`) hold what they answer ready and do nothing else. `sdk` is the SDK's server as it comes, which
   can stream, as the product's can; `sdk_json` gives that up for speed. `fastmcp` is FastMCP as it comes.
 - Rounds alternate between the servers; a figure is the median of its rounds, a ratio that of the medians. Processor
   time of the server per request is given too: it depends less on what else the machine does.
@@ -45,12 +45,12 @@ from typing import Any, TypeVar
 import uvloop
 
 from benchmarks.before import MCP_TARGETS, mcp_figures
-from benchmarks.durable_peers import PEERS_PYTHON, ensure_peers
+from benchmarks.durable.peers import PEERS_PYTHON, ensure_peers
 from benchmarks.http_load import Measured, load, percentile, request_bytes
-from benchmarks.mcp_product import ENVIRONMENT, TOOLS, Prepared, mcp_request, penstock_command, prepare
+from benchmarks.mcp.product import ENVIRONMENT, TOOLS, Prepared, mcp_request, penstock_command, prepare
 from benchmarks.servers import cpu_seconds, free_port, missed_targets, owner_key, process, rss_mb, wait_for
 
-_PROGRAM = Path(__file__).resolve().with_name("mcp_peers.py")
+_PROGRAM = Path(__file__).resolve().with_name("peers.py")
 _PEERS = ("raw", "sdk", "sdk_json", "fastmcp")
 _OURS = "penstock"
 _METHODS = {"list": "tools/list", "call": "tools/call"}
@@ -338,7 +338,9 @@ def figures_of(folder: Path, known: Prepared, plan: Plan) -> dict[str, Any]:
 
 def main() -> int:
     """Measure, print, and say by the exit code whether every target holds."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="scripts/benchmark mcp", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="shorter rounds; noisier figures")
     parser.add_argument("--before", type=Path, help="a checkout of the earlier commit that is set up already")
     arguments = parser.parse_args()

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.durable_load import Load
+from benchmarks.durable.load import Load
 
 __all__ = ["PEERS_PYTHON", "PeerFailed", "dbos_load", "ensure_peers"]
 
-_ROOT = Path(__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[2]
 _PINS = _ROOT / "requirements" / "peers.txt"
 _PLACE = _ROOT / ".venv" / "peers"
 PEERS_PYTHON = _PLACE / "bin" / "python"
@@ -49,9 +49,9 @@ def ensure_peers() -> None:
 
 def dbos_load(path: Path, steps: int, *, clients: int, seconds: float, journal_mode: str) -> Load:
     """The throughput of DBOS on an SQLite file of its own."""
-    program = Path(__file__).with_name("durable_dbos.py")
+    program = Path(__file__).with_name("dbos_peer.py")
     figures = [str(steps), str(clients), str(seconds), journal_mode]
-    printed = _finished([str(PEERS_PYTHON), str(program), str(path), *figures], seconds + _GRACE_SECONDS)
+    printed = _finished([str(PEERS_PYTHON), "-P", str(program), str(path), *figures], seconds + _GRACE_SECONDS)
     try:
         return msgspec.json.decode(printed.splitlines()[-1], type=Load)
     except (IndexError, msgspec.DecodeError) as error:

@@ -1,8 +1,8 @@
 """DBOS on SQLite as the peer of `benchmarks.durable`: the same workload in its own style, in its own environment.
 
-    .venv/peers/bin/python benchmarks/durable_dbos.py FILE STEPS CLIENTS SECONDS delete|wal
+    .venv/peers/bin/python benchmarks/durable/dbos_peer.py FILE STEPS CLIENTS SECONDS delete|wal
 
-Runs by itself, with nothing of this project: `durable_peers` makes the environment and starts it. Clients are threads
+Runs by itself, with nothing of this project: `peers` makes the environment and starts it. Clients are threads
 that call a workflow of plain functions and wait for its result, which is the faster of the library's two styles on
 SQLite. `delete` is the journal mode it comes with; `wal` is set on the file before it opens it. Both synchronise every
 commit (FULL). The last line is one JSON object.

@@ -20,7 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.durable_load import Load, closed_loop
+from benchmarks.durable.load import Load, closed_loop
 from penstock.runtime.stores.sqlite.schema.files import open_for_writing
 
 __all__ = ["Append", "appends_of", "bare_load"]

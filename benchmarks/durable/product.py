@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.durable_load import Load, closed_loop
+from benchmarks.durable.load import Load, closed_loop
 from penstock.app.penstock import Penstock
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build.workflow import build_workflow

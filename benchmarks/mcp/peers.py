@@ -1,6 +1,6 @@
 """The anchors of `benchmarks.mcp`: servers that list the same tools and answer the same value as the product.
 
-    python -P mcp_peers.py raw|sdk|sdk_json|fastmcp PORT TOOLS.json RESULT.json
+    python -P peers.py raw|sdk|sdk_json|fastmcp PORT TOOLS.json RESULT.json
 
 Runs in the environment of the peers, on the same server software with the same settings as the product (uvicorn,
 httptools, uvloop). What they list and return is made before the first request; nothing of it is authenticated,

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from benchmarks.durable_load import Load
-from benchmarks.durable_penstock import engine_load, linear, opened
+from benchmarks.durable.load import Load
+from benchmarks.durable.product import engine_load, linear, opened
 from penstock.base.ids import ENTROPY_BYTES, run_id_of
 
 __all__ = ["STEPS", "bytes_of_a_stored_run", "fill", "stored_rounds"]
