@@ -18,6 +18,7 @@ from starlette.types import Message
 from penstock.asgi import CODE, State
 from penstock.base.errors import PenstockError
 from penstock.mcp_surface.callers import Caller, ProtocolFault
+from penstock.mcp_surface.wire import codes
 from penstock.operations.catalogue.errors import INTERNAL_ERROR
 from penstock.operations.gate.context import Request
 from penstock.operations.gate.pipeline import Gate
@@ -30,15 +31,15 @@ _HEARD = "mcp_error"
 _ERROR_STATUS = 400
 _OTHER = "MALFORMED_REQUEST"
 _REASONS = {
-    -32700: "MALFORMED_JSON",
-    -32600: _OTHER,
-    -32601: "METHOD_NOT_FOUND",
-    -32602: "INVALID_ARGUMENTS",
-    -32603: INTERNAL_ERROR,
-    -32002: "RESOURCE_NOT_FOUND",
-    -32020: "HEADER_MISMATCH",
-    -32021: "CAPABILITY_REQUIRED",
-    -32022: "PROTOCOL_VERSION_UNSUPPORTED",
+    codes.PARSE_ERROR: "MALFORMED_JSON",
+    codes.INVALID_REQUEST: _OTHER,
+    codes.METHOD_NOT_FOUND: "METHOD_NOT_FOUND",
+    codes.INVALID_PARAMS: "INVALID_ARGUMENTS",
+    codes.INTERNAL_ERROR: INTERNAL_ERROR,
+    codes.RESOURCE_NOT_FOUND: "RESOURCE_NOT_FOUND",
+    codes.HEADER_MISMATCH: "HEADER_MISMATCH",
+    codes.MISSING_CAPABILITY: "CAPABILITY_REQUIRED",
+    codes.UNSUPPORTED_VERSION: "PROTOCOL_VERSION_UNSUPPORTED",
 }
 
 

@@ -11,15 +11,13 @@ import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.tools.tool_list import ToolList
+from penstock.mcp_surface.wire.codes import INVALID_PARAMS, MISSING_CAPABILITY
 from penstock.operations.catalogue.capability import EventStream
 from penstock.operations.gate.context import Principal, Request
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 
 __all__ = [
     "IDEMPOTENCY_META",
-    "INTERNAL_ERROR",
-    "INVALID_PARAMS",
-    "MISSING_CAPABILITY",
     "TASKS_EXTENSION",
     "Caller",
     "ProtocolFault",
@@ -29,9 +27,6 @@ __all__ = [
     "tasks_missing",
 ]
 
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
-MISSING_CAPABILITY = -32021
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 IDEMPOTENCY_META = "penstock/idempotency_key"
 """Where the metadata of a request has its idempotency key."""

@@ -26,8 +26,9 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.audit import reason_of
 from penstock.mcp_surface.callers import Caller
 from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.wire.codes import INVALID_REQUEST, UNSUPPORTED_VERSION
+from penstock.mcp_surface.wire.messages import error_message
 from penstock.mcp_surface.wire.versions import (
-    UNSUPPORTED,
     id_in,
     is_modern,
     only_message,
@@ -56,7 +57,6 @@ _SHARES = 4
 _HOSTS_KEPT = 64
 _METHODS = "GET, POST, DELETE"
 _BEARER = b"bearer "
-_INVALID_REQUEST = -32600
 
 _Headers: TypeAlias = dict[bytes, bytes]
 
@@ -153,7 +153,7 @@ class McpEndpoint:
         if only is not None:
             wrong = refused_version(only, scope)
             if wrong is not None:
-                state[CODE] = reason_of(UNSUPPORTED)
+                state[CODE] = reason_of(UNSUPPORTED_VERSION)
                 await _send_version_error(only, wrong, receive, send)
                 return
             scope, receive = with_header(only, scope), await _pinned(only, scope, receive)
@@ -307,8 +307,8 @@ def _text(headers: _Headers, wanted: bytes) -> str | None:
 
 async def _send_version_error(only: str, wrong: str, receive: Receive, send: Send) -> None:
     _, body = await read_messages(receive)
-    error: JsonObject = {"code": UNSUPPORTED, "message": only_message(only), "data": unsupported(only, wrong)}
-    await _send_answer(send, 400, {"jsonrpc": "2.0", "id": id_in(body), "error": error})
+    error = error_message(id_in(body), UNSUPPORTED_VERSION, only_message(only), unsupported(only, wrong))
+    await _send_answer(send, 400, error)
 
 
 async def _pinned(only: str, scope: Scope, receive: Receive) -> Receive:
@@ -360,14 +360,11 @@ async def _send_error(
     status: int,
     message: str,
     *,
-    code: int = _INVALID_REQUEST,
+    code: int = INVALID_REQUEST,
     data: JsonValue = None,
     headers: tuple[tuple[bytes, bytes], ...] = (),
 ) -> None:
-    error: JsonObject = {"code": code, "message": message}
-    if data is not None:
-        error["data"] = data
-    await _send_answer(send, status, {"jsonrpc": "2.0", "id": None, "error": error}, headers)
+    await _send_answer(send, status, error_message(None, code, message, data), headers)
 
 
 async def _send_answer(

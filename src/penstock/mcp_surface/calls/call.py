@@ -20,15 +20,7 @@ from typing import Literal, TypeAlias
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.callers import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    Caller,
-    ProtocolFault,
-    call_operation,
-    capabilities_missing,
-    tasks_missing,
-)
+from penstock.mcp_surface.callers import Caller, ProtocolFault, call_operation, capabilities_missing, tasks_missing
 from penstock.mcp_surface.content.blocks import marked, untrusted_meta
 from penstock.mcp_surface.content.results import answer_result, error_result, execution_result, is_untrusted
 from penstock.mcp_surface.options import McpOptions
@@ -43,6 +35,7 @@ from penstock.mcp_surface.questions.clients import ALREADY_ANSWERED, Client, Cli
 from penstock.mcp_surface.questions.links import AnswerLinks
 from penstock.mcp_surface.questions.signing import RequestState, Signer, request_digest
 from penstock.mcp_surface.tools.tool_list import Tool, ToolList
+from penstock.mcp_surface.wire.codes import INTERNAL_ERROR, INVALID_PARAMS
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.executions.answers import answers_in
 from penstock.operations.gate.pipeline import Gate

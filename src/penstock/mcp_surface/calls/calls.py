@@ -16,11 +16,7 @@ from functools import partial
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
 from penstock.mcp_surface.audit import record_error, record_refusal
-from penstock.mcp_surface.callers import (
-    INVALID_PARAMS,
-    Caller,
-    ProtocolFault,
-)
+from penstock.mcp_surface.callers import Caller, ProtocolFault
 from penstock.mcp_surface.calls.call import Call, CallContext, Render
 from penstock.mcp_surface.content.results import answer_result, error_result
 from penstock.mcp_surface.options import McpOptions
@@ -30,6 +26,7 @@ from penstock.mcp_surface.questions.signing import state_signer
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.tools.tool_list import CATALOGUE, Tool, ToolList, listed_tool
 from penstock.mcp_surface.tools.toolsets import described, found_tools, inner_call
+from penstock.mcp_surface.wire.codes import INVALID_PARAMS
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.pipeline import Gate
 

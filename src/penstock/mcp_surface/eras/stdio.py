@@ -27,9 +27,10 @@ from penstock.mcp_surface.eras.sdk_internals import (
     has_modern_envelope,
     without_server_requests,
 )
+from penstock.mcp_surface.wire.codes import UNSUPPORTED_VERSION
 from penstock.mcp_surface.wire.pipe import Pipe
 from penstock.mcp_surface.wire.pipe_batches import PipeMessages, unreadable
-from penstock.mcp_surface.wire.versions import UNSUPPORTED, is_modern, only_message, pinned_initialize, unsupported
+from penstock.mcp_surface.wire.versions import is_modern, only_message, pinned_initialize, unsupported
 
 __all__ = ["serve_pipe"]
 
@@ -101,7 +102,7 @@ async def _serve_streams(server: Server[Any], state: Any, incoming: Any, outgoin
         is_handshake = method == "initialize" or not has_modern_envelope(params)
         if only is not None and is_modern(only) == is_handshake:
             named = "a handshake" if is_handshake else None
-            raise MCPError(code=UNSUPPORTED, message=only_message(only), data=unsupported(only, named))
+            raise MCPError(code=UNSUPPORTED_VERSION, message=only_message(only), data=unsupported(only, named))
         if not is_handshake:
             return await modern.on_request(context, method, params)
         if only is not None and method == "initialize":

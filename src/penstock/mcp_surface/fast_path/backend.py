@@ -1,14 +1,12 @@
-"""The fast path: hot requests of the newest era, answered without the SDK.
+"""The fast path: frequent requests of the newest era, answered without the SDK.
 
-Clients without a session ask again and again what a server is, which tools it has and how a task stands; and calls of
-operations that only read should cost what they cost over REST. These are answered here. Who may see what is decided
-where it always is: by the edge, by the book of the caller, by the gate; every call is charged and written down there.
+Clients without a session ask again and again what a server is, which tools it has and how a task is doing, and calls of
+operations that only read should cost what they cost over REST. These are answered here. Access is decided where it
+always is: by the endpoint, by the tool list of the caller and by the gate, which counts and records every call.
 
-What the SDK checks is learnt from the SDK. The first request with an envelope goes to it; only when it has answered
-with a result is the same envelope taken here. Lists are the bytes that it sent, kept for all who have the same book.
-Whatever is unusual or wrong in any way goes to it as it came.
-
-Above it: `serving` puts it before the engine. Below it: `wire.fast`, `calls`, `tasks`, `tools.registry`.
+What the SDK checks is learned from the SDK. The first request with an envelope goes to it; the same envelope is taken
+here only after the SDK has answered it with a result. Lists are the bytes that it sent, kept for all callers with the
+same tool list. Whatever is unusual or wrong in any way goes to the SDK unchanged.
 """
 
 from __future__ import annotations
@@ -30,14 +28,12 @@ from penstock.mcp_surface.content.blocks import ERROR_META, UNTRUSTED_META
 from penstock.mcp_surface.content.results import answer_result, error_result, is_untrusted
 from penstock.mcp_surface.content.waiting_text import waiting_text
 from penstock.mcp_surface.endpoint import CALLER_STATE, HEADERS_STATE, McpBackend
-from penstock.mcp_surface.fast_path.messages import (
-    FastRequest,
+from penstock.mcp_surface.fast_path.requests import FastRequest, fast_headers, parse_request
+from penstock.mcp_surface.fast_path.responses import (
     ResponseRecorder,
     answer_bytes,
     call_bytes,
     error_bytes,
-    fast_headers,
-    parse_request,
     result_bytes,
     send_json,
     shown_bytes,
@@ -75,12 +71,12 @@ def _kinds(envelope: bytes) -> frozenset[Kind]:
 
 
 class FastPath:
-    """An engine before the engine."""
+    """A backend in front of the backend that uses the SDK."""
 
     def __init__(
-        self, engine: McpBackend, gate: Gate, registry: ToolRegistry, options: McpOptions, statuses: Mapping[int, int]
+        self, backend: McpBackend, gate: Gate, registry: ToolRegistry, options: McpOptions, statuses: Mapping[int, int]
     ) -> None:
-        self._engine = engine
+        self._backend = backend
         self._gate = gate
         self._registry = registry
         self._options = options
@@ -97,91 +93,95 @@ class FastPath:
 
     async def stop(self) -> None:
         """End every session and every stream."""
-        await self._engine.stop()
+        await self._backend.stop()
 
     async def handle(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of somebody who was let in."""
         state = scope["state"]
-        said = fast_headers(scope, state[HEADERS_STATE])
-        if said is None:
-            await self._engine.handle(principal, scope, receive, send)
+        fast = fast_headers(scope, state[HEADERS_STATE])
+        if fast is None:
+            await self._backend.handle(principal, scope, receive, send)
             return
         came, body = await read_messages(receive)
-        hot = None if body is None else parse_request(said, body)
-        if hot is None:
-            await self._engine.handle(principal, scope, replayed(came, receive), send)
+        request = None if body is None else parse_request(fast, body)
+        if request is None:
+            await self._backend.handle(principal, scope, replayed(came, receive), send)
             return
         caller: Caller = state[CALLER_STATE]
         tool_list = self._registry.at_hand(principal, caller.toolset) or await self._registry.of(
             principal, caller.toolset
         )
-        if await self._answered(hot, caller, tool_list, send, state):
+        if await self._answered(request, caller, tool_list, send, state):
             state[READS] = True
             return
         # One look at the tools for a request, whoever answers it.
         state[CALLER_STATE] = structs.replace(caller, tool_list=tool_list)
-        if hot.method not in _PAGES and self._envelopes.get((hot.method, hot.meta)) is not None:
+        if request.method not in _PAGES and self._envelopes.get((request.method, request.meta)) is not None:
             # What the SDK adds to results is known: nothing is to be learned from this one.
-            await self._engine.handle(principal, scope, replayed(came, receive), send)
+            await self._backend.handle(principal, scope, replayed(came, receive), send)
             return
-        heard = ResponseRecorder(send)
-        await self._engine.handle(principal, scope, replayed(came, receive), heard.send)
+        recorder = ResponseRecorder(send)
+        await self._backend.handle(principal, scope, replayed(came, receive), recorder.send)
         if await self._registry.of(principal, caller.toolset) is tool_list:
-            self._learn(hot, tool_list, heard.rest(hot.prefix))
+            self._learn(request, tool_list, recorder.rest(request.prefix))
 
-    def _learn(self, hot: FastRequest, tool_list: ToolList, rest: bytes | None) -> None:
+    def _learn(self, request: FastRequest, tool_list: ToolList, rest: bytes | None) -> None:
         """Keep what the SDK answered to an envelope, if it was a result and the envelope has nothing unusual."""
-        if rest is None or not hot.has_plain_envelope():
+        if rest is None or not request.has_plain_envelope():
             return
-        if hot.method in _PAGES:
+        if request.method in _PAGES:
             # Most clients are sent the same: it is kept once.
-            newest = self._newest.get(hot.method)
-            self._newest[hot.method] = kept = newest if newest == rest else rest
-            self._pages.put((hot.method, hot.meta, id(tool_list)), (tool_list, kept))
+            newest = self._newest.get(request.method)
+            self._newest[request.method] = kept = newest if newest == rest else rest
+            self._pages.put((request.method, request.meta, id(tool_list)), (tool_list, kept))
             return
         result = msgspec.json.decode(rest[:-1])
         added = result.get("_meta") if isinstance(result, dict) else None
         # What a tool adds of its own is not what the SDK adds to every result; nor is the error of a refusal.
         if isinstance(added, dict) and added.keys() - _OWN == _ADDED:
             common = {name: value for name, value in added.items() if name in _ADDED}
-            self._envelopes.put((hot.method, hot.meta), msgspec.json.encode(common))
+            self._envelopes.put((request.method, request.meta), msgspec.json.encode(common))
 
-    async def _answered(self, hot: FastRequest, caller: Caller, tool_list: ToolList, send: Send, state: State) -> bool:
+    async def _answered(
+        self, request: FastRequest, caller: Caller, tool_list: ToolList, send: Send, state: State
+    ) -> bool:
         """Whether the request was answered here."""
         began, status = time.perf_counter(), "ok"
-        if hot.method == CALL:
-            tool, added = self._plain_tool(hot, tool_list), self._envelopes.get((CALL, hot.meta))
+        if request.method == CALL:
+            tool, added = self._plain_tool(request, tool_list), self._envelopes.get((CALL, request.meta))
             if tool is None or added is None:
                 return False
-            await send_json(send, 200, hot.prefix, await self._called(hot, caller, tool_list, tool, added))
-        elif hot.method in _PAGES:
-            page = self._pages.get((hot.method, hot.meta, id(tool_list)))
+            await send_json(send, 200, request.prefix, await self._called(request, caller, tool_list, tool, added))
+        elif request.method in _PAGES:
+            page = self._pages.get((request.method, request.meta, id(tool_list)))
             if page is None:
                 return False
-            await send_json(send, 200, hot.prefix, page[1])
+            await send_json(send, 200, request.prefix, page[1])
         else:
-            added = self._envelopes.get((hot.method, hot.meta))
+            added = self._envelopes.get((request.method, request.meta))
             if added is None:
                 return False
-            status = await self._task(hot, structs.replace(caller, tool_list=tool_list), added, send)
+            status = await self._task(request, structs.replace(caller, tool_list=tool_list), added, send)
             if status != "ok":
                 state[AUDITED] = True
-        self._metrics.answered(hot.method, status, time.perf_counter() - began)
+        self._metrics.answered(request.method, status, time.perf_counter() - began)
         return True
 
-    def _plain_tool(self, hot: FastRequest, tool_list: ToolList) -> Tool | None:
+    def _plain_tool(self, request: FastRequest, tool_list: ToolList) -> Tool | None:
         """The tool of a call that only reads, and at once."""
-        tool = tool_list.find(hot.name)
+        tool = tool_list.find(request.name)
         if tool is None or not reads_only(CALL, tool) or tool.capability.name in _WAITING:
             return None
         return tool
 
-    async def _called(self, hot: FastRequest, caller: Caller, tool_list: ToolList, tool: Tool, added: bytes) -> bytes:
+    async def _called(
+        self, request: FastRequest, caller: Caller, tool_list: ToolList, tool: Tool, added: bytes
+    ) -> bytes:
         operation, options = tool.capability.name, self._options
         outcome = await self._gate.call(
             Request(
                 operation=operation,
-                arguments=hot.arguments or {},
+                arguments=request.arguments or {},
                 principal=caller.principal,
                 surface="mcp",
                 request_id=caller.request_id,
@@ -214,18 +214,18 @@ class FastPath:
             self._views.put(id(value), (value, shown))
         return shown
 
-    async def _task(self, hot: FastRequest, caller: Caller, added: bytes, send: Send) -> str:
+    async def _task(self, request: FastRequest, caller: Caller, added: bytes, send: Send) -> str:
         """Tell how a task stands; whether that went well."""
         try:
-            task = await self._tasks.get(caller, hot.name, _kinds(hot.meta))
+            task = await self._tasks.get(caller, request.name, _kinds(request.meta))
         except ProtocolFault as fault:
-            record_error(self._gate, caller, hot.method, fault)
+            record_error(self._gate, caller, request.method, fault)
             code, message, data = fault.code, fault.message, fault.data
         except PenstockError as error:
-            record_error(self._gate, caller, hot.method, error)
+            record_error(self._gate, caller, request.method, error)
             code, message, data = mapping_of(error).json_rpc, error.message, {"code": error.code, "hint": error.hint}
         else:
-            await send_json(send, 200, hot.prefix, result_bytes(task, added))
+            await send_json(send, 200, request.prefix, result_bytes(task, added))
             return "ok"
-        await send_json(send, self._statuses.get(code, 200), error_bytes(hot.id, code, message, data))
+        await send_json(send, self._statuses.get(code, 200), error_bytes(request.id, code, message, data))
         return "error"

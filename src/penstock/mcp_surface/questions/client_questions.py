@@ -157,16 +157,21 @@ def client_question(
     url = link(question) if "url" in kinds else None
     if url is None:
         return None
+    return replace(_for_person(question), kind="url", url=url, answer_schema=question.answer_schema)
+
+
+def _for_person(question: QuestionView) -> ClientQuestion:
+    """What every question has that a person answers."""
+    return replace(_base(question), decline=question.decline, approval=question.approvers is not None)
+
+
+def _base(question: QuestionView) -> ClientQuestion:
+    """What every question has."""
     return ClientQuestion(
         interrupt_id=question.interrupt_id,
         execution_id=question.execution_id,
         key=_key(question),
         message=plain_text(question.prompt),
-        kind="url",
-        url=url,
-        answer_schema=question.answer_schema,
-        decline=question.decline,
-        approval=question.approvers is not None,
     )
 
 
@@ -175,14 +180,7 @@ def _client_ask(question: QuestionView, asked: JsonObject, kinds: Set[Kind]) -> 
     kind = next((kind for kind in CLIENT_KINDS & kinds if kind == named), None)
     if kind is None:
         return None
-    return ClientQuestion(
-        interrupt_id=question.interrupt_id,
-        execution_id=question.execution_id,
-        key=_key(question),
-        message=plain_text(question.prompt),
-        kind=kind,
-        request=request if isinstance(request, dict) else {},
-    )
+    return replace(_base(question), kind=kind, request=request if isinstance(request, dict) else {})
 
 
 def form_of(question: QuestionView) -> ClientQuestion | None:
@@ -200,17 +198,7 @@ def form_of(question: QuestionView) -> ClientQuestion | None:
         flat = _flat(schema)
     if flat is None:
         return None
-    return ClientQuestion(
-        interrupt_id=question.interrupt_id,
-        execution_id=question.execution_id,
-        key=_key(question),
-        message=plain_text(question.prompt),
-        schema=flat,
-        wrapped=wrapped,
-        answer_schema=schema,
-        decline=question.decline,
-        approval=question.approvers is not None,
-    )
+    return replace(_for_person(question), schema=flat, wrapped=wrapped, answer_schema=schema)
 
 
 def _key(question: QuestionView) -> str:

@@ -17,7 +17,7 @@ from penstock.base import limits
 from penstock.base.addresses import OWN_SCHEME, normalised_address
 from penstock.base.errors import LimitExceeded, NotFound, PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.callers import INTERNAL_ERROR, INVALID_PARAMS, Caller, ProtocolFault
+from penstock.mcp_surface.callers import Caller, ProtocolFault
 from penstock.mcp_surface.calls.calls import ToolCalls
 from penstock.mcp_surface.content.blocks import marked
 from penstock.mcp_surface.content.results import plain_text
@@ -26,13 +26,13 @@ from penstock.mcp_surface.resources.exposed import NOT_THERE, completed_output, 
 from penstock.mcp_surface.resources.own import TEMPLATES, VERSION_TEMPLATE, OwnResources
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.tools.tool_list import pinned_version
+from penstock.mcp_surface.wire.codes import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 from penstock.operations.catalogue.exposure import ExposedPrompt, ExposedResource
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.runs.results import ExecutionResult
 
 __all__ = ["Contents"]
 
-_RESOURCE_NOT_FOUND = -32002
 _NOBODY_THERE = Client()
 _TRUTH = ("true", "false")
 
@@ -76,7 +76,7 @@ class Contents:
                 INTERNAL_ERROR, error.message, data, reason=error.code, on_record=error.on_record
             ) from None
         if found is None:
-            code = _RESOURCE_NOT_FOUND if legacy else INVALID_PARAMS
+            code = RESOURCE_NOT_FOUND if legacy else INVALID_PARAMS
             raise ProtocolFault(code, f"Resource not found: {uri[:200]}", {"uri": uri[:200]})
         return found
 

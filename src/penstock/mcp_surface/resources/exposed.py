@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.callers import INTERNAL_ERROR, ProtocolFault
+from penstock.mcp_surface.callers import ProtocolFault
 from penstock.mcp_surface.content.blocks import marked
 from penstock.mcp_surface.content.results import content_blocks, plain_text, result_uri
+from penstock.mcp_surface.wire.codes import INTERNAL_ERROR
 from penstock.operations.catalogue.exposure import ExposedPrompt, ExposedResource
 from penstock.operations.runs.results import ExecutionResult
 

@@ -23,7 +23,7 @@ from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.callers import INVALID_PARAMS, Caller, ProtocolFault
+from penstock.mcp_surface.callers import Caller, ProtocolFault
 from penstock.mcp_surface.endpoint import not_in_flight
 from penstock.mcp_surface.eras.clients import kinds_of, takes_tasks
 from penstock.mcp_surface.eras.sdk_internals import ResumableTransport, connection_of, notify, session_of
@@ -40,6 +40,7 @@ from penstock.mcp_surface.subscriptions.changes import (
     TaskChanged,
 )
 from penstock.mcp_surface.tasks.tasks import Tasks
+from penstock.mcp_surface.wire.codes import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["SubscriptionMethods"]
@@ -121,7 +122,7 @@ class SubscriptionMethods:
             raise MCPError(code=types.INVALID_REQUEST, message=message)
         notifier = await self._notifier(connection, context)
         if not await self._changes.add_address(notifier.subscription, uri):
-            raise MCPError(code=_NOT_FOUND, message=f"Resource not found: {uri[:200]}", data={"uri": uri[:200]})
+            raise MCPError(code=RESOURCE_NOT_FOUND, message=f"Resource not found: {uri[:200]}", data={"uri": uri[:200]})
         return types.EmptyResult()
 
     async def _unsubscribe(self, context: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
@@ -145,9 +146,6 @@ class SubscriptionMethods:
         connection.exit_stack.callback(notifier.stop)
         connection.exit_stack.callback(self._changes.close, notifier.subscription)
         return notifier
-
-
-_NOT_FOUND = -32002
 
 
 class _SessionNotifier:

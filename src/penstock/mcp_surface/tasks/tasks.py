@@ -14,14 +14,7 @@ import msgspec
 
 from penstock.base.errors import NotFound, PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.callers import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    TASKS_EXTENSION,
-    Caller,
-    ProtocolFault,
-    call_operation,
-)
+from penstock.mcp_surface.callers import TASKS_EXTENSION, Caller, ProtocolFault, call_operation
 from penstock.mcp_surface.content.results import execution_result
 from penstock.mcp_surface.content.waiting_text import is_for_person, status_line
 from penstock.mcp_surface.options import McpOptions
@@ -34,6 +27,7 @@ from penstock.mcp_surface.questions.client_questions import (
 from penstock.mcp_surface.questions.clients import ALREADY_ANSWERED, ClientAnswer
 from penstock.mcp_surface.questions.links import AnswerLinks
 from penstock.mcp_surface.tools.registry import ToolRegistry
+from penstock.mcp_surface.wire.codes import INTERNAL_ERROR, INVALID_PARAMS
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.runs.statuses import MCP_TASK_STATUS

@@ -19,9 +19,9 @@ from starlette.types import Message, Receive, Scope, Send
 from penstock.asgi import read_messages, replayed, send_body
 from penstock.base import limits
 from penstock.base.json import JsonObject
+from penstock.mcp_surface.wire.codes import HEADER_MISMATCH, INVALID_REQUEST
 from penstock.mcp_surface.wire.messages import (
     BATCHING,
-    INVALID_REQUEST,
     brings_envelope,
     decoded,
     error_message,
@@ -31,7 +31,6 @@ from penstock.mcp_surface.wire.messages import (
 
 __all__ = ["Handle", "HttpMessages"]
 
-HEADER_MISMATCH = -32020
 _VERSION = b"mcp-protocol-version"
 _JSON = (b"content-type", b"application/json")
 _STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")]

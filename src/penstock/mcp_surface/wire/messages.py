@@ -14,11 +14,10 @@ from typing import Any
 import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.wire.codes import INVALID_PARAMS, INVALID_REQUEST
 
 __all__ = [
     "BATCHING",
-    "INVALID_REQUEST",
-    "PARSE_ERROR",
     "brings_envelope",
     "decoded",
     "error_message",
@@ -29,15 +28,15 @@ __all__ = [
 BATCHING = "2025-03-26"
 """The one revision in which several messages may be sent as a list."""
 
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-INVALID_PARAMS = -32602
 _ENVELOPE = "io.modelcontextprotocol/protocolVersion"
 
 
-def error_message(message_id: JsonValue, code: int, told: str) -> JsonObject:
+def error_message(message_id: JsonValue, code: int, message: str, data: JsonValue = None) -> JsonObject:
     """An error as the answer to a message."""
-    return {"jsonrpc": "2.0", "id": message_id, "error": {"code": code, "message": told}}
+    error: JsonObject = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    return {"jsonrpc": "2.0", "id": message_id, "error": error}
 
 
 def decoded(raw: bytes) -> tuple[bool, Any]:

@@ -18,6 +18,8 @@ from typing import BinaryIO
 import msgspec
 
 from penstock.base import limits
+from penstock.mcp_surface.wire.codes import INVALID_REQUEST
+from penstock.mcp_surface.wire.messages import error_message
 
 __all__ = ["Pipe", "standard_pipe"]
 
@@ -26,11 +28,7 @@ _WAITING_MAX = 64
 _READ, _WRITE, _SAY = 0, 1, 2
 # Nobody reads so much only to find out which request it was: the id of this answer is none.
 _TOO_LONG = msgspec.json.encode(
-    {
-        "jsonrpc": "2.0",
-        "id": None,
-        "error": {"code": -32600, "message": f"Invalid Request: a message has at most {_LINE_BYTES_MAX} bytes"},
-    }
+    error_message(None, INVALID_REQUEST, f"Invalid Request: a message has at most {_LINE_BYTES_MAX} bytes")
 )
 
 

@@ -14,10 +14,9 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.json import JsonObject
+from penstock.mcp_surface.wire.codes import INVALID_REQUEST, PARSE_ERROR
 from penstock.mcp_surface.wire.messages import (
     BATCHING,
-    INVALID_REQUEST,
-    PARSE_ERROR,
     decoded,
     error_message,
     is_request,

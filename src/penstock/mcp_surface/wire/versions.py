@@ -15,9 +15,9 @@ from starlette.types import Message, Scope
 
 from penstock.asgi import header
 from penstock.base.json import JsonObject
+from penstock.mcp_surface.wire.messages import decoded
 
 __all__ = [
-    "UNSUPPORTED",
     "id_in",
     "is_modern",
     "only_message",
@@ -28,7 +28,6 @@ __all__ = [
     "with_header",
 ]
 
-UNSUPPORTED = -32022
 _MODERN = "2026-07-28"
 _VERSION = b"mcp-protocol-version"
 _SESSION = b"mcp-session-id"
@@ -79,10 +78,7 @@ def pinned_initialize(only: str, params: Any) -> Any:
 
 def pinned_body(only: str, body: bytes) -> Message | None:
     """An `initialize` with the one revision that there is; None for any other body."""
-    try:
-        sent = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    _, sent = decoded(body)
     if not isinstance(sent, dict) or sent.get("method") != "initialize":
         return None
     changed = {**sent, "params": pinned_initialize(only, sent.get("params"))}
@@ -91,9 +87,6 @@ def pinned_body(only: str, body: bytes) -> Message | None:
 
 def id_in(body: bytes | None) -> int | str | None:
     """The id of a request, for its refusal."""
-    try:
-        sent = msgspec.json.decode(body or b"")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    _, sent = decoded(body or b"")
     found = sent.get("id") if isinstance(sent, dict) else None
     return found if isinstance(found, int | str) and not isinstance(found, bool) else None

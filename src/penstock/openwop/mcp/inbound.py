@@ -22,17 +22,11 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.callers import (
-    IDEMPOTENCY_META,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    Caller,
-    ProtocolFault,
-    call_operation,
-)
+from penstock.mcp_surface.callers import IDEMPOTENCY_META, Caller, ProtocolFault, call_operation
 from penstock.mcp_surface.content.blocks import UNTRUSTED_META
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions.client_questions import form_of
+from penstock.mcp_surface.wire.codes import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.runs.waits import QuestionView, asks_for_approval
 
@@ -41,7 +35,6 @@ __all__ = ["Inbound", "idempotency_key", "project_result"]
 _LOGGER = logging.getLogger("penstock.mcp")
 _EXECUTION_META = "penstock/execution_id"
 _TAG_META = "openwop/tag"
-_METHOD_NOT_FOUND = -32601
 _ROLES = ("user", "assistant")
 _ENDED = ("completed", "failed", "cancelled")
 _LEFT = "mcp-request-cancelled"
@@ -93,7 +86,7 @@ class Inbound:
     async def sample(self, caller: Caller, params: JsonObject) -> JsonObject:
         """Let a workflow ask a model, and answer with what it says."""
         if not self._sampling:
-            raise ProtocolFault(_METHOD_NOT_FOUND, "Method not found: no language model is configured here")
+            raise ProtocolFault(METHOD_NOT_FOUND, "Method not found: no language model is configured here")
         _refuse_unfit_messages(params)
         view = await self._waited(caller, "sampling", params)
         output, where = view.get("output"), _where(view)
@@ -143,7 +136,7 @@ class Inbound:
         found = (await self._gate.exposed.of(caller.principal.tenant)).handlers.get(kind)
         if found is None:
             told = f"no workflow here handles this; one with `expose: {{{kind}: true}}` would"
-            raise ProtocolFault(_METHOD_NOT_FOUND, f"Method not found: {told}", {"handler": kind})
+            raise ProtocolFault(METHOD_NOT_FOUND, f"Method not found: {told}", {"handler": kind})
         return found
 
     async def _begun(self, caller: Caller, kind: str, params: JsonObject, more: JsonObject) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from penstock.asgi import READS, client_left, send_body
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.audit import MESSAGE, reason_of, record_error, record_refusal
-from penstock.mcp_surface.callers import INVALID_PARAMS, Caller, ProtocolFault
+from penstock.mcp_surface.callers import Caller, ProtocolFault
 from penstock.mcp_surface.calls.calls import ToolCalls
 from penstock.mcp_surface.content.blocks import messages_at, result_at
 from penstock.mcp_surface.endpoint import CALLER_STATE, WHOLE_KEYS_STATE, McpEndpoint
@@ -37,6 +37,8 @@ from penstock.mcp_surface.questions.clients import Client
 from penstock.mcp_surface.resources.contents import Contents
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.tools.tool_list import ToolList
+from penstock.mcp_surface.wire.codes import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
+from penstock.mcp_surface.wire.messages import error_message
 from penstock.openwop.mcp.inbound import Inbound, idempotency_key, project_result
 from penstock.openwop.mcp.json_answers import as_json_only, spoken_to
 from penstock.operations.catalogue.errors import mapping_of
@@ -49,9 +51,6 @@ OPENWOP_PROTOCOL_VERSIONS = ("2025-06-18", "2025-11-25", "2025-03-26", "2024-11-
 """What `initialize` agrees on here; the first is the one that the wire's profile was written for."""
 
 _REVISION_STATE = "mcp_revision"
-_PARSE_ERROR = -32700
-_INVALID_REQUEST = -32600
-_METHOD_NOT_FOUND = -32601
 _LEVELS = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
 # The schemes that the wire's profile lets through; workflows with other addresses are read at the endpoint beside.
 _SCHEMES = frozenset({"mcp", "openwop-resource", "https", "penstock"})
@@ -123,11 +122,11 @@ class _PlainBackend:
     async def handle(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of somebody who was let in."""
         if scope["method"] != "POST":
-            await _send(send, 405, _error(None, _INVALID_REQUEST, "use POST"), (b"allow", b"POST"))
+            await _send(send, 405, error_message(None, INVALID_REQUEST, "use POST"), (b"allow", b"POST"))
             return
         body = await _body(receive, self._options.max_body_bytes)
         if body is None:
-            await _send(send, 413, _error(None, _INVALID_REQUEST, "the body is too large"))
+            await _send(send, 413, error_message(None, INVALID_REQUEST, "the body is too large"))
             return
         scope["state"][_REVISION_STATE] = _revision(scope)
         answer = await _unless_left(self._answer(scope["state"], body), receive)
@@ -141,28 +140,28 @@ class _PlainBackend:
             return await self._answer_to(state, body)
         except ProtocolFault as fault:
             record_error(self._gate, state[CALLER_STATE], MESSAGE, fault)
-            return _error(None, fault.code, fault.message)
+            return error_message(None, fault.code, fault.message)
 
     async def _answer_to(self, state: dict[str, Any], body: bytes) -> JsonObject | None:
         try:
             message = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise ProtocolFault(_PARSE_ERROR, "Parse error") from None
+            raise ProtocolFault(PARSE_ERROR, "Parse error") from None
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-            raise ProtocolFault(_INVALID_REQUEST, "Invalid Request")
+            raise ProtocolFault(INVALID_REQUEST, "Invalid Request")
         request_id, method, params = message.get("id"), message.get("method"), message.get("params", {})
         if not isinstance(method, str):
             # An answer to a question that nobody here asks; or nothing at all.
             if "id" in message and ("result" in message or "error" in message):
                 return None
-            raise ProtocolFault(_INVALID_REQUEST, "Invalid Request")
+            raise ProtocolFault(INVALID_REQUEST, "Invalid Request")
         if "id" not in message:
             return None
         if not isinstance(request_id, str | int) or isinstance(request_id, bool):
-            raise ProtocolFault(_INVALID_REQUEST, "the id must be a text or a whole number")
+            raise ProtocolFault(INVALID_REQUEST, "the id must be a text or a whole number")
         if not isinstance(params, dict):
             record_refusal(self._gate, state[CALLER_STATE], MESSAGE, reason_of(INVALID_PARAMS))
-            return _error(request_id, INVALID_PARAMS, "params must be an object", {"params": "object"})
+            return error_message(request_id, INVALID_PARAMS, "params must be an object", {"params": "object"})
         return await self._result(state, request_id, method, params)
 
     async def _result(
@@ -178,11 +177,11 @@ class _PlainBackend:
             raise
         except ProtocolFault as fault:
             record_error(self._gate, caller, known_method(method), fault)
-            return _error(request_id, fault.code, fault.message, fault.data)
+            return error_message(request_id, fault.code, fault.message, fault.data)
         except PenstockError as error:
             record_error(self._gate, caller, known_method(method), error)
             data: JsonObject = {"code": error.code, "hint": error.hint, "details": error.details or None}
-            return _error(request_id, mapping_of(error).json_rpc, error.message, data)
+            return error_message(request_id, mapping_of(error).json_rpc, error.message, data)
         finally:
             self._metrics.answered(method, status, time.perf_counter() - began)
             tool_list = self._registry.last_of(caller.principal, caller.toolset) if method == CALL else None
@@ -196,7 +195,7 @@ class _PlainBackend:
     async def _dispatched(self, caller: Caller, method: str, params: JsonObject) -> JsonObject:
         known = self._methods.get(method)
         if known is None:
-            raise ProtocolFault(_METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
+            raise ProtocolFault(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
         return await known(caller, params)
 
     async def _tool_list(self, caller: Caller) -> ToolList:
@@ -296,13 +295,6 @@ def _is_allowed(uri: str) -> bool:
 def _plain(result: JsonObject) -> JsonObject:
     """A result without what only later revisions have."""
     return {name: value for name, value in result.items() if name != "resultType"}
-
-
-def _error(request_id: str | int | None, code: int, message: str, data: JsonValue = None) -> JsonObject:
-    error: JsonObject = {"code": code, "message": message}
-    if data is not None:
-        error["data"] = data
-    return {"jsonrpc": "2.0", "id": request_id, "error": error}
 
 
 async def _body(receive: Receive, maximum: int) -> bytes | None:

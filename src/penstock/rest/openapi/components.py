@@ -1,19 +1,24 @@
 """What an OpenAPI document has once, under `components`, however many operations use it: schemas, refusals, links.
 
-Above it: `document` and its parts. Below it: nothing but schemas.
+Only answers of calls that create something have links. They follow from the names: the `execution_id` of an answer fits
+the `execution_id` of a path, and the `id` of a new workflow the `workflow_id`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.operations.catalogue.capability import Capability, Route
+from penstock.rest.openapi.requests import PATH_NAME
 from penstock.rest.problems import PROBLEM_SCHEMA
 
-__all__ = ["Components"]
+__all__ = ["Components", "Links"]
 
 _UNIQUE = re.compile(r"[^A-Za-z0-9]+")
+_MAKES = frozenset({201, 202})
 
 
 class Components:
@@ -70,3 +75,37 @@ def _renamed(value: Any, names: dict[str, str]) -> Any:
         others = {key: item for key, item in value.items() if key != "$ref"}
         return {"$ref": f"#/components/schemas/{names.get(name, name)}", **others}
     return {name: _renamed(item, names) for name, item in value.items()}
+
+
+class Links:
+    """Which paths take which single id."""
+
+    def __init__(self, served: Iterable[tuple[Capability, Route]]) -> None:
+        self._taking: dict[str, list[str]] = {}
+        for capability, route in served:
+            names = PATH_NAME.findall(route.path)
+            if len(names) == 1:
+                self._taking.setdefault(names[0], []).append(capability.name)
+
+    def of(self, capability: Capability, route: Route, output: JsonObject) -> dict[str, JsonObject]:
+        """The links of an answer, by the name of what they lead to."""
+        if route.status not in _MAKES:
+            return {}
+        return {
+            target: {"operationId": target, "parameters": {parameter: f"$response.body#{pointer}"}}
+            for pointer, parameter in _ids(capability, output)
+            for target in self._taking.get(parameter, ())
+        }
+
+
+def _ids(capability: Capability, output: JsonObject) -> list[tuple[str, str]]:
+    """Where an answer has an id, and which parameter takes it."""
+    properties = output.get("properties")
+    members: dict[str, Any] = properties if isinstance(properties, dict) else {}
+    if not members and "anyOf" in output:
+        # Handle or view: both have what a handle has.
+        return [("/execution_id", "execution_id")]
+    found = [(f"/{name}", name) for name in members if name.endswith("_id") and name != "workflow_id"]
+    if "id" in members:
+        found.append(("/id", f"{capability.resource}_id"))
+    return found

@@ -13,8 +13,7 @@ from typing import Any
 
 from penstock.base.json import JsonObject
 from penstock.operations.catalogue.capability import Capability, Route
-from penstock.rest.openapi.components import Components
-from penstock.rest.openapi.links import Links
+from penstock.rest.openapi.components import Components, Links
 from penstock.rest.openapi.requests import parameters_of, request_body_of
 from penstock.rest.openapi.responses import COMMON_HEADERS, responses_of
 

@@ -10,8 +10,7 @@ from http import HTTPStatus
 from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.catalogue.capability import Capability, Route
 from penstock.operations.catalogue.reasons import reasons_of, status_of
-from penstock.rest.openapi.components import Components
-from penstock.rest.openapi.links import Links
+from penstock.rest.openapi.components import Components, Links
 from penstock.rest.problems import PROBLEM_MEDIA_TYPE
 
 __all__ = ["COMMON_HEADERS", "responses_of"]

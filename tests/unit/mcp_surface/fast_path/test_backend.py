@@ -18,7 +18,7 @@ from penstock.app.penstock import Penstock
 from penstock.mcp_surface.endpoint import McpBackend, McpEndpoint
 from penstock.mcp_surface.entry_points import open_http_backend
 from penstock.mcp_surface.fast_path.backend import FastPath
-from penstock.mcp_surface.fast_path.messages import FastRequest
+from penstock.mcp_surface.fast_path.requests import FastRequest
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.tools.tool_list import ToolList
@@ -152,9 +152,9 @@ async def opened(path: Path) -> AsyncIterator[Both]:
         async def load_fast() -> McpBackend:
             engine = await open_http_backend(gate, options)
             assert isinstance(engine, FastPath)
-            counted.append(Counted(engine._engine))
+            counted.append(Counted(engine._backend))
             paths.append(engine)
-            engine._engine = counted[-1]
+            engine._backend = counted[-1]
             return engine
 
         async def load_slow() -> McpBackend:
