@@ -1,11 +1,9 @@
-"""Messages of MCP that are refused before they are calls, on record.
+"""Audit records of MCP messages that are refused before they become calls.
 
-What the gate refuses is in the audit trail. What never comes to it (an unknown method, tool or resource, parameters
-that do not fit, a revision that is not spoken) is noted here: with the client's key and address, and with one of our
-codes in place of the protocol's number. What is answered with an error status over HTTP, and noted by nobody here, is
-noted by the layer around all surfaces, which reads the code in the state of the request.
-
-Above it: everything that refuses a message. Below it: the gate. Nothing here knows the SDK.
+The gate records what it refuses. What never reaches it (an unknown method, tool or resource, invalid parameters, a
+revision that is not served) is recorded here: with the client's key and address, and with one of our codes in place of
+the protocol's number. What is answered with an error status over HTTP, and was not recorded here, is recorded by the
+middleware around all surfaces, which reads the code from the state of the request. This module does not know the SDK.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Who calls, what their client can do on this request, and how an operation is asked for them.
-
-Above it: everything in this package. Below it: the gate. Nothing here knows the SDK.
-"""
+"""Who calls, how an operation is called for them, and faults of the protocol. This module does not know the SDK."""
 
 from __future__ import annotations
 
@@ -56,15 +53,15 @@ class ProtocolFault(Exception):
 
 def capabilities_missing(what: str, needed: JsonObject) -> ProtocolFault:
     """Only clients that can do this can have it."""
-    told = f"{what} needs a client with {', '.join(needed)}"
-    return ProtocolFault(MISSING_CAPABILITY, told, {"requiredCapabilities": needed})
+    message = f"{what} needs a client with {', '.join(needed)}"
+    return ProtocolFault(MISSING_CAPABILITY, message, {"requiredCapabilities": needed})
 
 
 def tasks_missing(what: str) -> ProtocolFault:
     """Only clients that take tasks can have this."""
     needed: JsonObject = {"extensions": {TASKS_EXTENSION: {}}}
-    told = f"{what} needs a client with the extension {TASKS_EXTENSION}"
-    return ProtocolFault(MISSING_CAPABILITY, told, {"requiredCapabilities": needed})
+    message = f"{what} needs a client with the extension {TASKS_EXTENSION}"
+    return ProtocolFault(MISSING_CAPABILITY, message, {"requiredCapabilities": needed})
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,10 +1,8 @@
-"""The edge of MCP over HTTP: who may come in, before anything of the SDK is touched.
+"""The endpoint of MCP over HTTP: which requests are let through, before the SDK sees any of them.
 
-Host and Origin are checked first (a web page must not reach a server on this machine by another name), then the key:
-without a valid one the answer is 401 and says how to show one. The SDK is loaded by the first request that gets
-through; a server without it answers everything else and says here what is missing.
-
-Above it: `app` mounts it. Below it: the gate's authentication; an engine that is loaded when it is needed.
+Host and Origin are checked first (a web page must not reach a server on this machine under another name), then the key:
+without a valid one the answer is 401 and says how to send one. A principal cannot take all of the places for requests
+in flight. The backend, and with it the SDK, is loaded by the first request that gets through.
 """
 
 from __future__ import annotations
@@ -204,12 +202,12 @@ class McpEndpoint:
         host = _text(headers, b"host") or ""
         allowed = self._options.allowed_hosts
         if allowed is not None and _name_of(host) not in allowed:
-            told = f"this server is not called {host[:100]}; set server.public_url to the address that clients use"
-            return _EarlyRefusal(421, told, "HOST_NOT_ALLOWED")
+            message = f"this server is not called {host[:100]}; set server.public_url to the address that clients use"
+            return _EarlyRefusal(421, message, "HOST_NOT_ALLOWED")
         origin = _text(headers, b"origin")
         if origin is not None and not self._is_welcome_origin(origin, host):
-            told = f"pages of {origin[:100]} may not call; list it in server.cors.origins"
-            return _EarlyRefusal(403, told, "ORIGIN_NOT_ALLOWED")
+            message = f"pages of {origin[:100]} may not call; list it in server.cors.origins"
+            return _EarlyRefusal(403, message, "ORIGIN_NOT_ALLOWED")
         if len(self._known_hosts) < _HOSTS_KEPT:
             self._known_hosts[headers.get(b"host", b"")] = host
         return None
@@ -341,8 +339,8 @@ def _bearer(headers: _Headers) -> str | None:
 
 async def _send_busy(send: Send, state: State) -> None:
     state[CODE] = "TOO_MANY_REQUESTS_IN_FLIGHT"
-    told = "the server works on as many MCP requests as it can; try again in a moment"
-    await _send_error(send, 503, told, headers=((b"retry-after", b"1"),))
+    message = "the server works on as many MCP requests as it can; try again in a moment"
+    await _send_error(send, 503, message, headers=((b"retry-after", b"1"),))
 
 
 async def _send_refusal(send: Send, error: PenstockError, *, key_was_sent: bool) -> None:

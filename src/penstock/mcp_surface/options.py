@@ -1,7 +1,4 @@
-"""The operator's choices for MCP, as the surface needs them.
-
-Above it: `app` makes them from the settings. Below it: nothing.
-"""
+"""The operator's choices for MCP; `app` makes them from the settings."""
 
 from __future__ import annotations
 

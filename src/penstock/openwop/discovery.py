@@ -1,8 +1,6 @@
-"""What an OpenWOP client finds out first: `/.well-known/openwop` and the description of the paths that are served.
+"""What an OpenWOP client reads first: `/.well-known/openwop` and the description of the paths that are served.
 
-Only what works is claimed. Families that are absent are not supported, as that document's readers expect.
-
-Above it: `app` puts the pages beside the operations. Below it: `pages`.
+Only what works is claimed. A family that is absent is not supported, as readers of that document expect.
 """
 
 from __future__ import annotations

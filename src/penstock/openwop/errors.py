@@ -1,6 +1,6 @@
-"""Errors as the OpenWOP wire has them: `{error, message, details}` and nothing else, with the codes it publishes.
+"""Errors as the OpenWOP wire has them: `{error, message, details}`, with the codes it publishes.
 
-Above it: `runs`. Below it: `operations.errors`; the codes of ours stand in `details.code`.
+Our own codes are in `details.code`.
 """
 
 from __future__ import annotations

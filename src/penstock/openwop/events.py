@@ -1,10 +1,7 @@
 """Records of a history as events of the OpenWOP wire.
 
-A record is at most one event, and the sequence number of an event is that of its record, counted from zero: whoever
-reads again gets the same events with the same numbers. Records without a published event type have none.
-
-Above it: `streams`. Below it: records as `execution.history` gives them, and what each of them
-tells; nothing else is known here.
+A record is at most one event, and the sequence number of an event is that of its record, counted from zero: a reader
+gets the same events with the same numbers every time. Records without a published event type have none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""One request on the OpenWOP wire, and the calls of operations that answer it.
-
-Above it: `runs`, `streams`. Below it: the gate; nothing is decided here.
-"""
+"""One request on the OpenWOP wire, and the calls of operations that answer it. Nothing is decided here."""
 
 from __future__ import annotations
 

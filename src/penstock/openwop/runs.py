@@ -89,8 +89,8 @@ def _refuse_other_versions(exchange: Exchange) -> None:
     """Refuse a client that wants to be spoken to as another version of the wire has it."""
     wanted = exchange.headers.get("openwop-version", _VERSION).strip()
     if wanted.partition(".")[0] != _VERSION.partition(".")[0]:
-        told = f"this server speaks version {_VERSION} of the wire, and not {wanted[:20]!r}"
-        raise Rejected("WIRE_VERSION_UNSUPPORTED", told, "", {"supported": [_VERSION], "requested": wanted[:20]})
+        message = f"this server speaks version {_VERSION} of the wire, and not {wanted[:20]!r}"
+        raise Rejected("WIRE_VERSION_UNSUPPORTED", message, "", {"supported": [_VERSION], "requested": wanted[:20]})
     exchange.answer_headers.append((b"openwop-version", _VERSION.encode()))
 
 
@@ -166,8 +166,8 @@ async def _cancel_many(exchange: Exchange) -> _Answer:
         try:
             results.append({**await _cancelled(exchange, str(run_id), body.get("reason"), once=False), "ok": True})
         except PenstockError as error:
-            told: JsonObject = {"code": published(error).error, "message": error.message}
-            results.append({"runId": run_id, "ok": False, "error": told})
+            message: JsonObject = {"code": published(error).error, "message": error.message}
+            results.append({"runId": run_id, "ok": False, "error": message})
     return _Answer({"results": results})
 
 

@@ -1,9 +1,7 @@
 """Events of a run on the OpenWOP wire, pushed or polled.
 
 The stream of the operation says when something happened; what happened is read from the history, one event for a
-record, so that a reader can go on anywhere and gets the same numbers again.
-
-Above it: `runs`. Below it: `execution.stream`, `execution.history` and `execution.status`, through the gate.
+record, so that a reader can resume anywhere and gets the same numbers again.
 """
 
 from __future__ import annotations
@@ -66,8 +64,8 @@ def _modes(text: str | None) -> frozenset[str]:
     unknown = [name for name in names if name not in STREAM_MODES]
     if unknown:
         supported: list[JsonValue] = list(STREAM_MODES)
-        told = f"there is no stream mode {unknown[0][:50]!r} here"
-        raise Rejected("STREAM_EVENTS_UNKNOWN", told, "", {"supported": supported})
+        message = f"there is no stream mode {unknown[0][:50]!r} here"
+        raise Rejected("STREAM_EVENTS_UNKNOWN", message, "", {"supported": supported})
     return frozenset(names)
 
 
@@ -145,8 +143,8 @@ async def poll_events(exchange: Exchange) -> JsonObject:
     """The events of a run after a sequence number; waits for some, but not for ever."""
     last, seconds = _whole(exchange, "lastSequence", -1), _whole(exchange, "timeout", _POLL_SECONDS_DEFAULT)
     if last < -1 or not 0 <= seconds <= _POLL_SECONDS_MAX:
-        told = f"lastSequence counts from 0, and timeout is at most {_POLL_SECONDS_MAX} seconds"
-        raise wire_rejected(told, {"fields": ["lastSequence", "timeout"]})
+        message = f"lastSequence counts from 0, and timeout is at most {_POLL_SECONDS_MAX} seconds"
+        raise wire_rejected(message, {"fields": ["lastSequence", "timeout"]})
     view = await exchange.call("execution.status", {"execution_id": exchange.named("run_id")})
     run_id: str = view["execution_id"]
     reader = await _reader(exchange, run_id, view, min(last + 1, view["sequence"]), frozenset({"debug"}))

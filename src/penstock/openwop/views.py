@@ -1,8 +1,6 @@
-"""Bodies of the OpenWOP wire: what a request asks for in our terms, and runs as it shows them.
+"""Bodies of the OpenWOP wire: what a request asks for in our terms, and runs as the wire shows them.
 
 What the wire has and we do not is refused, not ignored: a client that asked for it must not believe that it got it.
-
-Above it: `runs`. Below it: `operations.views` for the statuses.
 """
 
 from __future__ import annotations
@@ -84,8 +82,8 @@ def _timeout(configurable: JsonValue) -> str | None:
         raise wire_rejected("configurable must be an object", {"fields": ["configurable"]})
     unsupported: list[JsonValue] = [name for name in sorted(configurable) if name != "runTimeoutMs"]
     if unsupported:
-        told = f"configurable.{unsupported[0]} is not supported here"
-        raise wire_rejected(told, {"fields": unsupported, "supported": ["runTimeoutMs"]})
+        message = f"configurable.{unsupported[0]} is not supported here"
+        raise wire_rejected(message, {"fields": unsupported, "supported": ["runTimeoutMs"]})
     wanted = configurable.get("runTimeoutMs")
     if wanted is None:
         return None
@@ -111,8 +109,8 @@ def _labels(body: JsonObject) -> JsonObject:
     for name, text in labels.items():
         if not isinstance(text, str) or len(text) > _LABEL_CHARACTERS_MAX:
             field = name.removeprefix("openwop.").partition(".")[0]
-            told = f"{field} must be a text of at most {_LABEL_CHARACTERS_MAX} characters as JSON"
-            raise wire_rejected(told, {"fields": [field]})
+            message = f"{field} must be a text of at most {_LABEL_CHARACTERS_MAX} characters as JSON"
+            raise wire_rejected(message, {"fields": [field]})
     return labels
 
 

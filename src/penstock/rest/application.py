@@ -1,9 +1,7 @@
-"""The ASGI application: every operation with a route at its path, and the few pages beside them.
+"""The ASGI application: every operation with a route at its path, and the pages beside them.
 
-Layers from outside in: request id, counting, log and last line of defence (`outermost`), compression, cross-origin
-rules (off unless origins are configured), the paths. What no path matches is a problem document too.
-
-Above it: `app` runs it in a server. Below it: `endpoints`, `pages`, the gate.
+From the outside in: `middleware` (request id, metrics, log, audit, bugs), cross-origin rules (if origins are
+configured), compression, `routing`. A path that does not exist is answered with a problem document too.
 """
 
 from __future__ import annotations
@@ -142,5 +140,5 @@ class _NotFound:
         meant = path.rstrip("/")
         if meant != path and self.paths is not None and self.paths.find({**scope, "path": meant}):
             hint = f"leave out the slash at the end: {meant[:200]}"
-        told = f"there is nothing at {path[:200]}"
-        await send_problem(send, scope, NotFound("ROUTE_NOT_FOUND", told, hint))
+        message = f"there is nothing at {path[:200]}"
+        await send_problem(send, scope, NotFound("ROUTE_NOT_FOUND", message, hint))

@@ -1,10 +1,8 @@
 """From an HTTP request to the arguments of an operation: path, query, headers and body in one object.
 
-Texts from path and query become what the operation's schema says they are; what cannot be converted is passed on as
-text, so that the gate's check words the error. Names that the operation does not know are errors here, because the gate
-would name them without saying that they stood in the query.
-
-Above it: `endpoints`. Below it: `operations.capability`.
+Texts of the path and the query become the types of the operation's schema. What cannot be converted is passed on as
+text, so that the gate's check words the error. Unknown names are errors here, because the gate would not say that they
+were in the query.
 """
 
 from __future__ import annotations
@@ -147,8 +145,8 @@ class ArgumentReader:
         if self.takes_source and media_type in _YAML_TYPES:
             return {"source": _text(body)}
         if media_type not in _JSON_TYPES and not media_type.endswith("+json"):
-            told = f"{media_type[:80]!r} is not a media type that {self.name} takes"
-            raise Rejected("UNSUPPORTED_MEDIA_TYPE", told, "send application/json")
+            message = f"{media_type[:80]!r} is not a media type that {self.name} takes"
+            raise Rejected("UNSUPPORTED_MEDIA_TYPE", message, "send application/json")
         try:
             value = _decoded(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -1,11 +1,9 @@
-"""Requests that are refused before they are calls, on record: nothing that answers with an error leaves no trace.
+"""Audit records of requests that are refused before they become calls: every answer with an error leaves a record.
 
-The outermost layer asks this about every answer with an error status. What the gate refused is in the audit trail
-already, and whoever heard of it has said so in the state of the request (`audited`); everything else is noted here: an
-unknown route, a method, a body, too many requests at once, a message of MCP that the SDK refuses. A record has the
-code, the address and, if the request shows a valid key, whose it is; never a path, a query or a body.
-
-Above it: `middleware`. Below it: the gate, which gathers what anybody can cause.
+The middleware asks this about every answer with an error status. What the gate refused is in the audit log already, and
+the state of the request says so (`AUDITED`). Everything else is recorded here: an unknown route, a method, a body, too
+many requests at once, a message of MCP that the SDK refuses. A record has the code, the address and, if the request has
+a valid key, whose it is; never a path, a query or a body. The gate gathers what anybody can cause.
 """
 
 from __future__ import annotations

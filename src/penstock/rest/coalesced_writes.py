@@ -1,10 +1,8 @@
 """A transport that sends the head of an answer together with its body.
 
-The server library writes them one after the other, and each write is a call of the operating system. A small piece is
-held until the next one comes, which it nearly always does at once; if none comes in this turn of the event loop, as for
-a stream that has nothing to say yet, it is sent by itself.
-
-Above it: `guarded`. Below it: the transport of a connection.
+uvicorn writes them one after the other, and each write is a system call. A small piece is held until the next one is
+there, which it nearly always is at once; if none comes in this turn of the event loop, as for a stream with nothing to
+send yet, it is sent alone. `http_protocol` puts this between uvicorn and the transport of a connection.
 """
 
 from __future__ import annotations

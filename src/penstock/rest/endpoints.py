@@ -1,9 +1,7 @@
 """One ASGI endpoint per path: reads the request, calls the gate, writes the answer.
 
-Nothing is decided here: an operation's arguments go to the gate as they came, and its outcome is rendered. Bodies are
-read up to a limit; a stream is sent as server-sent events until it ends, its reader leaves, or is slow for too long.
-
-Above it: `application`. Below it: `arguments`, `problems`, `sse`, the gate.
+Nothing is decided here: the arguments go to the gate as they came, and its outcome is rendered. Bodies are read up to a
+limit; a stream is sent as server-sent events until it ends, or until its reader leaves or is too slow.
 """
 
 from __future__ import annotations

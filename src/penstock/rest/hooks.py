@@ -1,9 +1,7 @@
-"""The addresses under /hooks: requests of others that start or signal runs.
+"""The addresses under /hooks, at which requests of others start or signal runs.
 
-They stand beside the operations, need no API key, and are answered with problem documents like everything else.
-Nothing is decided here: the request goes to the receiver as it came.
-
-Above it: `app` puts them beside the operations. Below it: `operations.webhook_receiver`, `endpoints`.
+They need no API key, and are answered with problem documents like everything else. Nothing is decided here: the request
+goes to `operations.webhooks.receiver` as it came.
 """
 
 from __future__ import annotations
@@ -40,9 +38,9 @@ class _Hooks:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._busy.now >= self._busy.maximum:
-            told = f"the server takes at most {self._busy.maximum} webhooks at once"
+            message = f"the server takes at most {self._busy.maximum} webhooks at once"
             wait = {"retry_after_seconds": 1}
-            error = LimitExceeded("TOO_MANY_REQUESTS_IN_FLIGHT", told, "try again in a second", {**wait})
+            error = LimitExceeded("TOO_MANY_REQUESTS_IN_FLIGHT", message, "try again in a second", {**wait})
             await send_problem(send, scope, error)
             return
         self._busy.now += 1

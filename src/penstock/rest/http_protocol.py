@@ -315,8 +315,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _too_late(self) -> None:
         self._timer = None
         if self._phase is _HEAD:
-            told = f"the request did not begin to make sense within {limits.REQUEST_HEAD_SECONDS_MAX:g} s"
-            self._refuse(LimitExceeded("REQUEST_TIMEOUT", told, "send the headers in one piece"))
+            message = f"the request did not begin to make sense within {limits.REQUEST_HEAD_SECONDS_MAX:g} s"
+            self._refuse(LimitExceeded("REQUEST_TIMEOUT", message, "send the headers in one piece"))
         elif not self.transport.is_closing():
             self.transport.close()
 
@@ -338,5 +338,5 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
 
 def _head_too_large() -> LimitExceeded:
-    told = f"request line and headers are larger than {limits.REQUEST_HEAD_BYTES_MAX} bytes"
-    return LimitExceeded("HEADERS_TOO_LARGE", told, "send fewer or shorter headers")
+    message = f"request line and headers are larger than {limits.REQUEST_HEAD_BYTES_MAX} bytes"
+    return LimitExceeded("HEADERS_TOO_LARGE", message, "send fewer or shorter headers")

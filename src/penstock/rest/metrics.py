@@ -1,9 +1,7 @@
 """`/metrics`: what the process counts, for Prometheus.
 
-Whoever asks needs a key with the scope of `system.metrics`, unless the operator has made the page public; the gate
-decides, and notes it, as for every call.
-
-Above it: `app` puts the page beside the operations. Below it: the gate, `exposition` (loaded when first needed).
+It needs a key with the scope of `system.metrics`, unless the operator has made the page public; the gate decides and
+records that, as for every call. `prometheus`, which renders it, is loaded when somebody first asks.
 """
 
 from __future__ import annotations

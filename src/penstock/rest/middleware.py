@@ -1,11 +1,8 @@
-"""The outermost layer of every request: its id, common headers, a line in the log, metrics, the last line of defence.
+"""The middleware around every request: its id, common headers, the access log, metrics, and an answer for bugs.
 
-A line in the log has the request id, who called what, the status and how long it took; never a key, a path with what
-callers wrote into it, a query or a body. Reads that went well are logged at `debug`, everything else at `info`.
-
-Whatever is answered with an error is on record when it leaves (`refusals`).
-
-Above it: the server. Below it: `application`.
+A line of the log has the request id, who called what, the status and how long it took; never a key, a path with what
+callers wrote into it, a query or a body. Successful reads are logged at `debug`, everything else at `info`. Whatever is
+answered with an error is in the audit log when it leaves (`audit`).
 """
 
 from __future__ import annotations

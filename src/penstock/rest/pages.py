@@ -1,9 +1,7 @@
-"""The few addresses beside the operations: probes, documents, metrics.
+"""The few pages beside the operations: probes, documents, metrics.
 
-Each answers GET and HEAD, tells OPTIONS what is possible, and refuses everything else with a problem document, as the
-operations do. Probes need no key and say no more than load balancers need.
-
-Above it: `app` puts them beside the operations. Below it: `responses`, what `operations.systems` says of checks.
+Each answers GET and HEAD, tells OPTIONS which methods there are, and refuses everything else with a problem document,
+as operations do. Probes need no key and say no more than load balancers need. `app` adds them to the routes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 `type` is a URN of the code (a name, nothing to fetch), `title` belongs to the status, `detail` says what is wrong,
 `code` is the stable reason, `hint` what to do next; `errors` lists violations, each with a JSON pointer.
-
-Above it: `endpoints`, `application`. Below it: `operations.errors`.
 """
 
 from __future__ import annotations

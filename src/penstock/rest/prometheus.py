@@ -1,9 +1,7 @@
 """Metrics as Prometheus reads them, and as numbers by name.
 
-Loaded when somebody first asks for metrics (`metrics.exposition`): the library takes longer to import than a server may
-take to start. It has a registry of its own, so that nothing else in the process is told.
-
-Above it: `page`. Below it: `operations.telemetry`, prometheus-client.
+`metrics` loads this module when somebody first asks for metrics: the library takes longer to import than a server may
+take to start. It has a registry of its own, so that nothing else in the process is affected.
 """
 
 from __future__ import annotations

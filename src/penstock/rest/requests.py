@@ -1,10 +1,7 @@
 """Requests as they come in: headers, query and body, each within its bounds.
 
-What can be read in two ways is refused rather than guessed: a header that counts once and stands there twice, text that
-is not UTF-8.
-
-Above it: `endpoints`, other addresses with bodies. Below it: the request, `responses` for the code of a client that
-left.
+What can be read in two ways is refused rather than guessed: a header that may occur once and occurs twice, text that is
+not UTF-8.
 """
 
 from __future__ import annotations
@@ -75,8 +72,8 @@ def query_of(scope: Scope) -> list[tuple[str, str]]:
     except UnicodeDecodeError:
         raise Rejected("MALFORMED_REQUEST", "the query is not UTF-8", "encode it as UTF-8") from None
     except ValueError:
-        told = f"the query has more than {limits.QUERY_PARAMETERS_MAX} parameters"
-        raise Rejected("MALFORMED_REQUEST", told, "send fewer") from None
+        message = f"the query has more than {limits.QUERY_PARAMETERS_MAX} parameters"
+        raise Rejected("MALFORMED_REQUEST", message, "send fewer") from None
 
 
 def refuse_strange_path(scope: Scope) -> None:
@@ -109,8 +106,8 @@ async def read_body(receive: Receive, scope: Scope, headers: Mapping[str, str], 
         async with asyncio.timeout(limits.REQUEST_BODY_SECONDS_MAX):
             return await _received(receive, maximum)
     except TimeoutError:
-        told = f"the body did not arrive within {limits.REQUEST_BODY_SECONDS_MAX:g} s"
-        raise LimitExceeded("REQUEST_TIMEOUT", told, "send it faster, or in several calls") from None
+        message = f"the body did not arrive within {limits.REQUEST_BODY_SECONDS_MAX:g} s"
+        raise LimitExceeded("REQUEST_TIMEOUT", message, "send it faster, or in several calls") from None
 
 
 async def _received(receive: Receive, maximum: int) -> bytes:

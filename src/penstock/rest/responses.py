@@ -1,7 +1,4 @@
-"""Answers as they go out: whole responses, problem documents, and the few that have no body.
-
-Above it: `endpoints`, `pages`, `application`. Below it: `problems`.
-"""
+"""Responses as they go out: whole responses, problem documents, and the few without a body."""
 
 from __future__ import annotations
 
@@ -54,8 +51,8 @@ async def send_problem(send: Send, scope: Scope, error: PenstockError) -> None:
 
 def method_not_allowed(method: str, allowed: str) -> Rejected:
     """The refusal of a method; `allowed` are those that are possible."""
-    told = f"{method[:20]} is not possible here"
-    return Rejected("METHOD_NOT_ALLOWED", told, f"use {allowed}", {"allow": allowed})
+    message = f"{method[:20]} is not possible here"
+    return Rejected("METHOD_NOT_ALLOWED", message, f"use {allowed}", {"allow": allowed})
 
 
 def joined_header(scope: Scope, name: bytes) -> str:

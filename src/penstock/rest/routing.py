@@ -1,13 +1,11 @@
-"""From a path to the route that serves it, in as many steps as the path has parts.
+"""From a path to the route that serves it, in as many steps as the path has segments.
 
-The library's router tries one route after the other, which took longer than the call itself once there were a hundred.
-Routes whose parts are names or whole parameters stand in a tree, names before parameters; the few with other patterns
-are tried one by one, those that take the rest of a path last.
+Starlette's router tries one route after the other, which took longer than the call itself once there were a hundred.
+Routes whose segments are names or whole parameters are in a tree, names before parameters; the few with other patterns
+are tried one by one, and those that take the rest of a path last.
 
-A slash that is written as `%2F` is a character of the part that it stands in, as RFC 3986 has it: it never parts a
-path, and so never selects another route.
-
-Above it: `application`. Below it: the library's routes, which know how to serve.
+A slash that is written as `%2F` is a character of its segment, as RFC 3986 has it: it never separates segments, and so
+never selects another route.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Server-sent events: frames, heartbeats, and the end of a stream whose reader has left or cannot keep up.
-
-Above it: `endpoints`. Below it: `operations.capability.EventStream`, which says what to send and when.
-"""
+"""Server-sent events: frames, heartbeats, and the end of a stream whose reader has left or cannot keep up."""
 
 from __future__ import annotations
 

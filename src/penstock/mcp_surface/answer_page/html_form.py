@@ -1,10 +1,8 @@
-"""A question as a form of a web page, and what a browser sends back as an answer.
+"""A question as an HTML form, and what a browser sends back as an answer.
 
-Simple members of the schema have fields of their own, objects in it are groups of fields, secrets are not shown while
-they are typed, and what no field can hold is written as JSON. The answer is checked by the execution: here it only gets
-its types. A field is called by its place in the answer, as in a JSON pointer, and so are mistakes.
-
-Above it: `page`. Below it: nothing but data.
+Simple members of the schema have fields of their own, objects are groups of fields, secrets are not shown while they
+are typed, and anything else is written as JSON. The execution checks the answer; here it only gets its types. Fields,
+and the errors about them, are named by their place in the answer, as in a JSON pointer.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ class UnreadableField:
     """What a browser sent that is no value of its kind."""
 
     path: str
-    told: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,16 +69,16 @@ class _Field:
         label = escape(title if isinstance(title, str) else self.name)
         if self.optional and self.control not in ("boolean", "several"):
             label += " <span>(may be left out)</span>"
-        told = "; ".join(wrong.get(self.path, ()))
-        mistake = f'<small class="wrong" id="{self._id}-wrong">{escape(told)}</small>' if told else ""
+        message = "; ".join(wrong.get(self.path, ()))
+        mistake = f'<small class="wrong" id="{self._id}-wrong">{escape(message)}</small>' if message else ""
         about = self._about()
         notes = mistake + (f'<small id="{self._id}-about">{escape(about)}</small>' if about else "")
         if self.control == "group":
             inner = "\n".join(field.html(given, wrong) for field in self.fields)
             return f"<fieldset><legend>{label}</legend>{notes}{inner}</fieldset>"
-        described = [f"{self._id}-{part}" for part, there in (("wrong", told), ("about", about)) if there]
+        described = [f"{self._id}-{part}" for part, there in (("wrong", message), ("about", about)) if there]
         more = f' aria-describedby="{" ".join(described)}"' if described else ""
-        control = self._control(given.get(_PREFIX + self.path, ()), more + (' aria-invalid="true"' if told else ""))
+        control = self._control(given.get(_PREFIX + self.path, ()), more + (' aria-invalid="true"' if message else ""))
         if self.control == "boolean":
             return f'<p class="tick"><label>{control} {label}</label>{notes}</p>'
         if self.control == "several":

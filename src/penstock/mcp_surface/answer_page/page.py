@@ -1,12 +1,11 @@
-"""The page that answers a question: for secrets, for answers that no form of a client can hold, for whoever likes it.
+"""The page on which a person answers a question: for secrets, and for answers that no form of a client can hold.
 
-There are two ways to it. `/answer?execution=…&question=…` may be told to anybody, models too: it lets in whoever has a
-key, and they answer with it. The other is an address that is the right to answer: sealed, for one question of one
-execution, for an hour or two, and for as long as the key is good for which it was made. Whoever opens it answers for
-the holder of that key. What is wrong with an address is not told: it leads nowhere. The page has no script, and nothing
-in it is fetched from anywhere.
+There are two ways to it. `/answer?execution=…&question=…` may be shown to anybody, models too: it asks for a key, and
+whoever has one answers with it. The other is a signed link that is the right to answer: for one question of one
+execution, for an hour or two, and for as long as the key holds for which it was made. Whoever opens it answers for the
+holder of that key. A link that does not work gives no reason. The page has no script and loads nothing.
 
-Above it: `app` mounts it. Below it: the gate, `questions.links`, `forms`. Nothing here knows the SDK.
+`app` mounts it. It calls the gate, `questions.links` and `html_form`. This module does not know the SDK.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class _Asked:
     question: QuestionView
 
 
-def _told(error: PenstockError) -> _Page:
+def _error_page(error: PenstockError) -> _Page:
     """What is shown to somebody who is refused."""
     if isinstance(error, NotFound):
         return _NOWHERE
@@ -132,17 +131,17 @@ class AnswerPage:
         try:
             asked = await self._asked(token, scope) if token else None
             if asked is None:
-                said = await self._authenticate(scope, receive) if method == "POST" else _DOOR
+                shown = await self._authenticate(scope, receive) if method == "POST" else _DOOR
             elif isinstance(asked, _Asked):
-                said = await self._answered(asked, scope, receive) if method == "POST" else _page(asked)
+                shown = await self._answered(asked, scope, receive) if method == "POST" else _page(asked)
             else:
-                said = asked
+                shown = asked
         except PenstockError as error:
             state[CODE] = error.code
             if error.on_record:
                 state[AUDITED] = True
-            said = _told(error)
-        await _send(send, said, head=method == "HEAD")
+            shown = _error_page(error)
+        await _send(send, shown, head=method == "HEAD")
 
     async def _authenticate(self, scope: Scope, receive: Receive) -> _Page:
         """Send somebody with a key of their own to the page of the question that they ask for."""
@@ -198,7 +197,7 @@ class AnswerPage:
         form = answer_form(asked.question.answer_schema)
         answer = form.answer(given) if declined is None else declined
         if isinstance(answer, UnreadableField):
-            return _page(asked, given, {answer.path: [answer.told]})
+            return _page(asked, given, {answer.path: [answer.message]})
         arguments: JsonObject = {
             "execution_id": asked.view.execution_id,
             "interrupt_id": asked.question.interrupt_id,
@@ -244,18 +243,21 @@ def _mistakes(error: PenstockError) -> dict[str, list[str]]:
     for item in listed if isinstance(listed, list) else ():
         if not isinstance(item, dict):
             continue
-        place, told = str(item.get("pointer", "")).removeprefix("/answer").removeprefix("/"), str(item.get("message"))
-        named = _MISSING.fullmatch(told) if item.get("keyword") == "required" else None
+        place, message = (
+            str(item.get("pointer", "")).removeprefix("/answer").removeprefix("/"),
+            str(item.get("message")),
+        )
+        named = _MISSING.fullmatch(message) if item.get("keyword") == "required" else None
         if named is not None:
-            place, told = f"{place}/{named[1]}".removeprefix("/"), "this is needed"
-        found.setdefault(place, []).append(told)
+            place, message = f"{place}/{named[1]}".removeprefix("/"), "this is needed"
+        found.setdefault(place, []).append(message)
     return found
 
 
 def _page(asked: _Asked, given: dict[str, list[str]] | None = None, wrong: dict[str, list[str]] | None = None) -> _Page:
     question, form = asked.question, answer_form(asked.question.answer_schema)
     if form.whole and wrong:
-        wrong = {form.fields[0].path: [told for listed in wrong.values() for told in listed]}
+        wrong = {form.fields[0].path: [message for listed in wrong.values() for message in listed]}
     refuse = (
         '<button name="decline" value="yes" formnovalidate>Decline</button>'
         if asked.question.decline is not None
@@ -277,30 +279,30 @@ def _alert(form: AnswerForm, wrong: dict[str, list[str]]) -> str:
     if not wrong:
         return ""
     untold = {place: listed for place, listed in wrong.items() if not form.has(place)}
-    rest = [f"{place}: {told}" if place else told for place, listed in untold.items() for told in listed]
-    more = "".join(f"<br>{escape(told)}" for told in rest)
+    rest = [f"{place}: {message}" if place else message for place, listed in untold.items() for message in listed]
+    more = "".join(f"<br>{escape(message)}" for message in rest)
     return f'<p class="wrong" role="alert">The answer does not fit yet, and was not taken.{more}</p>'
 
 
 def _moment(text: str) -> str:
     """A moment for people; for programs beside it."""
     try:
-        told = f"{datetime.fromisoformat(text).astimezone(UTC):%d %B %Y, %H:%M} UTC"
+        message = f"{datetime.fromisoformat(text).astimezone(UTC):%d %B %Y, %H:%M} UTC"
     except ValueError:
-        told = text
-    return f'<time datetime="{escape(text)}">{escape(told)}</time>'
+        message = text
+    return f'<time datetime="{escape(text)}">{escape(message)}</time>'
 
 
-async def _send(send: Send, said: _Page, *, head: bool) -> None:
-    title = escape(said.title)
+async def _send(send: Send, shown: _Page, *, head: bool) -> None:
+    title = escape(shown.title)
     page = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} · Penstock</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>'
-        f"<body><main><h1>{title}</h1>{said.body}</main></body></html>"
+        f"<body><main><h1>{title}</h1>{shown.body}</main></body></html>"
     ).encode()
     headers = [*_HEADERS, (b"content-length", str(len(page)).encode())]
-    if said.status == 405:  # noqa: PLR2004
+    if shown.status == 405:  # noqa: PLR2004
         headers.append((b"allow", b"GET, HEAD, POST"))
-    if said.location is not None:
-        headers.append((b"location", said.location.encode("ascii")))
-    await send_body(send, said.status, headers, b"" if head else page)
+    if shown.location is not None:
+        headers.append((b"location", shown.location.encode("ascii")))
+    await send_body(send, shown.status, headers, b"" if head else page)

@@ -1,13 +1,11 @@
-"""One call of a tool, a prompt or a resource: an execution, and whoever is at the other end where it asks something.
+"""One call of a tool, a prompt or a resource: an execution, and the questions that its client is asked meanwhile.
 
-    await Conversation(desk, caller, client, book, tool, arguments, render).result()
+    await Call(context, caller, client, tool_list, tool, arguments, render).result()
 
-What a client can do is known for each request: be asked at once (over an open connection), or be asked by an answer
-that says what is missing, which it completes with another call, or come back for a task. A client that can do none of
-it gets a handle and the names of the tools to go on with. Whoever answers first, anywhere, has answered. Nothing is
-remembered between two calls, and nothing is started twice.
-
-Above it: `calls`. Below it: the gate, `questions.forms`, `seals`, `results`. Nothing here knows the SDK.
+What a client can do is known for each request. It can be asked at once over an open connection; or by a result that
+says what is missing, which it completes with another call; or it comes back for a task. A client that can do none of
+these gets the id of the execution and the names of the tools to go on with. The first answer counts, wherever it was
+given. Nothing is remembered between two calls, and nothing is started twice. This module does not know the SDK.
 """
 
 from __future__ import annotations
@@ -80,7 +78,7 @@ class CallContext:
 class _Unfit:
     """Why an answer was not taken; the question is still open."""
 
-    told: str
+    message: str
 
 
 _Given: TypeAlias = Literal["taken", "opened", "left"] | _Unfit
@@ -224,8 +222,8 @@ class Call:
                 self.begun[:] = [str(news["execution_id"])]
             if self.client.report is not None:
                 node, what = news.get("node_id"), news.get("message") or news.get("status") or "goes on"
-                told = f"{node}: {what}" if node else str(what)
-                await self.client.report(float(count), told, untrusted_meta(news))
+                message = f"{node}: {what}" if node else str(what)
+                await self.client.report(float(count), message, untrusted_meta(news))
 
         return observe
 
@@ -261,8 +259,8 @@ class Call:
         result = await self._waited(state.execution_id, wait_seconds=0)
         open_now = {identity_of(question) for question in result.questions}
         if not open_now & set(state.interrupt_ids) and await self._was_used(state):
-            told = "The requestState was used: its questions are answered"
-            raise ProtocolFault(INVALID_PARAMS, told, {"execution_id": state.execution_id, "status": result.status})
+            message = "The requestState was used: its questions are answered"
+            raise ProtocolFault(INVALID_PARAMS, message, {"execution_id": state.execution_id, "status": result.status})
         return result if result.questions else await self._waited(state.execution_id)
 
     async def _was_used(self, state: RequestState) -> bool:
@@ -302,7 +300,7 @@ class Call:
         for ask, answer in given:
             became = await self._give(result.execution_id, ask, answer)
             if isinstance(became, _Unfit):
-                unfit[ask.key] = became.told
+                unfit[ask.key] = became.message
             left = _LEFT_OPEN[answer.action] if became == "left" else left
             opened = opened or became == "opened"
         if given and len(unfit) < len(given) and left is None:
@@ -331,7 +329,7 @@ class Call:
             if became == "left":
                 return self._shown(await self._waited(result.execution_id), _LEFT_OPEN[answers.action])
             if isinstance(became, _Unfit):
-                note, tries = became.told, tries + 1
+                note, tries = became.message, tries + 1
                 continue
             note, before = None, result
             result = await self._gone_on(before, opened=became == "opened")

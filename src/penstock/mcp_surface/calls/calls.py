@@ -1,10 +1,7 @@
-"""Calls of tools, and of what is read by running a workflow: through the gate, as conversations with the client.
+"""Calls of tools, and of workflows that are started by reading a prompt or a resource.
 
-Everything that asks and settles is `asking.Conversation`. For a tool: `ToolCalls.call`. For a prompt, a resource or
-anything else that is an execution's result: `ToolCalls.read(caller, capability, arguments, client, render)`; it gives
-what `render` makes of the ended execution, or the `input_required` to be answered first.
-
-Above it: `server` translates from and to the SDK. Below it: the gate, `conversation`, `results`, `toolsets`.
+For a tool: `ToolCalls.call`. For anything else that is the result of an execution: `ToolCalls.read`; it returns what
+`render` makes of the ended execution, or the `input_required` to be answered first. Each call is a `call.Call`.
 """
 
 from __future__ import annotations

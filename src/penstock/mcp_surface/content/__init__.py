@@ -1,1 +1,4 @@
-"""What clients get: blocks of content, results of calls, and what an execution waits for."""
+"""Results, and what is said about executions, as MCP clients and the models behind them read them.
+
+Read `results` first. Nothing in this package knows the SDK: results are plain JSON as it goes over the wire.
+"""

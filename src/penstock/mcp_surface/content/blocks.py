@@ -1,13 +1,10 @@
-"""Content of MCP: which values are blocks of it, and what becomes of those that are none.
+"""Content blocks of MCP: which values are valid blocks, and what is shown in place of the others.
 
-What a workflow or another server gives is not taken at its word: a value that says it is an image and has no picture in
-it would be refused by the protocol, and the whole result with it. Such a value is shown as text.
+A workflow or another server may return a value that only claims to be a block, such as an image without data. The
+protocol would refuse it and the whole result with it, so such a value is shown as text.
 
-Revisions of the protocol know more kinds of blocks the newer they are. A client refuses a whole result for one block
-that its revision does not have, so these are told in words there.
-
-Above it: `server`, `results`, `resources.exposed`, `upstream_results`. Below it: nothing but data; nothing here knows
-the SDK.
+Newer revisions of the protocol have more kinds of blocks. A client refuses a whole result for one block that its
+revision does not have, so these are described in words for older clients.
 """
 
 from __future__ import annotations
@@ -126,9 +123,9 @@ def marked(found: JsonObject, *, untrusted: bool) -> JsonObject:
     return {**found, "_meta": {**(said if isinstance(said, dict) else {}), UNTRUSTED_META: True}}
 
 
-def untrusted_meta(told: JsonObject) -> JsonObject:
+def untrusted_meta(message: JsonObject) -> JsonObject:
     """What the metadata of a notification says of words that may be of somebody outside."""
-    return {UNTRUSTED_META: True} if told.get("untrusted") is True else {}
+    return {UNTRUSTED_META: True} if message.get("untrusted") is True else {}
 
 
 def messages_at(revision: str, found: JsonObject) -> JsonObject:

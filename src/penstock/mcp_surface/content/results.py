@@ -1,12 +1,10 @@
-"""From what the gate answers to what a client gets: text for the model, the same as data, and what to call next.
+"""From the gate's answer to the result that a client gets: text for the model, the same as data, and what to call next.
 
-A result is bounded: what is larger is shown in part, with a link to the whole. A refusal is a result with `isError`,
+A result is bounded: a larger one is shown in part, with a link to the whole. A refusal is a result with `isError`,
 because a model can do something about it; only faults of the protocol are errors of the protocol.
 
 Structured content always fits the schema that the tool is listed with, because clients check it and show nothing else
 when it does not. So a refusal has none: its text says everything, and `_meta` has the same for programs.
-
-Above it: `calls`. Below it: the views of operations. Nothing here knows the SDK: results are in the words of the wire.
 """
 
 from __future__ import annotations
@@ -121,8 +119,8 @@ def _answer(value: Any, characters_max: int, *, untrusted: bool) -> JsonObject:
     part = _in_part(structured, characters_max)
     links = [marked(link, untrusted=untrusted) for link in (_link(structured),) if link is not None]
     where = f"; all of it is at {links[0]['uri']}" if links else "; ask for less at a time to see all of it"
-    told = f"(shown in part: the answer has {len(text)} characters{where})"
-    return _complete(f"{plain_text(part)[:characters_max]}\n{told}", part, *links)
+    message = f"(shown in part: the answer has {len(text)} characters{where})"
+    return _complete(f"{plain_text(part)[:characters_max]}\n{message}", part, *links)
 
 
 def _link(structured: JsonObject) -> JsonObject | None:
@@ -220,8 +218,8 @@ def _shown_result(
         kept = {name: value for name, value in structured.items() if name != "output"}
         structured = kept if len(msgspec.json.encode(kept)) <= characters_max else _in_part(kept, characters_max)
         links = [_result_link(result, untrusted=result.untrusted or imported)]
-    told = f"{note}\n{_bounded(text, characters_max)}" if note else _bounded(text, characters_max)
-    shown = _complete(told, structured, *links, is_error=result.status in _FAILED)
+    message = f"{note}\n{_bounded(text, characters_max)}" if note else _bounded(text, characters_max)
+    shown = _complete(message, structured, *links, is_error=result.status in _FAILED)
     return {**shown, "_meta": {ERROR_META: structured["error"]}} if "error" in structured else shown
 
 
@@ -240,13 +238,13 @@ def _execution_text(result: ExecutionResult, tool_list: ToolList, characters_max
         if len(text) <= characters_max:
             return text
         uri = result_uri(result.execution_id)
-        told = f"(shown in part: the output has {len(text)} characters; all of it is at {uri})"
-        return f"{text[:characters_max]}\n{told}"
+        message = f"(shown in part: the output has {len(text)} characters; all of it is at {uri})"
+        return f"{text[:characters_max]}\n{message}"
     if result.status in _FAILED:
         error = result.error
-        told = f"{error.code}: {error.message}" if error else result.status
+        message = f"{error.code}: {error.message}" if error else result.status
         where = f" at node {error.node_id}" if error and error.node_id else ""
-        return f"The execution {result.execution_id} {result.status}{where}. {told}\n" + _advice(
+        return f"The execution {result.execution_id} {result.status}{where}. {message}\n" + _advice(
             tool_list,
             result.execution_id,
             ("execution.status", "look at it"),
@@ -315,16 +313,16 @@ def error_result(error: PenstockError, tool_list: ToolList, tool: Tool | None = 
         follow = tool.name
     if follow is not None:
         lines.append(f"Call next: {follow}")
-    told: JsonObject = {"code": error.code, "message": message}
+    text: JsonObject = {"code": error.code, "message": message}
     published = error.details.get("error")
     # A function of the workflow profile is refused in the published shape.
     details = published.get("details") if isinstance(published, dict) else error.details or None
     more: JsonObject = {"hint": hint or None, "details": details, "call_next": follow}
-    told.update({name: value for name, value in more.items() if value is not None})
+    text.update({name: value for name, value in more.items() if value is not None})
     most = limits.MCP_RESULT_CHARACTERS_MAX
-    if len(msgspec.json.encode(told)) > most:
-        told = _in_part(told, most)
-    return {**_complete(_bounded("\n".join(lines), most), None, is_error=True), "_meta": {ERROR_META: told}}
+    if len(msgspec.json.encode(text)) > most:
+        text = _in_part(text, most)
+    return {**_complete(_bounded("\n".join(lines), most), None, is_error=True), "_meta": {ERROR_META: text}}
 
 
 def _issues(error: PenstockError) -> list[JsonObject]:

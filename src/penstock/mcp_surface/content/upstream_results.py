@@ -1,9 +1,7 @@
-"""What an imported tool gave, as its server gave it: content for the model, the same structure, the same error.
+"""The result of an imported tool, as its server gave it: content for the model, the same structure, the same error.
 
-The words are somebody else's, and the result says so. What is not there yet, or is too large to show, is told like that
-of any other execution.
-
-Above it: `results`. Below it: nothing but data; nothing here knows the SDK.
+The words come from somebody else, and the result says so. A call that has not ended, or whose result is too large to
+show, is shown like any other execution.
 """
 
 from __future__ import annotations

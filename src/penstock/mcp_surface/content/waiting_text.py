@@ -1,10 +1,8 @@
-"""What an execution waits for, who answers, and where: the one place that says it in words.
+"""What an execution waits for, who can answer, and where: the one place that says it in words.
 
-A client that cannot be asked still has to hear it, whichever way it follows an execution: by a task, by the result of a
-call, or by looking. What is said here is read by models, too. So the address in it gives nobody a right: it leads to a
-page that asks for a key. The sealed addresses of `questions.links` answer for the caller and are only for people.
-
-Above it: `tasks`, `results`. Below it: views of executions. Nothing here knows the SDK.
+A client that cannot be asked must still be told, however it follows an execution: by a task, by the result of a call,
+or by reading its status. Models read these texts too. So the address in them gives nobody a right: it leads to a page
+that asks for a key. The signed addresses of `questions.links` answer for the caller and are only for people.
 """
 
 from __future__ import annotations
@@ -34,8 +32,8 @@ def is_for_person(status: str, questions: Sequence[QuestionView]) -> bool:
 
 def status_line(view: ExecutionView, questions: Sequence[QuestionView], page: str | None) -> str:
     """How an execution stands, in a line; `questions` are its own and its children's."""
-    told = waiting_text(view, questions, page)
-    return f"{view.status}: {told}" if told else view.status
+    message = waiting_text(view, questions, page)
+    return f"{view.status}: {message}" if message else view.status
 
 
 def waiting_text(view: ExecutionView, questions: Sequence[QuestionView], page: str | None) -> str:

@@ -1,6 +1,6 @@
-"""What the client of a request can do, from what it declared: how it is told, how it is asked, what it answered.
+"""What the client of a request can do, from what it declared to the SDK: how it is notified and asked.
 
-Above it: `server`. Below it: `callers`, `questions.forms`, and the SDK's session.
+`questions.clients` has the result, which everything else uses without the SDK.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """HTTP+SSE, the transport of revision 2024-11-05, for clients that know nothing newer.
 
-A client opens a stream with GET and hears on it where to post what it says; the answers come on the stream. Everything
-that holds elsewhere holds here: the edge has let the client in before, a stream belongs to the key that opened it, and
-it ends when that key is revoked or the server stops.
-
-Above it: `sdk`. Below it: the SDK's transport.
+A client opens a stream with GET and is told on it where to post its messages; the answers come on the stream. As for
+other transports, the endpoint has authenticated the client, a stream belongs to the key that opened it, and it ends
+when that key is revoked or the server stops.
 """
 
 from __future__ import annotations
@@ -114,12 +112,12 @@ def _with_toolset(toolset: str | None, send: Send) -> Send:
     if toolset is None:
         return send
     chosen = f"&toolset={quote(toolset)}".encode()
-    told = False
+    text = False
 
     async def tell(message: Message) -> None:
-        nonlocal told
-        if not told and message.get("body"):
-            told = True
+        nonlocal text
+        if not text and message.get("body"):
+            text = True
             message = {**message, "body": _SESSION.sub(lambda found: found[0] + chosen, message["body"])}
         await send(message)
 

@@ -1,10 +1,8 @@
-"""What steps write into their logs, for the client that waits with them.
+"""Log lines of steps, for the client that waits for them.
 
-A client of the handshake era says once for its session which lines it wants to hear; until then it hears what is of
-interest to people (`info` and above). A client of the newest era says so with each request, or hears nothing. Lines
-travel on the response stream of the call that waits, never on another one. Secrets are taken out where lines are made.
-
-Above it: `server`. Below it: the SDK.
+A client of the handshake era chooses the level once for its session; until then it gets `info` and above. A client of
+the newest era names a level with each request, or gets nothing. Lines travel on the response stream of the call that
+waits, and on no other. Secrets are removed where the lines are made.
 """
 
 from __future__ import annotations
@@ -61,14 +59,14 @@ def logging_to(context: Context) -> Callable[[int, JsonObject], Awaitable[None]]
         name = severity(level)
         if _LEVELS.index(name) < least:
             return
-        told = types.LoggingMessageNotificationParams(
+        message = types.LoggingMessageNotificationParams(
             level=name,
             data=line.get("message"),
             logger=str(line.get("node_id")),
             _meta={"penstock/execution_id": line.get("execution_id"), **untrusted_meta(line)},
         )
         await context.session.send_notification(
-            types.LoggingMessageNotification(params=told), related_request_id=context.request_id
+            types.LoggingMessageNotification(params=message), related_request_id=context.request_id
         )
 
     return log

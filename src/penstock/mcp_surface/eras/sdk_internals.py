@@ -233,8 +233,8 @@ class ResumableTransport(StreamableHTTPServerTransport):
     async def _handle_get_request(self, request: Request, send: Send) -> None:
         """Open the standalone stream, or resume any stream."""
         if not check_accept_headers(request)[1]:
-            told = "Not Acceptable: Client must accept text/event-stream"
-            await self._refuse(told, HTTPStatus.NOT_ACCEPTABLE, request, send)
+            message = "Not Acceptable: Client must accept text/event-stream"
+            await self._refuse(message, HTTPStatus.NOT_ACCEPTABLE, request, send)
         elif await self._validate_request_headers(request, send):
             last = request.headers.get(LAST_EVENT_ID_HEADER)
             if not last:
@@ -248,15 +248,15 @@ class ResumableTransport(StreamableHTTPServerTransport):
         if found is not None:
             await self._stream(found, request, send)
             return
-        told = "Bad Request: nothing is known of that Last-Event-ID; open the stream without it"
-        await self._refuse(told, HTTPStatus.BAD_REQUEST, request, send)
+        message = "Bad Request: nothing is known of that Last-Event-ID; open the stream without it"
+        await self._refuse(message, HTTPStatus.BAD_REQUEST, request, send)
 
     async def _stream(self, missed: MissedEvents, request: Request, send: Send) -> None:
         """Send the missed events and whatever follows."""
         stream, is_standalone = missed.stream, missed.stream == GET_STREAM_KEY
         if is_standalone and self.is_listened_to:
-            told = "Conflict: Only one SSE stream is allowed per session"
-            await self._refuse(told, HTTPStatus.CONFLICT, request, send)
+            message = "Conflict: Only one SSE stream is allowed per session"
+            await self._refuse(message, HTTPStatus.CONFLICT, request, send)
             return
         # The newest reader takes the stream over. Nothing may be sent between here and its entry in the table.
         self.close_sse_stream(stream)
@@ -293,5 +293,5 @@ class ResumableTransport(StreamableHTTPServerTransport):
         if self._sse_stream_writers.get(stream) is writer:
             del self._sse_stream_writers[stream]
 
-    async def _refuse(self, told: str, status: HTTPStatus, request: Request, send: Send) -> None:
-        await self._create_error_response(told, status)(request.scope, request.receive, send)
+    async def _refuse(self, message: str, status: HTTPStatus, request: Request, send: Send) -> None:
+        await self._create_error_response(message, status)(request.scope, request.receive, send)

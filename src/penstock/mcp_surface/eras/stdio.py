@@ -49,14 +49,14 @@ async def serve_pipe(server: Server[Any], pipe: Pipe, ended: Callable[[], None],
     async def read() -> None:
         async with incoming_writer:
             async for line in pipe.lines():
-                messages, told = frames.taken(line)
+                messages, text = frames.taken(line)
                 for message in messages:
                     try:
                         await incoming_writer.send(SessionMessage(_read_message(message)))
                     except ValidationError:
-                        told = unreadable()
-                if told is not None:
-                    await pipe.write(told)
+                        text = unreadable()
+                if text is not None:
+                    await pipe.write(text)
             closed.set()
             ended()
 

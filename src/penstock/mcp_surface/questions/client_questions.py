@@ -1,14 +1,12 @@
 """Questions of an execution as MCP asks them, by kind, and the answers that come back.
 
-    form      a flat object of texts, numbers, truth values and choices, which the client shows to a person
+    form      a flat object of texts, numbers, booleans and choices, which the client shows to a person
     url       a page of this server, for secrets and for answers that are not flat
     sampling  a request to the client's own model
-    roots     the folders and files that the client tells of
+    roots     the folders and files that the client offers
 
-Which kinds a client takes, it says with each request; a question of another kind is not put to it and can be answered
+A client says with each request which kinds it takes. A question of another kind is not put to it, and can be answered
 with a tool, over REST or from the command line.
-
-Above it: `calls.conversation`, `tasks`. Below it: nothing but data; nothing here knows the SDK.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Addresses of pages that answer questions: sealed, for one question of one execution, for an hour or two.
+"""Links to pages that answer a question: signed, for one question of one execution, for an hour or two.
 
-Whoever has the address answers for the caller who was given it, as long as their key is good. The same question has the
-same address for a while, so that somebody who asks twice for it does not get two.
-
-Above it: `calls.conversation`, `tasks`, `answer_page.page`. Below it: `seals`. Nothing here knows the SDK.
+Whoever has the link answers on behalf of the caller who was given it, as long as their key holds. The same question has
+the same link for a while, so that asking twice does not give two.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Sealed texts: what a client or a page carries from a question to its answer, so that no server must remember.
+"""Signed texts: what a client or a page carries from a question to its answer, so that no server must remember it.
 
-A sealed text names who was asked, the execution and the questions, and when it ends. It is signed, not secret: what was
-changed, belongs to somebody else, to another request or to another time is refused. It works once because a question
-can be answered once. Texts of one purpose are nothing in another.
-
-Above it: `calls.conversation`, `answer_page.page`. Below it: nothing; nothing here knows the SDK.
+A signed text names who was asked, the execution, the questions and when it expires. It is signed, not secret: one that
+was changed, or belongs to somebody else, to another request or to another time, is refused. It works once because a
+question can be answered once. Each purpose has a key of its own, so a text for one is invalid for the other.
 """
 
 from __future__ import annotations

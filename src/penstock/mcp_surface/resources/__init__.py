@@ -1,1 +1,1 @@
-"""Resources, prompts and completion. Read `contents` first."""
+"""Resources, prompts and completion. Read `contents` first; `methods` translates from and to the SDK."""

@@ -1,9 +1,7 @@
-"""What came of a run that somebody started by reading: contents of a resource, messages of a prompt.
+"""The result of an execution that was started by reading: the contents of a resource, the messages of a prompt.
 
-A run that failed, has not ended yet, or waits for somebody whom the client cannot ask is an error of the protocol: what
-is read has no other way to say so. The error names the execution, which goes on.
-
-Above it: `contents`. Below it: `results`. Nothing here knows the SDK.
+An execution that failed, has not ended, or waits for somebody whom the client cannot ask is an error of the protocol:
+a read has no other way to say so. The error names the execution, which goes on.
 """
 
 from __future__ import annotations
@@ -46,11 +44,11 @@ def completed_output(result: ExecutionResult) -> JsonValue:
     where = result_uri(result.execution_id)
     data["uri"] = where
     if result.questions:
-        told = f"waits for an answer: {plain_text(result.questions[0].prompt)}"
+        message = f"waits for an answer: {plain_text(result.questions[0].prompt)}"
     else:
-        told = f"has not ended yet (status: {result.status})"
-    told = f"The execution {result.execution_id} {told}. Read {where} later"
-    raise ProtocolFault(INTERNAL_ERROR, told, data, on_record=True)
+        message = f"has not ended yet (status: {result.status})"
+    message = f"The execution {result.execution_id} {message}. Read {where} later"
+    raise ProtocolFault(INTERNAL_ERROR, message, data, on_record=True)
 
 
 def resource_contents(resource: ExposedResource, uri: str, output: JsonValue) -> list[JsonObject]:

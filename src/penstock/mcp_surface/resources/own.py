@@ -1,14 +1,12 @@
-"""Resources of the server's own: workflows, their versions, executions, their histories and results.
+"""Resources of the server itself: workflows, their versions, executions, their histories and results.
 
     penstock://workflows/{workflow_id}                    the newest document and the schemas
     penstock://workflows/{workflow_id}/versions/{hash}    a version of it
-    penstock://executions/{execution_id}                  how an execution stands
+    penstock://executions/{execution_id}                  the status of an execution
     penstock://executions/{execution_id}/history          what happened
-    penstock://executions/{execution_id}/result           what came of it, and nothing else
+    penstock://executions/{execution_id}/result           its output, and nothing else
 
-Everything is read through the gate with the caller's own key: what a caller may not see does not exist.
-
-Above it: `contents`. Below it: the gate. Nothing here knows the SDK.
+Everything is read through the gate with the caller's own key: what a caller may not see does not exist for them.
 """
 
 from __future__ import annotations
@@ -156,8 +154,8 @@ def _contents(value: JsonValue) -> JsonObject:
 def _result(view: JsonObject) -> JsonObject:
     """The output of an execution; how it stands, if there is none."""
     if view["status"] != "completed":
-        told = {name: view[name] for name in ("execution_id", "workflow_id", "status", "error") if view.get(name)}
-        return _contents(told)
+        message = {name: view[name] for name in ("execution_id", "workflow_id", "status", "error") if view.get(name)}
+        return _contents(message)
     output = view.get("output")
     return {"mimeType": _TEXT, "text": output} if isinstance(output, str) else _contents(output)
 

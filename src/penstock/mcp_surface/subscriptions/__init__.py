@@ -1,1 +1,1 @@
-"""Telling clients what changed."""
+"""Subscriptions to changes. `changes` finds out what changed for whom; `methods` tells the clients."""

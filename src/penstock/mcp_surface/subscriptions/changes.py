@@ -1,14 +1,13 @@
 """What changed, and for whom: lists of tools, prompts and resources, workflows, executions, tasks.
 
-A subscription belongs to one caller and tells only what that caller may see: lists are compared as this caller is shown
-them, and what a caller may not read cannot be subscribed to. A change is a level, not an event: something is different
-now, read it again. So changes that nobody has heard yet are kept once, and a slow listener costs no memory.
+A subscription belongs to one caller and reports only what that caller may see: lists are compared as this caller is
+shown them, and nobody can subscribe to what they may not read. A change is a level, not an event: something is
+different now, read it again. So a change that was not delivered yet is kept once, and a slow client costs no memory.
 
-What this process stores is noticed at once. What other processes store in the same file is noticed by a look at a
-number that SQLite keeps in memory, once in a while and only as long as anybody listens.
+What this process stores is noticed at once. What other processes store in the same file is noticed by looking at a
+counter that SQLite keeps in memory, now and then and only while somebody is subscribed.
 
-Above it: `subscriptions` speaks with clients. Below it: the gate, `contents`, `tools.registry`. Nothing here knows the
-SDK.
+This module does not know the SDK.
 """
 
 from __future__ import annotations
@@ -237,8 +236,10 @@ class ChangeWatcher:
     def refuse_more(self, subscription: Subscription, more: int) -> None:
         """Refuse a subscription to so many more things, if there would be too many."""
         if subscription.size + more > limits.MCP_SUBSCRIBED_MAX:
-            told = f"one subscription is about {limits.MCP_SUBSCRIBED_MAX} addresses and tasks at most"
-            raise LimitExceeded("STREAMS_LIMITED", told, "end some of them first", {"limit": limits.MCP_SUBSCRIBED_MAX})
+            message = f"one subscription is about {limits.MCP_SUBSCRIBED_MAX} addresses and tasks at most"
+            raise LimitExceeded(
+                "STREAMS_LIMITED", message, "end some of them first", {"limit": limits.MCP_SUBSCRIBED_MAX}
+            )
 
     async def _may_read(self, caller: Caller, operation: str, arguments: JsonObject) -> bool:
         try:
@@ -273,14 +274,14 @@ class ChangeWatcher:
             changes: set[Change] = set()
 
             def moved() -> None:
-                for told in changes:
-                    subscription.put(told)
+                for message in changes:
+                    subscription.put(message)
 
             def child_moved() -> None:
                 # What a child asks is asked by the task of its parent.
-                for told in changes:
-                    if isinstance(told, TaskChanged):
-                        subscription.put(told)
+                for message in changes:
+                    if isinstance(message, TaskChanged):
+                        subscription.put(message)
 
             task = asyncio.ensure_future(follow_execution(services, position, moved, child_moved))
             followed = subscription.runs[position.run_id] = _Followed(task, changes)

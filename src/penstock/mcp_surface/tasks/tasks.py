@@ -1,9 +1,8 @@
-"""The tasks extension: a call that takes longer is an execution to come back to.
+"""The tasks extension: a call that takes longer becomes an execution to come back to.
 
-A task is an execution and its id is the execution's id: there is nothing else to store, and everything about it is read
-and changed through the gate with the caller's own key. A failed execution is a completed task whose result is an error.
-
-Above it: `server`. Below it: `content.waits`, the views of executions. Nothing here knows the SDK.
+A task is an execution, and its id is the execution's id. So there is nothing else to store, and everything about a task
+is read and changed through the gate with the caller's own key. A failed execution is a completed task whose result is
+an error. This module does not know the SDK.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What a model reads names tools as its list does: `penstock_execution_status`, not `execution.status`.
+"""Names of operations in texts for models, replaced by the names of tools: `penstock_execution_status`, not
+`execution.status`.
 
 Operations are described once for every surface, under their canonical names; a model looks for a name in its list of
 tools and nowhere else. Only texts are rewritten: descriptions, refusals and hints, never data, examples or choices.
-
-Above it: `registry` makes one for each book, `results` uses it. Below it: nothing but text.
 """
 
 from __future__ import annotations

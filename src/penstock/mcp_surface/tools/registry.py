@@ -1,10 +1,8 @@
-"""Tools: what a caller may call, with the names, schemas and hints that MCP clients see.
+"""The tool lists of all callers: what each may call, with the names, schemas and hints that MCP clients see.
 
-A tool is a capability of the gate under another name. Whatever a caller lacks a scope for, and whatever the operator
-excluded, is not in their book: it is neither listed nor found. The whole book is one page, always in the same order,
-because most clients read the first page only.
-
-Above it: `server`. Below it: the gate, `toolsets`. Nothing here knows the SDK.
+A tool is a capability of the gate under another name. What a caller lacks a scope for, and what the operator excluded,
+is not in their list: it is neither listed nor found. A list is one page, always in the same order, because most clients
+read the first page only.
 """
 
 from __future__ import annotations

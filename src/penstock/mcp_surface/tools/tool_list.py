@@ -1,8 +1,4 @@
-"""What a tool is, and the book of those that a caller has.
-
-Above it: `registry` makes books, `toolsets` chooses from them. Below it: capabilities of the gate. Nothing here knows
-the SDK.
-"""
+"""What a tool is, and the list of the tools that a caller has. `registry` builds the lists, `toolsets` narrows them."""
 
 from __future__ import annotations
 

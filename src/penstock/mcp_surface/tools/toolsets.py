@@ -1,12 +1,12 @@
 """Toolsets: which of a caller's tools are listed, so that a model is not given more than it can use.
 
-The address says which (`/mcp?toolset=workflows`, or sets, kinds of things and names of tools with commas between them);
-the setting says it for those whose address does not. By default these are the exposed workflows, the imported tools
-and what goes on with their executions: who offers a workflow to a model does not mean to let it change the workflow.
-`management` adds the operations. As long as that is small it is listed whole; then the operations of every day, and at
-last only three tools that find, describe and call, stand for the rest. A set without them is all that can be called.
+The address chooses (`/mcp?toolset=workflows`, or names of sets, resources and tools, separated by commas); for other
+addresses the setting does. The default is the exposed workflows, the imported tools, and the operations to go on with
+their executions: exposing a workflow to a model does not mean to let the model change it. `management` adds all
+operations. A list that is small enough is shown whole; otherwise the everyday operations, and at last only three tools
+that search, describe and call, stand for the rest. Tools outside of any other set cannot be called through it.
 
-Above it: `registry` keeps the books, `calls` calls what is found. Below it: what a tool is. It widens nobody's rights.
+A toolset never adds to what a caller may do.
 """
 
 from __future__ import annotations
@@ -145,9 +145,9 @@ def _callable(tool_list: ToolList) -> list[Tool]:
 
 def _score(tool: Tool, words: frozenset[str]) -> int:
     named = set(_WORDS.findall(f"{tool.name} {tool.capability.title}".lower().replace("_", " ")))
-    told = set(_WORDS.findall(str(tool.listed["description"]).lower()))
+    message = set(_WORDS.findall(str(tool.listed["description"]).lower()))
     near = sum(any(word in other or other in word for other in named) for word in words)
-    return _TITLE_WEIGHT * len(words & named) + near + len(words & told)
+    return _TITLE_WEIGHT * len(words & named) + near + len(words & message)
 
 
 def _short(tool: Tool) -> JsonObject:

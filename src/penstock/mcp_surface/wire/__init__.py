@@ -1,4 +1,1 @@
-"""Messages as bytes: JSON-RPC, lines of a pipe, bodies over HTTP, protocol revisions.
-
-Touches nothing else of the surface.
-"""
+"""Messages as bytes: JSON-RPC, lines of a pipe, bodies over HTTP, protocol revisions. Nothing here knows the SDK."""

@@ -1,9 +1,7 @@
-"""Bodies of the handshake era over HTTP, before the SDK reads them: what is no message is refused as JSON-RPC says.
+"""Bodies of the handshake era over HTTP, before the SDK reads them: invalid messages are refused as JSON-RPC says.
 
-In revision 2025-03-26 a body may be a list of messages. Each of them is handled like one that came alone, and the
-answers come on one event stream, in the order in which they are there.
-
-Above it: `sdk`. Below it: `messages`. Nothing here knows the SDK.
+In revision 2025-03-26 a body may be a list of messages. Each of them is handled as if it came alone, and the answers
+come on one event stream, in the order in which they are ready.
 """
 
 from __future__ import annotations
@@ -73,8 +71,8 @@ def _refusal(value: Any, *, has_version: bool) -> JsonObject | None:
         return error_message(None, INVALID_REQUEST, f"Invalid Request: {why}")
     refused = refusal_of(value)
     if refused is None and brings_envelope(value):
-        told = "does not match the request's envelope" if has_version else "is missing"
-        return error_message(value.get("id"), HEADER_MISMATCH, f"The header MCP-Protocol-Version {told}")
+        message = "does not match the request's envelope" if has_version else "is missing"
+        return error_message(value.get("id"), HEADER_MISMATCH, f"The header MCP-Protocol-Version {message}")
     return refused
 
 
@@ -100,8 +98,8 @@ class _Batch:
     async def answer(self, messages: list[Any]) -> None:
         """Handle every message, and end when all of them are answered."""
         if len(messages) > limits.MCP_BATCH_MESSAGES_MAX:
-            told = f"Invalid Request: a list has at most {limits.MCP_BATCH_MESSAGES_MAX} messages"
-            await _send_json(self._send, error_message(None, INVALID_REQUEST, told))
+            text = f"Invalid Request: a list has at most {limits.MCP_BATCH_MESSAGES_MAX} messages"
+            await _send_json(self._send, error_message(None, INVALID_REQUEST, text))
             return
         leaving = asyncio.ensure_future(self._watch())
         try:
@@ -124,8 +122,8 @@ class _Batch:
     async def _one(self, message: Any) -> None:
         refused = refusal_of(message)
         if refused is None and message.get("method") == "initialize":
-            told = "Invalid Request: `initialize` must be sent alone"
-            refused = error_message(message.get("id"), INVALID_REQUEST, told)
+            text = "Invalid Request: `initialize` must be sent alone"
+            refused = error_message(message.get("id"), INVALID_REQUEST, text)
         if refused is not None:
             self._refused(refused)
             await self._event(refused)

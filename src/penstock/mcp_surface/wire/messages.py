@@ -1,9 +1,7 @@
-"""Messages of JSON-RPC: which values are one, and what whoever sent something else is told.
+"""Messages of JSON-RPC: which values are valid messages, and the error that answers an invalid one.
 
-The SDK takes what has an id that cannot be one for a notification, and says nothing. By JSON-RPC a request that cannot
-be read is answered all the same: with the id that it has, or with none.
-
-Above it: `framing` over HTTP, `sdk` over a pipe. Below it: nothing but data; nothing here knows the SDK.
+The SDK takes a message with an invalid id for a notification, and does not answer. By JSON-RPC a request that cannot be
+read is answered all the same: with its id if it has a valid one, and else with null.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Standard input and output as a pipe of lines, each one a message.
+"""Standard input and output as a pipe of lines, each of which is a message.
 
-While it is open, whatever else the process prints goes to standard error, and whatever else reads finds the end: only
-messages are on the pipe. The reader is a thread that nobody waits for, so that a signal ends the process at once.
-
-Above it: `sdk`, the bridge of the command line. Below it: nothing but bytes.
+While it is open, whatever else the process prints goes to standard error, and whatever else reads finds the end of the
+file: only messages are on the pipe. The reader is a daemon thread, so that a signal ends the process at once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Lines of a pipe as messages, and answers as lines: what is no message is refused as JSON-RPC says.
+"""Lines of a pipe as messages, and answers as lines: invalid messages are refused as JSON-RPC says.
 
-In revision 2025-03-26 a line may be a list of messages, whose answers are a list too: it is sent when all are there.
-
-Above it: `sdk`. Below it: `messages`. Nothing here knows the SDK.
+In revision 2025-03-26 a line may be a list of messages. Their answers are a list too, sent when it is complete.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""One revision of the protocol alone, if the operator wants that: who speaks another one hears which there is.
+"""Serving a single revision of the protocol, if the operator wants that: clients of another one are told which it is.
 
-A client of the handshake era is not refused: it names a revision, and the server answers with the one that it offers,
-as that era has it. So what such a client named is replaced before anybody reads it.
-
-Above it: `edge` asks this for HTTP, `sdk` for a pipe. Below it: nothing that knows the SDK.
+A client of the handshake era is not refused: it proposes a revision and the server answers with the one that it offers,
+as that era has it. So the proposal of such a client is replaced before anybody reads it.
 """
 
 from __future__ import annotations

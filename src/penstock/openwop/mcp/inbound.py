@@ -1,14 +1,11 @@
-"""What clients of the OpenWOP mount ask of us: a model, a person, the roots; and runs as its profile shows them.
+"""What clients of the OpenWOP mount ask of the server: a model, a person, the roots; and results as its profile wants.
 
-MCP has these the other way round. Here a client sends them, and a workflow whose document says `expose.sampling`,
+MCP has these in the other direction. Here a client sends them, and a workflow whose document says `expose.sampling`,
 `expose.elicitation` or `expose.roots` handles them as `{request: …}`: the first by name, where there are several. It
-runs with the key of whoever sends, like any other run, and all that it is given comes from outside and is never taken
-for anything else.
+runs with the key of the sender, like any other run, and all of its input is untrusted.
 
-A question to a person is not answered while the client waits: the answer says `pending` and names the run. Whoever
-sends the same request again with the same idempotency key hears what became of it.
-
-Above it: `mount`. Below it: the gate. Nothing here knows the SDK.
+A question to a person is not answered while the client waits: the answer says `pending` and names the run. A client
+that sends the same request again with the same idempotency key gets the outcome.
 """
 
 from __future__ import annotations
@@ -96,9 +93,9 @@ class Inbound:
             # Nobody could come back for the answer.
             await self._give_up(caller, str(view["execution_id"]))
         error = view.get("error")
-        told = error["message"] if isinstance(error, dict) else f"the run is {view['status']}"
+        message = error["message"] if isinstance(error, dict) else f"the run is {view['status']}"
         data: JsonObject = {**where, "status": view["status"], "error": error}
-        raise ProtocolFault(INTERNAL_ERROR, f"the model did not answer: {told}", data, on_record=True)
+        raise ProtocolFault(INTERNAL_ERROR, f"the model did not answer: {message}", data, on_record=True)
 
     async def elicit(self, caller: Caller, params: JsonObject) -> JsonObject:
         """Let a workflow ask a person; `pending` until somebody has answered."""
@@ -106,8 +103,8 @@ class Inbound:
         if not isinstance(message, str) or not message:
             raise ProtocolFault(INVALID_PARAMS, "message must be a text", {"message": "string"})
         if not isinstance(schema, dict) or not _is_form(message, schema):
-            told = "requestedSchema must be the schema of a flat object of simple members"
-            raise ProtocolFault(INVALID_PARAMS, told, {"requestedSchema": "object"})
+            text = "requestedSchema must be the schema of a flat object of simple members"
+            raise ProtocolFault(INVALID_PARAMS, text, {"requestedSchema": "object"})
         view = await self._begun(caller, "elicitation", params, {})
         waited = await self._looked_at(caller, str(view["execution_id"]))
         where = _where({**view, **waited})
@@ -135,8 +132,8 @@ class Inbound:
     async def _handler(self, caller: Caller, kind: str) -> str:
         found = (await self._gate.exposed.of(caller.principal.tenant)).handlers.get(kind)
         if found is None:
-            told = f"no workflow here handles this; one with `expose: {{{kind}: true}}` would"
-            raise ProtocolFault(METHOD_NOT_FOUND, f"Method not found: {told}", {"handler": kind})
+            message = f"no workflow here handles this; one with `expose: {{{kind}: true}}` would"
+            raise ProtocolFault(METHOD_NOT_FOUND, f"Method not found: {message}", {"handler": kind})
         return found
 
     async def _begun(self, caller: Caller, kind: str, params: JsonObject, more: JsonObject) -> dict[str, Any]:
@@ -187,8 +184,8 @@ class Inbound:
 def _refuse_unfit_messages(params: JsonObject) -> None:
     messages = params.get("messages")
     if not isinstance(messages, list) or not messages or not all(_is_message(item) for item in messages):
-        told = "messages must be a list of {role, content}, with text as content"
-        raise ProtocolFault(INVALID_PARAMS, told, {"messages": "array"})
+        message = "messages must be a list of {role, content}, with text as content"
+        raise ProtocolFault(INVALID_PARAMS, message, {"messages": "array"})
     tokens, system = params.get("maxTokens"), params.get("systemPrompt", "")
     if tokens is not None and (not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1):
         raise ProtocolFault(INVALID_PARAMS, "maxTokens must be a whole number", {"maxTokens": "integer"})
@@ -233,6 +230,8 @@ def _elicited(output: JsonValue) -> JsonObject:
     """What became of a question: the workflow says it itself, or its output is the answer."""
     if isinstance(output, dict) and output.get("action") in ("accept", "decline", "cancel"):
         content = output.get("content")
-        told: JsonObject = {"action": output["action"]}
-        return {**told, "content": content} if isinstance(content, dict) and told["action"] == "accept" else told
+        message: JsonObject = {"action": output["action"]}
+        return (
+            {**message, "content": content} if isinstance(content, dict) and message["action"] == "accept" else message
+        )
     return {"action": "accept", "content": output if isinstance(output, dict) else {"answer": output}}

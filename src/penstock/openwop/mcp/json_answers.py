@@ -1,7 +1,4 @@
-"""How a client of the OpenWOP mount wants to be spoken to, and answers of MCP for clients that take JSON only.
-
-Above it: `mount`. Below it: headers and bytes.
-"""
+"""How a client of the OpenWOP mount wants to be answered, and answers of MCP for clients that take JSON only."""
 
 from __future__ import annotations
 

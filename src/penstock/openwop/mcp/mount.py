@@ -2,13 +2,11 @@
 
     POST /v1/mcp  {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
-Errors of the protocol are answered with status 200, as that wire's clients expect, and arguments that do not fit are
-such an error. Clients also send `sampling/createMessage` and `elicitation/create` here, which MCP has the other way
-round; workflows that say so handle them. A client that speaks MCP as it is written down (a version, a session, event
-streams) is handed to the endpoint beside this one: the address serves both.
-
-Above it: `app` mounts it. Below it: `calls`, `contents` and `inbound`, which other transports share. Nothing
-here knows the SDK, and nothing is remembered between two requests.
+Errors of the protocol are answered with status 200, as clients of that wire expect, and invalid arguments are such an
+error. Clients also send `sampling/createMessage` and `elicitation/create` here, which MCP has in the other direction;
+workflows that are exposed for this handle them. A client that speaks MCP as specified (a version, a session, event
+streams) is handed to the MCP endpoint: the address serves both. Nothing is remembered between two requests, and nothing
+here knows the SDK.
 """
 
 from __future__ import annotations

@@ -162,9 +162,9 @@ def _taken(draft: _Draft, node: PlacedNode) -> PackProblem | None:
     """Put a node into the document."""
     handle = _BY_TYPE.get(node.type_id)
     if node.known is None or handle is None:
-        told = f"nodes of the type {node.type_id[:100]} are not run here"
+        message = f"nodes of the type {node.type_id[:100]} are not run here"
         hint = f"the types of {PACK} are: {', '.join(name.removeprefix(f'{PACK}.') for name in _BY_TYPE)}"
-        return PackProblem(kind="unsupported", message=told, hint=hint, type_id=node.type_id, node_id=node.node_id)
+        return PackProblem(kind="unsupported", message=message, hint=hint, type_id=node.type_id, node_id=node.node_id)
     violation = first_violation(node.known.config_schema, node.config)
     if violation is not None:
         return _wrong(f"config{violation.instance_path}: {violation.message}", node)
@@ -215,8 +215,8 @@ def _prompt(draft: _Draft, node: PlacedNode) -> PackProblem | None:
         member = argument.get("name")
         if not isinstance(member, str) or not member:
             return _wrong("every argument must have a `name`", node)
-        told = argument.get("description")
-        members[member] = {"type": "string", **({"description": told} if isinstance(told, str) else {})}
+        message = argument.get("description")
+        members[member] = {"type": "string", **({"description": message} if isinstance(message, str) else {})}
         if argument.get("required") is True:
             needed.append(member)
     draft.input = {"type": "object", "properties": members, **({"required": needed} if needed else {})}
@@ -311,6 +311,6 @@ def _object(value: JsonValue) -> JsonObject:
 
 
 def _wrong(message: str, node: PlacedNode | None = None) -> PackProblem:
-    told = message if node is None else f"{node.node_id[:60]}: {message}"
+    text = message if node is None else f"{node.node_id[:60]}: {message}"
     named = (None, None) if node is None else (node.type_id, node.node_id)
-    return PackProblem(kind="invalid", message=told, type_id=named[0], node_id=named[1])
+    return PackProblem(kind="invalid", message=text, type_id=named[0], node_id=named[1])

@@ -43,10 +43,10 @@ def imported_document(workflow: JsonObject, *, mounted: bool) -> tuple[JsonObjec
         raise _refusal(nodes)
     needing = [node for node in nodes if node.known is not None and node.known.side == "server"]
     if needing and not mounted:
-        told = f"{PACK} {PACK_VERSION} needs {PACK_PEER}, and MCP is not mounted on this server"
+        message = f"{PACK} {PACK_VERSION} needs {PACK_PEER}, and MCP is not mounted on this server"
         missing = PackProblem(
             kind="unmounted",
-            message=told,
+            message=message,
             hint="set server.mcp.enabled and server.openwop.mcp",
             type_id=needing[0].type_id,
             node_id=needing[0].node_id,
@@ -60,5 +60,5 @@ def imported_document(workflow: JsonObject, *, mounted: bool) -> tuple[JsonObjec
 
 def _refusal(problem: PackProblem, peer: str | None = None) -> Rejected:
     details = {"offendingTypeId": problem.type_id, "nodeId": problem.node_id, "requiredCapability": peer}
-    told: JsonObject = {name: value for name, value in details.items() if value is not None}
-    return Rejected(_CODES[problem.kind], problem.message, problem.hint, told)
+    message: JsonObject = {name: value for name, value in details.items() if value is not None}
+    return Rejected(_CODES[problem.kind], problem.message, problem.hint, message)

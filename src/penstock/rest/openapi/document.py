@@ -2,8 +2,6 @@
 
 Operation ids are the canonical names, tags the resources. Every status that an operation can answer with is listed,
 with the reason codes behind it. `x-mcp` says how the operation appears as a tool, `x-scopes` what a key needs for it.
-
-Above it: `app` serves it, `reference_page` and the tests read it. Below it: `requests`, `responses`.
 """
 
 from __future__ import annotations

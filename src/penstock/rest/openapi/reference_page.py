@@ -1,10 +1,7 @@
 """`/docs`: the API for people, one page made from the OpenAPI document.
 
-The page has everything in itself: no script, no font and no style is fetched, so that it works without the internet and
-tells nobody who reads it. It lists every operation by resource, with what it takes, what it answers and what a key
-needs.
-
-Above it: `app` serves it. Below it: nothing but the document.
+The page is complete in itself: it loads no script, font or style, so that it works without the internet and tells
+nobody who reads it. It lists every operation by resource, with what it takes, what it answers and what a key needs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What an operation takes, for the OpenAPI document: parameters and bodies, with examples.
-
-Above it: `document`. Below it: the catalogue.
-"""
+"""What an operation takes, for the OpenAPI document: parameters and bodies, with examples."""
 
 from __future__ import annotations
 

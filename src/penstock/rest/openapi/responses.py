@@ -1,7 +1,4 @@
-"""What an operation answers with, for the OpenAPI document: successes, every refusal, headers and links.
-
-Above it: `document`. Below it: the catalogue, `operations.reasons`.
-"""
+"""What an operation answers with, for the OpenAPI document: successes, every refusal, headers and links."""
 
 from __future__ import annotations
 
