@@ -362,9 +362,9 @@ def _print(found: Coverage) -> None:
     for item in found.excluded:
         if isinstance(item, dict):
             console.print(Text(f"excluded {item['surface']}: {item['operation']}: {item['reason']}", style="dim"))
-    told = f"{found.operations} operations on {', '.join(SURFACES)}; {found.routes} routes"
+    text = f"{found.operations} operations on {', '.join(SURFACES)}; {found.routes} routes"
     if found.documented is None:
-        told += "; no documentation here"
+        text += "; no documentation here"
     else:
-        told += "; documented: " + ", ".join(f"{count} {what}" for what, count in found.documented.items())
-    console.print(Text.assemble(("ok ", "green") if not found.uncovered else ("incomplete ", "bold red"), told))
+        text += "; documented: " + ", ".join(f"{count} {what}" for what, count in found.documented.items())
+    console.print(Text.assemble(("ok ", "green") if not found.uncovered else ("incomplete ", "bold red"), text))

@@ -139,8 +139,8 @@ class ScriptedActivities:
                 raise
             finally:
                 self._end(activity.node_id)
-        told = f"the test has no script for {activity.node_id} ({activity.node_type}); give one in `activities`"
-        return ActivityError(told, "ACTIVITY_NOT_SCRIPTED", retryable=False)
+        text = f"the test has no script for {activity.node_id} ({activity.node_type}); give one in `activities`"
+        return ActivityError(text, "ACTIVITY_NOT_SCRIPTED", retryable=False)
 
     def _begin(self, node: str) -> None:
         self._busy[node] += 1
@@ -170,5 +170,5 @@ async def _outcome(scripted: Scripted, call: ActivityCall) -> ActivityOutcome:
     try:
         return ActivityDone(to_json(scripted))
     except NotJson as error:
-        told = f"the script of {call.activity.node_id} is not JSON: {error}"
-        return ActivityError(told, "ACTIVITY_NOT_SCRIPTED", retryable=False)
+        text = f"the script of {call.activity.node_id} is not JSON: {error}"
+        return ActivityError(text, "ACTIVITY_NOT_SCRIPTED", retryable=False)

@@ -30,23 +30,23 @@ class FileChanges:
 
     def __init__(self, listed: Callable[[], Iterable[Path]]) -> None:
         self._listed = listed
-        self._told: dict[Path, _Stamp] = {path: _stamp(path) for path in listed()}
-        self._seen = dict(self._told)
+        self._reported: dict[Path, _Stamp] = {path: _stamp(path) for path in listed()}
+        self._seen = dict(self._reported)
 
     def look(self) -> list[Path]:
         """Files that are new, other than they were, or gone, and have been so since the look before this one."""
-        now = {path: _stamp(path) for path in dict.fromkeys((*self._listed(), *self._told))}
+        now = {path: _stamp(path) for path in dict.fromkeys((*self._listed(), *self._reported))}
         settled = [
             path
             for path, stamp in now.items()
-            if stamp == self._seen.get(path, None) and stamp != self._told.get(path, _MISSING)
+            if stamp == self._seen.get(path, None) and stamp != self._reported.get(path, _MISSING)
         ]
         self._seen = now
         for path in settled:
             if isinstance(now[path], _Missing):
-                del self._told[path]
+                del self._reported[path]
             else:
-                self._told[path] = now[path]
+                self._reported[path] = now[path]
         return settled
 
 

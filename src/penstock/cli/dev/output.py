@@ -63,17 +63,17 @@ class DevOutput:
     runs: dict[str, RunVisits] = field(default_factory=dict)
     """The visits of the runs that began since, as long as they have not ended."""
 
-    def started(self, told: Started, workflows: Sequence[Workflow]) -> None:
+    def started(self, text: Started, workflows: Sequence[Workflow]) -> None:
         """Where the server is, and how to come in."""
-        took = f"{self.workspace.database} · ready in {told.started_ms} ms · Ctrl-C stops it"
+        took = f"{self.workspace.database} · ready in {text.started_ms} ms · Ctrl-C stops it"
         self._print(("penstock dev ", "bold"), f"{__version__} · {took}")
-        self._field("REST", f"{told.address}{told.base_path}   (described at {told.address}/openapi.json)")
+        self._field("REST", f"{text.address}{text.base_path}   (described at {text.address}/openapi.json)")
         mcp = self.workspace.settings.server.mcp
         if mcp.enabled and mcp.transport != "stdio":
-            self._field("MCP", f"{told.address}{mcp.path}   (for an assistant: penstock mcp install --help)")
-        if told.owner_key is not None:
-            self._field("key", Text.assemble((told.owner_key, "bold"), "   (may do everything; shown only now)"))
-        elif not told.has_keys:
+            self._field("MCP", f"{text.address}{mcp.path}   (for an assistant: penstock mcp install --help)")
+        if text.owner_key is not None:
+            self._field("key", Text.assemble((text.owner_key, "bold"), "   (may do everything; shown only now)"))
+        elif not text.has_keys:
             self._field("key", f"there is none; make one: {key_advice(self.workspace)}")
         else:
             self._field("key", "the one shown at the first start; `penstock key --help` for more")
@@ -81,10 +81,10 @@ class DevOutput:
             self._field("workflow", Text.assemble((clean(workflow.name), "bold"), f" {clean(workflow.version)}"))
         if not workflows:
             self._field("workflow", "none yet; `penstock init` makes a project with one, --workflows names others")
-        if workflows and told.owner_key is not None:
-            path = f"{told.address}{told.base_path}/workflows/{clean(workflows[0].name)}/executions"
+        if workflows and text.owner_key is not None:
+            path = f"{text.address}{text.base_path}/workflows/{clean(workflows[0].name)}/executions"
             self._field("try", f"curl -X POST {path} \\")
-            self._field("", f"  -H 'Authorization: Bearer {told.owner_key}' -H 'Content-Type: application/json' \\")
+            self._field("", f"  -H 'Authorization: Bearer {text.owner_key}' -H 'Content-Type: application/json' \\")
             self._field("", f"  -d {shlex.quote(clean(json.dumps({'input': _sample(workflows[0])})))}")
         self._print(("watching files; what you save is taken up at once", "dim"))
 
@@ -96,8 +96,8 @@ class DevOutput:
             if record.body_type not in _TOLD:
                 continue
             for line in lines:
-                told = Text(f"{clean(state.run_id)} ", style="dim")
-                self.console.print(told.append_text(trace_text(line, line.at, 0, depth_from=line.depth)))
+                text = Text(f"{clean(state.run_id)} ", style="dim")
+                self.console.print(text.append_text(trace_text(line, line.at, 0, depth_from=line.depth)))
             self._advise(state.run_id, record)
 
     def _advise(self, run_id: str, record: Record) -> None:
@@ -120,8 +120,8 @@ class DevOutput:
         if under_way:
             verb = "stays with its" if under_way == 1 else "stay with their"
             stay = f"; {count_words(under_way, 'run')} under way {verb} version"
-        told = clean(f"{workflow.version} from {file}{stay}")
-        self._print(("↻ ", "green"), (clean(workflow.name), "bold"), f" {told}")
+        text = clean(f"{workflow.version} from {file}{stay}")
+        self._print(("↻ ", "green"), (clean(workflow.name), "bold"), f" {text}")
 
     def mistaken(self, file: str, text: str, findings: tuple[Finding, ...], known: bool) -> None:
         """A workflow with mistakes."""

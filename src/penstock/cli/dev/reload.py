@@ -156,8 +156,8 @@ class Reloader:
             and isinstance(handler := node.detail.config.get("handler"), str)
             and registry.resolve(handler) is None
         }
-        for told in sorted(missing.difference(self._complaints)):
-            self.lines.note(told, warn=True)
+        for complaint in sorted(missing.difference(self._complaints)):
+            self.lines.note(complaint, warn=True)
         self._complaints = missing
 
     async def _new_settings(self, penstock: Penstock) -> None:

@@ -56,12 +56,12 @@ def _checks(config: Path | None, database: Path | None) -> Iterator[Check]:
     except InvalidSettings as error:
         for finding in error.findings:
             place = f"{finding.location}: " if finding.location else ""
-            yield Check(name="settings", status="fail", told=f"{place}{finding.message}", todo=finding.hint)
+            yield Check(name="settings", status="fail", message=f"{place}{finding.message}", hint=finding.hint)
         return
     read = loaded.file or "no penstock.yaml here; every setting has its default"
-    yield Check(name="settings", status="ok", told=read)
+    yield Check(name="settings", status="ok", message=read)
     for name in loaded.ignored:
-        yield Check(name="settings", status="warn", told=f"the variable {name} sets nothing", todo="check its name")
+        yield Check(name="settings", status="warn", message=f"the variable {name} sets nothing", hint="check its name")
     yield from _parts(loaded.settings)
 
 

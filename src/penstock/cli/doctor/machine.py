@@ -35,12 +35,12 @@ def port_checks(host: str, port: int) -> Iterator[Check]:
         listen(host, port).close()
     except PenstockError as error:
         if not _is_served(host, port):
-            yield Check(name="port", status="fail", told=error.message, todo=error.hint)
+            yield Check(name="port", status="fail", message=error.message, hint=error.hint)
             return
-        yield Check(name="port", status="ok", told=f"a server answers at {host}:{port}")
+        yield Check(name="port", status="ok", message=f"a server answers at {host}:{port}")
         yield _server_check(host, port)
     else:
-        yield Check(name="port", status="ok", told=f"{host}:{port} is free")
+        yield Check(name="port", status="ok", message=f"{host}:{port} is free")
 
 
 def _is_served(host: str, port: int) -> bool:
@@ -54,15 +54,15 @@ def _server_check(host: str, port: int) -> Check:
     try:
         checks = msgspec.json.decode(body, type=_Readiness).checks
     except msgspec.DecodeError:
-        told = f"it does not say how it is (status {status})"
-        return Check(name="server", status="warn", told=told, todo="is it another program, or an older Penstock?")
+        message = f"it does not say how it is (status {status})"
+        return Check(name="server", status="warn", message=message, hint="is it another program, or an older Penstock?")
     troubles = [f"{name}: {state}" for name, state in sorted(checks.items()) if state != "ok"]
     if not troubles:
-        return Check(name="server", status="ok", told=f"{', '.join(sorted(checks))}: ok")
+        return Check(name="server", status="ok", message=f"{', '.join(sorted(checks))}: ok")
     if not is_ready(checks):
-        return Check(name="server", status="fail", told=", ".join(troubles), todo="look at its log")
-    todo = "look for RUN_ABANDONED in its log, which names the runs; a restart goes on with them"
-    return Check(name="server", status="warn", told=", ".join(troubles), todo=todo)
+        return Check(name="server", status="fail", message=", ".join(troubles), hint="look at its log")
+    hint = "look for RUN_ABANDONED in its log, which names the runs; a restart goes on with them"
+    return Check(name="server", status="warn", message=", ".join(troubles), hint=hint)
 
 
 class _Readiness(msgspec.Struct):
@@ -94,12 +94,12 @@ def clock_checks(path: Path) -> Iterator[Check]:
         except PenstockError:
             newest = None  # the check of the database has said it
     if now < _WRITTEN_MS:
-        yield Check(name="clock", status="fail", told=f"it says {format_instant(now)}", todo="set the clock")
+        yield Check(name="clock", status="fail", message=f"it says {format_instant(now)}", hint="set the clock")
     elif newest is not None and newest > now + limits.WEBHOOK_SKEW_MS:
-        told = f"it says {format_instant(now)}, and the newest run began at {format_instant(newest)}"
-        yield Check(name="clock", status="warn", told=told, todo="set the clock: timers and schedules follow it")
+        message = f"it says {format_instant(now)}, and the newest run began at {format_instant(newest)}"
+        yield Check(name="clock", status="warn", message=message, hint="set the clock: timers and schedules follow it")
     else:
-        yield Check(name="clock", status="ok", told=format_instant(now))
+        yield Check(name="clock", status="ok", message=format_instant(now))
 
 
 def disk_checks(path: Path) -> Iterator[Check]:
@@ -108,10 +108,10 @@ def disk_checks(path: Path) -> Iterator[Check]:
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free
-    told = f"{free / _GIBIBYTE:.1f} GiB free at {folder}"
+    message = f"{free / _GIBIBYTE:.1f} GiB free at {folder}"
     if free < limits.DISK_FREE_BYTES_MIN:
-        yield Check(name="disk", status="fail", told=told, todo="make room: a full disk stops every write")
+        yield Check(name="disk", status="fail", message=message, hint="make room: a full disk stops every write")
     elif free < limits.DISK_FREE_BYTES_LOW:
-        yield Check(name="disk", status="warn", told=told, todo="make room soon; retention.runs lets old runs go")
+        yield Check(name="disk", status="warn", message=message, hint="make room soon; retention.runs lets old runs go")
     else:
-        yield Check(name="disk", status="ok", told=told)
+        yield Check(name="disk", status="ok", message=message)

@@ -32,32 +32,34 @@ def workflow_checks(settings: Settings) -> Iterator[Check]:
     try:
         sources = list(read_sources(expand_paths(settings.workflows.paths)))
     except PenstockError as error:
-        yield Check(name="workflows", status="fail", told=error.message, todo=error.hint)
+        yield Check(name="workflows", status="fail", message=error.message, hint=error.hint)
         sources = []
     for source in sources:
         if not isinstance(source, SourceText):
-            yield Check(name="workflows", status="fail", told=f"{source.label} is left out: {source.message}")
+            yield Check(name="workflows", status="fail", message=f"{source.label} is left out: {source.message}")
     texts = [(source.label, source.text) for source in sources if isinstance(source, SourceText)]
     loaded, known = load_project(texts, settings)
     served = [item.workflow.name for item in loaded if item.workflow is not None]
     for item in loaded:
         for finding in item.findings:
             is_error = finding.severity is Severity.ERROR
-            told = f"{finding.location or item.file}: {finding.code} {finding.message}"
-            left_out = f"{told} (the file is quarantined)" if is_error else told
-            yield Check(name="workflows", status="fail" if is_error else "warn", told=left_out, todo=finding.hint)
+            message = f"{finding.location or item.file}: {finding.code} {finding.message}"
+            left_out = f"{message} (the file is quarantined)" if is_error else message
+            yield Check(name="workflows", status="fail" if is_error else "warn", message=left_out, hint=finding.hint)
     if served:
-        yield Check(name="workflows", status="ok", told=f"{count_words(len(served), 'workflow')}: {', '.join(served)}")
+        yield Check(
+            name="workflows", status="ok", message=f"{count_words(len(served), 'workflow')}: {', '.join(served)}"
+        )
     elif not loaded:
-        yield Check(name="workflows", status="skip", told="no files are named (workflows.paths)")
+        yield Check(name="workflows", status="skip", message="no files are named (workflows.paths)")
     if known.steps is None:
         problem = known.problem
-        told = "the steps cannot be loaded" if problem is None else f"{problem.code}: {problem.message}"
-        yield Check(name="steps", status="fail", told=told, todo=None if problem is None else problem.hint)
+        message = "the steps cannot be loaded" if problem is None else f"{problem.code}: {problem.message}"
+        yield Check(name="steps", status="fail", message=message, hint=None if problem is None else problem.hint)
     else:
         names = sorted(set(known.steps.names()))
-        told = ", ".join(names) or "no module is named (steps.modules)"
-        yield Check(name="steps", status="ok" if names else "skip", told=told)
+        message = ", ".join(names) or "no module is named (steps.modules)"
+        yield Check(name="steps", status="ok" if names else "skip", message=message)
 
 
 def executor_checks(settings: Settings) -> Iterator[Check]:
@@ -65,13 +67,17 @@ def executor_checks(settings: Settings) -> Iterator[Check]:
     try:
         check_extras(settings)
     except PenstockError as error:
-        yield Check(name="models", status="fail", told=error.message, todo=error.hint)
+        yield Check(name="models", status="fail", message=error.message, hint=error.hint)
     else:
         names = ", ".join((*settings.models, *settings.agents))
-        yield Check(name="models", status="ok" if names else "skip", told=names or "neither models nor agents are set")
+        yield Check(
+            name="models", status="ok" if names else "skip", message=names or "neither models nor agents are set"
+        )
     for problem in secret_problems(settings):
         yield Check(
-            name="secrets", status="warn" if problem.is_warning else "fail", told=f"{problem.name}: {problem.message}"
+            name="secrets",
+            status="warn" if problem.is_warning else "fail",
+            message=f"{problem.name}: {problem.message}",
         )
     for name, server in settings.mcp_servers.items():
         yield _server_check(name, server)
@@ -79,18 +85,20 @@ def executor_checks(settings: Settings) -> Iterator[Check]:
 
 def _server_check(name: str, server: McpServerSettings) -> Check:
     if server.disabled:
-        return Check(name="servers", status="skip", told=f"{name} is disabled")
+        return Check(name="servers", status="skip", message=f"{name} is disabled")
     if server.command is not None:
         found = shutil.which(server.command)
         if found is None:
-            todo = "install it, or write its whole path"
-            return Check(name="servers", status="fail", told=f"{name}: there is no program {server.command}", todo=todo)
-        return Check(name="servers", status="ok", told=f"{name}: {found}")
+            hint = "install it, or write its whole path"
+            return Check(
+                name="servers", status="fail", message=f"{name}: there is no program {server.command}", hint=hint
+            )
+        return Check(name="servers", status="ok", message=f"{name}: {found}")
     parts = urlsplit(server.url or "")
     host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
     try:
         socket.create_connection((host, port), timeout=limits.DOCTOR_CONNECT_SECONDS_MAX).close()
     except OSError as error:
-        told = f"{name}: {host}:{port} cannot be reached ({error.strerror or type(error).__name__})"
-        return Check(name="servers", status="fail", told=told, todo="start it, or correct its url in mcp_servers")
-    return Check(name="servers", status="ok", told=f"{name}: {host}:{port} answers")
+        message = f"{name}: {host}:{port} cannot be reached ({error.strerror or type(error).__name__})"
+        return Check(name="servers", status="fail", message=message, hint="start it, or correct its url in mcp_servers")
+    return Check(name="servers", status="ok", message=f"{name}: {host}:{port} answers")

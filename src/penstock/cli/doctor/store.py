@@ -25,16 +25,16 @@ _MEBIBYTE = 1024 * 1024
 def store_checks(path: Path) -> Iterator[Check]:
     """Whether there is a database, and what it holds."""
     if not is_store(path):
-        yield Check(name="store", status="skip", told=f"no database at {path} yet; the first start makes it")
+        yield Check(name="store", status="skip", message=f"no database at {path} yet; the first start makes it")
         return
     try:
         numbers = store_stats(path)
     except PenstockError as error:
-        yield Check(name="store", status="fail", told=f"{error.code}: {error.message}", todo=error.hint)
+        yield Check(name="store", status="fail", message=f"{error.code}: {error.message}", hint=error.hint)
         return
     size = numbers.size_bytes / _MEBIBYTE
-    told = f"{path}: {count_words(numbers.runs, 'run')}, {size:.1f} MiB, format {numbers.format_version}"
-    yield Check(name="store", status="ok", told=told)
+    message = f"{path}: {count_words(numbers.runs, 'run')}, {size:.1f} MiB, format {numbers.format_version}"
+    yield Check(name="store", status="ok", message=message)
 
 
 def secret_checks(path: Path, named: Path | None) -> Iterator[Check]:
@@ -48,39 +48,39 @@ def secret_checks(path: Path, named: Path | None) -> Iterator[Check]:
             return  # the check of the database has said it
     if not secret.exists():
         if known is None:
-            yield Check(name="secret", status="skip", told=f"none at {secret} yet; the first start makes it")
+            yield Check(name="secret", status="skip", message=f"none at {secret} yet; the first start makes it")
             return
-        todo = "put it back from where the database came from, or name it in auth.pepper_file"
-        told = f"the secret that sealed {path} (fingerprint {known}) is not at {secret}"
-        yield Check(name="secret", status="fail", told=told, todo=todo)
+        hint = "put it back from where the database came from, or name it in auth.pepper_file"
+        message = f"the secret that sealed {path} (fingerprint {known}) is not at {secret}"
+        yield Check(name="secret", status="fail", message=message, hint=hint)
         return
     try:
         found = fingerprint(read_pepper(secret))
     except PenstockError as error:
-        yield Check(name="secret", status="fail", told=f"{error.code}: {error.message}", todo=error.hint)
+        yield Check(name="secret", status="fail", message=f"{error.code}: {error.message}", hint=error.hint)
         return
     if known is not None and known != found:
-        told = f"{secret} (fingerprint {found}) did not seal {path} (fingerprint {known})"
-        yield Check(name="secret", status="fail", told=told, todo="put the secret of this database there")
+        message = f"{secret} (fingerprint {found}) did not seal {path} (fingerprint {known})"
+        yield Check(name="secret", status="fail", message=message, hint="put the secret of this database there")
         return
-    yield Check(name="secret", status="ok", told=f"{secret}, fingerprint {found}")
+    yield Check(name="secret", status="ok", message=f"{secret}, fingerprint {found}")
 
 
 def permission_checks(path: Path, named: Path | None) -> Iterator[Check]:
     """Files that others than their owner can read or write."""
     if os.name != "posix":
-        yield Check(name="access", status="skip", told="permissions are not looked at on this system")
+        yield Check(name="access", status="skip", message="permissions are not looked at on this system")
         return
     files = [path, *(Path(f"{path}{suffix}") for suffix in ("-wal", "-shm")), named or pepper_path(path)]
     there = [file for file in files if file.exists()]
     open_to_others = [file for file in there if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)]
     for file in open_to_others:
-        told = f"{file} can be read by others (mode {stat.S_IMODE(file.stat().st_mode):o})"
-        yield Check(name="access", status="warn", told=told, todo=f"chmod 600 {file}")
+        message = f"{file} can be read by others (mode {stat.S_IMODE(file.stat().st_mode):o})"
+        yield Check(name="access", status="warn", message=message, hint=f"chmod 600 {file}")
     folder = path.parent
     if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
         yield Check(
-            name="access", status="fail", told=f"{folder} cannot be written by this user", todo="change its owner"
+            name="access", status="fail", message=f"{folder} cannot be written by this user", hint="change its owner"
         )
     elif there and not open_to_others:
-        yield Check(name="access", status="ok", told="database and secret are their owner's alone")
+        yield Check(name="access", status="ok", message="database and secret are their owner's alone")

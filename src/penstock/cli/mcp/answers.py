@@ -101,14 +101,14 @@ def _line(text: str) -> str:
 
 def invalid_answer(error: Exception) -> PenstockError:
     """An answer that is not what the protocol, or the tool's own schema, says that it is."""
-    told = " ".join(str(error).split())
-    return Conflict("MCP_ERROR", f"the server's answer is not what it should be: {told[:_TOLD_CHARACTERS_MAX]}")
+    text = " ".join(str(error).split())
+    return Conflict("MCP_ERROR", f"the server's answer is not what it should be: {text[:_TOLD_CHARACTERS_MAX]}")
 
 
 def protocol_error(code: int, message: str, data: Any) -> PenstockError:
     """An error of the protocol as one of ours, so that commands end with the right code."""
-    told: Mapping[str, Any] = data if isinstance(data, dict) else {}
-    reason, hint = told.get("code"), told.get("hint")
+    text: Mapping[str, Any] = data if isinstance(data, dict) else {}
+    reason, hint = text.get("code"), text.get("hint")
     advice = hint if isinstance(hint, str) else None
     if isinstance(reason, str) and reason in REASONS:
         return REASONS[reason].kind(reason, message, advice)

@@ -221,9 +221,9 @@ class _Carrier:
             agreed = result.get("protocolVersion")
             self.version = agreed if isinstance(agreed, str) else None
 
-    async def _fail(self, message: JsonObject, told: str) -> None:
+    async def _fail(self, message: JsonObject, reason: str) -> None:
         if "id" in message:
-            error: JsonObject = {"code": _UNREACHABLE, "message": told}
+            error: JsonObject = {"code": _UNREACHABLE, "message": reason}
             await self._say({"jsonrpc": "2.0", "id": message["id"], "error": error})
 
     async def _say(self, message: JsonObject) -> None:

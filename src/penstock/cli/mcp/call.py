@@ -81,7 +81,7 @@ def call_command(  # noqa: PLR0913  # every option is one the user can give
         silence_sdk_logs()
         given = _given(arguments, pairs or ())
         call = tool_call.ToolCall(
-            place=resolve_server(choice),
+            server=resolve_server(choice),
             tool=tool,
             arguments=lambda schema: tool_arguments(given, schema),
             era=ERAS[era],
@@ -133,7 +133,7 @@ def tool_arguments(given: Given, schema: JsonObject) -> JsonObject:
 async def _carried_out(call: tool_call.ToolCall, seconds_max: float | None, *, as_json: bool) -> int:
     try:
         async with asyncio.timeout(seconds_max):
-            outcome = await until_interrupted(call.made())
+            outcome = await until_interrupted(call.run())
     except TimeoutError:
         raise Unavailable("TIMEOUT", f"there was no answer within {seconds_max:g} s", _left_advice(call)) from None
     match outcome:
@@ -145,21 +145,21 @@ async def _carried_out(call: tool_call.ToolCall, seconds_max: float | None, *, a
         case tool_call.ToolWaiting():
             return _tell_waiting(call, outcome, as_json=as_json)
         case tool_call.ToolCancelled(version=version):
-            told = f"the task {call.task_id} was cancelled"
+            text = f"the task {call.task_id} was cancelled"
             if as_json:
-                print_json(_report(call, version, None, error={"code": "CANCELLED", "message": told}))
+                print_json(_report(call, version, None, error={"code": "CANCELLED", "message": text}))
             else:
-                console_for(sys.stderr).print(Text.assemble(("cancelled", "red"), f" · {told}"))
+                console_for(sys.stderr).print(Text.assemble(("cancelled", "red"), f" · {text}"))
             return 1
 
 
 def _left_advice(call: tool_call.ToolCall) -> str:
     if call.task_id is None:
         return "the call was given up; the server may have stopped what it began"
-    told = f"the task {call.task_id} goes on without this command"
+    text = f"the task {call.task_id} goes on without this command"
     if call.answer_options is None:
-        return told
-    return f"{told}: {command_text('execution', 'status', str(call.task_id), *call.answer_options)}"
+        return text
+    return f"{text}: {command_text('execution', 'status', str(call.task_id), *call.answer_options)}"
 
 
 def _report(
@@ -191,9 +191,9 @@ def _goes_on(structured: JsonValue) -> bool:
 
 
 def _tell_waiting(call: tool_call.ToolCall, waiting: tool_call.ToolWaiting, *, as_json: bool) -> int:
-    told = f"the task {call.task_id} waits for an answer"
+    text = f"the task {call.task_id} waits for an answer"
     if as_json:
-        error: JsonObject = {"code": "WAITING", "message": f"{told}: {waiting.asked}" if waiting.asked else told}
+        error: JsonObject = {"code": "WAITING", "message": f"{text}: {waiting.asked}" if waiting.asked else text}
         print_json(_report(call, waiting.version, None, error={**error, "questions": waiting.questions}))
         return STILL_WAITING
     console = console_for(sys.stdout)

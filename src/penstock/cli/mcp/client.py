@@ -67,7 +67,7 @@ class ConnectOptions:
     """How long a request waits for a server that was there before and is away."""
 
 
-class _SteadyClient(httpx2.AsyncClient):
+class _RetryingClient(httpx2.AsyncClient):
     """Waits for a server that is away, and turns a request that failed into an answer that says so.
 
     The SDK lets one request that fails end the whole session.
@@ -99,97 +99,97 @@ class _SteadyClient(httpx2.AsyncClient):
             pause = min(pause * 2, _RETRY_SECONDS_MAX)
 
 
-def _refusal(request: httpx2.Request, told: str) -> httpx2.Response:
+def _refusal(request: httpx2.Request, message: str) -> httpx2.Response:
     hint = "is the server running there? `penstock mcp doctor` looks at it step by step"
-    error = {"code": CONNECTION_CLOSED, "message": told, "data": {"hint": hint}}
+    error = {"code": CONNECTION_CLOSED, "message": message, "data": {"hint": hint}}
     return httpx2.Response(503, json={"jsonrpc": "2.0", "id": None, "error": error}, request=request)
 
 
 @asynccontextmanager
-async def connect_mcp(place: McpServer, manners: ConnectOptions | None = None) -> AsyncIterator[Client]:
+async def connect_mcp(server: McpServer, options: ConnectOptions | None = None) -> AsyncIterator[Client]:
     """A client that is connected, until the block ends."""
-    chosen = manners or ConnectOptions()
+    options = options or ConnectOptions()
     connected: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-    left = asyncio.Event()
+    closing = asyncio.Event()
 
     async def hold() -> None:
         async with AsyncExitStack() as stack:
-            server = await _transport(stack, place, chosen)
+            transport = await _transport(stack, server, options)
             client = Client(
-                server,
-                mode=chosen.era,
-                elicitation_callback=chosen.ask,
-                extensions=list(chosen.extensions) or None,
-                read_timeout_seconds=chosen.timeout_seconds,
+                transport,
+                mode=options.era,
+                elicitation_callback=options.ask,
+                extensions=list(options.extensions) or None,
+                read_timeout_seconds=options.timeout_seconds,
                 client_info=Implementation(name="penstock", version=__version__),
             )
             await stack.enter_async_context(client)
             connected.set_result(client)
-            await left.wait()
+            await closing.wait()
 
     holding = asyncio.create_task(hold())
     try:
         done = (holding, connected)
         await asyncio.wait(done, timeout=_HELLO_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         if holding.done():
-            await _raise_cause(holding, place)
+            await _raise_cause(holding, server)
         if not connected.done():
-            told = f"the server did not say hello within {_HELLO_SECONDS:g} s"
-            raise Unavailable("TIMEOUT", told, "is it an MCP server? check the address or the program")
+            message = f"the server did not say hello within {_HELLO_SECONDS:g} s"
+            raise Unavailable("TIMEOUT", message, "is it an MCP server? check the address or the program")
         yield connected.result()
     finally:
-        left.set()
+        closing.set()
         if not connected.done():
             holding.cancel()
         await asyncio.wait((holding,))
         if not holding.cancelled():
-            # What ends a session after it was left is no concern of anybody.
+            # The block is over: how the session ends no longer matters.
             holding.exception()
 
 
-async def _transport(stack: AsyncExitStack, place: McpServer, manners: ConnectOptions) -> Any:
-    match place:
+async def _transport(stack: AsyncExitStack, server: McpServer, options: ConnectOptions) -> Any:
+    match server:
         case HttpServer(url=url, headers=headers):
             timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
-            http = await stack.enter_async_context(_SteadyClient(headers=dict(headers), timeout=timeout))
-            http.patience_seconds = manners.patience_seconds
+            http = await stack.enter_async_context(_RetryingClient(headers=dict(headers), timeout=timeout))
+            http.patience_seconds = options.patience_seconds
             return streamable_http_client(url, http_client=http)
         case StdioServer(command=command, arguments=arguments, environment=environment):
             variables = None if environment is None else dict(environment)
             parameters = StdioServerParameters(command=command, args=list(arguments), env=variables)
-            # What the program says beside the protocol goes where this one's does, also while ours is caught.
+            # The program's own log goes to the real standard error, even where this process has replaced it.
             return stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr)
         case _:
-            assert_never(place)
+            assert_never(server)
 
 
-async def _raise_cause(holding: asyncio.Task[None], place: McpServer) -> None:
+async def _raise_cause(holding: asyncio.Task[None], server: McpServer) -> None:
     """Raise why there is no client."""
     try:
         await holding
     except BaseExceptionGroup as group:
         error = _first(group)
-        raise _explained(error, place) from group
+        raise _explained(error, server) from group
     except (OSError, MCPError) as error:
-        raise _explained(error, place) from error
+        raise _explained(error, server) from error
 
 
-def _explained(error: BaseException, place: McpServer) -> BaseException:
+def _explained(error: BaseException, server: McpServer) -> BaseException:
     """An error in words of ours, where it is about the program."""
-    if isinstance(place, HttpServer):
+    if isinstance(server, HttpServer):
         return error
     match error:
         case OSError():
-            told, hint = (
-                f"{place.command} cannot be started: {error.strerror or error}",
+            message, hint = (
+                f"{server.command} cannot be started: {error.strerror or error}",
                 "check the program and its path",
             )
         case MCPError() if error.error.code == CONNECTION_CLOSED and error.error.message == _CLOSED:
             # Programs use this number for errors of their own too, such as a bridge whose server is not there.
-            told, hint = f"{place.command} ended before it said hello", "run it in a terminal to see why"
+            message, hint = f"{server.command} ended before it said hello", "run it in a terminal to see why"
         case _:
             return error
-    return Unavailable("CONNECTION_FAILED", told, hint)
+    return Unavailable("CONNECTION_FAILED", message, hint)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -212,10 +212,10 @@ class ToolListing:
     tools: tuple[JsonObject, ...]
 
 
-async def list_tools(place: McpServer, era: str) -> ToolListing:
+async def list_tools(server: McpServer, era: str) -> ToolListing:
     """Ask a server what it offers; raises what it refuses with as an error of ours."""
     try:
-        async with connect_mcp(place, ConnectOptions(era=era, timeout_seconds=_LIST_TIMEOUT_SECONDS)) as client:
+        async with connect_mcp(server, ConnectOptions(era=era, timeout_seconds=_LIST_TIMEOUT_SECONDS)) as client:
             return ToolListing(
                 version=client.protocol_version, server=server_name(client), tools=tuple(await every_tool(client))
             )

@@ -122,8 +122,10 @@ def _refuse_lost_options(ctx: typer.Context) -> None:
     """Refuse options that stand before the name of another command, which does not see them."""
     given = [item.opts[0] for item in ctx.command.params if str(item.name) in ctx.params and _is_given(ctx, item.name)]
     if given:
-        told = f"{' and '.join(given)} must stand after {ctx.invoked_subcommand}: penstock mcp {ctx.invoked_subcommand}"
-        exit_with(lambda: _raise_usage(f"{told} {given[0]} …"), as_json=False)
+        message = (
+            f"{' and '.join(given)} must stand after {ctx.invoked_subcommand}: penstock mcp {ctx.invoked_subcommand}"
+        )
+        exit_with(lambda: _raise_usage(f"{message} {given[0]} …"), as_json=False)
 
 
 def _is_given(ctx: typer.Context, name: str | None) -> bool:
@@ -131,8 +133,8 @@ def _is_given(ctx: typer.Context, name: str | None) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _raise_usage(told: str) -> int:
-    raise UsageError(told)
+def _raise_usage(message: str) -> int:
+    raise UsageError(message)
 
 
 async def _serve(workspace: Workspace, pipe: Pipe) -> None:

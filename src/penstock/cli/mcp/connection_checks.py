@@ -54,21 +54,21 @@ _META = {
 }
 
 
-async def check_connection(place: McpServer, *, ours: bool) -> AsyncIterator[Check]:
+async def check_connection(server: McpServer, *, ours: bool) -> AsyncIterator[Check]:
     """Check a connection step by step; ends early where going on makes no sense. `ours` is a server of Penstock."""
-    if isinstance(place, HttpServer):
-        probes = _Probes(place, ours=ours)
+    if isinstance(server, HttpServer):
+        probes = _Probes(server, ours=ours)
         async for check in probes.checks():
             yield check
         if probes.stopped:
             return
     else:
-        found = _program(place)
+        found = _program(server)
         yield found
         if found.status == "fail":
             return
     for era in ("auto", "legacy"):
-        checks = await _connected(place, era)
+        checks = await _connected(server, era)
         for check in checks:
             yield check
         if checks[0].status == "fail":
@@ -79,14 +79,14 @@ async def check_connection(place: McpServer, *, ours: bool) -> AsyncIterator[Che
 class _Probes:
     """What can be asked of an address before a client connects."""
 
-    place: HttpServer
+    server: HttpServer
     ours: bool
     stopped: bool = False
     date: str | None = field(default=None, init=False)
 
     async def checks(self) -> AsyncIterator[Check]:
         """Address, names, key, clock."""
-        reached = await _reach(self.place.url)
+        reached = await _reach(self.server.url)
         yield reached
         self.stopped = reached.status == "fail"
         if self.stopped:
@@ -96,8 +96,10 @@ class _Probes:
                 try:
                     found = await step(http)
                 except httpx2.HTTPError as error:
-                    told = f"the address took the connection, but not the request: {str(error) or type(error).__name__}"
-                    found = Check(name="http", status="fail", told=told, todo="check http or https, and the port")
+                    message = (
+                        f"the address took the connection, but not the request: {str(error) or type(error).__name__}"
+                    )
+                    found = Check(name="http", status="fail", message=message, hint="check http or https, and the port")
                 yield found
                 self.stopped = found.status == "fail"
                 if self.stopped:
@@ -105,7 +107,7 @@ class _Probes:
         yield _clock(self.date)
 
     def _without_key(self) -> dict[str, str]:
-        return {name: value for name, value in self.place.headers.items() if name.lower() != "authorization"}
+        return {name: value for name, value in self.server.headers.items() if name.lower() != "authorization"}
 
     async def _post(self, http: httpx2.AsyncClient, headers: dict[str, str]) -> httpx2.Response:
         """A question of the newest era; an older server refuses it in words of its own."""
@@ -116,44 +118,44 @@ class _Probes:
             "Mcp-Method": "server/discover",
             **headers,
         }
-        response = await http.post(self.place.url, json=body, headers=sent)
+        response = await http.post(self.server.url, json=body, headers=sent)
         self.date = response.headers.get("date") or self.date
         return response
 
     async def _names(self, http: httpx2.AsyncClient) -> Check:
         """Whether the server knows its name, and whether it keeps pages of others out."""
-        host = urlsplit(self.place.url).netloc
+        host = urlsplit(self.server.url).netloc
         plain = await self._post(http, self._without_key())
         if plain.status_code == _WRONG_HOST:
-            todo = f"set server.public_url to an address with {host}, or use a name that the server knows"
-            return Check(name="host", status="fail", told=f"the server does not answer to {host}", todo=todo)
+            hint = f"set server.public_url to an address with {host}, or use a name that the server knows"
+            return Check(name="host", status="fail", message=f"the server does not answer to {host}", hint=hint)
         if plain.status_code == _NOT_THERE and b'"jsonrpc"' not in plain.content:
-            told = f"there is nothing at {urlsplit(self.place.url).path or '/'} (404)"
-            todo = "check the path: Penstock has MCP at /mcp, unless server.mcp.path says otherwise"
-            return Check(name="path", status="fail", told=told, todo=todo)
-        strange = await self._post(http, {"Origin": _STRANGE_ORIGIN, **self.place.headers})
+            message = f"there is nothing at {urlsplit(self.server.url).path or '/'} (404)"
+            hint = "check the path: Penstock has MCP at /mcp, unless server.mcp.path says otherwise"
+            return Check(name="path", status="fail", message=message, hint=hint)
+        strange = await self._post(http, {"Origin": _STRANGE_ORIGIN, **self.server.headers})
         if strange.status_code == _REFUSED:
-            return Check(name="host", status="ok", told=f"answers to {host} and refuses pages of other origins")
-        told = f"answers to {host}, but also to a page of another origin"
+            return Check(name="host", status="ok", message=f"answers to {host} and refuses pages of other origins")
+        message = f"answers to {host}, but also to a page of another origin"
         advice = "a page in a browser could call it: take * out of server.cors.origins" if self.ours else None
-        return Check(name="host", status="warn", told=told, todo=advice)
+        return Check(name="host", status="warn", message=message, hint=advice)
 
     async def _key(self, http: httpx2.AsyncClient) -> Check:
         without = await self._post(http, self._without_key())
-        response = await self._post(http, dict(self.place.headers)) if self.place.headers else without
+        response = await self._post(http, dict(self.server.headers)) if self.server.headers else without
         if response.status_code == _NO_KEY:
-            return Check(name="key", status="fail", told=_refused(response), todo=self._key_advice())
+            return Check(name="key", status="fail", message=_refused(response), hint=self._key_advice())
         if response.status_code >= 500:  # noqa: PLR2004
-            return Check(name="key", status="fail", told=_refused(response), todo="look at the log of the server")
+            return Check(name="key", status="fail", message=_refused(response), hint="look at the log of the server")
         if without.status_code == _NO_KEY:
-            return Check(name="key", status="ok", told="the key is taken, and a request without one is refused")
-        told = "the server takes requests without a key"
-        return Check(name="key", status="warn" if self.ours else "ok", told=told)
+            return Check(name="key", status="ok", message="the key is taken, and a request without one is refused")
+        message = "the server takes requests without a key"
+        return Check(name="key", status="warn" if self.ours else "ok", message=message)
 
     def _key_advice(self) -> str:
         if not self.ours:
             return "give the key with --key-env or --header"
-        if self.place.headers:
+        if self.server.headers:
             return "make a new one where the server runs: penstock key create --name NAME --scopes '[…]'"
         return f"put the key into {KEY_VARIABLE}, or name a profile that has one (penstock profile add --help)"
 
@@ -176,15 +178,15 @@ async def _reach(url: str) -> Check:
         async with asyncio.timeout(_STEP_SECONDS):
             _, writer = await asyncio.open_connection(host, port)
     except socket.gaierror:
-        told = f"there is no machine called {host}"
-        return Check(name="address", status="fail", told=told, todo="check the name in the address")
+        message = f"there is no machine called {host}"
+        return Check(name="address", status="fail", message=message, hint="check the name in the address")
     except (OSError, TimeoutError) as error:
-        told = f"{host}:{port} does not answer: {_why(error)}"
-        todo = "is the server running? penstock serve starts one; check host and port"
-        return Check(name="address", status="fail", told=told, todo=todo)
+        message = f"{host}:{port} does not answer: {_why(error)}"
+        hint = "is the server running? penstock serve starts one; check host and port"
+        return Check(name="address", status="fail", message=message, hint=hint)
     took_ms = round((time.perf_counter() - began) * 1000)
     writer.close()
-    return Check(name="address", status="ok", told=f"{host}:{port} answers", took_ms=took_ms)
+    return Check(name="address", status="ok", message=f"{host}:{port} answers", took_ms=took_ms)
 
 
 def _why(error: OSError) -> str:
@@ -199,38 +201,41 @@ def _why(error: OSError) -> str:
 
 def _clock(date: str | None) -> Check:
     if date is None:
-        return Check(name="clock", status="skip", told="the server does not say what time it is")
+        return Check(name="clock", status="skip", message="the server does not say what time it is")
     try:
         there = parsedate_to_datetime(date).timestamp()
     except ValueError:
-        return Check(name="clock", status="skip", told="the server says a time that cannot be read")
+        return Check(name="clock", status="skip", message="the server says a time that cannot be read")
     skew = there - SystemClock().now_ms() / 1000
     if abs(skew) <= _SKEW_SECONDS_MAX:
-        return Check(name="clock", status="ok", told=f"the clocks agree within {_SKEW_SECONDS_MAX:g} s")
-    told = f"the clock of the server is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this one"
+        return Check(name="clock", status="ok", message=f"the clocks agree within {_SKEW_SECONDS_MAX:g} s")
+    message = f"the clock of the server is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this one"
     return Check(
-        name="clock", status="warn", told=told, todo="set both clocks by the network: what expires depends on them"
+        name="clock",
+        status="warn",
+        message=message,
+        hint="set both clocks by the network: what expires depends on them",
     )
 
 
-def _program(place: StdioServer) -> Check:
-    found = shutil.which(place.command)
+def _program(server: StdioServer) -> Check:
+    found = shutil.which(server.command)
     if found is None:
-        told, todo = f"{place.command} is not found", "check the name, or give the whole path"
-        return Check(name="program", status="fail", told=told, todo=todo)
-    return Check(name="program", status="ok", told=found)
+        message, hint = f"{server.command} is not found", "check the name, or give the whole path"
+        return Check(name="program", status="fail", message=message, hint=hint)
+    return Check(name="program", status="ok", message=found)
 
 
-async def _connected(place: McpServer, era: str) -> list[Check]:
+async def _connected(server: McpServer, era: str) -> list[Check]:
     """Connect as a client does, and use the connection."""
     name = "connect" if era == "auto" else "handshake"
     began = time.perf_counter()
     checks: list[Check] = []
     try:
         async with asyncio.timeout(_STEP_SECONDS * 3):
-            async with connect_mcp(place, ConnectOptions(era=era, timeout_seconds=_STEP_SECONDS)) as client:
+            async with connect_mcp(server, ConnectOptions(era=era, timeout_seconds=_STEP_SECONDS)) as client:
                 took_ms = round((time.perf_counter() - began) * 1000)
-                checks.append(Check(name=name, status="ok", told=_greeting(client), took_ms=took_ms))
+                checks.append(Check(name=name, status="ok", message=_greeting(client), took_ms=took_ms))
                 if era == "auto":
                     checks += await _used(client)
     except _FAILURES as error:
@@ -248,19 +253,19 @@ def _greeting(client: Client) -> str:
 
 
 def _not_connected(name: str, era: str, error: Exception) -> Check:
-    todo: str | None = "is it an MCP server? check the address or the program"
+    hint: str | None = "is it an MCP server? check the address or the program"
     match error:
         case TimeoutError():
-            told = "there was no answer in time"
+            message = "there was no answer in time"
         case MCPError():
-            told = error.error.message
+            message = error.error.message
         case PenstockError():
-            told, todo = error.message, error.hint or todo
+            message, hint = error.message, error.hint or hint
         case _:
-            told = invalid_answer(error).message
+            message = invalid_answer(error).message
     if era == "legacy":
-        return Check(name=name, status="warn", told=f"{told}; clients before 2026-07-28 cannot connect")
-    return Check(name=name, status="fail", told=told, todo=todo)
+        return Check(name=name, status="warn", message=f"{message}; clients before 2026-07-28 cannot connect")
+    return Check(name=name, status="fail", message=message, hint=hint)
 
 
 async def _used(client: Client) -> list[Check]:
@@ -272,14 +277,14 @@ async def _used(client: Client) -> list[Check]:
 
 def _catalogue(tools: list[Any], took_ms: int) -> Check:
     size = len(json.dumps(tools, ensure_ascii=False, separators=(",", ":")).encode())
-    told = f"{len(tools)} tools, {size_text(size)}, about {token_estimate(size):,} tokens"
+    message = f"{len(tools)} tools, {size_text(size)}, about {token_estimate(size):,} tokens"
     if not tools:
-        todo = "expose a workflow (expose.tool: true), and give the key the scopes that it needs"
-        return Check(name="tools", status="warn", told="there are no tools for this key", todo=todo, took_ms=took_ms)
+        hint = "expose a workflow (expose.tool: true), and give the key the scopes that it needs"
+        return Check(name="tools", status="warn", message="there are no tools for this key", hint=hint, took_ms=took_ms)
     if size > limits.MCP_CATALOGUE_BYTES_MAX:
-        todo = "a long list costs the model its room; choose with --toolset, or server.mcp.toolset"
-        return Check(name="tools", status="warn", told=told, todo=todo, took_ms=took_ms)
-    return Check(name="tools", status="ok", told=told, todo=_workflows_advice(tools), took_ms=took_ms)
+        hint = "a long list costs the model its room; choose with --toolset, or server.mcp.toolset"
+        return Check(name="tools", status="warn", message=message, hint=hint, took_ms=took_ms)
+    return Check(name="tools", status="ok", message=message, hint=_workflows_advice(tools), took_ms=took_ms)
 
 
 def _workflows_advice(tools: list[Any]) -> str | None:
@@ -293,11 +298,11 @@ def _workflows_advice(tools: list[Any]) -> str | None:
 async def _harmless_call(client: Client, names: set[str]) -> Check:
     name = next((name for name in (_INFO, _LOOK) if name in names), None)
     if name is None:
-        return Check(name="call", status="skip", told="no tool is known that could be called without doing anything")
+        return Check(name="call", status="skip", message="no tool is known that could be called without doing anything")
     began = time.perf_counter()
     result = await client.call_tool(name, {} if name == _INFO else _NO_EXECUTION)
     took_ms = round((time.perf_counter() - began) * 1000)
     text = next((item.text for item in result.content if item.type == "text"), "")
     if result.is_error and not (name == _LOOK and text.startswith(_NOT_FOUND)):
-        return Check(name="call", status="fail", told=f"{name} answered with an error: {text}", took_ms=took_ms)
-    return Check(name="call", status="ok", told=f"{name} answered", took_ms=took_ms)
+        return Check(name="call", status="fail", message=f"{name} answered with an error: {text}", took_ms=took_ms)
+    return Check(name="call", status="ok", message=f"{name} answered", took_ms=took_ms)

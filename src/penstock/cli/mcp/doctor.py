@@ -56,11 +56,11 @@ def doctor_command(
 
     def work() -> int:
         silence_sdk_logs()
-        place = resolve_server(choice)
+        server = resolve_server(choice)
         ours = choice.url is None and not choice.command
-        checks = asyncio.run(_examined(place, ours=ours, quiet=as_json))
+        checks = asyncio.run(_run_checks(server, ours=ours, quiet=as_json))
         if as_json:
-            named = place.url if isinstance(place, HttpServer) else " ".join((place.command, *place.arguments))
+            named = server.url if isinstance(server, HttpServer) else " ".join((server.command, *server.arguments))
             print_json({"ok": is_well(checks), "server": named, "checks": [check.to_json() for check in checks]})
         else:
             print_summary(checks)
@@ -72,19 +72,19 @@ def doctor_command(
 DOCTOR = WithTrailingArguments(doctor_command)
 
 
-async def _examined(place: McpServer, *, ours: bool, quiet: bool) -> list[Check]:
+async def _run_checks(server: McpServer, *, ours: bool, quiet: bool) -> list[Check]:
     """Every check, printed as soon as it is made."""
     checks = []
-    async for check in _checks(place, ours=ours):
+    async for check in _checks(server, ours=ours):
         checks.append(check)
         if not quiet:
             print_check(check)
     return checks
 
 
-async def _checks(place: McpServer, *, ours: bool) -> AsyncIterator[Check]:
-    async for check in connection_checks.check_connection(place, ours=ours):
+async def _checks(server: McpServer, *, ours: bool) -> AsyncIterator[Check]:
+    async for check in connection_checks.check_connection(server, ours=ours):
         yield check
     here = install_environment(os.environ, Path.home(), Path.cwd(), sys.platform)
-    for check in entry_checks(here, place.url if isinstance(place, HttpServer) else None):
+    for check in entry_checks(here, server.url if isinstance(server, HttpServer) else None):
         yield check

@@ -66,32 +66,32 @@ Outcome: TypeAlias = ToolAnswered | ToolWaiting | ToolCancelled
 
 
 @dataclass(slots=True)
-class _Person:
+class _ElicitationPrompter:
     """Whoever sits at the terminal; asked one thing at a time."""
 
     conversation: TerminalConversation = field(default_factory=TerminalConversation)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def asked(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+    async def answer(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
         """Ask what a server wants to know."""
         async with self.turn:
             self.conversation.tell("\n".join(map(clean, params.message.splitlines())))
             try:
                 if isinstance(params, types.ElicitRequestURLParams):
-                    return await self._sent_to(params)
-                return await self._filled(dict(params.requested_schema))
+                    return await self._open_url(params)
+                return await self._answer_form(dict(params.requested_schema))
             except asyncio.CancelledError:
                 self.conversation.tell("\nThis is no longer asked: somebody answered, or the call has ended.")
                 raise
 
-    async def _filled(self, schema: JsonObject) -> types.ElicitResult:
+    async def _answer_form(self, schema: JsonObject) -> types.ElicitResult:
         outcome = await ask_answer(schema, self.conversation)
         if isinstance(outcome, AnswerAbandoned):
             return types.ElicitResult(action="cancel")
         content: Any = outcome.value
         return types.ElicitResult(action="accept", content=content if isinstance(content, dict) else {})
 
-    async def _sent_to(self, params: types.ElicitRequestURLParams) -> types.ElicitResult:
+    async def _open_url(self, params: types.ElicitRequestURLParams) -> types.ElicitResult:
         """Send the person to a page; what they do there, they do not do here."""
         self.conversation.tell(f"Open {clean(params.url)}")
         line = await self.conversation.ask("Press Enter when you have, or type d to decline: ")
@@ -104,7 +104,7 @@ class _Person:
 class ToolCall:
     """A call that is to be made."""
 
-    place: McpServer
+    server: McpServer
     tool: str
     arguments: Callable[[JsonObject], JsonObject]
     """Makes the arguments, given the input schema of the tool."""
@@ -115,19 +115,19 @@ class ToolCall:
     """What `penstock runs answer` needs to find the server; None for one that is not ours."""
     task_id: str | None = None
     """The task that the call became, once it is one."""
-    _told: str = ""
+    _last_status: str = ""
 
-    async def made(self) -> Outcome:
+    async def run(self) -> Outcome:
         """Make the call and follow it; raises what a server refuses with as an error of ours."""
         follower = TaskFollower(self._watch, asks=self.asks)
-        manners = ConnectOptions(
+        options = ConnectOptions(
             era=self.era,
-            ask=_Person().asked if self.asks else None,
+            ask=_ElicitationPrompter().answer if self.asks else None,
             extensions=(follower,),
             patience_seconds=_PATIENCE_SECONDS,
         )
         try:
-            async with connect_mcp(self.place, manners) as client:
+            async with connect_mcp(self.server, options) as client:
                 return await self._called(client)
         except MCPError as error:
             raise protocol_error(error.error.code, error.error.message, error.error.data) from error
@@ -139,7 +139,7 @@ class ToolCall:
         tools = (await client.list_tools()).tools
         schema = next((item.input_schema for item in tools if item.name == self.tool), {})
         arguments = self.arguments(schema)
-        self._warn_of_strangers(arguments, schema)
+        self._warn_about_unknown_arguments(arguments, schema)
         try:
             result = await client.call_tool(self.tool, arguments, progress_callback=self._progress)
         except TaskWaits as waits:
@@ -152,13 +152,13 @@ class ToolCall:
 
     def _explained(self, error: MCPError, names: list[str]) -> PenstockError:
         """The error of a call; if there is no such tool, with the one that may be meant."""
-        told = protocol_error(error.error.code, error.error.message, error.error.data)
-        if self.tool not in names and error.error.code == types.INVALID_PARAMS and told.hint is None:
+        ours = protocol_error(error.error.code, error.error.message, error.error.data)
+        if self.tool not in names and error.error.code == types.INVALID_PARAMS and ours.hint is None:
             near = nearest(self.tool, names)
-            told.hint = f"did you mean {near}?" if near else "`penstock mcp tools` lists what there is"
-        return told
+            ours.hint = f"did you mean {near}?" if near else "`penstock mcp tools` lists what there is"
+        return ours
 
-    def _warn_of_strangers(self, arguments: JsonObject, schema: JsonObject) -> None:
+    def _warn_about_unknown_arguments(self, arguments: JsonObject, schema: JsonObject) -> None:
         """Name arguments that the tool does not know and that look like ones it does; the tool itself may take them."""
         properties = schema.get("properties")
         known = properties if isinstance(properties, dict) else {}
@@ -175,12 +175,12 @@ class ToolCall:
         if self.task_id is None:
             self._say("▸", f"task {state.task_id}")
         self.task_id = state.task_id
-        # What is asked right here, or told at the end, need not be told before.
+        # A question that is asked here, or reported at the end, is not announced before.
         is_plain = state.message in (None, state.status) or state.status == "input_required"
-        told = state.status if is_plain else f"{state.status}: {state.message}"
-        if told != self._told:
-            self._told = told
-            self._say("·", told)
+        status = state.status if is_plain else f"{state.status}: {state.message}"
+        if status != self._last_status:
+            self._last_status = status
+            self._say("·", status)
         if state.waits_elsewhere and self.asks and self.answer_options is not None:
             self._say("▸", f"answer it with {command_text('runs', 'answer', *self.answer_options, state.task_id)}")
 

@@ -116,18 +116,18 @@ def _print_list(listing: mcp_client.ToolListing, tools: list[JsonObject]) -> Non
         name = f"{clean(str(item['name'])):<{width}}"
         console.print(Text.assemble((name, "bold"), (f"  {size}", "dim"), (f"  {kind:<9}", style), title))
     total = sum(map(_bytes, tools))
-    told = f"{count_words(len(tools), 'tool')} · {size_text(total)} · about {token_estimate(total):,} tokens"
+    text = f"{count_words(len(tools), 'tool')} · {size_text(total)} · about {token_estimate(total):,} tokens"
     name = f" · {clean(listing.server)}" if listing.server else ""
-    console.print(Text(f"{told} ({BYTES_PER_TOKEN} bytes each) · {listing.version}{name}", style="dim"))
+    console.print(Text(f"{text} ({BYTES_PER_TOKEN} bytes each) · {listing.version}{name}", style="dim"))
 
 
 def _say_why_none(toolset: str | None) -> None:
     """Why there may be nothing to list, where the list itself says nothing."""
-    told = "expose a workflow (expose.tool: true), or use a key with more scopes"
+    text = "expose a workflow (expose.tool: true), or use a key with more scopes"
     if toolset is not None:
         sets = "workflows, management, operations, upstream, all, search, or names of tools"
-        told = f"--toolset {clean(toolset)} has nothing for this key; it takes {sets}"
-    console_for(sys.stdout).print(Text.assemble(("hint", "cyan"), f": {told}"))
+        text = f"--toolset {clean(toolset)} has nothing for this key; it takes {sets}"
+    console_for(sys.stdout).print(Text.assemble(("hint", "cyan"), f": {text}"))
 
 
 def _kind(tool: JsonObject) -> tuple[str, str]:
@@ -149,8 +149,8 @@ def _print_tool(tool: JsonObject) -> None:
     console = console_for(sys.stdout)
     kind, style = _kind(tool)
     size = _bytes(tool)
-    told = f" · {size_text(size)}, about {token_estimate(size):,} tokens"
-    console.print(Text.assemble((clean(str(tool["name"])), "bold"), (f"  {kind}", style), (told, "dim")))
+    text = f" · {size_text(size)}, about {token_estimate(size):,} tokens"
+    console.print(Text.assemble((clean(str(tool["name"])), "bold"), (f"  {kind}", style), (text, "dim")))
     for line in str(tool.get("description") or tool.get("title") or "").splitlines():
         console.print(Text(clean(line)))
     for title, member in (("arguments", "inputSchema"), ("answer", "outputSchema")):
@@ -171,8 +171,8 @@ def _members(schema: dict[str, Any]) -> Iterator[str]:
     for name, inner in properties.items():
         found = inner if isinstance(inner, dict) else {}
         needed = "needed" if name in required else ""
-        told = clean(str(found.get("description", "")))
-        yield f"{clean(name):<{width}}  {_type(found):<10}  {needed:<6}  {told}".rstrip()
+        text = clean(str(found.get("description", "")))
+        yield f"{clean(name):<{width}}  {_type(found):<10}  {needed:<6}  {text}".rstrip()
 
 
 def _type(schema: dict[str, Any]) -> str:

@@ -57,8 +57,8 @@ def operation_command(name: str) -> Callable[..., None]:
     ordered = sorted(parameters, key=lambda parameter: parameter.default is not inspect.Parameter.empty)
     command.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]  # what `inspect` looks at first
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
-    told = f"{operation.title}.\n\n{operation.description}" if operation.description else f"{operation.title}."
-    command.__doc__ = words_of(operation, told)
+    text = f"{operation.title}.\n\n{operation.description}" if operation.description else f"{operation.title}."
+    command.__doc__ = words_of(operation, text)
     return command
 
 
@@ -136,8 +136,8 @@ def _show_stream(surface: OperationClient, operation: Operation, arguments: Json
     code = STILL_WAITING
     for event in surface.events(operation.name, arguments):
         if as_json:
-            told = {"event": event.event, "id": event.id, "data": event.data}
-            typer.echo(json.dumps(told, ensure_ascii=False))
+            line = {"event": event.event, "id": event.id, "data": event.data}
+            typer.echo(json.dumps(line, ensure_ascii=False))
         else:
             print_event(event)
         if event.event == "complete":

@@ -47,8 +47,8 @@ def words_of(operation: Operation, text: str) -> str:
 
 
 def _as_run(found: re.Match[str]) -> str:
-    told = f"{'a ' if found[1] else ''}run{found[2]}"
-    return told.capitalize() if found[0][0].isupper() else told
+    text = f"{'a ' if found[1] else ''}run{found[2]}"
+    return text.capitalize() if found[0][0].isupper() else text
 
 
 def option_of(operation: Operation, parameter: Parameter) -> str:
@@ -70,8 +70,8 @@ def parameter_signature(operation: Operation) -> Iterator[inspect.Parameter]:
         if parameter.place == "path":
             info = typer.Argument(metavar=_place(operation, parameter), help=words_of(operation, _help(parameter)))
         else:
-            told = words_of(operation, _help(parameter))
-            info = typer.Option(*_flags(operation, parameter), metavar=_metavar(parameter), help=told)
+            text = words_of(operation, _help(parameter))
+            info = typer.Option(*_flags(operation, parameter), metavar=_metavar(parameter), help=text)
         yield inspect.Parameter(
             parameter.name,
             inspect.Parameter.KEYWORD_ONLY,

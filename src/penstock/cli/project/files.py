@@ -72,8 +72,10 @@ def _beside(
         if owner != name:
             special = {"webhook": "/triggers", "handler": f"/expose/{claim.name}"}
             place = special.get(claim.kind, f"/expose/{claim.kind}")
-            told = f"the {claim.kind} {claim.name} belongs to the workflow {owner} ({file})"
-            yield Finding(code="NAME_TAKEN", path=place, message=told, hint="choose another name, or change that file")
+            message = f"the {claim.kind} {claim.name} belongs to the workflow {owner} ({file})"
+            yield Finding(
+                code="NAME_TAKEN", path=place, message=message, hint="choose another name, or change that file"
+            )
     for finding in project_findings(document, known):
         yield replace(finding, severity=Severity.WARNING) if finding.code in PROJECT_CODES else finding
 

@@ -106,6 +106,6 @@ def create_project(folder: Path, *, force: bool = False) -> list[str]:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
     except OSError as error:
-        told = f"{error.filename or folder} cannot be written: {error.strerror or error}"
-        raise Unavailable("PROJECT_UNWRITABLE", told, "choose a folder that you can write to") from error
+        message = f"{error.filename or folder} cannot be written: {error.strerror or error}"
+        raise Unavailable("PROJECT_UNWRITABLE", message, "choose a folder that you can write to") from error
     return list(wanted)

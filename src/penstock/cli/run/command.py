@@ -40,7 +40,7 @@ _LEFT_EXIT = 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Order:
+class _RunRequest:
     """What was asked for on the command line."""
 
     file: str
@@ -96,7 +96,7 @@ def run_command(  # noqa: PLR0913  # every option is one the user can give
     """
 
     async def work() -> int:
-        order = _Order(
+        request = _RunRequest(
             file=file,
             others=tuple(other or ()),
             given=given,
@@ -108,49 +108,51 @@ def run_command(  # noqa: PLR0913  # every option is one the user can give
         )
         flags = {"storage.path": database, "steps.modules": steps or None}
         settings = command_settings(config, flags, as_json=as_json).settings
-        return await _run(order, Workspace.configured(settings, config=config, secret_folder=secret_folder))
+        return await _run(request, Workspace.configured(settings, config=config, secret_folder=secret_folder))
 
     exit_with_async(work, as_json=as_json)
 
 
-async def _run(order: _Order, workspace: Workspace) -> int:
-    workflow, others = runnable_in_project(order.file, order.others, workspace.settings, performs=not order.detach)
-    value: JsonValue = {} if order.given is None else parse_value(order.given, "--input")
+async def _run(request: _RunRequest, workspace: Workspace) -> int:
+    workflow, others = runnable_in_project(
+        request.file, request.others, workspace.settings, performs=not request.detach
+    )
+    value: JsonValue = {} if request.given is None else parse_value(request.given, "--input")
     async with (
-        open_workspace(workspace, perform=not order.detach, create=True, family=order.run_id) as penstock,
+        open_workspace(workspace, perform=not request.detach, create=True, family=request.run_id) as penstock,
         open_gate(penstock, pepper_file=workspace.pepper_file) as gate,
     ):
         for other in others:
             await load_workflow_into(gate, other, owner=local_owner())
-        if not order.detach:
+        if not request.detach:
             hold_signals()
-        run_id, joined = await _start(gate, workflow, value, order)
-        follower = await Follower.of(RunSource(call=calls_of_gate(gate), performs=not order.detach), run_id)
+        run_id, joined = await _start(gate, workflow, value, request)
+        follower = await Follower.of(RunSource(call=calls_of_gate(gate), performs=not request.detach), run_id)
         await follower.catch_up()
-        if order.detach:
+        if request.detach:
             idle = not follower.view.ended and not await live_workers(penstock)
-            return await _detached(follower, workspace, joined=joined, idle=idle, as_json=order.as_json)
-        if joined and not order.as_json:
-            told = f"run {run_id} exists already and is {status_text(follower.view, follower.children)}; joining it"
-            console_for(sys.stdout).print(Text(told, style="dim"))
-        display = display_for(penstock.host.clock, silent=order.as_json or not order.watch)
-        ending = await watch(follower, display, asks=not order.as_json, stays=False)
-        extra: JsonObject | None = {"joined": joined} if order.as_json else None
-        place = WatchedTarget.of(workspace)
-        return await finish_watching(follower, place, ending, json_extra=extra, watched=order.watch)
+            return await _detached(follower, workspace, joined=joined, idle=idle, as_json=request.as_json)
+        if joined and not request.as_json:
+            text = f"run {run_id} exists already and is {status_text(follower.view, follower.children)}; joining it"
+            console_for(sys.stdout).print(Text(text, style="dim"))
+        display = display_for(penstock.host.clock, silent=request.as_json or not request.watch)
+        ending = await watch(follower, display, asks=not request.as_json, stays=False)
+        extra: JsonObject | None = {"joined": joined} if request.as_json else None
+        target = WatchedTarget.of(workspace)
+        return await finish_watching(follower, target, ending, json_extra=extra, watched=request.watch)
 
 
-async def _start(gate: Gate, workflow: Workflow, value: JsonValue, order: _Order) -> tuple[str, bool]:
+async def _start(gate: Gate, workflow: Workflow, value: JsonValue, request: _RunRequest) -> tuple[str, bool]:
     """The id of the run, and whether it was there before."""
-    known = await gate.services.store.row(order.run_id)
+    known = await gate.services.store.row(request.run_id)
     if known is not None:
         if known.workflow_name != workflow.name:
             raise UsageError(f"run {known.run_id} is a run of {known.workflow_name}, not of {workflow.name}")
         return known.run_id, True
     await load_workflow_into(gate, workflow, owner=local_owner())
-    labels: JsonObject = dict(order.labels)
+    labels: JsonObject = dict(request.labels)
     asked: JsonObject = {"workflow_id": workflow.name, "hash": workflow.hash, "input": value, "labels": labels}
-    started = await calls_of_gate(gate)("workflow.execute", {**asked, "execution_id": order.run_id})
+    started = await calls_of_gate(gate)("workflow.execute", {**asked, "execution_id": request.run_id})
     return started["execution_id"], False
 
 
@@ -169,15 +171,15 @@ async def _detached(follower: Follower, workspace: Workspace, *, joined: bool, i
 
 
 async def finish_watching(
-    follower: Follower, place: WatchedTarget, ending: Ending, *, json_extra: JsonObject | None, watched: bool = True
+    follower: Follower, target: WatchedTarget, ending: Ending, *, json_extra: JsonObject | None, watched: bool = True
 ) -> int:
     """Say how it ended, or how to go on (as JSON if there are members to add to it), and give the exit code."""
     if json_extra is not None:
         print_json({**await follower.source.view(follower.view.run_id), **json_extra})
     elif ending is Ending.ENDED:
-        print_ending(follower, place, watched=watched)
+        print_ending(follower, target, watched=watched)
     else:
-        print_next_steps(follower, place, ending)
+        print_next_steps(follower, target, ending)
     return _exit_code(follower, ending)
 
 

@@ -41,8 +41,8 @@ class Follower:
         """Begin to follow a run."""
         workflow = await source.workflow(run_id)
         if workflow is None:
-            told, hint = f"there is no run {run_id} with a document to read", "`penstock runs list` shows the runs"
-            raise NotFound("EXECUTION_NOT_FOUND", told, hint)
+            message, hint = f"there is no run {run_id} with a document to read", "`penstock runs list` shows the runs"
+            raise NotFound("EXECUTION_NOT_FOUND", message, hint)
         return cls(source=source, view=RunView(workflow=workflow, name=run_id))
 
     async def catch_up(self) -> bool:

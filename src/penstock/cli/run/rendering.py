@@ -116,10 +116,10 @@ class RenderContext:
 
 def _widest_what(workflow: Workflow, node: Node) -> str:
     """What stands beside a node's name; an item's line names the node there."""
-    told = f"{node.type} {called(node)}".strip()
-    told += _USUAL_COUNTS.get(str(node.type), "")
+    text = f"{node.type} {called(node)}".strip()
+    text += _USUAL_COUNTS.get(str(node.type), "")
     owner = workflow.bodies[node.body].owner
-    return f"{node.id}: {told}" if owner is not None and workflow.nodes[owner].type == "for_each" else told
+    return f"{node.id}: {text}" if owner is not None and workflow.nodes[owner].type == "for_each" else text
 
 
 def _depth_of(workflow: Workflow, body: str) -> int:
@@ -193,28 +193,28 @@ def status_text(view: RunView, children: Mapping[str, RunView] | None = None) ->
     return "running"
 
 
-def header_of(view: RunView, sheet: RenderContext) -> Text:
+def header_of(view: RunView, context: RenderContext) -> Text:
     """The first line: which run, how it stands, how long it has been going."""
     style = {Mark.DONE: "green", Mark.FAILED: "red", Mark.DROPPED: "red"}.get(view.mark, "cyan")
-    end = view.visits.updated_at if view.ended else sheet.now
+    end = view.visits.updated_at if view.ended else context.now
     text = Text.assemble(
         ("● ", style),
         (clean(view.workflow.name), "bold"),
         f" {clean(view.workflow.version)}  run {clean(view.run_id)}  ",
-        (status_text(view, sheet.children), style),
+        (status_text(view, context.children), style),
         (f"  {clock_text(end - view.visits.begun_at)}", "dim"),
     )
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
 
 
-def text_of(line: Line, sheet: RenderContext) -> Text:
+def text_of(line: Line, context: RenderContext) -> Text:
     """A line as it is printed; too much of it is cut at the edge of the window."""
     symbol, style = _MARKS[line.mark] if line.mark is not None else (" ", "dim")
     indent = "  " * (line.depth + 1)
     text = Text(indent, no_wrap=True, overflow="ellipsis")
     text.append(f"{symbol} ", style)
-    name_cells = max(sheet.name_cells - 2 * line.depth, 1)
+    name_cells = max(context.name_cells - 2 * line.depth, 1)
     text.append(
         _fitted(clean(line.name), name_cells) if line.what or line.time else clean(line.name), _name_style(line)
     )
@@ -222,7 +222,7 @@ def text_of(line: Line, sheet: RenderContext) -> Text:
     waits = line.mark in (Mark.WAITING, Mark.RETRYING)
     text.append("  ")
     if line.time or note:
-        what = what if cell_len(what) > sheet.what_cells else set_cell_size(what, sheet.what_cells)
+        what = what if cell_len(what) > context.what_cells else set_cell_size(what, context.what_cells)
     text.append(what, "yellow" if waits else "dim" if line.mark is Mark.DROPPED else "")
     if line.time or note:
         text.append(f"  {line.time.rjust(_TIME_CELLS)}", "dim")
@@ -245,12 +245,12 @@ def _name_style(line: Line) -> str:
 
 
 def lines_of(
-    view: RunView, sheet: RenderContext, *, lines_max: int | None = None, without: Container[str] = ()
+    view: RunView, context: RenderContext, *, lines_max: int | None = None, without: Container[str] = ()
 ) -> list[Line]:
     """Every line of a run whose key is not in `without`, or as many of the later ones as fit."""
     lines: list[Line] = []
     for items_shown in _ITEMS_SHOWN:
-        drawn = _visit_lines(view, view.walk(), replace(sheet, items_shown=items_shown), 0)
+        drawn = _visit_lines(view, view.walk(), replace(context, items_shown=items_shown), 0)
         lines = [line for line in drawn if line.key not in without]
         if lines_max is None or len(lines) <= lines_max:
             return lines
@@ -261,39 +261,39 @@ def lines_of(
     return [cut, *lines[above:]]
 
 
-def _visit_lines(view: RunView, visits: Iterable[Visit], sheet: RenderContext, depth: int) -> Iterator[Line]:
+def _visit_lines(view: RunView, visits: Iterable[Visit], context: RenderContext, depth: int) -> Iterator[Line]:
     for visit in visits:
         if view.node_type(visit) != "start":
-            yield _visit_line(view, visit, sheet, depth)
+            yield _visit_line(view, visit, context, depth)
             if depth < _DEPTH_MAX:
-                yield from _inner_lines(view, visit, sheet, depth + 1)
+                yield from _inner_lines(view, visit, context, depth + 1)
 
 
 def _inner_lines(
-    view: RunView, visit: Visit, sheet: RenderContext, depth: int, *, compact: bool = False
+    view: RunView, visit: Visit, context: RenderContext, depth: int, *, compact: bool = False
 ) -> Iterator[Line]:
     """What is inside of a visit; `compact` gives every branch one line, because it stands inside of an item."""
-    child = (sheet.children or {}).get(visit.child_run_id or "")
+    child = (context.children or {}).get(visit.child_run_id or "")
     if child is not None and not child.ended:
-        yield from _visit_lines(child, child.walk(), sheet, depth)
+        yield from _visit_lines(child, child.walk(), context, depth)
     scopes = view.visits.scopes_of(visit)
     match view.node_type(visit):
         case "parallel" | "race" if compact:
             for scope in scopes:
-                yield _scope_line(view, scope, scope.branch or "", sheet, depth)
+                yield _scope_line(view, scope, scope.branch or "", context, depth)
         case "parallel" | "race":
             for scope in scopes:
-                yield _branch_line(view, scope, sheet, depth)
-                yield from _visit_lines(view, view.visits_in(scope), sheet, depth + 1)
+                yield _branch_line(view, scope, context, depth)
+                yield from _visit_lines(view, view.visits_in(scope), context, depth + 1)
         case "loop":
             for scope in scopes[-1:]:
-                yield from _visit_lines(view, view.visits_in(scope), sheet, depth)
+                yield from _visit_lines(view, view.visits_in(scope), context, depth)
         case _:
-            yield from _item_lines(view, visit, scopes, sheet, depth)
+            yield from _item_lines(view, visit, scopes, context, depth)
 
 
 def _item_lines(
-    view: RunView, visit: Visit, scopes: Sequence[VisitScope], sheet: RenderContext, depth: int
+    view: RunView, visit: Visit, scopes: Sequence[VisitScope], context: RenderContext, depth: int
 ) -> Iterator[Line]:
     """The items that somebody wants to see: those under way, then failed ones, then the latest."""
     order = {VisitStatus.RUNNING: 0, VisitStatus.FAILED: 1, VisitStatus.COMPLETED: 2, VisitStatus.CANCELLED: 3}
@@ -304,13 +304,13 @@ def _item_lines(
         key=lambda scope: (order.get(scope.status, 0), scope.index if scope.is_open else -scope.index),
     )
     items = _items(visit)
-    chosen = ranked[: sheet.items_shown]
+    chosen = ranked[: context.items_shown]
     for scope in sorted(chosen, key=lambda scope: scope.index):
         item = shorten(items[scope.index], _ITEM_CHARACTERS_MAX) if scope.index < len(items) else ""
-        yield _scope_line(view, scope, f"#{scope.index + 1} {item}".rstrip(), sheet, depth)
+        yield _scope_line(view, scope, f"#{scope.index + 1} {item}".rstrip(), context, depth)
         current = _current(view, scope)
         if current is not None and depth < _DEPTH_MAX and scope.is_open:
-            yield from _inner_lines(view, current, sheet, depth + 1, compact=True)
+            yield from _inner_lines(view, current, context, depth + 1, compact=True)
     if visit.is_open and chosen:
         yield from _hidden_line(view, visit, scopes, chosen, depth)
 
@@ -319,11 +319,11 @@ def _hidden_line(
     view: RunView, visit: Visit, scopes: Sequence[VisitScope], chosen: Sequence[VisitScope], depth: int
 ) -> Iterator[Line]:
     hidden, to_come = len(scopes) - len(chosen), (_total(visit) or 0) - len(scopes)
-    told = [f"{hidden} more"] if hidden > 0 else []
-    told += [f"{to_come} to come"] if to_come > 0 else []
-    if told:
+    parts = [f"{hidden} more"] if hidden > 0 else []
+    parts += [f"{to_come} to come"] if to_come > 0 else []
+    if parts:
         key = f"{view.run_id}/{visit.node_id}/{visit.ordinal}/hidden"
-        yield Line(key=key, depth=depth, mark=None, name=f"⋮ {', '.join(told)}", what="")
+        yield Line(key=key, depth=depth, mark=None, name=f"⋮ {', '.join(parts)}", what="")
 
 
 def _items(visit: Visit) -> Sequence[JsonValue]:
@@ -348,12 +348,12 @@ def _current(view: RunView, scope: VisitScope) -> Visit | None:
     return view.visits.visits[scope.visits[-1]] if scope.visits else None
 
 
-def _scope_line(view: RunView, scope: VisitScope, name: str, sheet: RenderContext, depth: int) -> Line:
+def _scope_line(view: RunView, scope: VisitScope, name: str, context: RenderContext, depth: int) -> Line:
     """An item or a branch in one line: how it ended, or the node it is at."""
     current = _current(view, scope)
     mark, what, note = mark_of(scope), "", _scope_note(scope)
     if current is not None and scope.is_open:
-        inner = _visit_line(view, current, sheet, depth)
+        inner = _visit_line(view, current, context, depth)
         mark, what, note = inner.mark or mark, f"{_plain_name(current)}: {inner.what}", inner.note
     return Line(
         key=f"{view.run_id}/{scope.serial}",
@@ -361,7 +361,7 @@ def _scope_line(view: RunView, scope: VisitScope, name: str, sheet: RenderContex
         mark=mark,
         name=name,
         what=what,
-        time=_elapsed(scope.begun_at, scope.ended_at, sheet.now),
+        time=_elapsed(scope.begun_at, scope.ended_at, context.now),
         note=note,
         settled=not scope.is_open,
     )
@@ -371,7 +371,7 @@ def _scope_note(scope: VisitScope) -> str:
     return "" if scope.error is None else error_text(scope.error)
 
 
-def _branch_line(view: RunView, scope: VisitScope, sheet: RenderContext, depth: int) -> Line:
+def _branch_line(view: RunView, scope: VisitScope, context: RenderContext, depth: int) -> Line:
     return Line(
         key=f"{view.run_id}/{scope.serial}",
         depth=depth,
@@ -383,7 +383,7 @@ def _branch_line(view: RunView, scope: VisitScope, sheet: RenderContext, depth: 
     )
 
 
-def _visit_line(view: RunView, visit: Visit, sheet: RenderContext, depth: int) -> Line:
+def _visit_line(view: RunView, visit: Visit, context: RenderContext, depth: int) -> Line:
     wait = outside_wait(visit)
     waits = wait is not None and wait.kind is not WaitKind.CHILD
     return Line(
@@ -391,8 +391,8 @@ def _visit_line(view: RunView, visit: Visit, sheet: RenderContext, depth: int) -
         depth=depth,
         mark=mark_of(visit),
         name=_plain_name(visit) + (f" ({visit.ordinal})" if visit.ordinal > 1 and not depth else ""),
-        what=_wait_text(view, visit, sheet.now) if waits else _what(view, visit),
-        time=_time(view, visit, sheet.now),
+        what=_wait_text(view, visit, context.now) if waits else _what(view, visit),
+        time=_time(view, visit, context.now),
         note=_note(view, visit),
         settled=not visit.is_open,
     )
@@ -405,18 +405,18 @@ def _plain_name(visit: Visit) -> str:
 def _what(view: RunView, visit: Visit) -> str:
     undo = "undo with " if visit.node_id.startswith(COMPENSATION_PREFIX) else ""
     node_type, is_done = view.node_type(visit), visit.status is VisitStatus.COMPLETED
-    told = f"{undo}{node_type} {view.called(visit)}".strip()
+    text = f"{undo}{node_type} {view.called(visit)}".strip()
     match node_type:
         case "switch":
-            return f"{told} {view.note(visit)}".strip()
+            return f"{text} {view.note(visit)}".strip()
         case "end" | "continue_as_new" if is_done:
             return shorten(view.output(visit), _PREVIEW_CHARACTERS_MAX)
         case "interrupt" if is_done and not visit.timed_out:
             return f"{view.note(visit)}: {shorten(view.output(visit), _PREVIEW_CHARACTERS_MAX)}"
         case "parallel" | "race" | "for_each" | "loop":
-            return f"{told} {_counts(view, visit)}".strip()
+            return f"{text} {_counts(view, visit)}".strip()
         case _:
-            return told
+            return text
 
 
 def _counts(view: RunView, visit: Visit) -> str:

@@ -238,8 +238,8 @@ def called(node: Node, *, undo: bool = False) -> str:
 
 def error_text(error: VisitError) -> str:
     """A failure by its code and its message; a message that only repeats the code is left out."""
-    code, told = error.code or "FAILED", _text(error.message)
-    return code if told in ("", code) else f"{code}: {told}"
+    code, text = error.code or "FAILED", _text(error.message)
+    return code if text in ("", code) else f"{code}: {text}"
 
 
 def _text(value: JsonValue) -> str:

@@ -70,14 +70,14 @@ class Ending(StrEnum):
 
 async def watch(follower: Follower, display: Display, *, asks: bool, stays: bool) -> Ending:
     """Follow a run until it ends, somebody leaves, or (unless `stays`) only somebody outside can help it."""
-    talker = _Talker(follower) if asks and can_ask() else None
+    prompter = _QuestionPrompter(follower) if asks and can_ask() else None
     with _logs_beside(display):
-        outcome = await until_interrupted(_watch(follower, display, talker, stays=stays or talker is not None))
+        outcome = await until_interrupted(_watch(follower, display, prompter, stays=stays or prompter is not None))
     display.settle(follower)
     return Ending.LEFT if isinstance(outcome, Interrupted) else outcome
 
 
-async def _watch(follower: Follower, display: Display, talker: _Talker | None, *, stays: bool) -> Ending:
+async def _watch(follower: Follower, display: Display, prompter: _QuestionPrompter | None, *, stays: bool) -> Ending:
     while True:
         moved = await follower.catch_up()
         display.show(follower)
@@ -87,10 +87,10 @@ async def _watch(follower: Follower, display: Display, talker: _Talker | None, *
             display.settle(follower)
             await follower.go_on()
             continue
-        question = talker.next_question() if talker is not None else None
-        if talker is not None and question is not None:
+        question = prompter.next_question() if prompter is not None else None
+        if prompter is not None and question is not None:
             display.settle(follower)
-            if not await talker.converse(question):
+            if not await prompter.ask_until_answered(question):
                 return Ending.WAITING
             continue
         if not stays and not moved and follower.waits_outside:
@@ -113,7 +113,7 @@ def _logs_beside(display: Display) -> Iterator[None]:
 
 
 @dataclass(slots=True)
-class _Talker:
+class _QuestionPrompter:
     """Asks the person at the terminal what a run wants to know."""
 
     follower: Follower
@@ -123,7 +123,7 @@ class _Talker:
         """The oldest question that is open."""
         return next(iter(self.follower.questions()), None)
 
-    async def converse(self, question: Question) -> bool:
+    async def ask_until_answered(self, question: Question) -> bool:
         """Ask until the answer is taken or no longer wanted; False when the person left."""
         self._introduce(question)
         while True:
@@ -176,12 +176,12 @@ class _Talker:
 # --- the last lines ------------------------------------------------------------------------------
 
 
-def print_ending(follower: Follower, place: WatchedTarget, *, watched: bool) -> None:
+def print_ending(follower: Follower, target: WatchedTarget, *, watched: bool) -> None:
     """The last lines about a run that has ended; `watched` says that its lines stand above."""
     console, view = console_for(sys.stdout), follower.view
     visits = view.visits
     lasted = duration_text(visits.updated_at - visits.begun_at)
-    history = command_text("runs", "history", view.run_id, *place.options)
+    history = command_text("runs", "history", view.run_id, *target.options)
     match visits.end:
         case events.ExecutionCompleted() | events.ExecutionContinued() as end:
             console.print(Text.assemble(("completed", "green"), f" in {lasted} · {count_words(view.seq, 'record')}"))
@@ -190,10 +190,10 @@ def print_ending(follower: Follower, place: WatchedTarget, *, watched: bool) -> 
                 console.print(f"  result   {clean(result)}")
         case events.ExecutionFailed(node_id=node_id, code=code, error=message):
             where = f" at {node_id}" if node_id else ""
-            told = clean(f"{code}: {message}")
-            console.print(Text.assemble(("failed", "red"), f"{where} after {lasted} · {told}"))
+            text = clean(f"{code}: {message}")
+            console.print(Text.assemble(("failed", "red"), f"{where} after {lasted} · {text}"))
             if not visits.compensating:
-                retry = command_text("runs", "retry", view.run_id, *place.options)
+                retry = command_text("runs", "retry", view.run_id, *target.options)
                 console.print(f"  retry    {retry}")
         case events.ExecutionCancelled(reason=given):
             reason = f" · {clean(given)}" if given else ""
@@ -203,25 +203,27 @@ def print_ending(follower: Follower, place: WatchedTarget, *, watched: bool) -> 
     console.print(f"  history  {history}")
 
 
-def print_next_steps(follower: Follower, place: WatchedTarget, ending: Ending) -> None:
+def print_next_steps(follower: Follower, target: WatchedTarget, ending: Ending) -> None:
     """What a person can do with a run that has not ended."""
     console, view = console_for(sys.stdout), follower.view
     if ending is Ending.LEFT:
-        console.print(Text.assemble(("left", "yellow"), f" · the run is safe in {place.name} and goes on where it was"))
+        console.print(
+            Text.assemble(("left", "yellow"), f" · the run is safe in {target.name} and goes on where it was")
+        )
         performed_here = follower.source.performs
-        options = [*place.performing, *(["--perform"] if performed_here else [])]
+        options = [*target.performing, *(["--perform"] if performed_here else [])]
         console.print(f"  go on here         {command_text('runs', 'watch', view.run_id, *options)}")
         if performed_here:
-            console.print(f"  in the background  {command_text('worker', *place.performing)}")
+            console.print(f"  in the background  {command_text('worker', *target.performing)}")
         return
     console.print(Text.assemble((status_text(view, follower.children), "yellow"), f" · run {view.run_id}"))
     if view.visits.paused:
-        console.print(f"  resume it   {command_text('runs', 'resume', view.run_id, *place.options)}")
+        console.print(f"  resume it   {command_text('runs', 'resume', view.run_id, *target.options)}")
     for one in (view, *follower.children.values()):
         for visit in one.visits.open_leaves():
-            told = _advice(one, visit, place.options)
-            if told is not None:
-                console.print(f"  {told}")
+            text = _advice(one, visit, target.options)
+            if text is not None:
+                console.print(f"  {text}")
 
 
 def _advice(view: RunView, visit: Visit, where: Sequence[str]) -> str | None:

@@ -34,8 +34,8 @@ def runnable_in_project(
     given = {**texts, target.label: target.text}
     loaded, _ = load_project(given.items(), settings, steps=None if performs else ())
     (found,) = (item for item in loaded if item.file == target.label)
-    told = tuple(item for item in found.findings if item.code in PROJECT_CODES and performs)
-    shown = found.findings if found.workflow is None else told
+    warnings = tuple(item for item in found.findings if item.code in PROJECT_CODES and performs)
+    shown = found.findings if found.workflow is None else warnings
     print_findings(console_for(sys.stderr), shown, label=found.file, text=found.text)
     if found.workflow is None:
         raise UsageError(f"{found.file} has mistakes; correct them first")

@@ -178,8 +178,8 @@ def submit_command(  # noqa: PLR0913  # every option is one the user can give
         if error is not None and result is not None:
             raise UsageError("an activity has a result or an --error, not both")
         value = None if result is None else parse_value(result, "the result")
-        told: JsonObject = {"ok": error is None, "result": value, "error": error, "code": code, "visit": visit}
-        return {**told, "execution_id": execution_id, "node_id": node_id, "attempt": attempt, "holder": holder}
+        arguments: JsonObject = {"ok": error is None, "result": value, "error": error, "code": code, "visit": visit}
+        return {**arguments, "execution_id": execution_id, "node_id": node_id, "attempt": attempt, "holder": holder}
 
     exit_with_call(
         options,
@@ -213,8 +213,8 @@ def lease_command(  # noqa: PLR0913  # every option is one the user can give
     """
 
     def asked() -> JsonObject:
-        told: JsonObject = {"seconds": seconds, "visit": visit, "extend": extend, "holder": holder}
-        return {**told, "execution_id": execution_id, "node_id": node_id}
+        arguments: JsonObject = {"seconds": seconds, "visit": visit, "extend": extend, "holder": holder}
+        return {**arguments, "execution_id": execution_id, "node_id": node_id}
 
     def held(activity: Any) -> str:
         if activity["leased_to"] is None:

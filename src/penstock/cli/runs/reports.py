@@ -91,13 +91,13 @@ class RunContext:
     """The run that goes on in its place by now."""
 
 
-def print_run(view: Mapping[str, Any], around: RunContext) -> None:
+def print_run(view: Mapping[str, Any], context: RunContext) -> None:
     """Everything about one run, from the answer of `execution.status`."""
-    console, now = console_for(sys.stdout), around.now
+    console, now = console_for(sys.stdout), context.now
     status, run_id = str(view["status"]), str(view["execution_id"])
     name = clean(f"{view['workflow_id']} {view['workflow_version']}")
     console.print(Text.assemble(("● ", status_style(status)), (name, "bold"), f"  run {clean(run_id)}"))
-    continued = clean(_continued(view["continued_as"], around.latest))
+    continued = clean(_continued(view["continued_as"], context.latest))
     _field(console, "status", Text.assemble((clean(status), status_style(status)), continued))
     _field(console, "started", _moment(view["created_at"], now))
     _field(console, "last change", _moment(view["updated_at"], now) + f", {view['sequence']} records")
@@ -111,12 +111,12 @@ def print_run(view: Mapping[str, Any], around: RunContext) -> None:
     if view["state"]:
         _field(console, "state", shorten(view["state"], _VALUE_CHARACTERS_MAX))
     _print_outcome(console, view)
-    for lines in _waits(view, around):
+    for lines in _waits(view, context):
         for number, line in enumerate(lines):
             _field(console, "" if number else "waiting", line)
     for activity in view["waiting_for"]["activities"]:
         _print_activity(console, activity)
-    for child in around.children:
+    for child in context.children:
         ended = str(child["status"])
         named = f"{clean(str(child['execution_id']))}  {clean(str(child['workflow_id']))}  "
         _field(console, "child run", Text.assemble(named, (clean(ended), status_style(ended))))
@@ -138,46 +138,46 @@ def _print_outcome(console: Console, view: Mapping[str, Any]) -> None:
         _field(console, "result", shorten(view["output"], _VALUE_CHARACTERS_MAX))
 
 
-def _waits(view: Mapping[str, Any], around: RunContext) -> Iterator[Sequence[str | Text]]:
+def _waits(view: Mapping[str, Any], context: RunContext) -> Iterator[Sequence[str | Text]]:
     """What a run waits for that is not work of its own, each with how it can be helped."""
     if view["ended_at"] is not None:
         return
     waits, began = view["waiting_for"], {node["node_id"]: node["started_at"] for node in view["nodes"]}
 
-    def told(node_id: str, what: str, until: JsonValue = None) -> Text:
-        since = f" since {_moment(began[node_id], around.now)}" if began.get(node_id) else ""
-        end = f", until {_moment(until, around.now)}" if until else ""
+    def wait_text(node_id: str, what: str, until: JsonValue = None) -> Text:
+        since = f" since {_moment(began[node_id], context.now)}" if began.get(node_id) else ""
+        end = f", until {_moment(until, context.now)}" if until else ""
         return Text(clean(f"{node_id} waits for {what}{since}{end}"), style="yellow")
 
     def command(*words: str) -> str:
-        return command_text("runs", words[0], str(view["execution_id"]), *words[1:], *around.where)
+        return command_text("runs", words[0], str(view["execution_id"]), *words[1:], *context.where)
 
     for item in waits["questions"]:
         node = item["node_id"]
         whom = "an approval of" if item.get("approvers") else "a person to answer"
-        lines = [told(node, f'{whom} "{item["prompt"]}"', item["expires_at"])]
+        lines = [wait_text(node, f'{whom} "{item["prompt"]}"', item["expires_at"])]
         lines.append(Text(f"answer: {command('answer', '--node', node)}"))
         lines.append(Text(clean(f"schema: {json.dumps(item['answer_schema'], ensure_ascii=False)}")))
         yield [*lines, *([f"approvers: {shorten(item['approvers'])}"] if item.get("approvers") else [])]
     for node in (item["node_id"] for item in waits["activities"] if item["outcome_unknown"]):
         yield [
-            told(node, "a decision: its outcome is unknown"),
+            wait_text(node, "a decision: its outcome is unknown"),
             f"retry it: {command('retry', '--node', node)}",
             f"or report its outcome: {command('submit', node, 'JSON')}",
         ]
     for item in waits["signals"]:
         what = f"the signal {item['name']}"
-        yield [told(item["node_id"], what, item["expires_at"]), f"send: {command('signal', item['name'])}"]
+        yield [wait_text(item["node_id"], what, item["expires_at"]), f"send: {command('signal', item['name'])}"]
     timers = (item for item in waits["timers"] if item["kind"] in _TIMERS and item["node_id"])
-    yield from ([told(item["node_id"], _TIMERS[item["kind"]], item["due_at"])] for item in timers)
+    yield from ([wait_text(item["node_id"], _TIMERS[item["kind"]], item["due_at"])] for item in timers)
     for item in waits["children"]:
-        yield [told(item["node_id"], f"its child run {item['execution_id']}")]
+        yield [wait_text(item["node_id"], f"its child run {item['execution_id']}")]
 
 
 def _print_activity(console: Console, activity: Mapping[str, Any]) -> None:
     doubt = ", outcome unknown" if activity["outcome_unknown"] else ""
-    told = f"{activity['node_id']} ({activity['type']}), attempt {activity['attempt']}{doubt}"
-    _field(console, "activity", told)
+    wait_text = f"{activity['node_id']} ({activity['type']}), attempt {activity['attempt']}{doubt}"
+    _field(console, "activity", wait_text)
     _field(console, "", f"arguments: {shorten(activity['arguments'], _VALUE_CHARACTERS_MAX)}")
     _field(console, "", f"idempotency key: {activity['idempotency_key']}")
     if activity["deadline"]:

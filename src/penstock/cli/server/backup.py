@@ -53,8 +53,8 @@ def backup_command(
         if as_json:
             print_json({"ok": True, **asdict(done)})
         else:
-            told = f"{clean(done.path)}: {count_words(done.runs, 'run')}, {_size(done.size_bytes)}, checked"
-            console_for(sys.stdout).print(Text.assemble(("backed up", "green"), f" to {told}"))
+            text = f"{clean(done.path)}: {count_words(done.runs, 'run')}, {_size(done.size_bytes)}, checked"
+            console_for(sys.stdout).print(Text.assemble(("backed up", "green"), f" to {text}"))
         return 0
 
     exit_with_async(work, as_json=as_json)
@@ -87,8 +87,8 @@ def restore_command(
             print_json({"ok": True, **asdict(done), "not_on_record": pending})
             return 0
         console = console_for(sys.stdout)
-        told = f" {clean(done.path)}: {count_words(done.runs, 'run')}"
-        console.print(Text.assemble(("restored", "green"), told))
+        text = f" {clean(done.path)}: {count_words(done.runs, 'run')}"
+        console.print(Text.assemble(("restored", "green"), text))
         if done.kept_as is not None:
             console.print(f"the database that was there is now {clean(done.kept_as)}")
         if pending is not None:
@@ -140,8 +140,8 @@ def vacuum_command(*, database: DatabaseOption = Path("penstock.db"), as_json: J
         if as_json:
             print_json({"ok": True, **asdict(done)})
         else:
-            told = f" {clean(done.path)}: {_size(done.bytes_before)} before, {_size(done.bytes_after)} now"
-            console_for(sys.stdout).print(Text.assemble(("written anew", "green"), f"{told}, {done.seconds:.1f} s"))
+            text = f" {clean(done.path)}: {_size(done.bytes_before)} before, {_size(done.bytes_after)} now"
+            console_for(sys.stdout).print(Text.assemble(("written anew", "green"), f"{text}, {done.seconds:.1f} s"))
         return 0
 
     exit_with_async(work, as_json=as_json)

@@ -104,10 +104,10 @@ def schema_command() -> None:
 
 def _as_json(loaded: LoadedSettings, *, origin: bool, changed: bool) -> JsonObject:
     origins = {path: found for path, found in loaded.origins.items() if not changed or found.source != "default"}
-    told: JsonObject = {"file": loaded.file, "settings": settings_view(loaded.settings, origins)}
+    text: JsonObject = {"file": loaded.file, "settings": settings_view(loaded.settings, origins)}
     if origin:
-        told["origins"] = {path: str(found) for path, found in origins.items()}
-    return {**told, "ignored": list(loaded.ignored)}
+        text["origins"] = {path: str(found) for path, found in origins.items()}
+    return {**text, "ignored": list(loaded.ignored)}
 
 
 def _print(loaded: LoadedSettings, *, origin: bool, changed: bool) -> None:
@@ -142,8 +142,8 @@ def _print_verdict(loaded: LoadedSettings, problems: list[SecretProblem], *, is_
     _print_ignored(console, loaded)
     if is_ok:
         set_keys = sum(found.source != "default" for found in loaded.origins.values())
-        told = f" {clean(loaded.file or 'no file')}: {count_words(set_keys, 'setting')} set"
-        console.print(Text.assemble(("ok", "green"), told))
+        text = f" {clean(loaded.file or 'no file')}: {count_words(set_keys, 'setting')} set"
+        console.print(Text.assemble(("ok", "green"), text))
 
 
 def _print_ignored(console: Console, loaded: LoadedSettings) -> None:

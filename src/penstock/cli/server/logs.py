@@ -133,8 +133,8 @@ class LineFormatter(logging.Formatter):
             known["traceback"] = self.formatException(record.exc_info)
         if self._as_json:
             return _as_json({"time": moment, "level": level, "event": event, **known})
-        told = " ".join(f"{name}={_value(value)}" for name, value in known.items())
-        return f"{moment} {level} {event} {told}".rstrip()
+        text = " ".join(f"{name}={_value(value)}" for name, value in known.items())
+        return f"{moment} {level} {event} {text}".rstrip()
 
 
 def _as_json(line: JsonObject) -> str:
@@ -234,8 +234,8 @@ def log_commit(commit: Committed) -> None:
     lines = _lines_of_kind(names) if len(names) <= _RECORDS_OF_KIND_MAX else _lines_of(names)
     for number, level in lines:
         if _LOGGER.isEnabledFor(level):
-            told = partial(_payload, commit, number)
-            event = record_event(commit.live.state, names[number], commit.seq(number), told)
+            text = partial(_payload, commit, number)
+            event = record_event(commit.live.state, names[number], commit.seq(number), text)
             if event is not None:
                 log_event(_LOGGER, event.level, event.name, event.fields)
 

@@ -61,7 +61,7 @@ class OpenServer:
 
     penstock: Penstock
     gate: Gate
-    told: asyncio.Event
+    stop_requested: asyncio.Event
     """Set when the server shall stop."""
     listener: socket.socket
     options: ServerOptions
@@ -91,7 +91,7 @@ class OpenServer:
 
         self.http.ready = ready
         drained = await serve_until(
-            self.told,
+            self.stop_requested,
             self.http,
             self.listener,
             gate=self.gate,
@@ -118,15 +118,15 @@ async def open_server(
 
     `steps` are those of the workspace if somebody has loaded them already. `stopping` hears when the end begins.
     """
-    told = asyncio.Event()
+    stop_requested = asyncio.Event()
 
     def stop() -> None:
-        if not told.is_set():
+        if not stop_requested.is_set():
             notify_systemd("STOPPING=1")
             stopping()
             _LOGGER.info("server_stopping", extra={"fields": {"drain_seconds": options.drain_seconds}})
             end_within(options.drain_seconds + limits.DRAIN_CLOSING_SECONDS)
-        told.set()
+        stop_requested.set()
 
     with handle_signals(stop, _exit_now), listen(options.host, options.port) as listener:
         async with (
@@ -136,7 +136,7 @@ async def open_server(
             yield OpenServer(
                 penstock=penstock,
                 gate=gate,
-                told=told,
+                stop_requested=stop_requested,
                 listener=listener,
                 options=options,
                 http=build_server(app, options, gate=gate),

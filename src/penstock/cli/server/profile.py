@@ -138,15 +138,15 @@ def use_command(
             raise UsageError("name a profile, or say --none")
         path = profiles_path()
         write_profiles(path, read_profiles(path).using(name))
-        told = "no profile is used now" if name is None else f"{name} is used now"
-        return _done({"current": name, "file": str(path)}, told, as_json=as_json)
+        message = "no profile is used now" if name is None else f"{name} is used now"
+        return _done({"current": name, "file": str(path)}, message, as_json=as_json)
 
     exit_with(work, as_json=as_json)
 
 
-def _done(answer: dict[str, JsonValue], told: str, *, as_json: bool) -> int:
+def _done(answer: dict[str, JsonValue], message: str, *, as_json: bool) -> int:
     if as_json:
         print_json({"ok": True, **answer})
     else:
-        typer.echo(told)
+        typer.echo(message)
     return 0

@@ -72,10 +72,10 @@ def _announce(workspace: Workspace) -> None:
         fields: JsonObject = {"version": __version__, "database": str(workspace.database), "steps": steps}
         _LOGGER.info("worker_started", extra={"fields": fields})
         return
-    told = (
+    text = (
         f"penstock worker {__version__} · {workspace.database} · steps from {', '.join(workspace.steps) or 'nowhere'}"
     )
-    typer.echo(f"{told} · Ctrl-C stops it", err=True)
+    typer.echo(f"{text} · Ctrl-C stops it", err=True)
 
 
 async def _perform(workspace: Workspace, grace_seconds: float) -> None:

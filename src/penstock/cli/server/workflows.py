@@ -59,16 +59,16 @@ def valid_workflows(sources: Sequence[SourceText], settings: Settings) -> list[W
             continue
         for finding in item.findings:
             if finding.code in project_files.PROJECT_CODES:
-                told: JsonObject = {"file": finding.location or item.file, "code": finding.code}
-                told.update({"message": finding.message, "what_to_do": finding.hint})
-                _LOGGER.warning("workflow_incomplete", extra={"fields": told})
+                fields: JsonObject = {"file": finding.location or item.file, "code": finding.code}
+                fields.update({"message": finding.message, "what_to_do": finding.hint})
+                _LOGGER.warning("workflow_incomplete", extra={"fields": fields})
     return [item.workflow for item in loaded if item.workflow is not None]
 
 
 def _quarantine(place: str, code: str, message: str) -> None:
-    told: JsonObject = {"file": place, "code": code, "message": message}
-    told["what_to_do"] = "correct it; `penstock doctor` and `penstock validate` show every mistake"
-    _LOGGER.error("workflow_quarantined", extra={"fields": told})
+    fields: JsonObject = {"file": place, "code": code, "message": message}
+    fields["what_to_do"] = "correct it; `penstock doctor` and `penstock validate` show every mistake"
+    _LOGGER.error("workflow_quarantined", extra={"fields": fields})
 
 
 async def register_workflows(gate: Gate, workflows: Sequence[Workflow]) -> None:

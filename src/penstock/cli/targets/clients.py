@@ -32,7 +32,7 @@ class OperationClient(Protocol):
         """The events of a stream."""
 
 
-class _ServerSurface:
+class _RemoteClient:
     """A server that is called over the network."""
 
     def __init__(self, connection: Connection) -> None:
@@ -49,7 +49,7 @@ class _ServerSurface:
 @contextmanager
 def _server_surface(target: ServerTarget, *, patient: bool) -> Iterator[OperationClient]:
     with connect(target, patient=patient) as connection:
-        yield _ServerSurface(connection)
+        yield _RemoteClient(connection)
 
 
 def open_client(

@@ -37,7 +37,7 @@ __all__ = ["open_local_client", "warn_without_worker"]
 _KEY_BYTES = 16
 
 
-class _FileSurface:
+class _LocalClient:
     """Calls through the gate on a file. The loop runs only while something is asked for."""
 
     def __init__(self, runner: asyncio.Runner, gate: Gate, penstock: Penstock, workspace: Workspace) -> None:
@@ -102,7 +102,7 @@ def _object(data: JsonValue) -> dict[str, Any]:
 
 
 @contextmanager
-def open_local_client(path: Path | None, *, create: bool, changes: bool) -> Iterator[_FileSurface]:
+def open_local_client(path: Path | None, *, create: bool, changes: bool) -> Iterator[_LocalClient]:
     """The gate on a file, as its owner; without a path, on the file that the settings name.
 
     `changes` is for an operation that changes something; one that looks makes neither a file nor its secret.
@@ -116,7 +116,7 @@ def open_local_client(path: Path | None, *, create: bool, changes: bool) -> Iter
             penstock = runner.run(stack.enter_async_context(open_workspace(workspace, create=create)))
             opening = open_gate(penstock, pepper_file=pepper, looks_only=not changes)
             gate = runner.run(stack.enter_async_context(opening))
-            yield _FileSurface(runner, gate, penstock, workspace)
+            yield _LocalClient(runner, gate, penstock, workspace)
         finally:
             runner.run(stack.aclose())
 
@@ -133,5 +133,5 @@ async def warn_without_worker(penstock: Penstock, run_id: str, workspace: Worksp
     """Say it when there is work and nobody to do it."""
     if await lacks_worker(penstock, run_id):
         worker = command_text("worker", *workspace.arguments())
-        told = f"note: nobody performs the work in {workspace.database} now; start  {worker}"
-        console_for(sys.stderr).print(Text(told, style="yellow"))
+        message = f"note: nobody performs the work in {workspace.database} now; start  {worker}"
+        console_for(sys.stderr).print(Text(message, style="yellow"))

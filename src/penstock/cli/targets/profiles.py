@@ -69,8 +69,8 @@ class Profiles(Struct, frozen=True, kw_only=True):
     def with_profile(self, name: str, profile: Profile, *, replaces: bool) -> Profiles:
         """The same with one more."""
         if not _NAME.fullmatch(name):
-            told = f"{name[:64]!r} is no name for a profile"
-            raise Rejected("PROFILE_INVALID", told, "use letters, digits, `.`, `_` and `-`")
+            message = f"{name[:64]!r} is no name for a profile"
+            raise Rejected("PROFILE_INVALID", message, "use letters, digits, `.`, `_` and `-`")
         if name in self.by_name and not replaces:
             raise Rejected("PROFILE_EXISTS", f"there is a profile {name}", "say --replace to change it")
         return replace(self, by_name={**self.by_name, name: profile})

@@ -51,8 +51,8 @@ def command_settings(
         if as_json:
             raise
         print_settings_findings(error)
-        told = f"the settings have {terminal.count_words(len(error.findings), 'mistake')}; correct them first"
-        raise UsageError(told) from None
+        message = f"the settings have {terminal.count_words(len(error.findings), 'mistake')}; correct them first"
+        raise UsageError(message) from None
 
 
 def is_store(path: Path) -> bool:

@@ -127,8 +127,8 @@ def _words(event: StreamEvent) -> Iterable[str]:
         case "output":
             yield json.dumps(data.get("output"), ensure_ascii=False)
         case _:
-            told = {name: value for name, value in data.items() if name not in ("execution_id", "at", "sequence")}
-            yield json.dumps(told, ensure_ascii=False)
+            rest = {name: value for name, value in data.items() if name not in ("execution_id", "at", "sequence")}
+            yield json.dumps(rest, ensure_ascii=False)
 
 
 def _present(data: Mapping[str, Any], *names: str) -> Iterable[str]:

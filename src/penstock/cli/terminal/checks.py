@@ -29,8 +29,8 @@ class Check:
 
     name: str
     status: Status
-    told: str
-    todo: str | None = None
+    message: str
+    hint: str | None = None
     took_ms: int | None = None
 
     def to_json(self) -> JsonObject:
@@ -38,8 +38,8 @@ class Check:
         return {
             "name": self.name,
             "status": self.status,
-            "message": self.told,
-            "what_to_do": self.todo,
+            "message": self.message,
+            "what_to_do": self.hint,
             "took_ms": self.took_ms,
         }
 
@@ -54,9 +54,9 @@ def print_check(check: Check) -> None:
     console = console_for(sys.stdout)
     took = f" ({check.took_ms} ms)" if check.took_ms is not None else ""
     head = Text.assemble((f"{check.status:<5}", _STYLES[check.status]), f"{check.name:<{_NAME_WIDTH}} ")
-    console.print(head.append(clean(check.told), "dim" if check.status == "skip" else "").append(took, "dim"))
-    if check.todo is not None:
-        console.print(Text.assemble(" " * (5 + _NAME_WIDTH + 1), ("→ ", "cyan"), clean(check.todo)))
+    console.print(head.append(clean(check.message), "dim" if check.status == "skip" else "").append(took, "dim"))
+    if check.hint is not None:
+        console.print(Text.assemble(" " * (5 + _NAME_WIDTH + 1), ("→ ", "cyan"), clean(check.hint)))
 
 
 def print_summary(checks: Iterable[Check]) -> None:
@@ -64,7 +64,7 @@ def print_summary(checks: Iterable[Check]) -> None:
     found = list(checks)
     failed = sum(check.status == "fail" for check in found)
     warned = sum(check.status == "warn" for check in found)
-    told = [count_words(failed, "problem")] if failed else []
-    told += [count_words(warned, "warning")] if warned else []
+    message = [count_words(failed, "problem")] if failed else []
+    message += [count_words(warned, "warning")] if warned else []
     style = "bold red" if failed else "yellow" if warned else "green"
-    console_for(sys.stdout).print(Text(" and ".join(told) or "all is well", style=style))
+    console_for(sys.stdout).print(Text(" and ".join(message) or "all is well", style=style))

@@ -74,10 +74,10 @@ async def until_interrupted(work: Coroutine[Any, Any, T]) -> T | Interrupted:
     """Work until it is done, Ctrl-C or SIGTERM; a second Ctrl-C ends the process on the spot."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
-    told = asyncio.Event()
+    interrupted = asyncio.Event()
 
     def leave() -> None:
-        told.set()
+        interrupted.set()
         _stop_listening(loop)
         task.cancel()
 
@@ -90,12 +90,12 @@ async def until_interrupted(work: Coroutine[Any, Any, T]) -> T | Interrupted:
     try:
         return await task
     except asyncio.CancelledError:
-        if told.is_set():
+        if interrupted.is_set():
             return Interrupted()
         raise
     finally:
         _LEAVING.remove(leave)
-        if not told.is_set():
+        if not interrupted.is_set():
             _stop_listening(loop)
 
 

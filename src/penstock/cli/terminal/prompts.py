@@ -60,7 +60,7 @@ class _Skipped:
 class _Unclear:
     """A line that is no value for a field, and why."""
 
-    told: str
+    reason: str
 
 
 _Read: TypeAlias = AnswerGiven | _Skipped | _Unclear
@@ -167,7 +167,7 @@ async def _ask_field(field: _Field, conversation: Conversation) -> AnswerGiven |
             read = read if wrong is None else _Unclear(wrong)
         if not isinstance(read, _Unclear):
             return read
-        conversation.tell(f"  {read.told}; ? tells more")
+        conversation.tell(f"  {read.reason}; ? tells more")
 
 
 def _prompt(field: _Field) -> str:
@@ -194,8 +194,8 @@ def _choice_text(value: JsonValue) -> str:
 
 def _help(field: _Field) -> str:
     description = field.schema.get("description")
-    told = clean(description) + "\n" if isinstance(description, str) else ""
-    return f"{told}{json.dumps({**field.schema, **field.definitions}, indent=2, ensure_ascii=True)}"
+    heading = clean(description) + "\n" if isinstance(description, str) else ""
+    return f"{heading}{json.dumps({**field.schema, **field.definitions}, indent=2, ensure_ascii=True)}"
 
 
 def _read(field: _Field, line: str) -> _Read:

@@ -51,10 +51,10 @@ def serving(readiness: Any, *, status: int = 200) -> Iterator[int]:
     ids=["well", "stuck_runs", "no_store", "another_program"],
 )
 def test_what_the_server_says_of_itself_is_a_check(
-    checks: dict[str, str] | None, status: int, found: str, told: str
+    checks: dict[str, str] | None, status: int, found: str, message: str
 ) -> None:
     with serving({"status": "?", "checks": checks} if checks else {"detail": "?"}, status=status) as port:
         port_check, server_check = port_checks("127.0.0.1", port)
     assert (port_check.name, port_check.status) == ("port", "ok")
-    assert (server_check.name, server_check.status, server_check.told) == ("server", found, told)
-    assert (server_check.todo is None) == (found == "ok")
+    assert (server_check.name, server_check.status, server_check.message) == ("server", found, message)
+    assert (server_check.hint is None) == (found == "ok")

@@ -216,7 +216,7 @@ def _tell(
 ) -> None:
     text = snippet(addition)
     if as_json:
-        told: JsonObject = {
+        report: JsonObject = {
             "client": client,
             "file": str(path),
             "format": addition.form,
@@ -225,7 +225,7 @@ def _tell(
             "backup": None if written is None or written.backup is None else str(written.backup),
             "next": list(todo),
         }
-        print_json(told)
+        print_json(report)
         return
     if written is None:
         typer.echo(text, nl=False)

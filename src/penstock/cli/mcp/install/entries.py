@@ -53,8 +53,8 @@ def entry_checks(
     seen = False
     for item in find_entries(here):
         if isinstance(item, _Unreadable):
-            told = f"{CLIENTS[item.client].title}: {item.path} cannot be read here: {item.why}"
-            yield Check(name="clients", status="skip", told=told)
+            message = f"{CLIENTS[item.client].title}: {item.path} cannot be read here: {item.why}"
+            yield Check(name="clients", status="skip", message=message)
         elif item.command and _is_penstock(item.command):
             seen = True
             yield _program_check(item, find)
@@ -62,30 +62,32 @@ def entry_checks(
             seen = True
             yield _address_check(item, url)
     if not seen:
-        todo = "penstock mcp install CLIENT shows the entry for an assistant"
-        yield Check(name="clients", status="skip", told="no assistant on this machine has an entry for it", todo=todo)
+        hint = "penstock mcp install CLIENT shows the entry for an assistant"
+        yield Check(
+            name="clients", status="skip", message="no assistant on this machine has an entry for it", hint=hint
+        )
 
 
 def _program_check(entry: Entry, find: Callable[[str], str | None]) -> Check:
     title, program = CLIENTS[entry.client].title, entry.command[0]
-    told = f"{title}: {entry.name} starts {' '.join(entry.command)} ({entry.path})"
+    message = f"{title}: {entry.name} starts {' '.join(entry.command)} ({entry.path})"
     if find(program) is None:
-        todo = f"{program} is not found; write its whole path: penstock mcp install {entry.client} --write --replace"
-        return Check(name="clients", status="warn", told=told, todo=todo)
+        hint = f"{program} is not found; write its whole path: penstock mcp install {entry.client} --write --replace"
+        return Check(name="clients", status="warn", message=message, hint=hint)
     if not Path(program).is_absolute() and entry.client == "claude-desktop":
-        todo = "an application with a window may not find it; write its whole path with penstock mcp install --write"
-        return Check(name="clients", status="warn", told=told, todo=todo)
-    return Check(name="clients", status="ok", told=told)
+        hint = "an application with a window may not find it; write its whole path with penstock mcp install --write"
+        return Check(name="clients", status="warn", message=message, hint=hint)
+    return Check(name="clients", status="ok", message=message)
 
 
 def _address_check(entry: Entry, url: str | None) -> Check:
     title = CLIENTS[entry.client].title
     if url is None or _same(entry.url, url):
         which = "this server" if url is not None else entry.url
-        return Check(name="clients", status="ok", told=f"{title}: {entry.name} points to {which} ({entry.path})")
-    told = f"{title}: {entry.name} points to {entry.url}, another server ({entry.path})"
-    todo = f"if that is not meant: penstock mcp install {entry.client} --server URL --write --replace"
-    return Check(name="clients", status="warn", told=told, todo=todo)
+        return Check(name="clients", status="ok", message=f"{title}: {entry.name} points to {which} ({entry.path})")
+    message = f"{title}: {entry.name} points to {entry.url}, another server ({entry.path})"
+    hint = f"if that is not meant: penstock mcp install {entry.client} --server URL --write --replace"
+    return Check(name="clients", status="warn", message=message, hint=hint)
 
 
 def find_entries(here: InstallEnvironment) -> Iterator[Entry | _Unreadable]:

@@ -78,8 +78,8 @@ def _merged_json(path: Path, old: str, addition: Addition, *, replaces: bool) ->
     try:
         content = parse_json(old) if old.strip() else {}
     except (ValueError, RecursionError):
-        told = "is not plain JSON (comments and trailing commas are not kept); add the entry by hand"
-        raise UsageError(f"{path} {told}:\n{snippet(addition)}") from None
+        message = "is not plain JSON (comments and trailing commas are not kept); add the entry by hand"
+        raise UsageError(f"{path} {message}:\n{snippet(addition)}") from None
     if not isinstance(content, dict):
         raise UsageError(f"{path} has no JSON object in it; add the entry by hand:\n{snippet(addition)}")
     merged = _merged(content, addition, replaces=replaces, path=path)
@@ -142,8 +142,8 @@ def _toml(path: Path, text: str, addition: Addition) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        told = f"{path} is not TOML that can be added to: {error}; edit it by hand"
-        raise UsageError(f"{told}:\n{snippet(addition)}") from None
+        message = f"{path} is not TOML that can be added to: {error}; edit it by hand"
+        raise UsageError(f"{message}:\n{snippet(addition)}") from None
 
 
 def _rest(content: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
