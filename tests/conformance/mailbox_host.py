@@ -147,8 +147,8 @@ class MailboxHost:
 
     async def open(self) -> None:
         """Go on with what is stored: all that is owed and every timer is found there."""
-        await self.store.enlist(_OWNER, at=self.clock.now_ms())
-        await self.store.strike_off(_OWNER)
+        await self.store.register_worker(_OWNER, at=self.clock.now_ms())
+        await self.store.remove_worker(_OWNER)
         while claimed := await self.store.claim(owner=_OWNER, limit=_BATCH):
             for run_id in claimed:
                 self._follow_up(run_id, await self._stored(run_id))
@@ -265,7 +265,7 @@ class MailboxHost:
         if answer.refused is None:
             first = answer.last_seq - answer.stored
             return Accepted(tuple(item for item in records if first < item.seq <= answer.last_seq), state)
-        if state.continued_as is not None and isinstance(given, inputs.HANDED_ON):
+        if state.continued_as is not None and isinstance(given, inputs.FORWARDED_TO_SUCCESSOR):
             return await self.send(await self.newest(run_id), given, tenant=tenant, call=call)
         return Refused(**answer.refused)
 

@@ -155,16 +155,16 @@ class StoreComparison(RuleBasedStateMachine):
         assert sorted(found) == sorted(expected)
 
     @rule(owner=st.sampled_from(["w1", "w2"]), at=INSTANTS)
-    def enlist(self, owner: str, at: int) -> None:
-        self.same("enlist", owner, at=at)
+    def register_worker(self, owner: str, at: int) -> None:
+        self.same("register_worker", owner, at=at)
 
     @rule(owner=st.sampled_from(["w1", "w2"]), at=INSTANTS)
-    def beat(self, owner: str, at: int) -> None:
-        self.same("beat", owner, at=at)
+    def heartbeat(self, owner: str, at: int) -> None:
+        self.same("heartbeat", owner, at=at)
 
     @rule(owner=st.sampled_from(["w1", "w2"]), beats=st.one_of(st.none(), st.integers(1, 3)))
-    def strike_off(self, owner: str, beats: int | None) -> None:
-        self.same("strike_off", owner, beats=beats)
+    def remove_worker(self, owner: str, beats: int | None) -> None:
+        self.same("remove_worker", owner, beats=beats)
 
     @rule(owner=st.sampled_from(["w1", "w2"]), now=INSTANTS)
     def look_for_timers(self, owner: str, now: int) -> None:

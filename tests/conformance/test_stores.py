@@ -686,20 +686,20 @@ async def test_timers_that_a_clock_ahead_has_set_are_found_by_their_runs_last_re
 
 @on_every_store
 async def test_a_timer_belongs_to_whoever_works_on_its_run_while_they_are_listed(store: Store) -> None:
-    await store.enlist("w1", at=AT)
+    await store.register_worker("w1", at=AT)
     await store.append(start("owned", wake_at=AT, has_work=True, owner="w1"))
     await store.append(start("free", wake_at=AT + 1))
     await store.append(start("left by a stranger", wake_at=AT + 2, owner="never seen"))
     assert await store.due(owner="w1", now=AT + 9, limit=10) == ("owned", "free", "left by a stranger")
     assert await store.due(owner="w2", now=AT + 9, limit=10) == ("free", "left by a stranger")
     assert await store.due(owner="w2", now=2**62, limit=10) == ("free", "left by a stranger")
-    assert await store.strike_off("w1")
+    assert await store.remove_worker("w1")
     assert await store.due(owner="w2", now=AT + 9, limit=10) == ("owned", "free", "left by a stranger")
 
 
 @on_every_store
 async def test_work_is_claimed_when_its_owner_is_gone(store: Store) -> None:
-    await store.enlist("w1", at=AT)
+    await store.register_worker("w1", at=AT)
     properties: dict[str, dict[str, Any]] = {
         "no work": {},
         "no owner": {"has_work": True},
@@ -712,7 +712,7 @@ async def test_work_is_claimed_when_its_owner_is_gone(store: Store) -> None:
         await store.append(start(run_id, **given))
     assert set(await store.claim(owner="w2", limit=10)) == {"no owner", "unknown"}
     assert await store.claim(owner="w2", limit=10) == ()
-    assert await store.strike_off("w1")
+    assert await store.remove_worker("w1")
     assert await store.claim(owner="w2", limit=10) == ("lives",)
     for run_id, epoch in (("no owner", 1), ("lives", 1), ("mine", 0), ("unknown", 1)):
         row = await store.row(run_id)
@@ -754,8 +754,8 @@ async def test_a_decision_of_somebody_who_lost_the_run_is_not_stored(store: Stor
 @on_every_store
 async def test_a_claim_takes_no_more_than_its_limit_and_nothing_twice(store: Store) -> None:
     await asyncio.gather(*(store.append(start(f"r_{number}", has_work=True)) for number in range(50)))
-    await store.enlist("w1", at=AT)
-    await store.enlist("w2", at=AT)
+    await store.register_worker("w1", at=AT)
+    await store.register_worker("w2", at=AT)
     claims = await asyncio.gather(*(store.claim(owner=f"w{1 + number % 2}", limit=7) for number in range(10)))
     assert max(map(len, claims)) == 7
     claimed = [run_id for claim in claims for run_id in claim]
@@ -799,27 +799,27 @@ async def test_work_can_be_noted_and_crossed_out(store: Store) -> None:
 
 @on_every_store
 async def test_signs_of_life_are_counted_for_as_long_as_a_worker_is_listed(store: Store) -> None:
-    assert not await store.beat("w1", at=AT)
+    assert not await store.heartbeat("w1", at=AT)
     assert await store.workers() == ()
-    await store.enlist("w1", at=AT)
-    assert await store.beat("w1", at=AT + 7)
+    await store.register_worker("w1", at=AT)
+    assert await store.heartbeat("w1", at=AT + 7)
     assert await store.workers() == (worker("w1", 2, AT + 7),)
-    await store.enlist("w1", at=AT + 8)
+    await store.register_worker("w1", at=AT + 8)
     assert await store.workers() == (worker("w1", 3, AT + 8),)
-    assert await store.strike_off("w1")
-    assert not await store.beat("w1", at=AT + 9)
-    assert not await store.strike_off("w1")
+    assert await store.remove_worker("w1")
+    assert not await store.heartbeat("w1", at=AT + 9)
+    assert not await store.remove_worker("w1")
     assert await store.workers() == ()
 
 
 @on_every_store
 async def test_a_worker_that_gave_a_sign_of_life_meanwhile_is_not_struck_off(store: Store) -> None:
     await store.append(start(has_work=True, owner="w1"))
-    await store.enlist("w1", at=AT)
-    assert await store.beat("w1", at=AT)
-    assert not await store.strike_off("w1", beats=1)
+    await store.register_worker("w1", at=AT)
+    assert await store.heartbeat("w1", at=AT)
+    assert not await store.remove_worker("w1", beats=1)
     assert await store.claim(owner="w2", limit=5) == ()
-    assert await store.strike_off("w1", beats=2)
+    assert await store.remove_worker("w1", beats=2)
     assert await store.claim(owner="w2", limit=5) == ("r_1",)
 
 

@@ -129,7 +129,7 @@ class World:
 
     def submit(self, run_id: str, given: inputs.Input) -> Decision:
         """Give a run an input and write what follows; a continued run hands on what is meant for it as a whole."""
-        if isinstance(given, inputs.HANDED_ON):
+        if isinstance(given, inputs.FORWARDED_TO_SUCCESSOR):
             run_id = self.newest(run_id)
         state = self.loaded(run_id)
         run = self.runs[run_id]

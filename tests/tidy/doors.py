@@ -22,7 +22,7 @@ def _names(listed: str) -> frozenset[str]:
 # To ask for the newest run of a chain is reading: if nobody has started it yet, the host does what the history says.
 CHANGING: dict[str, frozenset[str]] = {
     "Store": _names(
-        "append claim set_work enlist beat strike_off put_definition put_definitions delete_definition"
+        "append claim set_work register_worker heartbeat remove_worker put_definition put_definitions delete_definition"
         " put_schedule delete_schedule delete_runs delete_ended"
     ),
     "PlatformStore": _names(
@@ -87,7 +87,7 @@ _ALSO = {
 }
 # Methods that other things have too; they only count on receivers that are known.
 _COMMON = _names(
-    "append claim beat register start send begin release adopt put change keep follow pause answer signal update"
+    "append claim heartbeat register start send begin release adopt put change keep follow pause answer signal update"
     " submit cancel resume fork"
 )
 _DISTINCTIVE = frozenset().union(*CHANGING.values()) - _COMMON

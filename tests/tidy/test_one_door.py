@@ -37,7 +37,7 @@ MACHINERY = {
     "runtime/chains.py": "Host.start",
     "runtime/host/effects.py": "Host.send Host.start",
     "runtime/host/timers.py": "Host.send",
-    "runtime/host/leases.py": "Store.beat Store.enlist Store.strike_off",
+    "runtime/host/leases.py": "Store.heartbeat Store.register_worker Store.remove_worker",
     "runtime/webhooks/dispatcher.py": "PlatformStore.save_delivery",
     "runtime/webhooks/feed.py": "PlatformStore.add_deliveries PlatformStore.set_mark",
 }

@@ -50,7 +50,7 @@ def decide(
     evaluator: Evaluator = _IN_PROCESS,
     records_max: int | None = None,
 ) -> Decision:
-    """The records that an input leads to, or why it cannot be taken; `WouldWait` if they are more than so many."""
+    """The records that an input leads to, or why it is refused; `WouldWait` if they are more than `records_max`."""
     if state.terminal and not isinstance(given, inputs.ContinueRun):
         return _refuse_after_end(state, given)
     turn = Turn(workflow=workflow, state=state.copy(), at=given.at, evaluator=evaluator, records_max=records_max)

@@ -65,7 +65,7 @@ class StartSuccessor(msgspec.Struct, frozen=True, kw_only=True):
     """Start the run that goes on in place of this one, which has ended; its id makes that idempotent.
 
     `starting.successor_start` says how. `newest` asks for the newest definition of the name instead of the same one.
-    It is due for ever: whoever performs it has to remember that it is done.
+    The ended run lists it every time: whoever performs it has to remember that it is done.
     """
 
     effect_id: str

@@ -32,8 +32,8 @@ def fork(
     """The records of a new run: those of another up to and including `at_seq`.
 
     `at` is when it begins: the run has all of its time from then on, and what was under way has what it had left.
-    `by` is who makes it; without it, it is of whoever started the original. It is `untrusted` if whoever asks
-    for it is, or what is carried over is.
+    `by` is who makes it; without it, the fork belongs to whoever started the original. It is `untrusted` if its maker
+    or what it carries over is.
     """
     if not records or not 1 <= at_seq <= records[-1].seq:
         last = records[-1].seq if records else 0

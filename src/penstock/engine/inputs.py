@@ -16,7 +16,7 @@ from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
 
 __all__ = [
-    "HANDED_ON",
+    "FORWARDED_TO_SUCCESSOR",
     "PROGRAM",
     "AcknowledgeEmit",
     "AnswerInterrupt",
@@ -192,7 +192,7 @@ class Answerer(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of whoever answers a question, for those questions that not everybody may answer."""
 
     by_model: bool = False
-    """Whether no person answers: a model does, which may have read what told it to."""
+    """Whether a model answers instead of a person. It may have read text that made it answer so."""
     groups: tuple[str, ...] | None = None
     """The groups of approvers that they belong to, `*` for all of them; None where nobody asked who it is."""
     note: str | None = None
@@ -202,7 +202,7 @@ class Answerer(msgspec.Struct, frozen=True, kw_only=True):
 class AnswerInterrupt(msgspec.Struct, frozen=True, kw_only=True):
     """A person answered a question; without a node, the only open question.
 
-    The id of the interrupt names one question once and for all: an answer to an earlier one is not taken for it.
+    The id of the interrupt names exactly one question, so an answer to an earlier question is never taken for this one.
     """
 
     at: int
@@ -213,7 +213,7 @@ class AnswerInterrupt(msgspec.Struct, frozen=True, kw_only=True):
     by: str | None = None
     """The principal who answers."""
     note: str | None = None
-    """What they say about it (on whose word, and why): kept with the answer, proved by nothing."""
+    """What they say about it (on whose word, and why): kept with the answer, and not verified."""
     by_model: bool = False
     """As of `Answerer`."""
     groups: tuple[str, ...] | None = None
@@ -292,7 +292,7 @@ class ResumeRun(msgspec.Struct, frozen=True, kw_only=True):
 
 # What is meant for a run as a whole: one that was continued hands it on to its successor. Answers and results are
 # about one visit of one node, which ended with its run.
-HANDED_ON = (SendSignal, CancelRun, PauseRun, ResumeRun)
+FORWARDED_TO_SUCCESSOR = (SendSignal, CancelRun, PauseRun, ResumeRun)
 
 Input: TypeAlias = (
     StartRun

@@ -22,7 +22,7 @@ __all__ = ["Accepted", "Decision", "Refused"]
 class Accepted(msgspec.Struct, frozen=True, gc=False):
     """The page to append, and the state after it. A page without records: the input was known already.
 
-    `effects` are what is due then, as `pending` would find it, where that is known already.
+    `effects` are what `pending` would list afterwards, if that is known already.
     """
 
     page: Page

@@ -63,7 +63,7 @@ def pending(workflow: Workflow, state: RunState, now: int) -> list[Effect]:
 
 
 def effects_of(workflow: Workflow, decision: Accepted, now: int) -> tuple[Effect, ...]:
-    """Everything that is to be done after a decision; not asked again where the decision says it."""
+    """Everything that is to be done after a decision; computed only if the decision does not say it."""
     if decision.effects is not None:
         return decision.effects
     return tuple(pending(workflow, decision.state, now))
@@ -152,5 +152,5 @@ def _answer_secrets(dialogue: Dialogue | None) -> dict[str, str] | None:
 
 
 def in_tenant(tenant: str, key: str) -> str:
-    """A key that no other tenant has; those of the default tenant are as they were before there were others."""
+    """A key that no other tenant has. In the default tenant it has no prefix, as before there were tenants."""
     return key if tenant == DEFAULT_TENANT else f"{tenant}/{key}"

@@ -116,7 +116,7 @@ class Kernel:
         return await self._drive(run_id, str(given.get("mode") or run.state.mode))
 
     async def _drive(self, run_id: str, mode: str) -> JsonObject:
-        await self.host.rest(run_id, activities=mode != "host_mediated")
+        await self.host.run_until_waiting(run_id, activities=mode != "host_mediated")
         run = await self.host.find(run_id)
         if run is None:
             return _failed("EXECUTION_NOT_FOUND", f"run {run_id} is gone")

@@ -144,7 +144,7 @@ def test_a_change_by_somebody_else_does_not_begin_work_twice(kind: str, tmp_path
                 assert (await row_of(store)).owner == "one"
             for each in (driver, second):
                 await each._take_over()
-                await each._look_after()
+                await each._follow_owned_runs()
             one.performer.gates["pay"].set()
             await one.ended()
             assert (one.performer.calls, two.performer.calls) == (["r/pay/1/1"], [])
@@ -163,7 +163,7 @@ def test_a_cancellation_by_somebody_else_reaches_the_attempt(kind: str, tmp_path
             await bench.performer.begun.wait()
             (task,) = live.tasks.values()
             assert isinstance(await looking(store).send("r", inputs.CancelRun(at=now())), Accepted)
-            await driver._look_after()
+            await driver._follow_owned_runs()
             with pytest.raises(asyncio.CancelledError):
                 await task
 
@@ -180,9 +180,9 @@ def test_an_attempt_whose_run_was_taken_over_is_given_up(kind: str, tmp_path: Pa
             live = await bench.host.live("r")
             assert live is not None
             (task,) = live.tasks.values()
-            assert await store.strike_off("one")
+            assert await store.remove_worker("one")
             assert await store.claim(owner="two", limit=9) == ("r",)
-            await driver._look_after()
+            await driver._follow_owned_runs()
             with pytest.raises(asyncio.CancelledError):
                 await task
 

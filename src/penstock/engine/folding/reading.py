@@ -60,7 +60,7 @@ def failure_of(
 
 
 def corrupt(record: Record, why: str) -> CorruptHistory:
-    """The error for a record that cannot stand where it stands."""
+    """The error for a record that cannot follow the records before it."""
     return CorruptHistory("HISTORY_IMPOSSIBLE", f"row {record.seq} ({record.name}) {why}")
 
 

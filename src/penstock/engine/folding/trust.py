@@ -61,9 +61,9 @@ _SAYS: dict[type[Body], Callable[[Any], bool]] = {
 
 
 def untrusted_mark(*, untrusted: bool, known: bool = False) -> JsonObject:
-    """What a record says of something untrusted, unless it is known of its run already.
+    """The mark of something untrusted in a record; not repeated once the run is known to be untrusted.
 
-    Nothing is ever said to be trusted.
+    There is no mark for what is trusted.
     """
     return {UNTRUSTED: True} if untrusted and not known else {}
 

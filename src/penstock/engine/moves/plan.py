@@ -82,7 +82,7 @@ class Plan:
         ] = {}  # by circumstances: a start without its id, input and time, as JSON
 
     def step(self, node_id: str) -> Step | None:
-        """The move that a result of an activity makes; None where that is no plain one."""
+        """The move that a result of an activity makes; None if that move is not plain."""
         try:
             return self._steps[node_id]
         except KeyError:
@@ -91,7 +91,7 @@ class Plan:
 
     @property
     def begin(self) -> Step | None:
-        """The first move of a run; None where that is no plain one."""
+        """The first move of a run; None if that move is not plain."""
         if not self._is_begin_known:
             self._begun, self._is_begin_known = _compiled_begin(self.workflow), True
         return self._begun

@@ -52,7 +52,7 @@ MADE = "\0made"
 
 
 class Markers(msgspec.Struct, frozen=True):
-    """Values that stand nowhere else."""
+    """Values that occur nowhere else, so that they can be recognised in records."""
 
     run_id: str
     at: int
@@ -146,7 +146,7 @@ def _state(node: Node, target: str, markers: Markers, *, first: bool) -> RunStat
 
 
 def probe_move(workflow: Workflow, node: Node, target: str) -> Probe | None:
-    """What becomes of a result of an activity that leads to a node; None where that is no plain move."""
+    """What becomes of a result of an activity that leads to a node; None if that is not a plain move."""
     found: list[Probe] = []
     for markers in (_FIRST, _SECOND):
         state = _state(node, target, markers, first=markers is _FIRST)
@@ -169,7 +169,7 @@ def probe_move(workflow: Workflow, node: Node, target: str) -> Probe | None:
 
 
 def probe_begin(workflow: Workflow) -> Probe | None:
-    """What becomes of a start; None where that is no plain move."""
+    """What becomes of a start; None if that is not a plain move."""
     found: list[Probe] = []
     for markers in (_FIRST, _SECOND):
         given = StartRun(at=markers.at, run_id=markers.run_id, input=markers.input, mode=markers.mode)

@@ -47,7 +47,7 @@ def is_always_written(field: msgspec.structs.FieldInfo) -> bool:
 
 
 def given(value: T | UnsetType) -> T | None:
-    """A value whose key may be missing, where that means the same as null."""
+    """A value whose key may be missing, where a missing key means the same as null."""
     return None if value is UNSET else value
 
 

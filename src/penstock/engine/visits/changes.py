@@ -121,5 +121,5 @@ _BY_NAME: Final = {kind.__name__: change for kind, change in CHANGES.items()}
 
 
 def change_of(name: str) -> Change | None:
-    """What a record of this name tells; None for one that tells nothing, or is not known."""
+    """The change that a record of this name reports; None if it reports none, or if the name is unknown."""
     return _BY_NAME.get(name)

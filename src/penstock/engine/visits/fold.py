@@ -76,7 +76,7 @@ def fold_with_state(records: Iterable[Record]) -> tuple[RunState, RunVisits]:
 
 
 def apply(draft: RunVisits, record: Record, body: Body | None) -> None:
-    """Fold one record, for a caller that has its body at hand; one of a name that is not known is let pass."""
+    """Fold one record, for a caller that has its body at hand; records of unknown names are skipped."""
     if body is not None:
         (_CHOSEN.get(record.name) or _choose(record.name, body))(draft, record, body)
     draft.seq, draft.updated_at = record.seq, record.at

@@ -112,7 +112,7 @@ class Visit(msgspec.Struct, gc=False):
     begun_at: int
     status: VisitStatus = VisitStatus.RUNNING
     ended_seq: int | None = None
-    """The record that ended it, which has the result; of a cancelled visit, the one that made it needless."""
+    """The record that ended it, which has the result; for a cancelled visit, the record that cancelled it."""
     ended_at: int | None = None
     attempts: int = 0
     failures: tuple[VisitError, ...] = ()
@@ -139,7 +139,7 @@ class Visit(msgspec.Struct, gc=False):
 
     @property
     def key(self) -> Key:
-        """What tells it from other visits of the run."""
+        """Its identity within the run."""
         return self.node_id, self.ordinal
 
     @property

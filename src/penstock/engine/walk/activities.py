@@ -209,7 +209,7 @@ def _record_failure(turn: Turn, activation: Activation, failed: FailActivity) ->
 
 
 def without_own_keys(extra: JsonObject | None) -> JsonObject:
-    """What an executor adds to the record of a failed attempt: none of what the record says itself."""
+    """What an executor adds to the record of a failed attempt, without the keys of the record itself."""
     return {name: value for name, value in (extra or {}).items() if name not in _FAILURE_KEYS}
 
 

@@ -168,7 +168,10 @@ def write_checkpoint(turn: Turn, node: Node, activation: Activation) -> None:
 def fail(
     turn: Turn, scope: Scope, node: Node, failure: Failure, *, fatal: bool = False, after_fallback: bool = False
 ) -> None:
-    """Fail the scope's activation: by a route if one fits, for good otherwise. A failed fallback falls back no more."""
+    """Fail the scope's activation: by a route if one fits, for good otherwise.
+
+    A fallback that fails is not followed by another.
+    """
     activation = activation_of(scope)
     failed = commands.FailNode(
         *activation.key, reason=failure.reason, message=failure.message, code=failure.code, details=failure.details

@@ -154,7 +154,7 @@ class ProgressBroadcast:
             self._tell(call, details=value_without(details, call.hidden))
 
     def progress(self, call: ActivityCall, value: float, message: str | None) -> None:
-        """An attempt has come this far; what is no number says nothing."""
+        """An attempt has come this far; a value that is not a number is ignored."""
         if call.run_id in self._listeners and math.isfinite(value):
             self._tell(call, value=value, message=None if message is None else text_without(message, call.hidden))
 

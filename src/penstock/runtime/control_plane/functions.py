@@ -114,13 +114,13 @@ class ControlHost(Protocol):
     async def history(self, run_id: str) -> tuple[Record, ...]:
         """The whole history of a run."""
 
-    async def rest(self, run_id: str, *, activities: bool) -> None:
+    async def run_until_waiting(self, run_id: str, *, activities: bool) -> None:
         """Let a run and its children go on until they wait for somebody outside (or a bounded time is up)."""
 
     async def newest(self, run_id: str) -> str:
         """The last run of the chain that began with a run, or goes through it."""
 
-    async def kin(self, run_id: str) -> Sequence[ControlledRun]:
+    async def child_runs(self, run_id: str) -> Sequence[ControlledRun]:
         """The live child runs of a run, and theirs."""
 
     async def list_runs(self, query: ListQuery) -> Listing:
@@ -206,7 +206,7 @@ class ControlPlane:
             if refused is not None:
                 return refused
             run = await self._found(run.state.run_id)
-        return Answer(status_body(run.workflow, run.state, await self._kin(run.state.run_id)))
+        return Answer(status_body(run.workflow, run.state, await self._child_runs(run.state.run_id)))
 
     async def _lease(self, run_id: str, wanted: JsonValue) -> Problem | None:
         given = read_lease(self.host.now_ms(), wanted)
@@ -323,13 +323,13 @@ class ControlPlane:
         run = await self._found(run_id)
         mode = _text(arguments, "activity_execution_mode") or run.state.mode
         for _ in range(_RUNS_FOLLOWED_MAX):
-            await self.host.rest(run_id, activities=mode != "host_mediated")
+            await self.host.run_until_waiting(run_id, activities=mode != "host_mediated")
             run = await self._found(run_id)
             if run.state.continued_as is None:
                 break
             run_id = await self.host.newest(run_id)
         run = await self._found(run_id)
-        body = run_body(run.workflow, run.state, await self._kin(run_id))
+        body = run_body(run.workflow, run.state, await self._child_runs(run_id))
         if run.state.status is RunStatus.FAILED:
             details: JsonObject = {"execution_id": run_id, "cause": body.get("error"), "cause_code": body.get("code")}
             details.update({"node_id": body.get("node_id"), "final_state": run.state.values})
@@ -342,8 +342,8 @@ class ControlPlane:
             raise NotFound("EXECUTION_NOT_FOUND", f"run {run_id} is gone")
         return run
 
-    async def _kin(self, run_id: str) -> list[tuple[Workflow, RunState]]:
-        return [(run.workflow, run.state) for run in await self.host.kin(run_id)]
+    async def _child_runs(self, run_id: str) -> list[tuple[Workflow, RunState]]:
+        return [(run.workflow, run.state) for run in await self.host.child_runs(run_id)]
 
 
 def _compiled(definition: JsonValue) -> Workflow | Problem:

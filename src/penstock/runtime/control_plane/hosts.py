@@ -78,7 +78,7 @@ class MemoryControl:
         run = self.host.runs.get(run_id)
         return None if run is None else ControlledRun(run.workflow, run.state)
 
-    async def rest(self, run_id: str, *, activities: bool) -> None:
+    async def run_until_waiting(self, run_id: str, *, activities: bool) -> None:
         """Perform what is due until nothing is."""
         self.host.drive(run_id, activities=activities)
 
@@ -86,7 +86,7 @@ class MemoryControl:
         """The last run of a chain."""
         return self.host.newest(run_id).state.run_id
 
-    async def kin(self, run_id: str) -> Sequence[ControlledRun]:
+    async def child_runs(self, run_id: str) -> Sequence[ControlledRun]:
         """The live child runs of a run."""
         return [
             ControlledRun(run.workflow, run.state)
@@ -162,7 +162,7 @@ class HostControl:
         return None if self.starter is None else self.starter.principal
 
     @property
-    def _told(self) -> JsonObject | None:
+    def _initiator(self) -> JsonObject | None:
         return None if self.starter is None else self.starter.to_json()
 
     def now_ms(self) -> int:
@@ -176,7 +176,7 @@ class HostControl:
             return refused
         await self.host.register(workflow, tenant=self.tenant, created_by=self._principal, call=lambda row: self.call)
         labels = dict(self.labels)
-        theirs = replace(given, started_by=self._principal, starter=self._told, untrusted=self.untrusted)
+        theirs = replace(given, started_by=self._principal, starter=self._initiator, untrusted=self.untrusted)
         return await self.host.start(
             theirs, workflow_hash=workflow.hash, tenant=self.tenant, labels=labels, call=self.call
         )
@@ -189,9 +189,9 @@ class HostControl:
     async def adopt(self, workflow: Workflow, state: RunState, records: tuple[Record, ...]) -> None:
         """Take over a run whose history came from elsewhere; whoever it was of, it is of this one now."""
         await self.host.register(workflow, tenant=self.tenant, created_by=self._principal, call=lambda row: self.call)
-        if (state.tenant, state.started_by, state.starter) != (self.tenant, self._principal, self._told):
+        if (state.tenant, state.started_by, state.starter) != (self.tenant, self._principal, self._initiator):
             records = tuple(_owned(record, self.tenant, self.starter) for record in records)
-            state = replace(state, tenant=self.tenant, started_by=self._principal, starter=self._told)
+            state = replace(state, tenant=self.tenant, started_by=self._principal, starter=self._initiator)
         refused = await self.host.adopt(state, records, labels=dict(self.labels), call=self.call)
         if refused is not None:
             raise Rejected(refused.code, refused.message, refused.hint)
@@ -216,11 +216,11 @@ class HostControl:
             return None
         return ControlledRun(workflow, state)
 
-    async def rest(self, run_id: str, *, activities: bool) -> None:
+    async def run_until_waiting(self, run_id: str, *, activities: bool) -> None:
         """Wait until a run and its children wait for somebody outside."""
         give_up_at = self.host.clock.now_ms() + _REST_SECONDS_MAX * 1000
         while self.host.clock.now_ms() < give_up_at:
-            family = [run.state for run in (await self.find(run_id), *await self.kin(run_id)) if run is not None]
+            family = [run.state for run in (await self.find(run_id), *await self.child_runs(run_id)) if run is not None]
             known = {chain_of(state.run_id) for state in family}
             if not any(_busy(state, known) for state in family):
                 return
@@ -243,14 +243,14 @@ class HostControl:
         """The last run of a chain."""
         return await self.host.newest(run_id)
 
-    async def kin(self, run_id: str) -> Sequence[ControlledRun]:
+    async def child_runs(self, run_id: str) -> Sequence[ControlledRun]:
         """The live child runs of a run, and theirs."""
         found: list[ControlledRun] = []
         page = await self.host.list_runs(RunQuery(parent_run_id=run_id, limit=1_000))
         for row in page.rows:
             child = None if row.terminal else await self.find(row.run_id)
             if child is not None:
-                found.extend((child, *await self.kin(row.run_id)))
+                found.extend((child, *await self.child_runs(row.run_id)))
         return found
 
     async def list_runs(self, query: ListQuery) -> Listing:

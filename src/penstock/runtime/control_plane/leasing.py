@@ -20,7 +20,7 @@ __all__ = ["lease_ms_of", "leased", "leased_activity", "read_lease"]
 
 
 def lease_ms_of(seconds: float) -> int:
-    """A length of time as leases count it; one that is no length at all is less than nothing, which no run grants."""
+    """Seconds as milliseconds; something that is not a length of time becomes -1, which every run refuses."""
     return round(seconds * 1000) if math.isfinite(seconds) else -1
 
 

@@ -43,7 +43,7 @@ class Submit:
 
 
 def read_submit(arguments: JsonObject) -> Submit | Refused:
-    """What a call of `workflow_submit_activity` says, or why it says nothing."""
+    """What a call of `workflow_submit_activity` says, or why it cannot be read."""
     node_id, given = arguments.get("node_id"), arguments.get("outcome")
     outcome = camel_case(given) if isinstance(given, dict) else {}
     if not isinstance(node_id, str) or not node_id or not isinstance(outcome.get("ok"), bool):
@@ -97,7 +97,7 @@ def refuse_misfit(workflow: Workflow, state: RunState, submit: Submit) -> Refuse
 
 
 def submit_input(at: int, submit: Submit) -> inputs.CompleteActivity | inputs.FailActivity:
-    """What the run is told."""
+    """The input for the run."""
     extra = submit.extra or None
     if submit.ok:
         return inputs.CompleteActivity(

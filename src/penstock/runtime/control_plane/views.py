@@ -38,8 +38,8 @@ def camel_case(value: JsonObject) -> JsonObject:
     return {_AFTER_UNDERSCORE.sub(lambda match: match[1].upper(), key): item for key, item in value.items()}
 
 
-def run_body(workflow: Workflow, state: RunState, kin: Sequence[tuple[Workflow, RunState]] = ()) -> JsonObject:
-    """The answer of start, resume, submit and signal. `kin` are the child runs, whose activities are listed too."""
+def run_body(workflow: Workflow, state: RunState, child_runs: Sequence[tuple[Workflow, RunState]] = ()) -> JsonObject:
+    """The answer of start, resume, submit and signal. Activities of `child_runs` are listed too."""
     body: JsonObject = {"execution_id": state.run_id, "status": published_phase(state)}
     match state.status:
         case RunStatus.COMPLETED:
@@ -57,16 +57,18 @@ def run_body(workflow: Workflow, state: RunState, kin: Sequence[tuple[Workflow, 
         case RunStatus.RUNNING | RunStatus.PENDING:
             body["state"] = state.values
             body.update(_waiting(workflow, state))
-            listed = _pending_list(workflow, state, kin)
+            listed = _pending_list(workflow, state, child_runs)
             if listed:
                 body["pending_activities"] = listed
     return {key: value for key, value in body.items() if value is not None or key == "result"}
 
 
-def _pending_list(workflow: Workflow, state: RunState, kin: Sequence[tuple[Workflow, RunState]]) -> list[JsonValue]:
+def _pending_list(
+    workflow: Workflow, state: RunState, child_runs: Sequence[tuple[Workflow, RunState]]
+) -> list[JsonValue]:
     return [
         _pending(run, activity)
-        for owner, run in ((workflow, state), *kin)
+        for owner, run in ((workflow, state), *child_runs)
         for activity in pending_activities(owner, run)
     ]
 
@@ -126,7 +128,9 @@ def _activity(workflow: Workflow, state: RunState, activation: Activation) -> Js
     return found
 
 
-def status_body(workflow: Workflow, state: RunState, kin: Sequence[tuple[Workflow, RunState]] = ()) -> JsonObject:
+def status_body(
+    workflow: Workflow, state: RunState, child_runs: Sequence[tuple[Workflow, RunState]] = ()
+) -> JsonObject:
     """The answer of `workflow_status`."""
     body: JsonObject = {"execution_id": state.run_id, "phase": published_phase(state)}
     if state.last_node_id is not None:
@@ -150,7 +154,7 @@ def status_body(workflow: Workflow, state: RunState, kin: Sequence[tuple[Workflo
             waiting = _waiting(workflow, state)
             body["current_node_id"] = waiting.pop("node_id", body.get("current_node_id"))
             body.update(waiting)
-            listed = _pending_list(workflow, state, kin)
+            listed = _pending_list(workflow, state, child_runs)
             if listed:
                 body["pending_activities"] = listed
     return {key: value for key, value in body.items() if value is not None or key == "result"}

@@ -48,7 +48,7 @@ class Decider:
         self._threads = FairThreadPool.for_workers("penstock-deciding")
 
     def try_decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision | None:
-        """A decision that takes no time to speak of; None for one that may."""
+        """A decision, if it can be made at once; None if it may take long."""
         if workflow.hash in self._slow:
             return None
         try:
@@ -68,7 +68,7 @@ class Decider:
             return None
 
     def try_take(self, workflow: Workflow, state: RunState, given: Input) -> Accepted | None:
-        """A decision that is a plain move; None for every other, and where that is not known without waiting."""
+        """A decision that is a plain move; None for any other, and if finding out would take long."""
         if workflow.hash in self._slow:
             return None
         try:
@@ -83,7 +83,7 @@ class Decider:
         return plan
 
     async def decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision:
-        """A decision that may take its time, while others go on."""
+        """Make a decision in a thread, so that it may take long without holding others up."""
         tenant = given.tenant if isinstance(given, StartRun) else state.tenant
         if isinstance(given, AnswerInterrupt) and may_be_secret(workflow, state, given):
             found = await self._threads.run(tenant, secrets_of_answer, workflow, state, given)
@@ -91,7 +91,7 @@ class Decider:
         return await self._threads.run(tenant, decide, workflow, state, given, evaluator=self._evaluator)
 
     async def violations(self, schema: CompiledSchema, value: JsonValue, *, tenant: str) -> tuple[Violation, ...]:
-        """Every way in which a value does not fit a schema; it may take its time, while others go on."""
+        """Every way in which a value does not fit a schema; large values are checked in a thread."""
         try:
             return self._prompt.violations(schema, value)
         except WouldWait:
@@ -110,7 +110,7 @@ def _value_of(given: Input) -> JsonValue:
 
 
 class SlicedFold:
-    """Folds histories for one event loop."""
+    """Folds long histories in slices: others get a turn of the event loop between two of them."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()

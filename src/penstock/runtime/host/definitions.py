@@ -49,7 +49,7 @@ def definition_row(workflow: Workflow, *, tenant: str, created_by: str | None, a
 
 @dataclass(slots=True, kw_only=True)
 class StoredWorkflows:
-    """The part of a host on a store that knows workflows."""
+    """The part of a host that knows workflows: compiled once, kept by hash."""
 
     store: Store
     clock: Clock
@@ -106,7 +106,7 @@ _WHERE = {
 
 
 def name_taken(workflow_name: str, taken: DefinitionNameTaken) -> Conflict:
-    """The refusal, with the owner named."""
+    """The error for a workflow that asks for a name which belongs to another one."""
     message = f"{workflow_name} asks for the {taken.kind} {taken.name}, which belongs to the workflow {taken.owner}"
     other = f"choose another in {_WHERE[taken.kind]}" if taken.kind in _WHERE else "leave it out"
     hint = f"{other}, or change or delete {taken.owner} first"

@@ -62,7 +62,7 @@ class _ActivityTask:
 class Driver:
     """Performs effects until it is stopped.
 
-    `report` hears of faults that nobody else would see, `observe` of everything that is stored here.
+    `report` is called with faults that nobody else would see, `observe` with everything that is stored here.
     """
 
     host: EffectHost
@@ -96,12 +96,12 @@ class Driver:
         self._ownership = HeldLease(self._lease, host.worker_id)
         self._silence = DeadWorkerDetector(host.clock)
         self._timers = TimerLoop(host=host, report=self.report)
-        self.abandoned = AbandonedRuns(host=host, pick_up=self._pick_up, report=self._told)
+        self.abandoned = AbandonedRuns(host=host, pick_up=self._pick_up, report=self._report)
 
     async def start(self, *, gone: Sequence[str] = ()) -> None:
         """Take over abandoned work and begin to react. `gone` are workers known to be dead already."""
         for worker_id in gone:
-            await self.host.store.strike_off(worker_id)
+            await self.host.store.remove_worker(worker_id)
         await self._lease.renew()
         self.host.subscribe(self.committed)
         await self._take_over()
@@ -119,7 +119,7 @@ class Driver:
         await self._lease.give_up()
 
     async def drain(self, *, timeout_seconds: float) -> int:
-        """Begin nothing new and let what is under way finish; how much is left then, for the next start."""
+        """Begin nothing new and let what is under way finish; returns how much is left for the next start."""
         self._draining = self._timers.is_draining = True
         attempts = self._tasks - self._loops
         if attempts:
@@ -153,8 +153,8 @@ class Driver:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _told(self, where: str, error: BaseException) -> None:
-        self.report(where, error)  # whoever hears of faults may have been chosen later
+    def _report(self, where: str, error: BaseException) -> None:
+        self.report(where, error)  # read anew each time: it may be replaced after the driver was made
 
     async def _guarded(self, where: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
@@ -178,7 +178,7 @@ class Driver:
             self._timers.committed(live.row)
         if live.row.terminal and live.state.parent_run_id is not None and live.state.continuation is None:
             tell = partial(self._effects.ended, live.state)
-            self._spawn("parent", partial(self._patiently, "parent", tell))
+            self._spawn("parent", partial(self._with_retries, "parent", tell))
 
     def _dispatch(self, live: LiveRun, effects: Sequence[Effect], activity_task: _ActivityTask | None = None) -> None:
         if live.tasks or live.deferred:
@@ -200,9 +200,9 @@ class Driver:
                 live.tasks[effect.effect_id] = self._begin(live, effect)
 
     def _hand_over(self, live: LiveRun, effects: Sequence[Effect], activity_task: _ActivityTask) -> bool:
-        """The usual case, in one go: one activity follows another, or nothing does, and nothing else is under way.
+        """Dispatch the usual case at once: one activity follows another, or none does, and nothing else is under way.
 
-        Whoever stored the result goes on with what it made due. False, and nothing done, in any other case.
+        The task that stored the result goes on with what it made due. In any other case, do nothing and return False.
         """
         if live.tasks or len(live.deferred) != 1 or len(effects) > 1 or self._draining:
             return False  # the one that is deferred is the activity whose result was stored
@@ -226,18 +226,18 @@ class Driver:
         live.deferred.add(effect.effect_id)
         live.tasks.pop(effect.effect_id, None)
         try:
-            await self._patiently(effect.effect_id, partial(self._perform_for_others, live, effect))
+            await self._with_retries(effect.effect_id, partial(self._perform_for_others, live, effect))
         except Exception:
-            live.deferred.discard(effect.effect_id)  # nobody has it any more, and whoever looks for that finds it
+            live.deferred.discard(effect.effect_id)  # nobody performs it now; the watchdog finds it
             raise
 
     async def _perform_for_others(self, live: LiveRun, effect: Effect) -> None:
-        """What a run wants of other runs; each of it may be done again."""
+        """Do what a run asks of other runs. Doing it again is harmless."""
         refused = await self._effects.perform(live, effect)
         if refused is not None:
             self.report(effect.effect_id, Conflict(refused.code, refused.message, refused.hint))
         if isinstance(effect, StartSuccessor | CancelChild):
-            await self._owe_less(live, effect)
+            await self._effect_done(live, effect)
 
     async def _perform_activities(self, live: LiveRun, first: PerformActivity) -> None:
         """Perform an activity, store its result, and go on with what the result made due."""
@@ -268,24 +268,24 @@ class Driver:
                         return
                     decision = await self.host.send(live.state.run_id, wanted)
                 except Unavailable as error:
-                    decision = await self._insist(live.state.run_id, wanted, error)
+                    decision = await self._store_again(live.state.run_id, wanted, error)
                 finally:
                     del self._activity_tasks[id(wanted)]
                 wanted = unfit_outcome(wanted, decision)
         except Exception:
-            live.deferred.discard(effect.effect_id)  # nobody has it any more, and whoever looks for that finds it
+            live.deferred.discard(effect.effect_id)  # nobody performs it now; the watchdog finds it
             raise
         finally:
             live.users -= 1
 
-    async def _insist(self, run_id: str, given: inputs.Input, error: Unavailable) -> Decision:
+    async def _store_again(self, run_id: str, given: inputs.Input, error: Unavailable) -> Decision:
         """Offer an outcome again to a store that could not take it, until it can."""
         self.report(run_id, error)
         await asyncio.sleep(_STORE_RETRY_SECONDS)
-        return await self._patiently(run_id, partial(self.host.send, run_id, given))
+        return await self._with_retries(run_id, partial(self.host.send, run_id, given))
 
-    async def _patiently(self, where: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What some work on the store gives, however long the store cannot; work that may be done again."""
+    async def _with_retries(self, where: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do some idempotent work on the store, again and again for as long as the store is unavailable."""
         nap = _STORE_RETRY_SECONDS
         while True:
             try:
@@ -316,8 +316,8 @@ class Driver:
             self.report(effect.effect_id, error)
             return ActivityError(f"the executor raised {type(error).__name__}", "EXECUTOR_ERROR")
 
-    async def _owe_less(self, live: LiveRun, effect: Effect) -> None:
-        """Note that an effect is done. An ended run that owes no other needs nobody any more."""
+    async def _effect_done(self, live: LiveRun, effect: Effect) -> None:
+        """Note that an effect is done. An ended run without other effects is released."""
         live.finished.add(effect.effect_id)
         live.deferred.add(effect.effect_id)
         live.tasks.pop(effect.effect_id, None)
@@ -331,16 +331,16 @@ class Driver:
             await asyncio.sleep(limits.WORKER_LEASE_MS / 3000)
             try:
                 await self._lease.renew()
-                await self._strike_off_silent()
+                await self._remove_dead_workers()
                 await self._take_over()
-                await self._look_after()
+                await self._follow_owned_runs()
                 if not self._draining:
                     await self.abandoned.look()
             except Exception as error:  # the store may be back in a moment; the lease says when it is too late
                 self.report("lease", error)
 
     def _drop_everything(self, lost: str) -> None:
-        """This process was silent for too long: others have what it owned, so it goes on as after a restart."""
+        """This process lost its lease: others own its runs now, so it drops them and goes on as after a restart."""
         self.host.worker_id = self._lease.worker_id
         message = "this process gave no sign of life for too long; others took over its runs"
         self.report("lease", Conflict("WORKER_LEASE_LOST", message, "was it suspended, or the machine overloaded?"))
@@ -348,14 +348,14 @@ class Driver:
             if live.row.owner == lost:
                 self._dispatch(live, ())
 
-    async def _strike_off_silent(self) -> None:
-        """Let the runs of processes that give no sign of life be taken over, here or elsewhere."""
+    async def _remove_dead_workers(self) -> None:
+        """Let the runs of processes without a heartbeat be taken over, here or elsewhere."""
         others = [row for row in await self.host.store.workers() if row.worker_id != self.host.worker_id]
         for worker in self._silence.look(others):
-            await self.host.store.strike_off(worker.worker_id, beats=worker.beats)
+            await self.host.store.remove_worker(worker.worker_id, beats=worker.beats)
 
     async def _follow_others(self) -> None:
-        """Find what other processes did, soon: somebody waits for work that they made due, or cancelled a run."""
+        """Notice soon what other processes did: they may have made work due, or cancelled a run."""
         seen: int | None = None
         while True:
             await asyncio.sleep(limits.FOREIGN_CHANGE_POLL_SECONDS)
@@ -365,7 +365,7 @@ class Driver:
                     continue
                 if await self.host.store.has_unclaimed(family=self.host.family):
                     await self._claim(begun=False)
-                await self._look_for_moves()
+                await self._follow_moves()
                 seen = mark
             except Exception as error:  # the store may be back in a moment
                 self.report("changes by others", error)
@@ -393,14 +393,14 @@ class Driver:
         return len(claimed)
 
     async def _adopt(self, run_id: str, *, begun: bool) -> None:
-        """Go on with a run; at-most-once activities that another process may have begun only by decision."""
+        """Go on with a run. At-most-once activities that another process may have begun wait for a decision."""
         live = await self.host.reloaded(run_id)
         if live is None:
             return
         await self._go_on(live, [item for item in self.host.due(live) if begun and item.effect_id not in live.tasks])
 
     async def _pick_up(self, live: LiveRun) -> None:
-        """Go on with a run that nobody has; whatever of it may have happened is not done again without a decision."""
+        """Go on with an abandoned run. At-most-once activities that may have begun wait for a decision."""
         await self._go_on(live, unattended(live, self.host.due(live)))
 
     async def _go_on(self, live: LiveRun, maybe_done: Sequence[Effect]) -> None:
@@ -414,15 +414,15 @@ class Driver:
             await self.host.send(run_id, unknown)
         self._dispatch(live, self.host.due(live))
 
-    async def _look_after(self) -> None:
+    async def _follow_owned_runs(self) -> None:
         """Find what other processes did to the runs that are worked on here, and whether they took them over."""
         for live in self._worked_on():
             row = await self.host.row(live.state.run_id)
             if row is not None and (row.seq != live.state.seq or row.owner != live.row.owner):
                 await self._catch_up(live)
 
-    async def _look_for_moves(self) -> None:
-        """As `_look_after`, for moves only, and in one read for all runs."""
+    async def _follow_moves(self) -> None:
+        """As `_follow_owned_runs`, for moves only, and in one read for all runs."""
         worked_on = self._worked_on()
         if not worked_on:
             return

@@ -54,9 +54,9 @@ class RunEffects:
     host: RunHost
 
     async def perform(self, run: RunSnapshot, effect: Effect) -> Refused | None:
-        """Do what one run wants of others; why the run that was to follow it cannot begin, if it cannot.
+        """Do what one run asks of others. The refusal of a successor that cannot begin is returned.
 
-        Activities and timers are nothing between runs: they are left to the host.
+        Activities and timers concern no other run: they are left to the host.
         """
         match effect:
             case StartChild():
@@ -72,7 +72,7 @@ class RunEffects:
         return None
 
     async def ended(self, state: RunState) -> None:
-        """Tell whoever waits for a run in another run that it has ended."""
+        """Tell the parent of a run that it has ended."""
         await ChildRuns(self.host).tell_parent(state)
 
     async def _deliver(self, run: RunSnapshot, effect: DeliverSignal) -> None:
@@ -106,7 +106,7 @@ class ChildRuns:
     host: RunHost
 
     async def start(self, live: RunSnapshot, effect: StartChild) -> None:
-        """Start a child, unless it exists; tell its end if it has ended already."""
+        """Start a child unless it exists; if it has ended already, tell the parent again."""
         child = await self.host.read(effect.child_id)
         if child is not None and child.continuation is not None:
             child = await self.host.read(await self.host.newest(effect.child_id))
@@ -157,7 +157,7 @@ class ChildRuns:
         return None
 
     async def cancel(self, live: RunSnapshot, effect: CancelChild) -> None:
-        """Cancel a child that its parent no longer needs; one that cannot tell its end any more has it told."""
+        """Cancel a child that its parent no longer needs; if it has ended or never began, tell the parent."""
         if not isinstance(await self._cancel(effect.child_id), Refused) or live.state.terminal:
             return
         child = await self.host.read(await self.host.newest(effect.child_id))
@@ -169,7 +169,7 @@ class ChildRuns:
             await self.tell_parent(child)
 
     async def tell_parent(self, child: RunState) -> None:
-        """Tell the parent of a run that has ended; where it was continued, the last run of its chain does it."""
+        """Tell the parent of a run that has ended; in a chain, only the last run does so."""
         if child.parent_run_id is None or child.continuation is not None:
             return
         failure = child.failure

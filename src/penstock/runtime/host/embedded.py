@@ -27,7 +27,7 @@ from penstock.base.lazy_import import lazy_import
 from penstock.definitions.jq.expressions import Evaluated, EvaluationFailed, Evaluator, Expression, InProcessEvaluator
 from penstock.definitions.schemas.compiled import CompiledSchema, Violation
 from penstock.engine.effects import Effect
-from penstock.engine.inputs import HANDED_ON, ContinueRun, Input, StartRun
+from penstock.engine.inputs import FORWARDED_TO_SUCCESSOR, ContinueRun, Input, StartRun
 from penstock.engine.outcomes import Accepted, Decision, Refused
 from penstock.engine.pages import Page
 from penstock.engine.pending import effects_of, pending
@@ -169,12 +169,16 @@ class EmbeddedHost(StoredWorkflows):
                 live.lock.release()
         finally:
             live.users -= 1
-        if isinstance(decision, Refused) and live.state.continued_as is not None and isinstance(given, HANDED_ON):
+        if (
+            isinstance(decision, Refused)
+            and live.state.continued_as is not None
+            and isinstance(given, FORWARDED_TO_SUCCESSOR)
+        ):
             return await self.send(await self.newest(run_id), given, tenant=tenant, call=call)
         return decision
 
     async def newest(self, run_id: str) -> str:
-        """The id of the last run of a chain; started here, if it is due and nobody has."""
+        """The id of the last run of a chain. A successor that is due and not started yet is started here."""
         run_id = await latest_in_chain(self.store, run_id) or run_id
         live = await self.live(run_id)
         if live is None or live.state.continued_as is None:
@@ -205,7 +209,7 @@ class EmbeddedHost(StoredWorkflows):
     async def _append(self, write: RunWrite, follow: Callable[[], None]) -> bool:
         """Store a decision and do what follows from it; False when it was made on an outdated state.
 
-        The two are one piece: who is cancelled meanwhile hears of that when both are done.
+        The two are one piece: a caller that is cancelled meanwhile notices when both are done.
         """
 
         def settled(outcome: AppendOutcome | None) -> None:
@@ -253,7 +257,7 @@ class EmbeddedHost(StoredWorkflows):
             self._live.drop(live.state.run_id)
 
     async def _is_outdated(self, live: LiveRun) -> bool:
-        """Whether another process moved the run: what it refuses may be what it waits for now."""
+        """Whether another process moved the run, so that what it refuses here may be what it waits for now."""
         row = await self.store.row(live.state.run_id)
         return row is not None and row.seq != live.state.seq
 

@@ -30,7 +30,7 @@ _RETRY_SECONDS_MAX = 5.0
 
 @dataclass(slots=True, kw_only=True)
 class WorkerLease:
-    """Keeps this process listed. `on_lost` hears, before anything else begins, which name was struck off."""
+    """Keeps this process registered as a worker. `on_lost` is called first, with the name that was removed."""
 
     store: WorkStore
     clock: Clock
@@ -47,18 +47,18 @@ class WorkerLease:
         self._first_id = self.worker_id
 
     def holds(self, holder: str | None) -> bool:
-        """Whether a name is this process's and cannot have been struck off yet."""
+        """Whether a name is this process's and cannot have been removed yet."""
         return holder == self.worker_id and self.clock.elapsed_ms() < self._valid_until
 
     async def renew(self) -> None:
-        """Give a sign of life, or find out that it comes too late; callers at the same time share one."""
+        """Send a heartbeat, or find out that it comes too late; concurrent callers share one."""
         if self._renewing is None:
             self._renewing = asyncio.ensure_future(self._renew())
             self._renewing.add_done_callback(self._renewed)
         await asyncio.shield(self._renewing)
 
     async def confirm(self, holder: str | None) -> bool:
-        """Whether a name is still this process's, as the store says; waits for a store that cannot say it."""
+        """Ask the store whether a name is still this process's; waits while the store is unavailable."""
         nap = _RETRY_SECONDS
         while holder == self.worker_id and not self.holds(holder):
             try:
@@ -70,12 +70,12 @@ class WorkerLease:
         return holder == self.worker_id
 
     async def give_up(self) -> None:
-        """Strike this process off: what it owns is free at once."""
+        """Unregister this process: its runs can be taken over at once."""
         if self._renewing is not None:
             await asyncio.wait((self._renewing,))  # or it would list the process again
         self._valid_until = -1
         self._is_listed = False
-        await self.store.strike_off(self.worker_id)
+        await self.store.remove_worker(self.worker_id)
 
     def _renewed(self, task: asyncio.Task[None]) -> None:
         self._renewing = None
@@ -84,21 +84,21 @@ class WorkerLease:
 
     async def _renew(self) -> None:
         began = self.clock.elapsed_ms()  # not when it was stored: from then on others may have counted
-        if self._is_listed and not await self.store.beat(self.worker_id, at=self.clock.now_ms()):
+        if self._is_listed and not await self.store.heartbeat(self.worker_id, at=self.clock.now_ms()):
             lost, self._is_listed, self._valid_until = self.worker_id, False, -1
             self._names += 1
             self.worker_id = f"{self._first_id}.{self._names}"
             self.on_lost(lost)
         if not self._is_listed:
             began = self.clock.elapsed_ms()
-            await self.store.enlist(self.worker_id, at=self.clock.now_ms())
+            await self.store.register_worker(self.worker_id, at=self.clock.now_ms())
             self._is_listed = True
         self._valid_until = began + max(limits.WORKER_LEASE_MS - limits.WORKER_LEASE_MARGIN_MS, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class HeldLease:
-    """What one attempt has of the lease: the name under which it began."""
+    """The lease as one attempt holds it: under the name that the worker had when it began."""
 
     lease: WorkerLease
     holder: str
@@ -108,7 +108,7 @@ class HeldLease:
         return self.lease.holds(self.holder)
 
     async def confirm(self) -> None:
-        """Ask the store; an attempt of a worker that was struck off is cancelled, as one that nobody wants."""
+        """Ask the store; the attempt is cancelled if its worker was removed."""
         if not await self.lease.confirm(self.holder):
             raise asyncio.CancelledError("another process has taken over")
 
@@ -121,14 +121,18 @@ class _Heartbeats:
 
 @dataclass(slots=True)
 class DeadWorkerDetector:
-    """What was heard of each worker so far."""
+    """Finds workers without a heartbeat for the length of a lease, by the clock of this process.
+
+    The time of day at another process is never looked at: what counts is for how long its number of heartbeats has not
+    changed. Time in which this process was suspended counts little: the other may have been suspended with it.
+    """
 
     clock: Clock
     _heartbeats: dict[str, _Heartbeats] = field(default_factory=dict)
     _looked_at: int | None = None
 
     def look(self, workers: Iterable[WorkerRow]) -> list[WorkerRow]:
-        """The workers of whom nothing was heard for the length of a lease; to be called a few times within one."""
+        """The workers that are dead by now. Call it a few times within the length of a lease."""
         now = self.clock.elapsed_ms()
         passed = 0 if self._looked_at is None else min(now - self._looked_at, limits.WORKER_LEASE_MS // 2)
         self._looked_at = now

@@ -97,7 +97,7 @@ class MemoryHost:
         run = self.runs.get(run_id)
         if run is None or tenant not in (None, run.state.tenant):
             return Refused("EXECUTION_NOT_FOUND", f"there is no run {run_id}")
-        if isinstance(given, inputs.HANDED_ON):
+        if isinstance(given, inputs.FORWARDED_TO_SUCCESSOR):
             run = self.newest(run_id)
             run_id = run.state.run_id
         decision = decide(run.workflow, run.state, given, evaluator=self.evaluator)

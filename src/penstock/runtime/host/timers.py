@@ -29,7 +29,7 @@ _LOOK_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _LateTimer:
-    """A timer that lies in the future only because the clock did: its moment, and when it is due by the other clock."""
+    """A timer that is late because the clock was ahead: its moment, and when it is due by the monotonic clock."""
 
     wake_at: int
     due_elapsed_ms: int
@@ -37,7 +37,7 @@ class _LateTimer:
 
 @dataclass(slots=True, kw_only=True)
 class TimerLoop:
-    """Looks at the timers until it is cancelled; `report` hears of faults that nobody else would see."""
+    """Looks at the timers until it is cancelled; `report` is called with faults that nobody else would see."""
 
     host: EffectHost
     report: Callable[[str, BaseException], None]
@@ -78,7 +78,7 @@ class TimerLoop:
                 continue
 
     async def fire(self) -> float:
-        """Fire every timer that is due; for how many seconds there is nothing to do then."""
+        """Fire every timer that is due; returns for how many seconds there is nothing to do."""
         now = self.host.clock.now_ms()
         await self._look_back(now)
         due = {} if self.is_draining else dict.fromkeys(await self._due(now), now) | self._due_late()
@@ -98,7 +98,7 @@ class TimerLoop:
         )
 
     async def _look_back(self, now: int) -> None:
-        """At the first look, and when the clock has been set back: find the runs that were stored by one ahead."""
+        """At the first look, and when the clock was set back: find the runs that were stored while it was ahead."""
         before, self._looked_at = self._looked_at, now
         if before is not None and now >= before - limits.CLOCK_STEP_MS_MAX:
             return

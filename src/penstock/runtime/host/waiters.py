@@ -99,7 +99,7 @@ class RunWatch:
                 del self._watched[run_id]
 
     def stop_waiting(self) -> None:
-        """Let nobody wait for the end of a run any more: who does is told what there is now."""
+        """Let nobody wait for the end of a run any more: waiters return with what there is now."""
         self._no_patience = True
         for watched in self._watched.values():
             for moved, awaited in watched.waiting.items():
@@ -186,10 +186,10 @@ class _Entered(AbstractContextManager["Moved"]):
 
 
 async def moved_within(moved: Moved, timeout_seconds: float) -> None:
-    """Wait until a run has moved, or until time is up; one future less and two turns of the loop less than `wait`.
+    """Wait until a run has moved, or until time is up; cheaper than `asyncio.wait` by two turns of the loop.
 
-    Nearly nobody waits until time is up, and a timer of one's own costs more than all the rest. So who waits for long
-    shares one with those who end at about the same time, and may wait for `_SHARED_TICK_SECONDS` more.
+    Waits rarely run out of time, and a timer for each would cost more than everything else. So long waits share a
+    timer with others that end at about the same time, and may last up to `_SHARED_TICK_SECONDS` longer.
     """
     loop = asyncio.get_running_loop()
     if timeout_seconds < _SHARED_SECONDS_MIN:
@@ -230,7 +230,7 @@ def _give_up(waiting: Iterable[Moved]) -> None:
 
 
 class Transcripts:
-    """Those that are being taken."""
+    """The transcripts that are being taken, by run."""
 
     def __init__(self) -> None:
         self.taken: dict[str, list[Transcript]] = {}

@@ -37,7 +37,7 @@ def unattended(live: LiveRun, due: list[Effect]) -> list[Effect]:
 
 @dataclass(slots=True, kw_only=True)
 class AbandonedRuns:
-    """Looks at a page of the runs that are ours at a time; `pick_up` goes on with one."""
+    """Looks at the runs of this process, one page at a time; `pick_up` goes on with an abandoned one."""
 
     host: EffectHost
     pick_up: Callable[[LiveRun], Awaitable[None]]
@@ -96,7 +96,7 @@ class AbandonedRuns:
         await self.pick_up(live)
 
     async def _is_with_children(self, lost: list[Effect]) -> bool:
-        """Whether all that nobody does is to start child runs that are there and have not ended."""
+        """Whether all the work that nobody does is to start child runs which exist and have not ended."""
         for effect in lost:
             row = await self.host.row(effect.child_id) if isinstance(effect, StartChild) else None
             if row is None or row.terminal:

@@ -153,7 +153,7 @@ Moved: TypeAlias = Callable[[LiveRun, Accepted, RunWrite, Input], None]
 
 
 class FastPath:
-    """Plain moves on a store; `moved` hears of each that was stored, before whoever waits for it goes on."""
+    """Plain moves on a store; `moved` is called with each that was stored, before its waiters go on."""
 
     __slots__ = ("_decider", "_moved", "_store")
 
@@ -192,9 +192,9 @@ class FastPath:
 
 
 def next_owner(was: RunRow, *, has_work: bool, candidate: str | None) -> tuple[str | None, int]:
-    """The owner of a run and its epoch: whoever begins to own it begins a new one, and be it the same as before.
+    """The owner of a run and its epoch. A new epoch begins with every new ownership, even of the same owner.
 
-    Whoever has a run with work may be busy with it: it keeps the run, and finds the change.
+    The owner of a run with work may be busy with it: it keeps the run, and will notice the change.
     """
     if not has_work:
         return None, was.epoch

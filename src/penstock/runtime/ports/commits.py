@@ -58,20 +58,20 @@ class Commit(asyncio.Future[T], Generic[T]):
 
 
 def in_this_context(follow: Callable[[Any], None]) -> Callable[[Any], None]:
-    """What follows a commit, in the context of whoever asked for it: tasks that it begins have what they have set."""
+    """A follow-up that runs in the context variables of the current caller, and so do the tasks it starts."""
     context = copy_context()
     return lambda outcome: context.run(follow, outcome)
 
 
 def settled(outcome: T) -> Commit[T]:
-    """A commit of a store that does not have to wait for anything."""
+    """A commit that is done already, for stores that need not wait."""
     commit: Commit[T] = Commit(loop=asyncio.get_running_loop())
     commit.set_result(outcome)
     return commit
 
 
 def commit_of(appending: Awaitable[T]) -> Commit[T]:
-    """What a store gave back, as a commit; what is none yet is waited for in a task of its own."""
+    """What a store returned, as a commit. Any other awaitable is waited for in a task of its own."""
     if isinstance(appending, Commit):
         return appending
     work = asyncio.ensure_future(appending)

@@ -14,7 +14,7 @@ The pure engine is hosted, it does not host. A host makes four promises, and eve
 whose runs lie in a `Store` that several processes share by leases. A host with an engine of its own below it performs
 effects by `effects` and an `AsyncPerformer` instead, and fires timers as that engine does.
 
-**How to add a host.** One on PostgreSQL: implement `ports.Store` with `claim`, `set_work` and `beat` as single
+**How to add a host.** One on PostgreSQL: implement `ports.Store` with `claim`, `set_work` and `heartbeat` as single
 statements, and hand it to the embedded host; `tests/conformance/test_stores.py` says what is missing. One on a
 distributed engine: implement `RunHost`, with one keyed object per run that takes inputs in turn (load, `decide`,
 append; no other I/O), a service without a key for effects, delayed messages for timers, and a projector that keeps the

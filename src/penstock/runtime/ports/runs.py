@@ -384,13 +384,13 @@ class WorkStore(ChangeMark, Protocol):
     async def set_work(self, run_id: str, *, has_work: bool, owner: str | None, expected_epoch: int) -> bool:
         """Note that a run has, or no longer has, effects to perform; False when somebody took it over since."""
 
-    async def enlist(self, worker_id: str, *, at: int) -> None:
+    async def register_worker(self, worker_id: str, *, at: int) -> None:
         """List a worker: what it owns is its own until it is struck off."""
 
-    async def beat(self, worker_id: str, *, at: int) -> bool:
+    async def heartbeat(self, worker_id: str, *, at: int) -> bool:
         """A sign of life of a listed worker; False when it was struck off, and others may have what it owned."""
 
-    async def strike_off(self, worker_id: str, *, beats: int | None = None) -> bool:
+    async def remove_worker(self, worker_id: str, *, beats: int | None = None) -> bool:
         """Take a worker off the list; with `beats` only if it has given no sign of life since. Whether it was there."""
 
     async def workers(self) -> tuple[WorkerRow, ...]:

@@ -257,7 +257,7 @@ class Scheduler:
     async def put_triggers(self, workflow: Workflow, *, tenant: str = DEFAULT_TENANT) -> list[ScheduleRow]:
         """Create the schedules that a document's `triggers` ask for, and forget those that it no longer asks for.
 
-        A schedule that somebody else made under the id of a trigger stays as it is; `report` hears of it.
+        A schedule that somebody else made under the id of a trigger stays as it is; `report` is called with it.
         """
         rows = []
         known = {row.schedule_id: row for row in await self.store.schedules(tenant=tenant)}

@@ -117,7 +117,7 @@ def differences(expect: JsonObject, run: SimulationReport | SimulationRefused) -
 
 
 def unused_parts(script: Script, run: SimulationReport | SimulationRefused) -> Iterator[str]:
-    """What a case scripts for nothing: it may hide that the run went another way than its author thought."""
+    """The parts of a script that were not used. They may hide that the run took another way than its author thought."""
     report = run if isinstance(run, SimulationReport) else _as_failed(run)
     visited = {*report.path, *(line.node_id for line in report.trace)}  # the trace has the nodes of child runs too
     for kind, names in (("mock", script.mocks), ("answer", script.answers), ("time-out", sorted(script.time_outs))):

@@ -37,7 +37,7 @@ class Owner:
 
     async def is_suspended(self) -> None:
         self.clock.elapse(GAP_MS)
-        await self.store.strike_off("w")
+        await self.store.remove_worker("w")
 
 
 @pytest.mark.parametrize(("method", "epoch"), [("GET", None), ("POST", "3")])

@@ -83,7 +83,7 @@ def test_within_its_lease_a_process_begins_without_asking_the_store() -> None:
         assert written == []
         clock.elapse(limits.WORKER_LEASE_MS - limits.WORKER_LEASE_MARGIN_MS)
         await asyncio.gather(*(call_with(lease).confirm() for _ in range(1_000)))
-        assert written == ["beat"]
+        assert written == ["heartbeat"]
 
     bounded(body())
 
@@ -128,7 +128,7 @@ def test_a_worker_that_was_struck_off_goes_on_under_another_name() -> None:
         names = [lease.worker_id]
         await lease.renew()
         for _ in range(2):
-            await store.strike_off(lease.worker_id)
+            await store.remove_worker(lease.worker_id)
             clock.elapse(GAP_MS)
             assert not await lease.confirm(lease.worker_id)
             names.append(lease.worker_id)
@@ -146,7 +146,7 @@ def test_a_process_that_stops_is_not_listed_again_by_a_sign_of_life_under_way() 
         store, clock = MemoryRunStore(), ManualClock(1)
         lease = lease_on(store, clock)
         await lease.renew()
-        await store.strike_off("w")
+        await store.remove_worker("w")
         renewing = asyncio.ensure_future(lease.renew())
         await asyncio.sleep(0)
         await lease.give_up()
@@ -188,7 +188,7 @@ def test_work_that_waited_for_a_thread_is_confirmed_in_that_thread() -> None:
         clock.elapse(GAP_MS)
         assert await threads.run(lambda: confirmed_in_thread(call_with(lease), loop))
         clock.elapse(GAP_MS)
-        await store.strike_off("w")
+        await store.remove_worker("w")
         assert not await threads.run(lambda: confirmed_in_thread(call_with(lease), loop))
         threads.close()
 
@@ -202,7 +202,7 @@ def on_two(body: Callable[[MemoryRunStore, ManualClock, ManualClock], Coroutine[
 async def heard_of_nobody(driver: Driver, clock: ManualClock) -> None:
     """Let a process look at the others for as long as a lease, while they give no sign of life."""
     for _ in range(4):
-        await driver._strike_off_silent()
+        await driver._remove_dead_workers()
         clock.elapse(limits.WORKER_LEASE_MS // 2)
     await driver._take_over()
 
@@ -243,7 +243,7 @@ def test_an_owner_that_comes_back_has_a_new_name_and_a_new_epoch() -> None:
             performer.gates["pay"] = asyncio.Event()
             await bench.start(native(step("pay"), END))
             await performer.begun.wait()
-            await store.strike_off("one")
+            await store.remove_worker("one")
             await driver._lease.renew()
             assert bench.host.worker_id != "one"
             performer.gates["pay"].set()
@@ -267,7 +267,7 @@ def test_a_clock_that_is_an_hour_ahead_sends_nothing_into_doubt() -> None:
                 for _ in range(5):
                     await first._lease.renew()
                     await second._lease.renew()
-                    await second._strike_off_silent()
+                    await second._remove_dead_workers()
                     await second._take_over()
                     for passing in (first_clock, clock):
                         passing.elapse(limits.WORKER_LEASE_MS // 3)

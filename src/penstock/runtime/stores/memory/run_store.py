@@ -220,15 +220,15 @@ class MemoryRunStore:
         kept.row = replace(kept.row, has_work=has_work, owner=owner)
         return True
 
-    async def enlist(self, worker_id: str, *, at: int) -> None:
+    async def register_worker(self, worker_id: str, *, at: int) -> None:
         """List a worker."""
-        self.before_write("enlist")
+        self.before_write("register_worker")
         if not self._beat(worker_id, at):
             self._workers[worker_id] = WorkerRow(worker_id=worker_id, beats=1, seen_at=at)
 
-    async def beat(self, worker_id: str, *, at: int) -> bool:
+    async def heartbeat(self, worker_id: str, *, at: int) -> bool:
         """A sign of life of a listed worker."""
-        self.before_write("beat")
+        self.before_write("heartbeat")
         return self._beat(worker_id, at)
 
     def _beat(self, worker_id: str, at: int) -> bool:
@@ -238,9 +238,9 @@ class MemoryRunStore:
         self._workers[worker_id] = replace(known, beats=known.beats + 1, seen_at=at)
         return True
 
-    async def strike_off(self, worker_id: str, *, beats: int | None = None) -> bool:
+    async def remove_worker(self, worker_id: str, *, beats: int | None = None) -> bool:
         """Take a worker off the list."""
-        self.before_write("strike_off")
+        self.before_write("remove_worker")
         known = self._workers.get(worker_id)
         if known is None or beats not in (None, known.beats):
             return False

@@ -283,17 +283,17 @@ class SqliteRunStore:
         statement = "UPDATE runs SET has_work = ?, owner = ? WHERE run_id = ? AND epoch = ?"
         return await self._execute(statement, (has_work, owner, run_id, expected_epoch)) > 0
 
-    async def enlist(self, worker_id: str, *, at: int) -> None:
+    async def register_worker(self, worker_id: str, *, at: int) -> None:
         """List a worker."""
-        await self.database.writer.submit(lambda connection: workers.enlist(connection, worker_id, at))
+        await self.database.writer.submit(lambda connection: workers.register_worker(connection, worker_id, at))
 
-    async def beat(self, worker_id: str, *, at: int) -> bool:
+    async def heartbeat(self, worker_id: str, *, at: int) -> bool:
         """A sign of life of a listed worker."""
-        return await self.database.writer.submit(lambda connection: workers.beat(connection, worker_id, at))
+        return await self.database.writer.submit(lambda connection: workers.heartbeat(connection, worker_id, at))
 
-    async def strike_off(self, worker_id: str, *, beats: int | None = None) -> bool:
+    async def remove_worker(self, worker_id: str, *, beats: int | None = None) -> bool:
         """Take a worker off the list."""
-        return await self.database.writer.submit(lambda connection: workers.strike_off(connection, worker_id, beats))
+        return await self.database.writer.submit(lambda connection: workers.remove_worker(connection, worker_id, beats))
 
     async def put_definition(
         self,

@@ -12,7 +12,7 @@ import sqlite3
 
 from penstock.runtime.ports.runs import WorkerRow
 
-__all__ = ["beat", "enlist", "strike_off", "workers"]
+__all__ = ["heartbeat", "register_worker", "remove_worker", "workers"]
 
 
 def workers(connection: sqlite3.Connection) -> tuple[WorkerRow, ...]:
@@ -21,7 +21,7 @@ def workers(connection: sqlite3.Connection) -> tuple[WorkerRow, ...]:
     return tuple(WorkerRow(worker_id=name, beats=beats, seen_at=seen_at) for name, beats, seen_at in found)
 
 
-def enlist(connection: sqlite3.Connection, worker_id: str, at: int) -> None:
+def register_worker(connection: sqlite3.Connection, worker_id: str, at: int) -> None:
     """List a worker; one that is listed already gives a sign of life."""
     connection.execute(
         "INSERT INTO workers (worker_id, beats, seen_at) VALUES (?, 1, ?)"
@@ -30,13 +30,13 @@ def enlist(connection: sqlite3.Connection, worker_id: str, at: int) -> None:
     )
 
 
-def beat(connection: sqlite3.Connection, worker_id: str, at: int) -> bool:
+def heartbeat(connection: sqlite3.Connection, worker_id: str, at: int) -> bool:
     """Count a sign of life; False when the worker is not listed any more."""
     statement = "UPDATE workers SET beats = beats + 1, seen_at = ? WHERE worker_id = ?"
     return connection.execute(statement, (at, worker_id)).rowcount > 0
 
 
-def strike_off(connection: sqlite3.Connection, worker_id: str, beats: int | None) -> bool:
+def remove_worker(connection: sqlite3.Connection, worker_id: str, beats: int | None) -> bool:
     """Take a worker off the list, if it has given no sign of life since the one that is named."""
     statement = "DELETE FROM workers WHERE worker_id = ? AND beats = coalesce(?, beats)"
     return connection.execute(statement, (worker_id, beats)).rowcount > 0
